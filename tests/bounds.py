@@ -1,5 +1,7 @@
-"""The promise of docs/precision.md as an oracle: what a chain of layers gives in float64, and how far a result of
-float32 grade may be from it. NumPy alone."""
+"""The bound of docs/precision.md as an oracle: a chain's result in float64, and the largest float32-grade error.
+
+Needs only NumPy.
+"""
 
 import math
 from typing import NamedTuple
@@ -9,30 +11,33 @@ import reference
 
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 
-UNIT = 2.0**-24  # float32 rounds by this, of a value's magnitude, at most
+UNIT = 2.0**-24  # largest relative rounding error of float32
 SMALLEST = 2.0**-126  # the smallest normal number
 LARGEST = float(np.finfo(np.float32).max)
 
 
 class Bounded(NamedTuple):
-    """Values of a float32 computation. Arrays of one shape."""
+    """Values of a float32 computation, as arrays of one shape."""
 
     value: np.ndarray  # in float64
-    error: np.ndarray  # how far from it a result may be; infinite where it may be anything
-    overflow: np.ndarray  # where it may also be an infinity or NaN, because a sum on the way to it may have been
+    error: np.ndarray  # largest error of a result; infinite where any value is allowed
+    overflow: np.ndarray  # where it may also be infinite or NaN, because an intermediate sum may have overflowed
 
     @property
     def spread(self):
-        """`error`, infinite where there may have been an overflow: what the next layer reckons with."""
+        """`error`, infinite where there may have been an overflow, for the next layer."""
         return np.where(self.overflow, np.inf, self.error)
 
 
 def times(kernel, n):
-    """How many times the bound a CUDA kernel of float32 grade may reach: 1, or for the steps of the ladder that add an
-    output's n products one after the other what as many roundings are (docs/precision.md, "Plain chains")."""
+    """Largest error of a float32-grade CUDA kernel, as a multiple of the bound.
+
+    It is 1, except for the steps of the ladder that add an output's n products sequentially, where it is that many
+    roundings (docs/precision.md, "Plain chains").
+    """
     if kernel in ("auto", "tensor-core", "tensor-core-tile", "few-products"):
         return 1.0
-    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # which has one long chain
+    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # it has one long chain
         return 1.0
     part = 16 if n <= 256 else 32
     roundings = part + math.ceil(n / part) + 1 if kernel == "implicit-gemm" and n > 25 else n
@@ -40,13 +45,13 @@ def times(kernel, n):
 
 
 def exactly(x):
-    """The inputs, which have no error."""
+    """Bounded inputs, which have no error."""
     x = np.asarray(x, np.float64)
     return Bounded(x, np.zeros_like(x), np.zeros(x.shape, bool))
 
 
 def _sums(multiply, x, weight, n, bias=0.0):
-    """Sums of n products (and a bias). multiply(x, weight) is what they are in real numbers."""
+    """Sums of n products (and a bias). multiply(x, weight) computes them in real numbers."""
     weight, bias, spread = np.asarray(weight, np.float64), np.asarray(bias, np.float64), x.spread
     known, size = np.where(np.isfinite(spread), spread, 0), np.where(np.isfinite(weight), np.abs(weight), 0)
     finite = np.where(np.isfinite(x.value), np.abs(x.value), 0) + known
@@ -63,26 +68,28 @@ def convolve(x, weight):
 
 
 def dense(x, weight, bias=None):
-    """A dense layer; its bias is one term more."""
+    """A dense layer; its bias is one more term."""
     x = Bounded(*(part.reshape(len(part), -1) for part in x))
     terms = weight.shape[1] + (bias is not None)
     return _sums(lambda a, b: a @ b.T, x, weight, terms, 0.0 if bias is None else bias)
 
 
 def _monotonic(function, x, rounding=0.0):
-    """A function that never falls, itself wrong by `rounding` of float32's spacing at most."""
+    """A non-decreasing function whose own error is at most `rounding` times float32's spacing."""
     spread = x.spread
     value = function(x.value)
     steps = [np.abs(function(x.value + sign * spread) - value) for sign in (-1, 1)]
-    error = np.where(spread > 0, np.fmax(*steps), 0)  # of infinities the difference is NaN, but they are exact
+    error = np.where(spread > 0, np.fmax(*steps), 0)  # the difference of infinities is NaN, but they are exact
     largest = np.minimum(np.nan_to_num(np.abs(value)) + np.nan_to_num(error), LARGEST)
     error = error + rounding * np.spacing(largest.astype(np.float32)).astype(np.float64)
     return Bounded(value, np.where(np.isinf(spread), np.inf, error), np.zeros_like(x.overflow))
 
 
 def softmax(x):
-    """Each exponential is wrong by a few roundings, those of its argument, and what the argument was wrong by; the sum
-    of n of them as any sum."""
+    """Softmax. An exponential has the error of some roundings, of its argument's rounding, and of the argument.
+
+    The sum of n exponentials has the error of any sum.
+    """
     x = Bounded(*(part.reshape(len(part), -1) for part in x))
     below = x.value - x.value.max(axis=1, keepdims=True)
     e = np.exp(below)
@@ -120,8 +127,10 @@ def forward(layers, weights, x):
 
 
 def excess(y, wanted):
-    """The largest share that an error has of what it may be: above 1 the promise is broken. Infinities and NaN must be
-    where they are wanted."""
+    """Largest error as a fraction of its bound; above 1, the bound is violated.
+
+    Infinities and NaN must be where they are expected.
+    """
     y = np.asarray(y, np.float64).reshape(wanted.value.shape)
     with np.errstate(invalid="ignore"):
         share = np.abs(y - wanted.value) / wanted.error

@@ -1,6 +1,6 @@
-"""Networks for tests: chains of `graph.layers`, drawn at random or the course's own, with weights and data.
+"""Networks for tests: chains of `graph.layers`, random ones and the course's, with weights and data.
 
-NumPy alone is needed, so that GPU machines without MXNet or Hypothesis can use them; `chains` asks for Hypothesis.
+Only NumPy is needed, so that GPU machines without MXNet or Hypothesis can use them; only `chains` needs Hypothesis.
 """
 
 import json
@@ -37,7 +37,7 @@ class Chain:
     def weights(self, seed=0, pixels=False, gain=1.0):
         """float32 arrays by name, in the order of the layers.
 
-        Sums are of order `gain`: that is where tanh is neither linear nor saturated. `pixels`: the data is 0..255.
+        Sums are of order `gain`, where tanh is neither linear nor saturated. `pixels`: the data is 0..255.
         """
         rng, magnitude, found = np.random.default_rng(seed), _PIXEL if pixels else 1.0, {}
         for step in walk(self.layers, self.shape, "convolution"):
@@ -50,7 +50,7 @@ class Chain:
 
     def items(self, n, kind="uint8", seed=1):
         """Random data (n, *shape): "uint8", "pixels" (0..255 as float32), "reals" (-1..1) or "normal"."""
-        rng = np.random.default_rng([seed, 1])  # not what the weights of the same seed are drawn from
+        rng = np.random.default_rng([seed, 1])  # a different stream than that of the weights with the same seed
         if kind == "reals":
             return rng.uniform(-1, 1, (n, *self.shape)).astype(np.float32)
         if kind == "normal":
@@ -58,18 +58,18 @@ class Chain:
         return rng.integers(0, 256, (n, *self.shape)).astype(np.uint8 if kind == "uint8" else np.float32)
 
     def fused(self, weights, **options):
-        """The chain as a fused network; options as `FusedNetwork` takes them."""
+        """The chain as a fused network; options of `FusedNetwork`."""
         return FusedNetwork(self.symbol(), weights, self.shape, **options)
 
 
 def course(name, logits=False):
-    """An edition's network; with `logits` without its softmax."""
+    """An edition's network; with `logits`, without its softmax."""
     edition = editions.get(name)
     return Chain(edition.layers[:-1] if logits else edition.layers, edition.shape)
 
 
 def with_equal_scores(n):
-    """A chain, its weights and n items, of whose scores many are equal, some infinite, and some NaN."""
+    """A chain, its weights and n items whose scores are often equal, sometimes infinite, and sometimes NaN."""
     rng = np.random.default_rng(n)
     data = rng.integers(-2, 3, (n, 4)).astype(np.float32)
     data[::7, 1], data[3::7, 2] = np.nan, np.inf
@@ -78,9 +78,9 @@ def with_equal_scores(n):
 
 
 def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
-    """A strategy of chains of any layers over items of any size; at least one convolution or dense layer in each.
+    """A strategy of chains of any layers over items of any size, each with at least one convolution or dense layer.
 
-    Pools are those that the fused mode takes: full ones, whose stride is at most their window, as well as valid ones.
+    Pools are those that the fused mode supports: valid ones, and full ones whose stride is at most their window.
     """
     from hypothesis import strategies as st
 
@@ -127,7 +127,7 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
 
 
 def with_pools(rng):
-    """A random chain of the shapes that custom_ops/net/cuda/kernels/conv_pool takes: one such convolution or both."""
+    """A random chain of shapes that custom_ops/net/cuda/kernels/conv_pool supports: one such convolution or both."""
 
     def activation():
         return [[], [Relu()], [Tanh()]][rng.integers(3)]
@@ -148,7 +148,7 @@ def with_pools(rng):
 
 
 def large():
-    """`chains` of the sizes that GPU kernels differ by, and wide dense layers: a strategy of hypothesis."""
+    """A Hypothesis strategy: `chains` of sizes at which GPU kernels differ, and wide dense layers."""
     from hypothesis import strategies as st
 
     units = st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300])

@@ -1,12 +1,12 @@
-"""A headless Chromium for the tests of pages, and what they ask of one."""
+"""A headless Chromium for the tests of pages, and its queries."""
 
 import os
 import shutil
 
 import pytest
 
-# Contrast of every element's own text with what lies behind it, as WCAG 2 computes it: 4.5 is its level AA. Of an SVG's
-# text the colour is its fill.
+# Contrast of every element's own text with its background, as in WCAG 2: 4.5 is level AA. The colour of SVG text is its
+# fill.
 LOW_CONTRAST = """() => {
   const parts = colour => colour.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => {
@@ -36,21 +36,21 @@ LOW_CONTRAST = """() => {
 
 @pytest.fixture(scope="session")
 def browser():
-    """Started once; the test is skipped, saying so, where there is none or playwright is not installed."""
+    """A browser, started once; the test is skipped with a message without Chromium or playwright."""
     names = ("chromium", "chromium-browser", "google-chrome")
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if program is None:
         pytest.skip("there is no Chromium: install one, or name it in $CHROMIUM")
     driver = pytest.importorskip("playwright.sync_api")
     with driver.sync_playwright() as playwright:
-        # Chromium refuses its sandbox to root, which is who tests run as in a container.
+        # Chromium refuses its sandbox to root, as which tests run in a container.
         options = ["--no-sandbox"] if os.getuid() == 0 else []
         started = playwright.chromium.launch(executable_path=program, args=options)
         make = started.new_context
 
         def patient(**options):
             context = make(**options)
-            context.set_default_timeout(120_000)  # tests share their cores: 30 s, the default, were too few once
+            context.set_default_timeout(120_000)  # tests share their cores: the default of 30 s is sometimes too short
             return context
 
         started.new_context = patient

@@ -1,4 +1,4 @@
-"""Shared fixtures: where the dataset is, float64 references, the command line, and a machine that has nothing."""
+"""Shared fixtures: the dataset's folder, the command line, and a machine without data or network."""
 
 import os
 import subprocess
@@ -10,14 +10,13 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-# The cores are shared by processes of tests, and a thread of NumPy's OpenBLAS that waits for another one spins: two
-# threads take twice the processor time of one. OpenBLAS asks once, while it is loaded; the programs that tests start
-# choose for themselves.
+# Test processes share the cores, and a waiting thread of NumPy's OpenBLAS spins: two threads take twice the processor
+# time of one. OpenBLAS reads this variable once, when it is loaded; programs started by tests choose for themselves.
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("OPENBLAS_NUM_THREADS", os.environ.get("OPENBLAS_NUM_THREADS", "1"))
     import numpy  # noqa: F401
 
-# They lie in the folder just named, as other helpers of the tests do.
+# They are in the folder above, as other helpers of the tests are.
 import order  # noqa: E402
 import profiles  # noqa: E402
 import skips  # noqa: E402
@@ -37,7 +36,7 @@ def pytest_configure(config):
     if skips.strict(config):
         config.pluginmanager.register(skips.StrictSkips())
     profiles.load(config.getoption("hypothesis_profile", None))
-    # pytest-xdist would hand out files with many tests first, and the longest have few.
+    # pytest-xdist would distribute files with many tests first, but the longest files have few tests.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
@@ -59,7 +58,7 @@ def data_dir():
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
-    """A home without any dataset, and mirrors that refuse connections: a machine with nothing."""
+    """A machine without data: a home without any dataset, and mirrors that refuse connections."""
     home = tmp_path / "home"
     home.mkdir()
     for name in ("FASHION_INFER_DATA", "MXNET_HOME", "KERAS_HOME", "TORCH_HOME"):
@@ -73,7 +72,7 @@ def bare(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run_program():
-    """Run the command line as a process of its own, as a user does."""
+    """Run the command line as a separate process, as a user does."""
 
     def run(*arguments, timeout=300, **options):
         return subprocess.run(
@@ -89,7 +88,7 @@ def run_program():
 
 @pytest.fixture
 def invoke(capsys):
-    """Run the command line in this process (fast, and coverage sees it): returns exit code, stdout, stderr."""
+    """Run the command line in this process (fast, and covered); returns exit code, stdout, stderr."""
     from fashion_infer.cli.main import main
 
     def call(*arguments):

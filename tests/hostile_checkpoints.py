@@ -1,7 +1,7 @@
-"""Checkpoints that somebody made to break a program, made when a test asks for them.
+"""Malicious checkpoints, created when a test needs them.
 
-`make` puts all of them into a folder, each under the name that `SYMBOLS`, `PARAMS` or `hostile_hdf5.WEIGHTS` has for
-it; the tables of command lines name them so.
+`make` puts all of them into a folder, each under its name in `SYMBOLS`, `PARAMS` or `hostile_hdf5.WEIGHTS`. The tables
+of command lines use these names.
 """
 
 import json
@@ -26,12 +26,12 @@ def network(operator="custom", gain=1.0, seed=0, layers=LAYERS):
     for step in walk(layers, SHAPE, prefix):
         for name, shape in step.parameters.items():
             weights[name] = (gain * rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-    weights[f"{prefix}0_weight"] /= 100  # pixels go up to 255
+    weights[f"{prefix}0_weight"] /= 100  # pixels are at most 255
     return checkpoint.Checkpoint(symbol.build(layers, SHAPE, operator), weights, {})
 
 
 def write_pair(prefix, found):
-    """MXNet's pair of files, as text and by NumPy alone."""
+    """Write MXNet's pair of files, as text and with NumPy only."""
     Path(f"{prefix}-symbol.json").write_text(found.symbol, encoding="utf-8")
     Path(f"{prefix}-0001.params").write_bytes(params({f"arg:{name}": array for name, array in found.weights.items()}))
     return str(prefix)
@@ -67,7 +67,7 @@ def _operator(op, name, **attributes):
     return lambda graph: node(graph, op).update(op=name, attrs=attributes)
 
 
-# What is done to a good network's symbol, and the words that refuse it.
+# Changes to a valid network's symbol, and words of the refusal.
 SYMBOLS = {
     "native": (_operator("Flatten", "_Native", info="0x41414141"), "has the operator _Native"),
     "ndarray": (_operator("Flatten", "_NDArray", info="0x41414141"), "has the operator _NDArray"),
@@ -101,7 +101,7 @@ SYMBOLS = {
     "many": (lambda g: g["nodes"].extend([g["nodes"][0]] * 3000), "more than 2000 nodes"),
 }
 _HEAD = struct.pack("<QQQ", 0x112, 0, 1)
-# The weights' file beside a good symbol, and the words that refuse it.
+# Weight files for a valid symbol, and words of the refusal.
 PARAMS = {
     "sparse": (_HEAD + struct.pack("<Iiiq", 0xF993FAC9, 1, 1, 5), "sparse"),
     "claims-an-exabyte": (
@@ -116,13 +116,13 @@ PARAMS = {
 
 
 def make(folder):
-    """Make all of them in a folder.
+    """Create all of them in a folder.
 
     Returns
     -------
     dict
-        What `--checkpoint` takes, relative to the folder, with the words that refuse it: names of small letters,
-        digits and "-" alone. `good` is a network that runs.
+        Values for `--checkpoint`, relative to the folder, with words of the refusal. Names have only lower-case
+        letters, digits and "-". `good` is a network that runs.
     """
     words = {}
     write_pair(Path(folder) / "good", network())

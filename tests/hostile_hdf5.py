@@ -1,4 +1,4 @@
-"""HDF5 files that no program of ours would write, made when a test asks for them."""
+"""Malicious HDF5 files, created when a test needs them."""
 
 import os
 
@@ -14,7 +14,7 @@ WEIGHT, BIAS = "fullyconnected0_weight", "fullyconnected0_bias"
 
 
 def small(path, weight=None, **facts):
-    """A whole checkpoint of one layer, its weight as given: an array, or what puts one into the group of weights."""
+    """A complete checkpoint of one layer. Its weight is an array, or a function that writes the weights' group."""
     with h5py.File(path, "w") as file:
         file.attrs["format"] = hdf5.FORMAT
         for key, value in facts.items():
@@ -94,7 +94,7 @@ def _int8_alone(weights):
     weights[WEIGHT] = np.zeros((10, 784), np.int8)
 
 
-# What is put in the weight's place, and the words that refuse it.
+# Replacements of the weight, and words of the refusal.
 WEIGHTS = {
     "soft-link": (_soft, "is a link"),
     "external-link": (_external_link, "is a link"),
@@ -114,7 +114,7 @@ WEIGHTS = {
 
 
 def endless(path):
-    """A file that the HDF5 library of h5py 3.16 follows for ever: nine bytes inserted, found by trying 1,600."""
+    """A file on which the HDF5 library of h5py 3.16 never ends: nine inserted bytes, found by trying 1,600."""
     with open(small(path), "rb") as file:
         content = file.read()
     with open(path, "wb") as file:

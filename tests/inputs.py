@@ -1,4 +1,4 @@
-"""Inputs and weights that find out what a sum's rounding is worth: NumPy alone, by kind and random generator."""
+"""Inputs and weights that test the rounding of sums, by kind and random generator. Needs only NumPy."""
 
 import numpy as np
 import reference
@@ -27,14 +27,14 @@ KINDS = {
 
 
 def draw(kind, rng, shape):
-    """Random values of a kind: float32, and now and then uint8 for pixels."""
+    """Random values of a kind: float32, and sometimes uint8 for pixels."""
     if kind == "pixels" and rng.integers(2):
         return reference.pixels(rng, shape)
     return np.clip(KINDS[kind](rng, shape), -3.4e38, 3.4e38).astype(np.float32)
 
 
 def spike(rng, shape):
-    """Made against plain sums: in each filter one value, mostly the first, and behind it many that it swallows."""
+    """Worst case for plain sums: each filter has one large value, usually the first, and many that it absorbs."""
     values = np.full(shape, 0.99 * 2.0**-24) * rng.uniform(0.5, 1)
     flat = values.reshape(shape[0], -1)
     flat[np.arange(shape[0]), rng.integers(0, flat.shape[1], shape[0]) * rng.integers(0, 2, shape[0])] = 1

@@ -1,11 +1,11 @@
-"""Programs started so that Ctrl-C can reach them."""
+"""Starts programs so that Ctrl-C can reach them."""
 
 import signal
 import subprocess
 
 
 def interruptible(command, **options):
-    """Start a program that takes SIGINT even where the tests themselves ignore it (nohup, a background job)."""
+    """Start a program that handles SIGINT even if the tests ignore it (nohup, a background job)."""
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Symbols that no program wrote: networks of the kind that is run here, damaged at random, in an endless stream."""
+"""An endless stream of randomly damaged symbols, made from supported networks."""
 
 import copy
 import json
@@ -53,7 +53,7 @@ _VALUES = [
 
 
 def bases():
-    """Networks to begin with, as graphs."""
+    """Valid networks to start from, as graphs."""
     few = [Convolution(4, 3), Tanh(), MaxPool(), Flatten(), Dense(6), Tanh(), Dense(3), Softmax()]
     two = [
         Convolution(3, 3),
@@ -85,7 +85,7 @@ def bases():
 
 
 def _normalised():
-    """Batch normalisation, a PReLU, and a residual sum behind a convolution."""
+    """Batch normalisation, a PReLU, and a residual sum after a convolution."""
     nodes = json.loads(symbol.build([Convolution(4, 3), Dense(3)], SHAPE, "builtin"))["nodes"]
     weights = ["gamma", "beta", "moving_mean", "moving_var", "alpha"]
     nodes[3:3] = [{"op": "null", "name": name, "inputs": []} for name in weights]
@@ -107,9 +107,9 @@ def symbols(seed, every_operator=()):
     Parameters
     ----------
     seed
-        The same gives the same.
+        The same seed yields the same stream.
     every_operator
-        Names of operators that nodes get besides those of the table.
+        Names of operators that nodes may get in addition to the table's.
     """
     chance, starts = random.Random(seed), bases()
     names = [name for name in operators.TABLE] * 4 + list(every_operator)
@@ -157,7 +157,7 @@ def _change_a_node(graph, chance, names):
         node["name"] = chance.choice(
             ["data", "softmax_label", "", "a+b", "é\n", "x" * 70, chance.choice(nodes)["name"]]
         )
-    else:  # a copy behind it, which the readers of the original get
+    else:  # a copy after it, which replaces it for its readers
         for later in nodes[index + 1 :]:
             for entry in later["inputs"]:
                 entry[0] += entry[0] >= index
@@ -172,7 +172,7 @@ def _change_a_node(graph, chance, names):
 
 
 def _fitting(values, chance):
-    """A text that an attribute may be, where chance finds one."""
+    """A valid random text for an attribute, if one is found."""
     for _ in range(30):
         text = _text(chance)
         if values.fits(text):
@@ -193,7 +193,7 @@ def _text(chance):
 
 
 def _change_a_value(graph, chance):
-    """Any value of the JSON, however deep."""
+    """Change a random value of the JSON at any depth."""
     holder, key, path = {"": graph}, "", graph
     while isinstance(path, (dict, list)) and path and (holder == {"": graph} or chance.random() < 0.85):
         holder = path

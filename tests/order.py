@@ -1,6 +1,6 @@
-"""The order of the files of tests: the longest first, so that no process is left with one while others are idle."""
+"""The order of test files: the longest first, so that no process still runs one while others are idle."""
 
-# By their time on two busy cores, at least 20 s. Many wait, for Ray above all: beside those that compile.
+# Files of at least 20 s on two busy cores. Many of them wait, mostly for Ray: they run next to those that compile.
 LONGEST = (
     "scale/test_cluster.py",
     "build/test_sanitizers.py",
@@ -22,6 +22,6 @@ LONGEST = (
 
 
 def place(path):
-    """Where a file is in that order."""
+    """Position of a file in that order."""
     name = "/".join(path.parts[-2:])
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)

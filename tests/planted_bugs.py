@@ -1,10 +1,10 @@
-"""Planted bugs of tests/submissions/wrong: the code of the judge's reason for each, and their forms for a GPU."""
+"""The planted bugs of tests/submissions/wrong: the code of the judge's reason for each, and their GPU forms."""
 
 from pathlib import Path
 
 WRONG = Path(__file__).resolve().parent / "submissions" / "wrong"
 
-PLANTED = {  # name of a C file: code of the first shape's reason
+PLANTED = {  # name of a C file -> code of the first shape's reason
     "accumulates": "accumulates",
     "boundary": "border",
     "boundary-tile": "border",
@@ -54,7 +54,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 
 def on_gpu():
-    """Names of those that a GPU's thread can run as they are."""
+    """Names of those that a GPU thread can run unchanged."""
     return [name for name in PLANTED if not any(word in _source(name) for word in _NEEDS_A_HOST)]
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Kernels for the CPU with one fault each, wrong or slow. Lines that hold the fault end with `// HERE`."""
+"""CPU kernels with one fault each, incorrect or slow. Lines with the fault end with `// HERE`."""
 
 _HEAD = '#include <cstddef>\n#include <cstdlib>\n{before}extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {{\n  const int Ho = H - K + 1, Wo = W - K + 1;\n'  # fmt: skip
 _LOOPS = """\
@@ -28,7 +28,7 @@ def naive(before="", rows="Ho", term=_TERM, store=_STORE, read="", write=""):
 def shifted(
     before="", first="", inner="row[w] += weight * from[w];", mark="", restrict="__restrict__ ", outer="", clear=""
 ):
-    """The same sum with the columns innermost, which vectors can do: correct, and fast enough but for its fault."""
+    """The same sum with the columns innermost, which can be vectorised: correct, and fast except for its fault."""
     return _HEAD.format(before=before) + f"""\
 {outer}  for (int bm = 0; bm < B * M; ++bm) {{
     const int b = bm / M, m = bm % M;
@@ -192,5 +192,5 @@ WRONG = {
 
 
 def marked(text):
-    """Lines that hold the fault."""
+    """Numbers of the lines with the fault."""
     return [number for number, line in enumerate(text.splitlines(), 1) if "// HERE" in line]

@@ -1,10 +1,10 @@
 """Float64 references, computed once and kept between runs.
 
-A reference is kept under the SHA-256 of all that decides it: the oracle's source files, its arguments and NumPy's
-version. A changed oracle, weight or pixel therefore asks for another file. A damaged file is computed anew.
+The name of a reference is the SHA-256 of everything that determines it: the oracle's source files, its arguments and
+NumPy's version. A changed oracle, weight or pixel therefore uses another file. A damaged file is recomputed.
 
-The folder is `fashion-infer/test-references` in the user's cache, or FASHION_INFER_TEST_REFERENCES; set to nothing,
-that variable switches the cache off.
+The folder is `fashion-infer/test-references` in the user's cache, or FASHION_INFER_TEST_REFERENCES. If the variable is
+empty, the cache is off.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 def folder():
-    """Where references are kept; None when they are not."""
+    """The cache's folder; None when the cache is off."""
     chosen = os.environ.get("FASHION_INFER_TEST_REFERENCES")
     if chosen is not None:
         return Path(chosen) if chosen else None
@@ -33,7 +33,7 @@ def folder():
 def key(sources, *arguments):
     """The name of a reference: SHA-256 of its oracle's source files and of its arguments.
 
-    Arguments are arrays, or lists and tuples that hold arrays, or values whose `repr` tells them apart.
+    Arguments are arrays, lists and tuples of arrays, or values with a unique `repr`.
     """
     digest = hashlib.sha256(f"NumPy {np.__version__}".encode())
     for path in sources:
@@ -64,16 +64,16 @@ def _add_argument(digest, argument):
 
 
 def kept(oracle, *arguments, sources, where=None):
-    """`oracle(*arguments)`, an array, from the cache where it is there and whole.
+    """Return the array `oracle(*arguments)`, from the cache if a complete file is there.
 
     Parameters
     ----------
     oracle
         A function that returns an array, the same for the same arguments.
     arguments
-        As `key` takes them.
+        As in `key`.
     sources
-        Every file whose text decides what the oracle computes.
+        Every file whose text determines the oracle's result.
     where
         The cache's folder; default: `folder()`.
     """
@@ -91,7 +91,7 @@ def kept(oracle, *arguments, sources, where=None):
 
 @contextlib.contextmanager
 def _locked(path):
-    """One process computes a reference, another that wants it meanwhile waits; without a lock where none can be had."""
+    """Lock a reference: one process computes it, others wait. Works without a lock if none can be taken."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(str(path.with_suffix(".lock")), "w")  # noqa: SIM115  (closed below)
@@ -104,10 +104,10 @@ def _locked(path):
 
 
 def _read(path):
-    """The array in a file, or None when it is not there or not whole."""
+    """The array in a file, or None when the file is missing or truncated."""
     try:
         content = path.read_bytes()
-        os.utime(str(path))  # used now: the last to go
+        os.utime(str(path))  # mark it as recently used
     except OSError:
         return None
     digest, stored = content[:_DIGEST], content[_DIGEST:]
@@ -117,7 +117,7 @@ def _read(path):
 
 
 def _write(path, array):
-    """Keep an array; a folder that cannot be written is no reason for a test to fail."""
+    """Save an array; an unwritable folder does not fail the test."""
     stored = io.BytesIO()
     np.save(stored, array, allow_pickle=False)
     try:

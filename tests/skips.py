@@ -1,4 +1,4 @@
-"""Skips that CI accepts. Any other one means that a tool or package is missing, and fails the run.
+"""Skips that CI accepts. Any other skip means that a tool or package is missing, and fails the run.
 
 Active where CI=true, or with --strict-skips.
 """
@@ -12,11 +12,11 @@ import pytest
 ACCEPTED = [
     r"no CUDA device",
     r"this machine has a GPU",
-    r"this build has CUDA",  # what a library without it does is tested where there is one
+    r"this build has CUDA",  # behaviour without CUDA is tested where a build has none
     r"no wheel was made here",
     r"part of make test-all",
 ]
-if sys.version_info < (3, 10):  # Ray, FastAPI and recent libraries to compare with are for later ones
+if sys.version_info < (3, 10):  # Ray, FastAPI and recent peer libraries need a newer Python
     ACCEPTED += [r"Ray", r"could not import '(fastapi|ray|torch|onnx)"]
 
 
@@ -26,7 +26,7 @@ def strict(config):
 
 
 class StrictSkips:
-    """The plugin that turns unexpected skips, of tests and of whole files, into failures."""
+    """Plugin that turns unexpected skips of tests and of whole files into failures."""
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self):
@@ -40,7 +40,7 @@ class StrictSkips:
 
 
 def judge(report):
-    """Make the report of an unexpected skip one of a failure."""
+    """Turn the report of an unexpected skip into a failure."""
     if not report.skipped or hasattr(report, "wasxfail"):
         return
     path, line, reason = report.longrepr

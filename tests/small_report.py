@@ -1,4 +1,4 @@
-"""One small report a test run for all tests that read one, and PyTorch for tests of how it is called."""
+"""One small report per test run for all tests that read one, and PyTorch for tests of calls to it."""
 
 import fcntl
 import importlib
@@ -14,9 +14,9 @@ import pytest
 
 @pytest.fixture(scope="session")
 def small_report(tmp_path_factory):
-    """A report on 300 synthetic images, its benchmarks on three: `.folder`, `.page`, `.measured`, `.steps` it told of.
+    """A report on 300 synthetic images, its benchmarks on three: `.folder`, `.page`, `.measured`, reported `.steps`.
 
-    One for all processes of a test run: whichever asks first makes it, the others wait and read what it left.
+    All processes of a test run share it: the first one makes it, the others wait and read it.
     """
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -40,7 +40,7 @@ def _made(folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
         patch.setattr(gather, "_QUICK_BATCHES", {"cpu": (1, 3)})
-        patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline has the real one
+        patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline tests the real one
         request = ReportRequest("cpu", None, 300, "synthetic", None, 0, True)
         page, measured = make.make(str(folder), request, lambda share, what: steps.append((share, what)))
     assert page == folder / "index.html"
@@ -49,7 +49,7 @@ def _made(folder):
 
 @pytest.fixture
 def torch(monkeypatch):
-    """PyTorch; where it is not installed, NumPy under its name (fakes/torch)."""
+    """PyTorch or, if it is not installed, a NumPy stand-in of that name (fakes/torch)."""
     if importlib.util.find_spec("torch") is not None:
         return importlib.import_module("torch")
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "unit" / "fakes"))

@@ -1,9 +1,9 @@
-"""The checks and both modes let loose on symbols that no program wrote (see `mutated_symbols`):
+"""Runs the checks and both modes on randomly damaged symbols (see `mutated_symbols`):
 
     python tests/symbol_mutations.py --count 100000 --seed 1
 
-Every try runs in a child that has MXNet loaded already, fifty tries to a child. A child that ends by a signal, or an
-exception that is none of the package's own, is a find: its symbol is written to --finds, and the exit code is 1.
+Tries run in children that have already loaded MXNet, fifty tries per child. A child that ends by a signal, or an
+exception that is not one of the package's own, is a find: its symbol is written to --finds, and the exit code is 1.
 """
 
 import argparse
@@ -26,9 +26,9 @@ _PER_CHILD, _SECONDS = 50, 300
 
 
 def attempt(text, mode, generous):
-    """Take a symbol the whole way: "ran", or "refused" by an error of the package; anything else is raised.
+    """Run a symbol completely: "ran", or "refused" by an error of the package; anything else is raised.
 
-    With `generous` every weight is there in the shape that MXNet infers, so that a changed network runs.
+    With `generous`, every weight has the shape that MXNet infers, so that a changed network runs.
     """
     from fashion_infer import pipeline
     from fashion_infer._mxnet import bound
@@ -73,7 +73,7 @@ WEIGHTS = _weights()
 
 
 def _child(tries, pipe):
-    """Run tries, with one byte to the pipe as each begins and one as it ends."""
+    """Run tries; write one byte to the pipe when each starts and one when it ends."""
     for index, text in tries:
         for mode in ("operator", "fused"):
             os.write(pipe, b"b")
@@ -86,7 +86,7 @@ def _child(tries, pipe):
 
 
 def _run(tries):
-    """Run tries in a child: what each came to, two letters a try, and how the child ended."""
+    """Run tries in a child; return the result of each, two letters per try, and how the child ended."""
     said, to_say = os.pipe()
     child = os.fork()
     if not child:
@@ -107,7 +107,7 @@ def _run(tries):
 
 
 def run(count, seed, finds):
-    """Try so many symbols; how many ran, how many were refused, and the finds as (kind, text)."""
+    """Try `count` symbols; return how many ran, how many were refused, and the finds as (kind, text)."""
     from fashion_infer import _mxnet
     from fashion_infer._mxnet import plugin
 
@@ -153,7 +153,7 @@ def every_operator(mx):
 
 
 def main():
-    """The program."""
+    """Run the program."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=None)

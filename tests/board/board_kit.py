@@ -1,4 +1,4 @@
-"""A class with people, and the short words for what happens to it."""
+"""A class with people, and short methods for actions on it."""
 
 from datetime import timedelta
 
@@ -7,7 +7,7 @@ from fashion_infer.board.store.models import Class, Person, SubmissionRow
 
 
 class Kit:
-    """A class "c" on the CPU: students Ann, Bob and Cid, Ada assists, Ina instructs. It has a clock of its own."""
+    """A class "c" on the CPU: students Ann, Bob and Cid, assistant Ada, instructor Ina. It has its own clock."""
 
     def __init__(self, store, start):
         self.store, self.now, self.number = store, start, 0
@@ -32,7 +32,7 @@ class Kit:
         self.now += timedelta(seconds=seconds)
 
     def submit(self, who, content=None, seconds=1.0, **options):
-        """Somebody submits, a second later than whatever was before; the submission's identifier."""
+        """Submit as a person, by default one second after the previous action; return the submission's identifier."""
         self.pass_time(seconds)
         self.number += 1
         content = content if content is not None else f"kernel {self.number}".encode()
@@ -41,25 +41,25 @@ class Kit:
             return admission.accept(session, person, "k.cu", content, at=self.now, **options).submission.id
 
     def claim(self, owner="me"):
-        """The next job."""
+        """Claim the next job."""
         with self.store.write() as session:
             return queue.claim(session, "cpu", owner, self.now)
 
     def finish(self, claimed, ms=1.0, seconds=1.0, **outcome):
-        """The end of a judging; whether it counted."""
+        """End a judging; return whether it counted."""
         self.pass_time(seconds)
         fields = {"status": "judged", "ranked": True, "op_ms": ms, "points": 10.0, "out_of": 10.0, "seconds": seconds}
         with self.store.write() as session:
             return queue.finish(session, claimed.lease, queue.JudgingOutcome(**{**fields, **outcome}), self.now)
 
     def judge(self, ms=1.0, **outcome):
-        """Take the next one and judge it; its submission's identifier."""
+        """Claim the next job and judge it; return its submission's identifier."""
         claimed = self.claim()
         assert self.finish(claimed, ms, **outcome)
         return claimed.submission
 
     def person(self, session, name):
-        """Somebody."""
+        """The person of that name."""
         return session.get_one(Person, self.people[name])
 
     def of_class(self, session):
@@ -67,6 +67,6 @@ class Kit:
         return session.get_one(Class, self.class_id)
 
     def status(self, identifier):
-        """Of a submission."""
+        """Status of a submission."""
         with self.store.read() as session:
             return session.get_one(SubmissionRow, identifier).status

@@ -1,4 +1,4 @@
-"""Boards for tests: stores on both databases, people, a service in this process."""
+"""Boards for tests: stores on both databases, people, and a service in this process."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 if sys.version_info < (3, 10):
-    collect_ignore_glob = ["test_*.py"]  # Ray and the others of the extra `board` are not made for it
+    collect_ignore_glob = ["test_*.py"]  # the packages of the extra `board` do not support it
 else:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
     import board_trial
@@ -24,7 +24,7 @@ else:
 
     @pytest.fixture(scope="session")
     def server(tmp_path_factory):
-        """A PostgreSQL server, once: its URL."""
+        """URL of a PostgreSQL server, started once."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with board_trial.postgres() as url:
@@ -32,7 +32,7 @@ else:
 
     @pytest.fixture(scope="session")
     def admin(server):
-        """A connection that makes databases. One with all tables is there to be copied."""
+        """A connection that creates databases. A template database has all tables."""
         engine = sqlalchemy.create_engine(url_of("", server), isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.execute(text("CREATE DATABASE board_template"))
@@ -50,7 +50,7 @@ else:
 
     @pytest.fixture(scope="session")
     def template(tmp_path_factory):
-        """A SQLite file with empty tables: making them takes half a second."""
+        """A SQLite file with empty tables, because creating them takes half a second."""
         folder = tmp_path_factory.mktemp("template")
         Store(url_of(str(folder), None)).close()
         return folder / "board.sqlite"
@@ -64,7 +64,7 @@ else:
 
     @pytest.fixture(params=["sqlite", "postgres"])
     def store(request, data):
-        """An empty board's database, of both kinds."""
+        """An empty board's database, once per kind of database."""
         url = request.getfixturevalue("postgres") if request.param == "postgres" else None
         made = Store(url_of(data, url))
         yield made
@@ -77,7 +77,7 @@ else:
 
     @pytest.fixture
     def small(data):
-        """The same on SQLite alone, for what does not depend on the database."""
+        """The same only on SQLite, for behaviour that does not depend on the database."""
         made = Store(url_of(data, None))
         yield Kit(made, START)
         made.close()

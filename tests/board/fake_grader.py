@@ -1,7 +1,7 @@
-"""A grader that does not run anything: waits, and writes a verdict. Takes the options of `fashion-infer grade`.
+"""A grader that runs no code: it waits and writes a verdict. Takes the options of `fashion-infer grade`.
 
-A submission says in its text what is to happen: `ms=1.5`, `refuse`, `fail`, `crash`, `seconds=0.2`. Without these its
-time comes from its digest, so that every submission has one of its own. With `wrong` its result is incorrect.
+The submission's text selects the outcome: `ms=1.5`, `refuse`, `fail`, `crash`, `seconds=0.2`. Without these, the time
+is derived from the digest, so that every submission has a different one. With `wrong`, the result is incorrect.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The API: who sees what, what is refused, headers; property tests of every address against its own schema."""
+"""The API: permissions, refusals, headers; property tests of every endpoint against the API's own schema."""
 
 import hashlib
 import json
@@ -28,10 +28,10 @@ ALL = ("Ann", "Bob", "Cid", "Ada", "Ina")
 
 
 class Service:
-    """The application over a kit's database, and short words for requests to it."""
+    """The application on a kit's database, and short methods for requests to it."""
 
     def __init__(self, kit, data):
-        self.kit, kit.now = kit, now()  # the service goes by the clock on the wall
+        self.kit, kit.now = kit, now()  # the service uses the real clock
         kit.change(deadline=None)
         self.app = service.create_app(BoardSettings(data=data))
         self.app.state.store.close()
@@ -39,12 +39,12 @@ class Service:
         self.client = TestClient(self.app, raise_server_exceptions=False)
 
     def ask(self, who, method, path, **options):
-        """A request of somebody, or of nobody."""
+        """Send a request as a person, or without a token."""
         headers = {"Authorization": f"Bearer {self.kit.tokens[who]}"} if who else {}
         return self.client.request(method, f"/api/v1{path}", headers=headers, **options)
 
     def send(self, who, content, **query):
-        """Hand in; the answer."""
+        """Submit; return the answer."""
         return self.ask(who, "POST", "/submissions", params={"name": "k.cu", **query}, content=content)
 
 
@@ -55,7 +55,7 @@ def board(kit, data):
 
 @pytest.fixture
 def little(small, data):
-    """On SQLite alone."""
+    """Only on SQLite."""
     return Service(small, data)
 
 
@@ -81,7 +81,7 @@ def test_what_is_refused_is_not_there(little, content, query, status):
 
 
 def test_a_body_without_end_is_not_read_to_its_end(little):
-    """Its length is not said; of what comes, no more is taken than may come."""
+    """A body without Content-Length is read only up to the limit."""
     taken = []
 
     def body():
@@ -199,7 +199,7 @@ def test_health(little):
 
 
 def test_health_before_any_dispatcher_spoke(little, monkeypatch):
-    """A Ray that never starts is not well, though its service is."""
+    """When Ray never starts, the board is unhealthy although the service runs."""
     state = little.client.app.state
     assert little.client.get("/healthz").status_code == 200
     monkeypatch.setattr(state, "began", state.began - 120)
@@ -260,7 +260,7 @@ def test_every_address_is_in_the_schema_and_asks_for_a_token(little):
 
 @pytest.fixture
 def schema(little):
-    """Its addresses with a person's token; what is not the API's is left out."""
+    """The API's endpoints with a person's token; other endpoints are left out."""
     little.kit.change(most_pending=10**6, most_an_hour=10**6, most_bytes=1000)
     for number in range(3):
         little.send("Ann", f"{number}".encode())
@@ -269,7 +269,7 @@ def schema(little):
 
 
 def test_whatever_is_asked_the_answer_is_as_the_schema_says(schema, little):
-    """No failure of the server, no answer that the schema does not know, whatever comes."""
+    """For any input, the server does not fail and every answer conforms to the schema."""
     tried = set()
     for found in schema.get_all_operations():
         operation = found.ok()

@@ -1,4 +1,4 @@
-"""The queue's questions to the database, at the end of a term: none of them reads all jobs that ever were."""
+"""The queue's database queries at the end of a term: none of them reads all past jobs."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ JOBS = 20_000
 
 @pytest.fixture
 def term(kit):
-    """A class that has handed in a lot: all of it is done, but for three that wait and one that runs."""
+    """A class with many submissions: all are done except for three that wait and one that runs."""
     before, people = kit.now, list(kit.people.values())
     with kit.store.write() as session:
         for start in range(0, JOBS, 1000):
@@ -29,7 +29,7 @@ def term(kit):
     for who in ("Ann", "Bob", "Cid", "Ann"):
         kit.submit(who)
     kit.running = kit.claim()
-    if kit.store.engine.dialect.name == "postgresql":  # which does so by itself; SQLite never does
+    if kit.store.engine.dialect.name == "postgresql":  # PostgreSQL does so by itself later; SQLite never does
         with kit.store.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             connection.execute(text("ANALYZE"))
     return kit
@@ -51,12 +51,12 @@ QUESTIONS = {
 
 
 def waits(session):
-    """A submission that does."""
+    """A submission that waits."""
     return session.query(SubmissionRow).filter_by(status="queued").first()
 
 
 def plans(kit, question):
-    """How the database goes about each statement about jobs of a question."""
+    """The database's plan for each statement about jobs in a query."""
     said, engine = [], kit.store.engine
 
     def note(connection, cursor, statement, parameters, context, many):
@@ -89,14 +89,14 @@ def test_no_question_reads_every_job(term):
             lines = [line for line in plan.splitlines() if "jobs" in line]
             assert lines and not [line for line in lines if "SCAN jobs" in line or "Seq Scan on jobs" in line], (
                 question, statement, plan)  # fmt: skip
-            # Of an index no more than its beginning would be all jobs of a backend.
+            # Using only the first column of an index would read all jobs of a backend.
             short = [line for line in lines if line.rstrip().endswith("(backend=?)")]
             assert not short, (question, statement, plan)
     assert seen > 10
 
 
 def test_that_is_because_of_each_index(term):
-    """The test above sees it where one of them is not there; PostgreSQL would read another whole, so there all go."""
+    """The test above fails without an index. PostgreSQL would scan another index, so that all are dropped there."""
     indexes = sorted(models.JobRow.__table__.indexes, key=lambda index: index.name)
     assert len(indexes) == 3
     for some in [indexes] if term.store.engine.dialect.name == "postgresql" else [[index] for index in indexes]:

@@ -1,4 +1,4 @@
-"""A cluster that loses all its nodes, and gets others: what waits is kept, nothing is promised, and it goes on."""
+"""A cluster loses all its nodes and gets new ones: waiting jobs are kept, get no promised start, and continue."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=
 
 @pytest.fixture
 def cluster():
-    """A head that has no CPU: this process stays attached to it, whatever becomes of the nodes."""
+    """A head without a CPU: this process stays attached to it, whatever happens to the nodes."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(board_trial.ROOT))
     from ray.cluster_utils import Cluster
 
@@ -33,7 +33,7 @@ def cluster():
 
 @pytest.fixture
 def board(cluster, small, monkeypatch):
-    """A dispatcher on that cluster, the service's health, and people who hand in."""
+    """A dispatcher on that cluster, the service's health, and people who submit."""
     fastapi = pytest.importorskip("fastapi.testclient")
     from fashion_infer.board.queue.ray_graders import OnRay
     from fashion_infer.board.service import create_app
@@ -51,7 +51,7 @@ def board(cluster, small, monkeypatch):
 
 
 def until(board, true, seconds=120):
-    """Dispatch until something is true."""
+    """Run the dispatcher until a condition is true."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, (board.dispatcher._slots, states(board))
@@ -60,13 +60,13 @@ def until(board, true, seconds=120):
 
 
 def states(board):
-    """How many jobs are in which state."""
+    """Number of jobs by state."""
     with board.store.read() as session:
         return dict(session.execute(select(JobRow.state, func.count()).group_by(JobRow.state)).all())
 
 
 def waiting(board, identifier):
-    """A submission's wait."""
+    """A submission's expected wait."""
     with board.store.read() as session:
         return expectation.expected(session, queries.find(session, identifier, board.person(session, "Ann")))
 
@@ -91,7 +91,7 @@ def test_all_nodes_go_and_others_come(board: Kit, cluster):
     with board.store.read() as session:
         jobs = queries.queue(session, "cpu")
         assert expectation.slots_of(session, "cpu") == 0 and [job.start_in for job in jobs] == [None] * 4
-    for _ in range(40):  # nothing is handed to a cluster that has no place for it
+    for _ in range(40):  # no job is passed to a cluster without room for it
         board.dispatcher.step()
         time.sleep(0.05)
     assert states(board) == {"queued": 4}
@@ -104,18 +104,18 @@ def test_all_nodes_go_and_others_come(board: Kit, cluster):
 
 
 def test_what_ray_only_holds_waits_again(board, cluster):
-    """Handed out a moment before its node went: Ray would keep it for ever, as long as it has no node."""
+    """A job was started just before its node left: Ray would hold it as long as there is no node."""
     node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     until(board, lambda: board.dispatcher._slots.get("cpu") == 1)
     cluster.remove_node(node, allow_graceful=False)
     one = board.submit("Ann", b"seconds=0.1")
-    board.dispatcher._kept = time.monotonic() + 3600  # as if it had looked just now
+    board.dispatcher._kept = time.monotonic() + 3600  # as if it had just checked
     until(board, lambda: states(board) == {"running": 1})
     board.dispatcher._kept = 0.0
     until(board, lambda: states(board) == {"queued": 1})
     with board.store.read() as session:
         lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == one)).all()
         assert lines
-        assert session.scalar(select(JobRow.attempts)) == 0  # that was no fault of the submission
+        assert session.scalar(select(JobRow.attempts)) == 0  # it was not the submission's fault
     cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     until(board, lambda: board.status(one) == "judged")

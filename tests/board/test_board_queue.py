@@ -1,4 +1,4 @@
-"""The queue: fair order, leases, judged once, and waits that come true."""
+"""The queue: fair order, leases, one judgement per job, and accurate expected waits."""
 
 import random
 from datetime import timedelta
@@ -20,7 +20,7 @@ SHARED = settings(max_examples=examples(15), suppress_health_check=[HealthCheck.
 
 
 def served(kit):
-    """Who is served, in the order of the queue, until it is empty."""
+    """Names of people in the order in which the queue serves them, until it is empty."""
     found = []
     while (claimed := kit.claim()) is not None:
         with kit.store.read() as session:
@@ -30,7 +30,7 @@ def served(kit):
 
 
 def emptied(kit):
-    """A kit for the next example."""
+    """A kit with an empty queue for the next example."""
     with kit.store.write() as session:
         for table in (LogLine, Judgement, JobRow, Content, SubmissionRow, State):
             session.execute(delete(table))
@@ -47,7 +47,7 @@ def test_one_who_submits_ten_waits_behind_those_who_submit_one(kit):
 
 
 def test_a_round_that_was_missed_is_not_made_up_for(kit):
-    """Who did not submit for a while has no credit: one place ahead of others, no more."""
+    """A person who did not submit for a while has no credit: they are at most one place ahead of others."""
     for _ in range(3):
         kit.submit("Ann")
     served(kit)
@@ -61,7 +61,7 @@ def test_a_round_that_was_missed_is_not_made_up_for(kit):
 @given(order=st.lists(st.sampled_from(["Ann", "Bob", "Cid"]), min_size=1, max_size=12), burst=st.integers(0, 12))
 @SHARED
 def test_round_robin_then_first_come(small, order, burst):
-    """The oracle: people in a ring, each with a list; of those with the fewest served, the one who came first."""
+    """Oracle: each person has a list; among the people with the fewest served, the first to arrive is next."""
     kit = emptied(small)
     burst = min(burst, len(order))
     for who in order[:burst]:
@@ -80,8 +80,10 @@ def test_round_robin_then_first_come(small, order, burst):
 @given(data=st.data())
 @SHARED
 def test_nobody_waits_for_more_than_one_of_anybody_elses(small, data):
-    """Whatever happens: between a submission of somebody with none in the queue and its start, nobody else has more
-    than two starts (one of the round that is being served, one of its own round)."""
+    """When a person with an empty queue submits, nobody else has more than two starts before that submission's start.
+
+    One may be of the round being served, and one of the submission's own round.
+    """
     kit = emptied(small)
     mine = None
     starts = {}
@@ -134,7 +136,7 @@ class TestPlace:
         assert sorted(ids, key=places.get) == order and sorted(places.values()) == list(range(1, 13))
 
     def test_waits_come_true_within_a_factor_of_2(self, small):
-        """A class that hands in on a clock of its own: what each was told, and what came to pass."""
+        """A class submits on a simulated clock: compare each reported wait with the actual wait."""
         rng = random.Random(2)
         with small.store.write() as session:
             queue.state_of(session, "cpu").slots = 3
@@ -244,7 +246,7 @@ class TestLeases:
     @given(data=st.data())
     @SHARED
     def test_whatever_happens_each_is_judged_once(self, small, data):
-        """Claims, ends, deaths, leases that run out and dispatchers that restart, in any order; then all is served."""
+        """Claims, ends, deaths, expired leases and restarted dispatchers in any order; then all jobs are served."""
         kit = emptied(small)
         ids, held = [], []
         for _ in range(data.draw(st.integers(1, 40))):
@@ -254,7 +256,7 @@ class TestLeases:
             elif what == "claim" and (claimed := kit.claim()) is not None:
                 held.append(claimed)
             elif held and what in ("finish", "die"):
-                one = data.draw(st.sampled_from(held))  # perhaps one that was given back before
+                one = data.draw(st.sampled_from(held))  # perhaps one that was returned to the queue before
                 if what == "finish":
                     kit.finish(one)
                 else:
@@ -286,7 +288,7 @@ class TestEstimate:
         assert (found.median, found.longest) == (4.5, 18.0)  # waits: 0, 9, 18, 0
 
     def test_it_is_the_order_of_the_board(self, small):
-        """The same arrivals, through the store's queue and through the simulation."""
+        """The same arrivals in the store's queue and in the simulation have the same order."""
         rng = random.Random(3)
         names = ["Ann", "Bob", "Cid"]
         who = [rng.randrange(3) for _ in range(30)]

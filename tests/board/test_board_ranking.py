@@ -1,4 +1,4 @@
-"""The ranking and its final runs, against what is computed here by hand."""
+"""The ranking and its final runs, against results computed by hand."""
 
 import statistics
 from datetime import timedelta
@@ -14,14 +14,14 @@ from fashion_infer.errors import UsageError
 
 
 def ranked(kit, viewer=None, **where):
-    """(name, ms, final) in the ranking's order, as somebody sees it."""
+    """(name, ms, final) in the ranking's order, as a viewer sees it."""
     with kit.store.read() as session:
         who = kit.person(session, viewer) if viewer else None
         return [(one.name, one.op_ms, one.final) for one in ranking(session, kit.of_class(session), who)]
 
 
 def submit_and_judge(kit, who, *times, **outcome):
-    """Submissions of somebody with these times; their identifiers."""
+    """Submit and judge these times as one person; return the identifiers."""
     found = []
     for ms in times:
         found.append(kit.submit(who))
@@ -30,7 +30,7 @@ def submit_and_judge(kit, who, *times, **outcome):
 
 
 def run_finals(kit, leaders, runs):
-    """Run the leaders again with these times, None for a run that is not correct; in the order of the queue."""
+    """Run the leaders again with these times in the order of the queue; None for an incorrect run."""
     with kit.store.write() as session:
         assert final_runs.queue_leaders(session, kit.of_class(session), leaders)
     for ms in runs:

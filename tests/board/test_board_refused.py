@@ -1,4 +1,4 @@
-"""What nobody must sign in for leaves little behind, however often it comes."""
+"""Requests without a sign-in leave little data behind, however often they are sent."""
 
 import contextlib
 import logging
@@ -26,7 +26,7 @@ from fashion_infer.board.store.refusals import A_MINUTE, RefusedSignIns, SignInA
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """A clock that advances only when the test sets it."""
 
     now = 0.0
 
@@ -57,7 +57,7 @@ class TestCounted:
                 audit.count(session, "somebody", "sign in refused", 1, None, f"10.0.{number // 250}.{number % 250}")
         found = refusals(kit.store)
         assert len(found) == audit.MOST_A_DAY + 1 and found[-1] == ("somebody", "", 50)
-        with kit.store.write() as session:  # other kinds are counted for themselves
+        with kit.store.write() as session:  # other actions are counted separately
             audit.count(session, "Ann", "refused", 1, kit.class_id, "10.0.0.1", "/class")
         assert len(refusals(kit.store)) == audit.MOST_A_DAY + 1
 
@@ -100,7 +100,7 @@ class TestCounted:
         clock.now = 45.0
         assert refused.add(SignInAttempt("10.0.0.1")) == 15
         clock.now = 61.0
-        # Whoever has many addresses, and goes for one person.
+        # Someone who has many addresses and attacks one person.
         tries = [SignInAttempt(f"10.0.1.{number}", "Ann", small.class_id) for number in range(A_MINUTE + 1)]
         found = [refused.add(one) for one in tries]
         assert found == [None] * A_MINUTE + [59]
@@ -116,7 +116,7 @@ class TestCounted:
 
 @pytest.fixture
 def app(data):
-    """A board with Ann, who studies, and Ida."""
+    """A board with Ann, a student, and Ida, an instructor."""
     made = create_app(BoardSettings(data=data))
     with made.state.store.write() as session:
         of = fill.a_class(session, "one")
@@ -145,7 +145,7 @@ def rows(app):
 
 
 def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
-    """Both from one address, as from a campus, within one minute of the service's clock."""
+    """Both use one address, as on a campus, within one minute of the service's clock."""
     app.state.refused = RefusedSignIns(app.state.store, Clock())
     token = fresh_token(app, "Ann")
     wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
@@ -157,7 +157,7 @@ def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
 
 
 def test_an_instructor_reads_of_them(app):
-    """Of those whose token nobody knows as well: they are of no class."""
+    """Refusals with an unknown token are included: they belong to no class."""
     token = fresh_token(app, "Ann")
     for wrong in (token[:-64] + "0" * 64, *["nonsense"] * 3):
         sign_in(app, wrong)
@@ -168,7 +168,7 @@ def test_an_instructor_reads_of_them(app):
 
 
 def test_no_request_of_a_stranger_adds_rows_beyond_that(app):
-    """Every address that the service has, by every method, with nobody's token and nobody's cookie."""
+    """Request every path of the service by every method, with an invalid token and an invalid cookie."""
     client = TestClient(app, follow_redirects=False, raise_server_exceptions=False)
     before, asked = rows(app), 0
 
@@ -204,7 +204,7 @@ def test_a_person_has_no_more_sessions_than_that(app):
 
 @pytest.fixture
 def served(small, data, monkeypatch):
-    """A service on a port, in a thread, which waits half a second for a request; and its log records."""
+    """A service on a port, in a thread, which waits half a second for a request, and its log records."""
     monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
     app = create_app(BoardSettings(data=data))
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False, http=server.LimitedProtocol)
@@ -233,7 +233,7 @@ POST = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form
 ])  # fmt: skip
 @pytest.mark.parametrize("drip", [False, True])
 def test_a_request_that_does_not_end_is_ended(served, sent, drip):
-    """However slowly its bytes come."""
+    """A slow request is closed, however slowly its bytes arrive."""
     port, records = served
     begin = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:

@@ -1,4 +1,4 @@
-"""A board that runs: the command line, graders, the dispatcher, Ray, the sandbox; and a few faults."""
+"""A running board: the command line, graders, the dispatcher, Ray, the sandbox, and some faults."""
 
 import os
 import random
@@ -55,7 +55,7 @@ class TestGrading:
 
     @pytest.mark.parametrize("content, kind, status", [
         (b"refuse", "outcome", "refused"), (b"fail", "unable", "failed"), (b"crash", "unable", "failed"),
-        (b"ms=inf", "unable", "failed"), (b"ms=nan", "unable", "failed"),  # no place for what is no time
+        (b"ms=inf", "unable", "failed"), (b"ms=nan", "unable", "failed"),  # not valid times
     ])  # fmt: skip
     def test_other_ends(self, content, kind, status):
         *_, last = grader.run(claimed(content), board_trial.FAKE)
@@ -84,7 +84,7 @@ class TestGrading:
 
 
 def state(process):
-    """Of a process: "Z" for one that is dead and not yet waited for."""
+    """State of a process: "Z" for one that is dead and not yet waited for."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -137,7 +137,7 @@ class TestDispatcher:
             assert session.scalars(select(Judgement)).all() == []
 
     def test_a_cancelled_grader_ends_and_makes_room(self, small):
-        """On one slot: were it left running, eight could run at once."""
+        """There is one slot: if the cancelled grader kept running, eight would run at once."""
         from fashion_infer.board.store import queue
         from fashion_infer.board.store.models import SubmissionRow
 
@@ -190,7 +190,7 @@ class TestDispatcher:
 
 @pytest.fixture
 def own_home(monkeypatch, tmp_path):
-    """A home of one's own, where tokens are kept."""
+    """A separate home, where tokens are saved."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in (credentials.URL, credentials.TOKEN):
         monkeypatch.delenv(name, raising=False)
@@ -327,16 +327,16 @@ def test_a_board_lies_in_the_folder_that_is_named(name, invoke, own_home, monkey
 
 @pytest.fixture(scope="module")
 def trial():
-    """A board that goes on through several tests."""
+    """A board shared by several tests."""
     with board_trial.trial(4, options=("--ray", "off", "--cpu-slots", "2"), seconds=0.1) as made:
         yield made
 
 
 class TestTrial:
-    """One board, from the first command to the last, as people use it."""
+    """Use one board as people do, from the first command to the last."""
 
     def submit(self, trial, own_home, who, text, *words):
-        """`fashion-infer submit` of somebody."""
+        """Run `fashion-infer submit` as a person."""
         (own_home / "k.cu").write_text(text)
         environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens[who]}
         line = [sys.executable, "-m", "fashion_infer", "submit", str(own_home / "k.cu"), "--to", trial.url, *words]
@@ -449,8 +449,11 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox")
 def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypatch):
-    """The real grader, on a Ray of the board's own: an honest kernel is ranked, and one that looks for the board's and
-    Ray's ports and sockets finds none. Ray listens on the loopback alone, and talks to nobody without its token."""
+    """The real grader on the board's own Ray: an honest kernel is ranked; a hostile one finds no port or socket.
+
+    The hostile kernel looks for the ports and sockets of the board and of Ray. Ray listens only on the loopback, and
+    requires its token.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rubric = tmp_path / "rubric.toml"
     rubric.write_text((ATTACKS / "rubric.toml").read_text())
@@ -521,7 +524,7 @@ def test_a_class_ranks_by_the_layers_that_its_rubric_lists(tmp_path, monkeypatch
     try:
         made.start()
         ends = []
-        # Slow in the first layer alone, which fa2017 has not.
+        # Slow only in the first layer, which fa2017 does not have.
         for who, file in (("p000", packed(str(team))), ("p001", ("conv.cpp", HONEST.read_bytes()))):
             client = Client(made.url, made.tokens[who])
             one = client.submit(*file)["id"]

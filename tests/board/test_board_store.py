@@ -1,4 +1,4 @@
-"""The store: tables, people, tokens, what is accepted. On SQLite and on PostgreSQL."""
+"""The store: tables, people, tokens, admission. On SQLite and on PostgreSQL."""
 
 import hashlib
 import stat
@@ -41,7 +41,7 @@ def test_migrations_make_the_tables_that_the_code_has(kind, server, admin, tmp_p
     store = Store(url_of(str(tmp_path), url))
     with store.engine.connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
-    # Types that a database spells otherwise are none; tables, columns, indexes and constraints count.
+    # Ignore types that the databases only spell differently; compare tables, columns, indexes and constraints.
     assert [one for one in differences if not isinstance(one, list)] == []
     store.close()
 
@@ -173,7 +173,7 @@ class TestAccepting:
         with pytest.raises(NotTaken) as raised:
             kit.submit("Ann", seconds=0.001)
         assert raised.value.status == 403
-        assert kit.submit("Ann", b"last")  # an acknowledgement that was lost can still be asked for
+        assert kit.submit("Ann", b"last")  # a lost acknowledgement can be requested again
 
     def test_sizes(self, kit):
         kit.change(most_bytes=10)
@@ -201,7 +201,7 @@ class TestAccepting:
             kit.submit("Ann", seconds=600)
         assert raised.value.retry_after == 1800
         kit.submit("Bob", seconds=0)
-        kit.submit("Ann", seconds=1800)  # the hour is over to the second
+        kit.submit("Ann", seconds=1800)  # exactly one hour has passed
 
     def test_seconds_of_the_device(self, kit):
         kit.change(gpu_seconds=100)
@@ -240,7 +240,7 @@ def test_a_judgement_is_one_of_its_purpose(kit):
 @given(contents=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8))
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
-    """Fills either kind of database anew, which then goes on with numbers of its own."""
+    """A backup restores into an empty database of either kind, which then continues with its own ids."""
     kit.change(most_pending=10**6)  # the examples share Bob's queue
     for content in contents:
         kit.submit("Bob", content)
@@ -275,7 +275,7 @@ def test_a_backup_fills_postgresql(small, postgres, tmp_path):
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
-    """And the file stays as it is."""
+    """The backup file itself does not change."""
     small.submit("Ann")
     backup.write(small.store, str(tmp_path / "b.sqlite"))
     old = database.engine_of(f"sqlite:///{tmp_path}/b.sqlite")

@@ -1,4 +1,4 @@
-"""TLS as people use it: a board that serves a certificate of openssl's, the client, a browser's cookies, a proxy."""
+"""TLS as people use it: a board with a certificate made by openssl, the client, a browser's cookies, a proxy."""
 
 import http.client
 import os
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 
 
 def certificate(folder, name):
-    """A self-signed certificate of localhost: its file and its key's."""
+    """A self-signed certificate for localhost: paths of the certificate and the key."""
     folder.mkdir(exist_ok=True)
     made = str(folder / f"{name}.pem"), str(folder / f"{name}.key")
     line = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
@@ -36,7 +36,7 @@ def certificate(folder, name):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Two certificates that have the same names and nothing else in common."""
+    """Two certificates with the same names and nothing else in common."""
     folder = tmp_path_factory.mktemp("tls")
     return certificate(folder, "one"), certificate(folder, "two")
 
@@ -50,7 +50,7 @@ def trial(pairs):
 
 @pytest.fixture
 def run(trial, tmp_path):
-    """`fashion-infer` as somebody whose machine believes in no certificate of ours."""
+    """Run `fashion-infer` as a user whose machine does not trust the test certificates."""
 
     def go(*words, token="", stdin=None, **more):
         names = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -72,13 +72,13 @@ def kernel(tmp_path):
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
-    """What would be asked again for minutes is a failure here."""
+    """Fail at once where the client would retry for minutes."""
     monkeypatch.setattr(client, "PATIENCE", 10.0)
 
 
 class TestClient:
     def test_login_remembers_whom_to_believe(self, trial, run, kernel, pairs, tmp_path):
-        """From then on `submit` needs no option. The file's name is kept whole: one works in many folders."""
+        """After a login, `submit` needs no option. The absolute path is saved, because users work in many folders."""
         shutil.copy(pairs[0][0], tmp_path / "board.pem")
         relative = os.path.relpath(tmp_path / "board.pem")
         done = run("board", "login", "--to", trial.url, "--ca", relative, stdin=trial.tokens["p000"])
@@ -88,7 +88,7 @@ class TestClient:
         assert run("board", "ranking").stdout.startswith("*   1        2.5000 ms")
 
     def test_an_option_or_the_environment_says_whom_to_believe(self, trial, run, pairs):
-        """The option counts where the environment says something else."""
+        """The option overrides the environment."""
         (right, _), (wrong, _) = pairs
         words, token = ("board", "status", "--to", trial.url), trial.tokens["p000"]
         for name in ("FASHION_INFER_BOARD_CA", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
@@ -98,7 +98,7 @@ class TestClient:
             assert run(*words, "--ca", wrong, token=token, **{name: right}).returncode == 3, name
 
     def test_a_certificate_that_nobody_vouches_for(self, trial, run, kernel, pairs):
-        """At once, and in one line: the token has not gone anywhere."""
+        """Fails at once, in one line, before the token is sent."""
         for more in ((), ("--ca", pairs[1][0])):
             done = run("submit", kernel, "--to", trial.url, *more, token=trial.tokens["p000"])
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
@@ -118,7 +118,7 @@ class TestClient:
             Client(plain.url.replace("http:", "https:"), plain.tokens["p000"], pairs[0][0]).me()
 
     def test_a_token_is_the_one_that_was_given(self, trial, run, tmp_path, pairs):
-        """requests would send a password that ~/.netrc has of this host in its place."""
+        """requests must not replace the token with a password from ~/.netrc for this host."""
         (tmp_path / ".netrc").write_text("machine localhost login ann password secret\n")
         (tmp_path / ".netrc").chmod(0o600)
         done = run("board", "status", "--to", trial.url, "--ca", pairs[0][0], token=trial.tokens["p000"])
@@ -126,7 +126,7 @@ class TestClient:
 
 
 def sign_in(connection, token, headers=None):
-    """Sign in with the form of the page; (status, cookies that were set for the session, headers)."""
+    """Sign in with the page's form; return (status, cookies set for the session, headers)."""
     connection.request("GET", "/login", headers=headers or {})
     answer = connection.getresponse()
     body, gate = answer.read().decode(), answer.getheader("set-cookie").partition(";")[0]
@@ -177,7 +177,7 @@ HEADERS = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
 
 
 class TestBehindAProxy:
-    """Who connects from 127.0.0.1 is the proxy, and who does from 127.0.0.2 is somebody else."""
+    """A connection from 127.0.0.1 is the proxy's; one from 127.0.0.2 is another client's."""
 
     def connect(self, trial, source):
         return http.client.HTTPConnection("127.0.0.1", trial.port, timeout=60, source_address=(source, 0))
@@ -187,12 +187,12 @@ class TestBehindAProxy:
         status, (cookie,), answer = sign_in(connection, proxied.tokens["p000"], HEADERS)
         assert status == 303 and "Secure" in cookie and answer.getheader("strict-transport-security")
         assert audit(proxied, "sign in") == ["203.0.113.9"]
-        # What a proxy adds comes last: whatever its client wrote there itself does not count.
+        # The proxy's entry is the last one: entries written by its client do not count.
         sign_in(connection, "x", {**HEADERS, "X-Forwarded-For": "192.0.2.1, 203.0.113.10"})
         assert audit(proxied, "sign in refused") == ["203.0.113.10"]
 
     def test_somebody_else_is_not(self, proxied):
-        """Nor is the proxy, where it does not say that it had TLS. /healthz is for whoever looks after the service."""
+        """The proxy is refused too when it does not report TLS. /healthz remains open for monitoring."""
         for source, headers in (("127.0.0.2", HEADERS), ("127.0.0.2", {}), ("127.0.0.1", {})):
             connection = self.connect(proxied, source)
             for path in ("/login", "/api/v1/me", "/"):
@@ -205,7 +205,7 @@ class TestBehindAProxy:
 
 
 def test_files_that_are_missing_or_do_not_match(pairs, tmp_path, run):
-    """One line that names the option, exit code 3; nothing is made before."""
+    """Prints one line that names the option, with exit code 3, and creates nothing."""
     (one, key), (_, other) = pairs
     (tmp_path / "text").write_text("x")
     locked = str(tmp_path / "locked.key")
@@ -222,6 +222,6 @@ def test_files_that_are_missing_or_do_not_match(pairs, tmp_path, run):
 
 @pytest.mark.parametrize("proxies", ["*", "", "proxy.example", "10.0.0.1,*"])
 def test_proxies_that_are_none(proxies, tmp_path):
-    """Above all "*", which would believe everybody."""
+    """In particular "*", which would trust everyone, is refused."""
     with pytest.raises(UsageError):
         serve(BoardSettings(data=str(tmp_path), proxies=proxies, ray="off"))

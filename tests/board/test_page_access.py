@@ -1,4 +1,4 @@
-"""Who sees what: every page, for every role, of one's own class and of another one."""
+"""Permissions of every page for every role, in the viewer's own class and in another one."""
 
 import re
 
@@ -11,7 +11,7 @@ from fashion_infer.board.page import routes  # noqa: E402
 from fashion_infer.board.service import create_app  # noqa: E402
 from fashion_infer.board.settings import BoardSettings  # noqa: E402
 
-# Path, and the roles that may look. The next test holds it against the router's own list.
+# Paths, and the roles that may read them. The next test compares them with the router's own list.
 PAGES = {
     "/": "all", "/mine": "all", "/queue": "all", "/submissions/{identifier}": "all",
     "/submissions/{identifier}/file": "all", "/submissions/{identifier}/log.txt": "all",
@@ -21,7 +21,7 @@ PAGES = {
 OPEN = {"/login", "/static/{version}/{name}"}
 ROLES = {"all": {"student", "assistant", "instructor"}, "staff": {"assistant", "instructor"},
          "instructor": {"instructor"}}  # fmt: skip
-# Name: class and role. What each handed in has the name in its code, log, file name, findings and prints.
+# Name: class and role. Each person's submission has the name in its code, log, file name, findings and prints.
 PEOPLE = {
     "Mallory": ("one", "student"), "Evelyn": ("one", "student"), "Tess": ("one", "student"),
     "Ann": ("one", "assistant"), "Ida": ("one", "instructor"), "Otto": ("two", "student"),
@@ -62,7 +62,7 @@ def board(tmp_path_factory):
 
 
 def addresses(board):
-    """Every address of every page, with every identifier, and with every person to pick."""
+    """Every URL of every page, with every identifier, and with every person to select."""
     for path in PAGES:
         if "{identifier}" in path:
             yield from ((path, path.format(identifier=identifier)) for identifier in board["submissions"])
@@ -87,7 +87,7 @@ def test_the_list_above_has_every_page(board):
 
 @pytest.mark.parametrize("viewer", PEOPLE)
 def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
-    """And staff of the class does: else the test would pass on empty pages. Nothing is kept by a browser."""
+    """Staff of the class sees it: otherwise the test would pass on empty pages. Browsers must not cache it."""
     of, role = PEOPLE[viewer]
     strangers = {name for name, (theirs, _) in PEOPLE.items() if theirs != of}
     seen = set()
@@ -96,7 +96,7 @@ def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
         if role not in ROLES[PAGES[path]]:
             assert answer.status_code == 403, address
         policy = answer.headers["content-security-policy"]
-        assert ("unsafe" in policy) == (path == "/ranking.svg")  # a picture's styles: no page's
+        assert ("unsafe" in policy) == (path == "/ranking.svg")  # only the picture may have inline styles
         assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["cache-control"] == "no-store"

@@ -1,4 +1,4 @@
-"""The chart of the best times, and how values are worded."""
+"""The chart of the best times, and the formatting of values."""
 
 import math
 import re
@@ -47,7 +47,7 @@ def test_any_class_can_be_drawn(tmp_path_factory, raw, limit, now, deadline, nar
 
 
 def y(text):
-    """The height of an SVG text."""
+    """The y coordinate of an SVG text."""
     if text.get("y"):
         return float(text.get("y"))
     return float(re.search(r"translate\([-\d.]+[ ,]([-\d.]+)\)", text.get("transform"))[1])

@@ -84,7 +84,7 @@ def test_a_token_opens_a_session_and_signing_out_ends_it(app):
     cookie = client.cookies["board"]
     client.csrf = re.search(r'name="csrf" value="([^"]+)"', text)[1]
     assert post(client, "/logout").status_code == 303
-    client.cookies.set("board", cookie)  # whoever kept it has nothing
+    client.cookies.set("board", cookie)  # a saved cookie is worthless
     assert client.get("/mine").status_code == 303
 
 
@@ -112,7 +112,7 @@ def test_what_is_no_token_opens_nothing(app, token):
 
 
 def test_nobody_is_signed_in_from_another_page(app):
-    """Login CSRF: a form elsewhere has neither the gate's cookie nor its guard."""
+    """Login CSRF: a form of another site has neither the gate's cookie nor its guard."""
     token, client = token_of(app, "Eve"), client_of(app)
     assert client.post("/login", data={"token": token}).status_code == 403
     client.get("/login")
@@ -135,7 +135,7 @@ def test_a_session_ends_with_its_time_and_with_its_token(app):
 
 
 def forms(app, person):
-    """Every form's address, with fields that it would take."""
+    """Every form's URL, with valid fields."""
     with app.state.store.write() as session:
         of = session.query(fill.models.Person).filter_by(name=person).one()
         waits = fill.waits(session, of).id
@@ -169,7 +169,7 @@ def test_every_form_needs_its_sessions_own_guard(app):
         assert client.get(path).status_code in (200, 404, 405)
     assert before == {table: count(app, table) for table in before}
     assert the(app, "Class").cudnn_ms is None and the(app, "SubmissionRow").status == "queued"
-    # and with it each does what it is for: the test would pass on forms that never work
+    # with the guard, each form works: otherwise the test would pass on forms that never work
     for path, fields in sorted(paths, key=lambda one: "logout" in one[0]):
         answer = client.post(path, data={**fields, "csrf": client.csrf}, **attached(path))
         assert answer.status_code in (200, 303, 422 if "finalise" in path else 303), path

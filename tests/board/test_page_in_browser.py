@@ -1,4 +1,4 @@
-"""The pages in headless Chromium; skipped, saying so, where there is none or playwright is not installed."""
+"""The pages in headless Chromium; skipped with a message without Chromium or playwright."""
 
 import re
 import threading
@@ -13,7 +13,7 @@ pytest.importorskip("fastapi")
 STUDENT, STAFF = "student001", "Ada Instructor"
 PAGES = {STUDENT: ("/", "/mine", "/queue", "DONE", "RUNS"),
          STAFF: ("/", "/submissions", "/people", "/class", "/class/audit", "WRONG")}  # fmt: skip
-# Landmarks, names and labels: what assistive technology needs to tell parts of a page apart.
+# Landmarks, names and labels, which assistive technology needs to distinguish parts of a page.
 UNNAMED = """() => {
   const found = [];
   const by = element => document.getElementById(element.getAttribute("aria-labelledby"))?.textContent.trim();
@@ -37,7 +37,7 @@ UNNAMED = """() => {
 
 
 class Board:
-    """A service on a port of its own, in a thread."""
+    """A service on its own port, in a thread."""
 
     def __init__(self, folder):
         import uvicorn
@@ -79,7 +79,7 @@ def board(browser, tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, board):
-    """A browser of somebody; whatever its page says on the console, fails at or asks for is in the lists."""
+    """A person's browser; console messages, failures and requests of its page are in the lists."""
     contexts = []
 
     def open_(name=None, width=1000, scheme="light", **options):
@@ -126,7 +126,7 @@ def test_no_page_scrolls_sideways(opened, width):
         chart = page.locator(".plot img")
         chart.evaluate("image => image.decode()")
         assert chart.evaluate("image => image.currentSrc").endswith("width=narrow") == (width <= 640)
-        # The chart's small letters have 8 points, of which a pixel of its own size has 0.75.
+        # The chart's small text has 8 points; one of its pixels at natural size is 0.75 points.
         assert 8 / 0.75 * chart.evaluate("image => image.clientWidth / image.naturalWidth") >= 9  # pixels
     page = opened(None, width, is_mobile=width < 500)
     page.go("/login")
@@ -164,7 +164,7 @@ def test_a_file_is_dropped_and_submitted(opened, board, tmp_path):
       const moved = new DataTransfer();
       moved.items.add(new File(["// dropped"], "dropped.cu"));
       field.files = moved.files;
-    }"""  # what a browser does when a file is dropped on the field
+    }"""  # the events of dropping a file on the field
     page.locator("#file").evaluate(drop)
     page.get_by_role("button", name="Submit", exact=True).click()
     page.wait_for_url(re.compile(r"/submissions/\w+$"))

@@ -1,4 +1,4 @@
-"""The queue as pages show it: how long each waits, and what changes when somebody cancels."""
+"""The queue on the pages: each job's expected wait, and changes after a cancellation."""
 
 import random
 
@@ -14,13 +14,13 @@ from fashion_infer.board.store.models import JobRow, QueueRow, SubmissionRow
 
 @pytest.mark.parametrize("seed", range(8))
 def test_waits_agree_with_a_queue_that_is_played(small, seed):
-    """The oracle gives each waiting job, in order, to the grader that is free first."""
+    """Oracle: each waiting job, in order, gets the grader that is free first."""
     kit, pick = small, random.Random(seed)
     slots = pick.choice([1, 2, 3])
     with kit.store.write() as session:
         session.add(QueueRow(backend="cpu", slots=slots))
     for _ in range(pick.randrange(10, 30)):
-        kit.submit(pick.choice(["Ann", "Bob", "Cid"]), seconds=pick.uniform(70, 80))  # nobody came in the last minute
+        kit.submit(pick.choice(["Ann", "Bob", "Cid"]), seconds=pick.uniform(70, 80))  # no arrivals in the last minute
         if pick.random() < 0.3:
             kit.finish(kit.claim(), seconds=10)
     for _ in range(pick.randrange(slots + 1)):
@@ -43,7 +43,7 @@ def test_waits_agree_with_a_queue_that_is_played(small, seed):
 
 
 def test_it_is_read_once_for_many_readers_and_again_after_a_change(small, monkeypatch):
-    monkeypatch.setattr(queue_cache, "_FRESH", 60.0)  # seconds, on a machine that is busy
+    monkeypatch.setattr(queue_cache, "_FRESH", 60.0)  # seconds, for a busy machine
     kit, cache = small, QueueCache()
     first = kit.submit("Ann")
     with kit.store.read() as session:
@@ -62,7 +62,7 @@ def test_it_is_read_once_for_many_readers_and_again_after_a_change(small, monkey
     ("instructor", "d", False, False, False), ("instructor", "d", True, False, False),
 ])  # fmt: skip
 def test_whose_names_a_queue_shows(small, viewer, class_, open_, named, readable):
-    """Two classes wait in one queue: names are for the author, the staff of the class, and its students when open."""
+    """Two classes share a queue: names are visible to the author, the class's staff and, when open, its students."""
     from fashion_infer.board.store import people, queries
 
     kit = small

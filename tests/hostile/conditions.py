@@ -1,6 +1,6 @@
-"""The conditions of a try: what is done to a process before the program begins in it.
+"""The conditions of a try: changes to a process before the program starts in it.
 
-Standard library alone: a process of its own does it between fork and exec.
+Only the standard library is used: a separate process applies them between fork and exec.
 """
 
 import ctypes
@@ -17,13 +17,13 @@ _VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 
 
 def apply(condition: str) -> None:
-    """Bring a condition about in this process."""
+    """Apply a condition to this process."""
     name, _, value = condition.partition("=")
     _ALL[name](value)
 
 
 def needs_root(condition: str) -> bool:
-    """Whether only root can bring it about."""
+    """Whether only root can apply the condition."""
     return condition.partition("=")[0] == "homeless"
 
 
@@ -38,7 +38,7 @@ def full(value: str) -> None:
 
 
 def gone(value: str) -> None:
-    """@gone=1 or 2: nobody reads from a standard stream any more."""
+    """@gone=1 or 2: a standard stream has lost its reader."""
     read, write = os.pipe()
     os.close(read)
     os.dup2(write, int(value))
@@ -46,21 +46,21 @@ def gone(value: str) -> None:
 
 
 def deleted(_value: str) -> None:
-    """@deleted: the working folder is there no more."""
+    """@deleted: the working folder was deleted."""
     os.mkdir("deleted")
     os.chdir("deleted")
     os.rmdir("../deleted")
 
 
 def homeless(_value: str) -> None:
-    """@homeless: a user without a home and without a line in the password file, who may read what root may."""
+    """@homeless: a user without a home and without a passwd entry, who may read everything that root may."""
     os.environ.pop("HOME", None)
     os.environ.pop("XDG_CACHE_HOME", None)
     _become_unknown()
 
 
 def plain(_value: str) -> None:
-    """@plain: what the mode of a file or folder forbids is forbidden to root too."""
+    """@plain: modes of files and folders also apply to root."""
     if os.getuid() == 0:
         ctypes.CDLL(None, use_errno=True).prctl(_SECUREBITS, _NO_ROOT, 0, 0, 0)
         _set_capabilities(())
@@ -74,7 +74,7 @@ def memory(value: str) -> None:
 
 def file_size(value: str) -> None:
     """@file-size=BYTES: as `ulimit -f`."""
-    # Python would leave the bytecode of a module cut off in its place, and no later process could import that module.
+    # Python would leave a module's bytecode truncated, and no later process could import that module.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), int(value)))

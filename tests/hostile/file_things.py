@@ -1,6 +1,6 @@
-"""What the tries of files.txt name as {NAME}: devices, pictures, datasets of one's own, prefixes.
+"""Things that the tries of files.txt name as {NAME}: devices, pictures, custom datasets, prefixes.
 
-{fifo}, {missing}, {long}, {loop}, {text}, {empty}, {folder} are those of things.py.
+{fifo}, {missing}, {long}, {loop}, {text}, {empty} and {folder} are in things.py.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def _npy(array):
 def make(folder: Path) -> None:
     at = lambda name: Path(folder) / name  # noqa: E731
     for name, minor in NODES.items():
-        with contextlib.suppress(PermissionError):  # who may not make them is spared their tries
+        with contextlib.suppress(PermissionError):  # their tries are skipped for users who may not make them
             os.mknod(at(name), stat.S_IFCHR | 0o666, os.makedev(1, minor))
     at("link-to-null-node").symlink_to("null-node")
     listener = socket.socket(socket.AF_UNIX)
@@ -64,7 +64,7 @@ def make(folder: Path) -> None:
     Image.fromarray(np.array([[0, 300.0]], np.float32)).save(at("floats.tiff"))
     Image.fromarray(np.array([[np.nan, 1]], np.float32)).save(at("nan.tiff"))
     Image.new("L", (28, 28), 0).save(at("good.png"))
-    # datasets of one's own: images, labels
+    # custom datasets: images, labels
     at("own-images").write_bytes(_idx(np.zeros((20, 28, 28))))
     at("own-labels").write_bytes(_idx(np.arange(20) % 10))
     at("own-11-classes").write_bytes(_idx(np.arange(20) % 11))

@@ -1,11 +1,11 @@
-"""The rules that every try is held to, whatever it is about."""
+"""The rules that apply to every try."""
 
 import re
 from typing import List, NamedTuple
 
-MEMORY = 1 << 30  # bytes that a try may have in memory
-SECONDS = 20.0  # that a try may take; two busy cores are five times slower than two idle ones
-# Newlines end lines, and a progress bar goes back to its beginning.
+MEMORY = 1 << 30  # limit of a try's memory, in bytes
+SECONDS = 20.0  # limit of a try's time; two busy cores are five times slower than two idle ones
+# Newlines are allowed, and carriage returns of a progress bar.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _OURS = ("fashion-infer: ", "report: ")
 
@@ -13,18 +13,18 @@ _OURS = ("fashion-infer: ", "report: ")
 class Ending(NamedTuple):
     """How a try ended."""
 
-    code: int  # below zero: the signal
+    code: int  # negative: the signal
     out: str
     err: str
     seconds: float
-    rss: int  # bytes, at most
-    late: bool  # whether it had to be ended
+    rss: int  # peak, in bytes
+    late: bool  # whether it had to be killed
     left: bool  # whether it left a process
-    files: List[str]  # what it left or changed, but for what its command names
+    files: List[str]  # what it left or changed, except what its command names
 
 
 def broken(attempt, ending: Ending) -> List[str]:
-    """What an ending breaks: the rules, or what the table says of this try."""
+    """Violations of the rules, and of the table's expectation for this try."""
     lines = [line for line in ending.err.splitlines() if line.strip()]
     wrong = {
         "it did not end in time": ending.late,
@@ -44,5 +44,5 @@ def broken(attempt, ending: Ending) -> List[str]:
 
 
 def _speaks(attempt, ending):
-    """Whether there must be a line: something went wrong, and there is a stderr to say it on."""
+    """Whether a message is required: something went wrong, and stderr can be written."""
     return ending.code not in (0, 141) and not any(each.endswith("=2") for each in attempt.conditions)

@@ -1,4 +1,4 @@
-"""Runs tries by way of the server, each in a home and a folder of its own."""
+"""Runs tries through the server, each in its own home and folder."""
 
 import json
 import os
@@ -18,10 +18,10 @@ ROOT = HERE.parents[1]
 
 
 class Runner:
-    """A server, and the things that tries name, in a folder of its own."""
+    """A server, and the things that tries name, in a separate folder."""
 
     def __init__(self):
-        # Not pytest's folder, which is closed to the users that some conditions make.
+        # Not pytest's folder, which other users cannot open; some conditions change the user.
         self.folder = Path(tempfile.mkdtemp(prefix="hostile-tries."))
         self.folder.chmod(0o755)
         self.things = self.folder / "things"
@@ -34,7 +34,7 @@ class Runner:
         )  # fmt: skip
 
     def run(self, one, cold=False):
-        """Run a try; how it ended."""
+        """Run a try; return how it ended."""
         home = self.folder / "try"
         shutil.rmtree(home, ignore_errors=True)
         for name in ("work", "tmp", "home"):
@@ -86,9 +86,9 @@ class Runner:
         return environment
 
     def _changed(self, home, named):
-        """What a try left in its home, but for what its command names; and what it changed among the things.
+        """What a try left in its home, except what its command names, and what it changed among the things.
 
-        They are compared with what the try before left: of several tries only the one that changes them fails.
+        The things are compared with their state after the previous try, so that only the try that changes them fails.
         """
         names = {Path(word).name for word in named} - {""}
         paths = [path.relative_to(home) for path in home.rglob("*") if not path.is_dir()]
@@ -98,11 +98,11 @@ class Runner:
 
 
 def _listed(folder):
-    """What lies in a folder, and what would show that it was touched."""
+    """A folder's entries, with attributes that reveal a change."""
     found = {}
     for path in folder.rglob("*"):
         status = os.lstat(path)
-        # A folder's own time is that of a temporary file in it, too.
+        # Temporary files change a folder's own time, too.
         written = () if stat.S_ISDIR(status.st_mode) else (status.st_size, status.st_mtime_ns)
         found[str(path)] = (status.st_mode, status.st_ino, *written)
     return found

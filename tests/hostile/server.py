@@ -1,7 +1,7 @@
-"""Runs tries: a process that has imported the program once, and forks for each try.
+"""Runs tries in forks of a process that has imported the program once.
 
-Reads one JSON object a line on stdin and answers with one on stdout. It starts no thread, and loads no MXNet: a fork of
-it is as good as a new process.
+Reads one JSON object per line on stdin, and answers with one on stdout. It starts no thread and does not load MXNet, so
+that a fork of it behaves like a new process.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import conditions
 
-# What commands import from others when they are called.
+# Modules that commands import when they are called.
 _OTHERS = (
     "h5py",
     "jinja2",
@@ -32,7 +32,7 @@ _OTHERS = (
     "rich.table",
     "tqdm",
 )
-# As the console script: the working folder is not searched for modules.
+# Like the console script: the working folder is not searched for modules.
 _PROGRAM = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"
 
 
@@ -43,7 +43,7 @@ def main():
     import fashion_infer
 
     for module in pkgutil.walk_packages(fashion_infer.__path__, "fashion_infer."):
-        # PyArrow and Ray start threads, which a fork is without; Alembic alone imports migrations.
+        # PyArrow and Ray start threads, which a fork does not have; only Alembic imports migrations.
         apart = module.name.startswith(("fashion_infer.scale", "fashion_infer.board"))
         if not module.name.endswith("__main__") and not apart:
             importlib.import_module(module.name)
@@ -57,7 +57,7 @@ def main():
 
 
 def attempt(asked):
-    """Run one try, in a fork of this process or in a new one (`cold`); the other keys are those of `_become`."""
+    """Run one try, in a fork of this process or in a new one (`cold`). `_become` describes the other keys."""
     begun = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -90,10 +90,10 @@ def _ended(child, timeout):
 
 
 def _left(group):
-    """Whether a process of the try's group is there still, five seconds after the try; it is ended.
+    """Whether a process of the try's group still runs five seconds after the try; it is then killed.
 
-    A sandbox dies with the process that started it, but a moment later: bubblewrap's `--die-with-parent` is a signal. A
-    process that has ended, but that nobody waits for, as in a container without an init, is not there.
+    A sandbox dies shortly after the process that started it: bubblewrap's `--die-with-parent` is a signal. A process
+    that has ended but was not waited for, as in a container without an init, does not count.
     """
     deadline = time.monotonic() + 5
     try:
@@ -118,9 +118,9 @@ def _running(group):
 
 
 def _become(asked):
-    """In the child: be the process that a shell would have started.
+    """In the child: behave as a process that a shell has started.
 
-    Environment, folder, arguments and conditions are those asked for; its streams go to the files `out` and `err`.
+    Environment, folder, arguments and conditions come from the request; its streams go to the files `out` and `err`.
     """
     code = 70
     try:
@@ -157,7 +157,7 @@ def _become(asked):
             if stream is not None:
                 stream.flush()
         except OSError:
-            code = 120  # as the interpreter itself ends then
+            code = 120  # as the interpreter itself does
     os._exit(code)
 
 

@@ -15,10 +15,10 @@ class Try(NamedTuple):
 
     where: str  # "options.txt"
     exit: int
-    arguments: Tuple[str, ...]  # behind "fashion-infer"
+    arguments: Tuple[str, ...]  # after "fashion-infer"
     environment: Dict[str, Optional[str]]  # None: the variable is removed
     conditions: Tuple[str, ...]  # without the "@"
-    cold: bool  # whether only a process of its own can show it
+    cold: bool  # whether it needs a separate process
 
 
 def read(path: Path) -> List[Try]:
@@ -37,7 +37,7 @@ def read(path: Path) -> List[Try]:
 
 
 def _expanded(command: str) -> List[str]:
-    """The command with each of its alternatives `<a;b>`."""
+    """The command once for each of its alternatives `<a;b>`."""
     found = re.search(r"<([^<>]+)>", command)
     if not found:
         return [command]

@@ -1,6 +1,6 @@
-"""Command lines and files made by chance, for a fixed time: two seconds in `make test`, four minutes in test-all.
+"""Random command lines and files, for a fixed time: two seconds in `make test`, four minutes in test-all.
 
-Each is held to the rules of every try. A failure shows the seed that repeats it.
+Each must follow the rules of every try. A failure shows the seed that repeats it.
 """
 
 import gzip
@@ -23,7 +23,7 @@ from tables import Try
 from fashion_infer.cli import main as entry
 
 SECONDS = profiles.pick(0.7, 80.0)  # for each of the three tests
-# Exit codes that say: a usage, a file or a machine that does not fit; what a check found; that it worked.
+# Exit codes for success, a failed check, and errors of usage, files or the machine.
 CODES = (0, 1, 2, 3, 4)
 VALUES = (
     ["", " ", "-", "--", "0", "-1", "1", "5", "1e3", "nan", "inf", "2147483648", "9" * 30, "x", "x" * 5000, "é漢"]
@@ -32,7 +32,7 @@ VALUES = (
     + [f"{{{name}}}" for name in ("missing", "long", "deep", "loop", "folder", "text", "bytes", "latin", "escape")]
     + ["{newline}.h5", "{unsearchable-file}", "{below-file}"]
 )
-# Options under which a command would begin to work in earnest; an n that is refused ends it before.
+# Options with which a command would start real work; an invalid n ends it before.
 ENDS = {
     "run": ["--n", "0"],
     "verify": ["nosuch"],
@@ -52,7 +52,7 @@ def runner():
 
 
 def tried(runner, make):
-    """Run tries that `make(random)` makes until the time is over."""
+    """Run tries made by `make(random)` until the time is up."""
     begun, count = time.monotonic(), 0
     while time.monotonic() - begun < SECONDS or count < 10:
         seed = random.randrange(2**32)
@@ -105,7 +105,7 @@ def test_measurements(runner, tmp_path):
 
 
 def damage(chance, value):
-    """Put something else into one place of a JSON document."""
+    """Replace one value of a JSON document."""
     while True:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key = chance.choice(list(keys)) if keys else None
@@ -123,7 +123,7 @@ def damage(chance, value):
 
 
 def bytes_damaged(chance, content):
-    """The bytes with some changed, cut off, or put in."""
+    """The bytes with some changed, cut off or inserted."""
     content = bytearray(content)
     for _ in range(chance.randrange(1, 5)):
         at = chance.randrange(len(content) + 1)
@@ -138,7 +138,7 @@ def bytes_damaged(chance, content):
 
 
 def test_datasets(runner, tmp_path):
-    """Damaged archives; what is not Fashion-MNIST to the bit is refused."""
+    """Damaged archives: everything that is not bit-identical to Fashion-MNIST is refused."""
 
     def make(chance):
         for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):

@@ -1,4 +1,4 @@
-"""What the server says of processes that a try leaves."""
+"""The server reports processes that a try leaves."""
 
 import subprocess
 import sys
@@ -11,5 +11,5 @@ import server
 def test_a_process_is_left_as_long_as_it_runs():
     sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
     assert server._left(sleeper.pid)  # and ends it
-    assert not server._left(sleeper.pid)  # nobody has waited for it, so its group is still there
+    assert not server._left(sleeper.pid)  # it was not waited for, so its group still exists
     sleeper.wait()

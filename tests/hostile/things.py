@@ -1,4 +1,4 @@
-"""The things that tries name as `{NAME}`: files, folders and names that a careful program must survive."""
+"""The things that tries name as `{NAME}`: files, folders and names that the program must survive."""
 
 import gzip
 import json
@@ -27,12 +27,12 @@ NAMES = {
 
 
 def path(folder: Path, name: str) -> str:
-    """The path of a thing, which need not exist: some are names of nothing."""
+    """The path of a thing. Some things are only names and do not exist."""
     return os.path.join(str(folder), NAMES.get(name, name))
 
 
 def make(folder: Path) -> None:
-    """Make all that there is to make."""
+    """Make all things that exist."""
     folder.mkdir(exist_ok=True)
     at = lambda name: path(folder, name)  # noqa: E731
     os.symlink("loop", at("loop"))
@@ -87,7 +87,7 @@ def _dataset(folder: Path, magic: int, shape, count: int) -> None:
 
 
 def _network(folder: Path) -> None:
-    """A checkpoint that is right, under names that are not: weights of fa2017's shape, drawn at random."""
+    """A valid checkpoint under hostile names: random weights of fa2017's shape."""
     from fashion_infer.checkpoints import editions, hdf5
     from fashion_infer.checkpoints.checkpoint import Checkpoint
     from fashion_infer.graph import symbol
@@ -102,7 +102,7 @@ def _network(folder: Path) -> None:
         "fullyconnected1_weight": (10, 500),
         "fullyconnected1_bias": (10,),
     }
-    # Of few different values: it compresses to 50 KB.
+    # Few different values, so that it compresses to 50 KB.
     weights = {name: random.integers(-1, 2, shape).astype(np.float32) * 0.01 for name, shape in shapes.items()}
     weights["fullyconnected0_weight"][:] = weights["fullyconnected0_weight"][:1]
     whole = path(folder, "whole") + ".h5"

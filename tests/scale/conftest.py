@@ -1,4 +1,4 @@
-"""What the tests of many images share: without PyArrow (Python before 3.10) there is nothing to test."""
+"""Fixtures of the tests of many images, which need PyArrow (Python 3.10 or newer)."""
 
 import importlib.util
 
@@ -17,7 +17,7 @@ def images():
 
 @pytest.fixture(scope="session")
 def one_process(images):
-    """What one process says of them, through the whole pipeline: a `Result`."""
+    """The `Result` of one process for these images, through the whole pipeline."""
     from fashion_infer import pipeline
     from fashion_infer.data import dataset
     from fashion_infer.request import Request

@@ -1,4 +1,4 @@
-"""Jobs for the tests, and their results as PyArrow reads them."""
+"""Jobs for the tests, and their results read with PyArrow."""
 
 import numpy as np
 from pyarrow import parquet
@@ -17,12 +17,12 @@ def planned(of, out=None, model="ece408-high", invert=None, held=None, **options
 
 
 def drawn(n, out=None, **options):
-    """A job of the built-in set."""
+    """A job on the built-in set."""
     return planned([sources.drawn(n)], out, **options)
 
 
 def table(folder):
-    """All results, in the order of the files' names."""
+    """All results, ordered by file name."""
     return parquet.read_table(str(folder))
 
 

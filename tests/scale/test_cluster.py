@@ -1,4 +1,4 @@
-"""Two nodes emulated on this machine: what they say is what one process says, whoever dies meanwhile."""
+"""Two nodes emulated on this machine: their results equal those of one process, whichever part dies meanwhile."""
 
 import dataclasses
 import importlib.util
@@ -19,13 +19,13 @@ from fashion_infer.scale import cluster, nodes, sources
 from fashion_infer.scale.classify import classify
 from fashion_infer.scale.folder import ResultFolder
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray wants Python 3.10 or newer")
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray needs Python 3.10 or newer")
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def two_nodes():
-    """A head without a CPU, so that it survives, and two nodes with one each; a node's death is seen in seconds."""
+    """A head without a CPU, so that it survives, and two nodes with one CPU each; deaths are detected in seconds."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_AUTO_CONNECT="0", PYTHONPATH=str(ROOT))
     from ray.cluster_utils import Cluster
 
@@ -40,7 +40,7 @@ def two_nodes():
 
 
 def another_node(made):
-    """A node that this process is not attached to: with that one it would end."""
+    """A node that this process is not attached to, because it would end with that one."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()
@@ -48,12 +48,12 @@ def another_node(made):
 
 
 def claim(planned):
-    """What `classify` does before it hands out blocks."""
+    """The steps of `classify` before it distributes blocks."""
     ResultFolder(planned.spec.out, planned.spec.identity).claim(planned.facts)
 
 
 def check(folder, count, one_process=None):
-    """Every image is there once, in its place, with the class that one process gives it."""
+    """Check that every image is there once, in order, with the class from one process."""
     found = results.table(folder)
     assert np.array_equal(results.column(found, "index"), np.arange(count))
     if one_process is not None:
@@ -63,7 +63,7 @@ def check(folder, count, one_process=None):
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp_path, apart):
-    """Also where tasks read for the workers, as before GPUs; images of a file and images that workers are given."""
+    """Also when tasks read for the workers, as with GPUs; with images from a file and images passed to workers."""
     np.save(tmp_path / "a.npy", images[0][:400])
     of = [*sources.of([str(tmp_path / "a.npy")]), sources.held(images[0][400:])]
     held = (images[0][400:], images[1][400:])
@@ -130,7 +130,7 @@ def test_a_block_that_ends_its_worker_ends_the_job(two_nodes, tmp_path):
 
 
 def test_a_worker_and_a_node_are_killed(two_nodes, one_process, tmp_path):
-    """The last of this file: one of the nodes is gone behind it."""
+    """Must be the last test of this file: one of the nodes is gone after it."""
     count, size = profiles.pick(40_000, 400_000), 1000
     planned, done = results.drawn(count, tmp_path, block_size=size, scores=True), []
     claim(planned)

@@ -1,4 +1,4 @@
-"""`run` and `predict` with --ray and --out: what they print, and what they refuse before anything runs."""
+"""`run` and `predict` with --ray and --out: their output, and refusals before anything runs."""
 
 import importlib.util
 import itertools
@@ -22,7 +22,7 @@ RUN = ("run", "--data", "synthetic", "--backend", "cpu")
 
 
 def progress_alone(err):
-    """Whether nothing was said but how far it is: that is of slow machines."""
+    """Whether stderr has only progress lines, which appear on slow machines."""
     return all(line.startswith("images: ") for line in err.splitlines())
 
 
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be(invoke, tmp_path, monkeypatch, name):
 
 @pytest.mark.parametrize("there", ["", "a", "a/b"])
 def test_a_job_that_fails_leaves_what_was_done_and_else_nothing(invoke, images, tmp_path, there):
-    """Of one that goes on with an earlier one's folder, all of that stays."""
+    """When a job continues an earlier job's folder, all of its files remain."""
     (tmp_path / there).mkdir(exist_ok=True, parents=True)
     (tmp_path / "bad.png").write_text("no picture")
     np.save(tmp_path / "good.npy", images[0])

@@ -1,4 +1,4 @@
-"""The folder of results: in order, resumable, of one job, and every file of it whole or not there."""
+"""The folder of results: ordered, resumable, of one job; every file is complete or does not exist."""
 
 import os
 

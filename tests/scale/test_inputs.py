@@ -1,4 +1,4 @@
-"""What images are read from: every form against the arrays that were written, in blocks that divide them anyhow."""
+"""Sources of images: every form is compared with the written arrays, in blocks of arbitrary sizes."""
 
 import dataclasses
 import gzip
@@ -41,7 +41,7 @@ def png(picture):
     return content.getvalue()
 
 
-# How images (n,28,28) may lie in a column.
+# Ways to store images (n,28,28) in a column.
 COLUMNS = {
     "flat lists": lambda x: pyarrow.array(x.reshape(len(x), -1).tolist(), pyarrow.list_(pyarrow.uint8())),
     "rows of int64": lambda x: pyarrow.array(x.astype(int).tolist()),
@@ -63,7 +63,7 @@ def test_columns_of_parquet(images, tmp_path, kind):
 
 
 def test_a_row_group_that_many_blocks_lie_in(tmp_path):
-    """It is read 1,000 rows at a time."""
+    """The row group is read 1,000 rows at a time."""
     some = np.random.default_rng().integers(0, 256, (2500, 4, 4), dtype=np.uint8)
     write_parquet(tmp_path / "a.parquet", COLUMNS["bytes"](some))
     assert np.array_equal(read_all([tmp_path / "a.parquet"], 1100, side=4)[:, 0], some)
@@ -211,7 +211,7 @@ def test_blocks_cover_every_image_once_and_in_order(lengths, size):
 @settings(max_examples=profiles.examples(10))
 @given(n=st.integers(1, 9000), size=st.integers(1, 3000), pick=st.integers(0, 10**6))
 def test_drawn_images_are_the_same_in_any_block(n, size, pick):
-    """The oracle is the whole stream, drawn at once."""
+    """Oracle: the whole stream, drawn at once."""
     blocks = Blocks([sources.drawn(n)], size)
     block = blocks.block(pick % len(blocks))
     images, labels = reading.read(block, 28)
