@@ -31,7 +31,7 @@ COMMANDS = {
     "bench": ("bench.group", "Measure kernels and networks against the alternatives."),
     "profile": ("network.profile", "Run under the profiler: where the time goes, by kernel and by call."),
     "report": ("bench.report", "Measure everything, and write it as one page."),
-    "kernel": ("own.kernel", "Work with your own kernel files: list formats, start one, check one."),
+    "kernel": ("own.kernel", "Work with your own kernel files: start, check and explain one."),
     "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
     "submit": ("submit", "Submit a kernel to the class's board; ends with verdict and rank."),
     "board": ("board", "The class's board: serve one, or ask one."),

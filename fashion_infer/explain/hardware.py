@@ -12,8 +12,8 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from .findings import KernelFinding, at_line
 
 WARP = 32
-_RESTAGED = 0.45  # share of a kernel that stages each image for each filter: the gain of step 5 of the ladder gained
-_LOOPS = 0.5  # share of the instructions around a product: they run beside others, and no step gained more by unrolling
+_RESTAGED = 0.45  # share of a kernel that stages each image for each filter: the gain of step 5 of the ladder
+_LOOPS = 0.5  # most that unrolling gains, as a share: instructions around a product run beside others
 _DIVISION = 18  # instructions of a 32-bit integer division, whose reciprocal is one of them
 REMEDIES: Dict[str, Tuple[str, str]] = {  # code: remedy, step of the ladder
     "sum_in_global_memory": ("add up in a register and store once", "register-accumulate"),

@@ -136,9 +136,8 @@ def every(store):
     cls=ExampleCommand,
     examples=(
         "board class new ece408-fa26",
-        "echo ada > people.csv",
-        "board join --class ece408-fa26 people.csv > tokens.csv",
-        "board join --revoke people.csv",
+        ("board join --class ece408-fa26 people.csv > tokens.csv", "people.csv, with a name per line"),
+        ("board join --revoke people.csv", "people.csv, with a name per line"),
     ),
 )
 @click.argument("people", metavar="PEOPLE.csv")

@@ -40,7 +40,7 @@ _LAYERS = click.option(
     examples=("kernel new --format c-cpu > conv.cpp", "kernel check conv.cpp"),
 )
 def command():
-    """Work with your own kernel files: list formats, start one, check one."""
+    """Work with your own kernel files: start, check and explain one."""
 
 
 @command.command("formats", examples=("kernel formats",))
