@@ -61,6 +61,17 @@ class TestCounted:
             audit.count(session, "Ann", "refused", 1, kit.class_id, "10.0.0.1", "/class")
         assert len(refusals(kit.store)) == audit.MOST_A_DAY + 1
 
+    def test_a_class_sees_its_own_entries_and_those_of_no_class(self, small):
+        with small.store.write() as session:
+            other = people.new_class(session, "d", "fa2017", "cpu", "")
+            for class_id in (small.class_id, other.id, None):
+                for actor in ("Bob", "Ann", "Bob"):
+                    audit.count(session, actor, "sign in refused", 1, class_id, "10.0.0.1")
+            found = [audit.entries(session, of) for of in (small.of_class(session), other)]
+        for of, entries in zip((small.class_id, other.id), found):
+            counted = [(one.class_id, one.actor, one.times) for one in entries if one.action == "sign in refused"]
+            assert counted == [(None, "Ann", 1), (None, "Bob", 2), (of, "Ann", 1), (of, "Bob", 2)]
+
     def test_a_flood_is_few_writes_and_nothing_is_lost(self, kit, monkeypatch):
         clock, writes, write = Clock(), [], kit.store.write
         monkeypatch.setattr(kit.store, "write", lambda: writes.append(1) or write())
