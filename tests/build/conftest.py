@@ -1,4 +1,4 @@
-"""The modules of scripts/."""
+"""Fixtures for the modules of scripts/."""
 
 import importlib
 from pathlib import Path
@@ -10,7 +10,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 @pytest.fixture
 def of_scripts(monkeypatch):
-    """A function that imports a module of scripts/, which is no package."""
+    """A function that imports a module of scripts/, which is not a package."""
 
     def module(name):
         monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "scripts"))

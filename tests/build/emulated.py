@@ -10,7 +10,7 @@ from fashion_infer.graph import symbol as symbols
 
 
 class Emulated:
-    """A process that runs convolutions and networks; `command` starts run_cases, `isa` is the best set it may use."""
+    """A process that runs convolutions and networks. `command` starts run_cases; `isa` is the best set it may use."""
 
     def __init__(self, command, isa):
         environment = {**os.environ, "FASHION_OPS_ISA": isa}

@@ -1,4 +1,4 @@
-"""docs/adding-a-kernel.md, followed: a kernel added at each place of a table, in a copy of the tree, ends green."""
+"""The steps of docs/adding-a-kernel.md work: tests pass with a kernel added at each position of a table, in a copy."""
 
 import os
 import re
@@ -22,7 +22,7 @@ LINE = '    {"extra", "a copy of another one", "", "float32", %s},\n'
 
 
 def copied(tmp_path):
-    """The tree, without what is built or kept."""
+    """A copy of the tree, without build outputs and caches."""
     tree = tmp_path / "tree"
     kept = {ROOT: {".git", ".venv", "build", "site"}, ROOT / "fashion_infer": {"lib"}}
 
@@ -67,7 +67,7 @@ def add_for_the_gpu(conv, place):
 
 
 def run(command, **options):
-    """Run a command, and show what it said when it fails."""
+    """Run a command, and show its output when it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
     assert done.returncode == 0, done.stdout
     return done.stdout
@@ -129,7 +129,7 @@ def chosen_on_the_cpu(conv, folder):
 
 
 def chosen_on_the_gpu(conv, folder):
-    """The same: a predicate answers by a bit of M, so that every choice is met."""
+    """The same for the GPU: each predicate returns a bit of M, so that every choice occurs."""
     text = (conv / "cuda" / "kernels.h").read_text(encoding="utf-8")
     text += "FOPS_RUN(run_tensor_core); bool takes_tensor_core(const fops_conv&);"  # of conv/hopper/table.h
     arguments = "const fops_conv&, const void*, const float*, float*, void*"

@@ -1,4 +1,4 @@
-"""A library that CMake builds in the project's tree, without setup.py, says the package's version: reports have it."""
+"""A library built by CMake in the project's tree, without setup.py, has the package's version, which reports show."""
 
 import subprocess
 

@@ -1,5 +1,7 @@
-"""Results do not depend on which multiply-adds the compiler fuses by itself: some versions of GCC leave those of one
-loop apart that they fuse in another, and an image's result then depended on the size of its batch."""
+"""Results do not depend on which multiply-adds the compiler fuses.
+
+Some versions of GCC fuse those of one loop but not of another, and an image's result then depended on its batch size.
+"""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""gpu/divide.cuh, which is plain C++ as well, against C++'s own division."""
+"""gpu/divide.cuh, which also compiles as plain C++, against C++'s division."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""The CUDA code compiles for the oldest GPU that a wheel is for: development and CI build for a newer one alone."""
+"""The CUDA code compiles for the oldest GPU of a wheel; development and CI builds are only for a newer one."""
 
 import re
 import subprocess
@@ -19,7 +19,7 @@ def test_compiles(file, of_scripts):
     if not nvcc:
         pytest.skip("there is no CUDA compiler")
     oldest = re.match(r"\d+", of_scripts("make_wheel").CUDA_ARCHS)[0]
-    # Neither optimised nor assembled: half a second a file. What a GPU lacks is found by the compiler's front.
+    # Neither optimised nor assembled: half a second per file. The compiler's front end finds features that a GPU lacks.
     words = [f"-arch=compute_{oldest}", "-ptx", "-Xcicc", "-O0", "-std=c++17", "--expt-relaxed-constexpr"]
     command = [nvcc, *words, f"-I{OPS}", f"-I{OPS}/include", "-o", "/dev/null", str(file)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,4 +1,4 @@
-"""What an installation consists of, as far as that shows without installing."""
+"""Contents of an installation, as far as they can be checked without installing."""
 
 import configparser
 import importlib
@@ -83,7 +83,7 @@ class TestFiles:
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory):
-    """What a wheel unpacks to: everything that setup.py puts into one, and the library that is built already."""
+    """An unpacked wheel: everything that setup.py puts into one, and the library already built."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(folder)]  # compiles nothing
     subprocess.run(command, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
@@ -94,7 +94,7 @@ def unpacked(tmp_path_factory):
 
 class TestInstalled:
     def test_it_runs_without_the_checkout(self, unpacked, tmp_path):
-        """Every file that the program reads came along: models, the built-in set, templates, the library."""
+        """The wheel has every file that the program reads: models, the built-in set, templates, the library."""
         code = """
 import sys
 from pathlib import Path

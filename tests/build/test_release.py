@@ -1,4 +1,4 @@
-"""What a release is made of: its metadata, its wheels' promises, and the checks before a tag."""
+"""A release: its metadata, its wheels' tags, and the checks before a git tag."""
 
 import configparser
 import importlib
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs
 
 @pytest.fixture
 def script(monkeypatch):
-    """A function: a module of scripts/."""
+    """A function that imports a module of scripts/."""
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     return importlib.import_module
 
@@ -87,7 +87,7 @@ class TestChecks:
 
 @pytest.fixture
 def wheels(script, monkeypatch, tmp_path):
-    """scripts/make_wheel.py with dist/ elsewhere, and an auditwheel that finds what the test says."""
+    """scripts/make_wheel.py with another dist/, and a fake auditwheel whose result the test sets."""
     module = script("make_wheel")
     monkeypatch.setattr(module, "ROOT", tmp_path)
 

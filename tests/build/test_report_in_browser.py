@@ -1,6 +1,6 @@
-"""The report in headless Chromium; skipped, saying so, where there is none or playwright is not installed.
+"""The report in headless Chromium; skipped with a message without Chromium or playwright.
 
-What it looked like is kept: build/screenshots/ has every page at every width in both schemes.
+Screenshots are kept: build/screenshots/ has every page at every width in both schemes.
 """
 
 import json
@@ -18,13 +18,13 @@ SCREENSHOTS = ROOT / "build" / "screenshots"
 WIDTHS, SCHEMES = (390, 768, 1280, 1920), ("light", "dark")
 
 
-# Asked for first, so that no report is made where there is none.
+# Requested first, so that no report is made without a browser.
 pytestmark = pytest.mark.usefixtures("browser")
 
 
 @pytest.fixture
 def opened(browser, small_report):
-    """Open the report as asked; whatever it says on the console, fails at or asks for is in the lists."""
+    """Open the report with these options; console messages, failures and requests are in the lists."""
     contexts = []
 
     def open_(width=1000, scheme="light", address=None, **options):
@@ -132,7 +132,7 @@ def test_it_reads_without_its_script(opened):
 
 @pytest.fixture(scope="session")
 def gpu_page(small_report, tmp_path_factory):
-    """A report as a GPU gives it: the small one's, its benchmarks those that docs/ has of one."""
+    """A report as on a GPU machine: the small report with a GPU's benchmarks from docs/."""
     names = ("kernels.json", "results-gpu.json")
     kernels, networks = (records.restored(json.loads((ROOT / "docs" / name).read_text("utf-8"))) for name in names)
     kernels.cases = [case for case in kernels.cases if case.edition == "fa2019"]
@@ -149,7 +149,7 @@ def address(request, small_report, gpu_page):
     return (small_report.page if request.param == "cpu" else gpu_page).as_uri()
 
 
-# Others in every run.
+# Different ones in every run.
 VIEWS = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
 WHERE = pytest.mark.parametrize("width, scheme", profiles.drawn(VIEWS, 3))
 
@@ -166,7 +166,7 @@ def test_it_is_as_a_designer_wants_it(opened, address, width, scheme):
         details.evaluate("element => { element.open = true; }")
     cut = "boxes => boxes.filter(b => b.scrollWidth > b.clientWidth).map(b => b.getAttribute('aria-label'))"
     assert width < 1280 or page.locator(".wide, .picture").evaluate_all(cut) == []
-    # What proves that a kernel is right is in sight without scrolling, on a tablet too.
+    # The proof that a kernel is correct is visible without scrolling, on a tablet too.
     errors = page.locator("th", has_text="error").all()
     assert errors
     for header in errors:
@@ -187,14 +187,14 @@ def test_axe_finds_nothing(opened, address, width, scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_charts_keep_their_styles_among_others(opened, address, scheme):
-    """Without its style a shape is black, which the palette has no colour of, and a label has the page's size."""
+    """Without its style, a shape is black, which is not in the palette, and a label has the page's font size."""
     page = opened(scheme=scheme, address=address)
     shapes = """shapes => shapes.map(e => getComputedStyle(e)).map(s => [s.fill, s.stroke])"""
     fills = page.locator(".picture svg :is(path:not(defs path), use)").evaluate_all(shapes)
     assert len(fills) > 50 and not [pair for pair in fills if pair[0] == "rgb(0, 0, 0)"]
     sizes = """texts => texts.map(e => parseFloat(getComputedStyle(e).fontSize))"""
     assert {4 < size <= 12 for size in page.locator(".picture svg text").evaluate_all(sizes)} == {True}
-    # What joins points has no area.
+    # Lines that join points have no area.
     lines = "[d]:not([d*='z' i]):not(defs path)"
     joined = page.locator(f".picture svg path:is({lines})").evaluate_all(shapes)
     assert len(joined) > 20 and {fill for fill, _ in joined} == {"none"}
@@ -278,7 +278,7 @@ def test_charts_of_the_documentation_follow_the_scheme(opened, tmp_path, chart, 
     address = (ROOT / "docs" / f"{chart}.svg").as_uri()
     paper = opened(1000, scheme, address).evaluate("getComputedStyle(document.querySelector('path')).fill")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
-    around = tmp_path / "chart.html"  # a picture, as pages show it: of a bare SVG Chromium takes no screenshot
+    around = tmp_path / "chart.html"  # as a picture, as on pages: Chromium takes no screenshot of a bare SVG
     around.write_text(f'<meta name="color-scheme" content="light dark"><img src="{address}">')
     page = opened(1000, scheme, around.as_uri())
     assert page.locator("img").evaluate("image => image.naturalWidth") > 400

@@ -1,4 +1,4 @@
-"""The CPU part of the library under GCC's sanitizers: CMake's presets build small programs, which drive networks."""
+"""The CPU part of the library under GCC's sanitizers: CMake's presets build small programs that run networks."""
 
 import contextlib
 import fcntl
@@ -24,7 +24,7 @@ def tool(name):
 
 
 def instruction_sets():
-    """The sets that are driven: all that this processor has, or one, drawn anew in each run."""
+    """The instruction sets to test: all of this processor's, or a different random one in each run."""
     found = ["generic"]
     if platform.machine() in ("x86_64", "AMD64"):
         flags = Path("/proc/cpuinfo").read_text().split()
@@ -36,9 +36,9 @@ def instruction_sets():
 
 @contextlib.contextmanager
 def kept(preset):
-    """A folder of the checkout, for one build at a time: what has not changed is not compiled again in the next run.
+    """A folder of the checkout, for one build at a time: the next run does not recompile unchanged files.
 
-    ninja compiles again what depends on a file that is newer; another compiler has another folder.
+    ninja recompiles files with a newer dependency; another compiler has another folder.
     """
     if not shutil.which("c++"):
         pytest.skip("a C++ compiler is not installed")
@@ -51,7 +51,7 @@ def kept(preset):
 
 
 def build(preset, folder, isas):
-    """The test program, by the preset of CMakePresets.json; these instruction sets may be driven."""
+    """Build the test program with a preset of CMakePresets.json, for these instruction sets."""
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja):
         pytest.skip("cmake or ninja is not installed")
@@ -72,12 +72,12 @@ def test_networks_under_sanitizers(preset):
 
 
 def watched(preset, folder):
-    """Build and drive the programs of a preset."""
+    """Build and run the programs of a preset."""
     isas = instruction_sets()
     program = build(preset, folder, isas)
     for isa in isas:
         done = drive([str(program)], isa)
-        if "unexpected memory mapping" in done.stderr:  # older libtsan cannot start where addresses are very random
+        if "unexpected memory mapping" in done.stderr:  # older libtsan fails with strong address randomisation
             done = drive(["setarch", "-R", str(program)], isa)
             if "unexpected memory mapping" in done.stderr or "setarch" in done.stderr:
                 pytest.skip("ThreadSanitizer cannot start on this kernel")
@@ -87,7 +87,7 @@ def watched(preset, folder):
 
 
 def damaged(program, isas):
-    """Damaged networks and convolutions, drawn anew in each run; a failure prints the seed that repeats it."""
+    """Damaged networks and convolutions, with a new seed in each run; a failure prints the seed that repeats it."""
     seed, begun = random.randrange(2**31), time.monotonic()
     while True:
         for isa in isas:
@@ -101,6 +101,6 @@ def damaged(program, isas):
 def drive(command, isa):
     """Run the program with one instruction set."""
     options = {"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
-    options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # it would go on, and end well
+    options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # by default it continues, with exit code 0
     environment = {**os.environ, **options}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

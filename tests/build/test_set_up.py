@@ -1,4 +1,4 @@
-"""scripts/make_env.py: what it makes an environment from, which parts it makes again, and what it refuses."""
+"""scripts/make_env.py: the inputs of an environment, the parts that it rebuilds, and its refusals."""
 
 import argparse
 import json
@@ -97,7 +97,7 @@ def test_an_empty_variable_is_forgotten(plan):
 
 @pytest.fixture
 def make(make_env, monkeypatch, tmp_path):
-    """A function that runs make_env on an environment that exists; the parts that it made."""
+    """A function that runs make_env on an existing environment and returns the parts that it made."""
     made = []
     for part in ("install_tools", "build_library", "install_package"):
         monkeypatch.setattr(make_env, part, lambda *_, part=part: made.append(part))
@@ -174,7 +174,7 @@ def test_every_compiled_file_counts(make_env):
 class TestNewPython:
     @pytest.fixture
     def refused(self, make_env, tmp_path, capsys):
-        """A function: the one line with which no environment is made."""
+        """A function that returns the one-line refusal to create an environment."""
 
         def call():
             before = sorted(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""The documentation as a site: whole, strict, without a network. Skipped where the extra `docs` is not installed."""
+"""The documentation site: complete, strict, without a network. Skipped if the extra `docs` is not installed."""
 
 import dataclasses
 import os
@@ -97,7 +97,7 @@ def test_reference_has_what_the_package_exports(site):
         assert f"<code>{name}</code>" in text
 
 
-@pytest.mark.skipif(profiles.pick(True, False), reason="builds the site once more: part of make test-all")
+@pytest.mark.skipif(profiles.pick(True, False), reason="builds the site again: part of make test-all")
 def test_a_link_that_leads_nowhere_fails(tmp_path):
     for name in ("mkdocs.yml", "README.md"):
         shutil.copy(str(ROOT / name), str(tmp_path))

@@ -1,8 +1,8 @@
-"""The promise about errors, for one sum and for a whole chain of layers.
+"""The error bound for one sum and for a whole chain of layers.
 
-Of a sum of n products, |y - exact| <= 2^-24 (4 + sqrt(n)) sum |x||k| + the smallest normal number: what a plain float32
-sum keeps. Through a chain the errors of earlier layers are carried along: nothing that keeps the promise at each layer
-can be further from float64 than this.
+For a sum of n products, |y - exact| <= 2^-24 (4 + sqrt(n)) sum |x||k| + the smallest normal number, which a plain
+float32 sum satisfies. In a chain, the errors of earlier layers propagate: a result that satisfies the bound at each
+layer cannot be further from float64 than this.
 """
 
 import numpy as np
@@ -11,21 +11,21 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 
 UNIT = 2.0**-24
 SMALLEST = float(np.finfo(np.float32).tiny)
-# Kernels of less precision round each operand to 11 bits: so much of the sum of magnitudes.
+# Error of kernels of lower precision as a fraction of the sum of magnitudes: they round each operand to 11 bits.
 ROUNDED = 2e-3
 _TANH = 6  # units of tanh's own error, of its result: 2.42 ulp (docs/fused.md) are at most 4.84
 _SOFTMAX = 8
 
 
 def of_sum(n, magnitude, precision="float32"):
-    """The bound of sums of n products, from the sums of their magnitudes."""
+    """The bound for sums of n products, from the sums of their magnitudes."""
     if precision != "float32":
         return ROUNDED * magnitude + SMALLEST
     return UNIT * (4 + n**0.5) * magnitude + SMALLEST
 
 
 def worst(xp, got, want, bound):
-    """Flags and a figure: whether what is no finite number is as wanted, and the largest error over its bound."""
+    """Return whether infinities and NaN are as expected (flags), and the largest error over its bound."""
     finite = xp.isfinite(want)
     alike = finite | (xp.isnan(want) & xp.isnan(got)) | (want == got)
     ratio = xp.nan_to_num(xp.abs(got - want) / bound, nan=float("inf"), posinf=float("inf"))
@@ -33,12 +33,12 @@ def worst(xp, got, want, bound):
 
 
 def chain(place, layers, weights, x):
-    """The last layer's output in float64, and how far from it an output may lie: both (n, values).
+    """The last layer's output in float64, and the bound on an output's error: both (n, values).
 
     Parameters
     ----------
     place
-        Of `places`.
+        A place of `places`.
     layers, weights
         The layers, and their arrays in order.
     x

@@ -9,13 +9,13 @@ from fashion_infer.library import bindings, kernels
 
 from . import bound, draw, places
 
-# Where a few values are far larger than the others, products that are each just below what the partial sum resolves
-# fall away one by one: plain float32 sums of 50 to 400 such products came to 1.4 times the bound.
+# When a few values are far larger than the others, products just below the resolution of the partial sum are lost one
+# by one: errors of plain float32 sums of 50 to 400 such products reached 1.4 times the bound.
 _BESIDE = 2
 
 
 class Case:
-    """What a seed draws."""
+    """The case drawn from a seed."""
 
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 0])
@@ -26,7 +26,8 @@ class Case:
         shape = self.shape
         self.x = draw.items(rng, (shape.B, shape.C, shape.H, shape.W), self.kind)
         self.k = draw.filters(rng, (shape.M, shape.C, shape.K, shape.K), self.weights)
-        # Pointers of float32 values are multiples of 4, of pixels any; half of the cases have those of an allocator.
+        # Pointers to float32 values are multiples of 4, those to pixels are arbitrary; half of the cases use an
+        # allocator's.
         floats = [0, 0, 0, 0, 4, 8, 12, 4]
         x_offset = rng.choice([0, 0, 1, 2, 3, 4, 8, 15] if self.kind == "uint8" else floats)
         self.offsets = int(x_offset), int(rng.choice(floats)), int(rng.choice(floats))
@@ -37,7 +38,7 @@ class Case:
 
     @property
     def tame(self):
-        """Whether kernels of less precision promise something."""
+        """Whether the bound applies to kernels of lower precision."""
         return self.kind in draw.TAME and self.weights == "normal"
 
     def __str__(self):
@@ -50,16 +51,16 @@ def run(place, seed, only=None):
     Parameters
     ----------
     place
-        Of `places`.
+        A place of `places`.
     seed
-        The case's.
+        The case's seed.
     only
         Names of kernels; None for all, and "auto".
 
     Returns
     -------
     list, Counter, int
-        Failures as (what failed, text); for each kernel the largest error over its bound; the kernels' passes.
+        Failures as (what failed, text), the largest error over its bound for each kernel, and the number of passes.
     """
     case, failures, worst, passes = Case(seed, place.budget), [], Counter(), 0
     conv = kernels.describe(case.x.shape, case.k.shape, case.x.dtype)
@@ -99,7 +100,7 @@ def run(place, seed, only=None):
 
 
 def _of_others(place, case, name, y, k):
-    """An image's result depends on no other image, to the last bit: neither on their number nor on what is in them."""
+    """An image's result does not depend on other images, to the last bit: neither on number nor on content."""
     whole, part, marked = place.bits(y.values), case.part, case.x.copy()
     marked[case.marked].flat[case.seed % marked[case.marked].size] = 0 if case.kind == "uint8" else case.mark
     others = [image for image in range(case.shape.B) if image != case.marked]
@@ -115,7 +116,7 @@ def _of_others(place, case, name, y, k):
             yield bindings.message()
             continue
         found = place.bits(out.values)[shown]
-        # One NaN is as good as another.
+        # Any NaN equals any other.
         if not all(place.numbers([((found == wanted) | _is_nan(found) & _is_nan(wanted)).all()])):
             yield text
 
@@ -125,7 +126,7 @@ def _is_nan(bits):
 
 
 def _unchanged(place, case, x, k):
-    """Whether the inputs still hold what was drawn, bit for bit."""
+    """Whether the inputs are unchanged, bit for bit."""
     fresh = [place.buffer(array, 0) for array in (case.x, case.k)]
     pairs = zip((x, k), fresh)
     return all(place.numbers([(_bytes(place, used) == _bytes(place, new)).all() for used, new in pairs]))

@@ -1,19 +1,19 @@
-"""Shapes, data and networks at random. All from the generator of a case, in NumPy: the same on every machine."""
+"""Random shapes, data and networks, drawn from a case's NumPy generator: the same on every machine."""
 
 import numpy as np
 
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
 from fashion_infer.graph.shapes import ConvolutionShape
 
-# Kinds of data. Of "wide" the magnitudes lie evenly between 1e-30 and 1e30, also within one image; "beside" has a few
-# such values among ordinary ones; "special" has infinities and NaN.
+# Kinds of data. "wide" has log-uniform magnitudes from 1e-30 to 1e30, also within one image; "beside" has a few of
+# these among ordinary values; "special" has infinities and NaN.
 KINDS = ("uint8", "pixels", "tanh", "relu", "normal", "wide", "beside", "subnormal", "special")
 TAME = ("uint8", "pixels", "tanh", "relu", "normal")
 WEIGHTS = ("normal", "normal", "tiny", "wide", "sparse", "unequal")
 _DECADES = 30
 _LARGEST = 256  # channels and filters
 _MOST_IMAGES = 70
-# (channels, filters, kernel sides) that kernels of their own take, which other shapes seldom meet.
+# (channels, filters, kernel sides) of specialised kernels, which other shapes rarely reach.
 _FAMILIES = (
     ((1, 1), (1, 64), (5, 5)),
     ((2, 6), (9, 16), (5, 5)),
@@ -25,7 +25,7 @@ _FAMILIES = (
 
 
 def columns(sizes):
-    """Values of a convolution's unrolled input: what float64 works on."""
+    """Number of values of a convolution's unrolled input, on which float64 works."""
     return sizes.operations // (2 * sizes.M)
 
 
@@ -56,7 +56,7 @@ def _edge(rng):
 
 
 def _smaller(rng, found):
-    """One of the sizes halved, whichever chance picks."""
+    """The shape with one random size halved."""
     name = str(rng.choice(["B", "C", "M", "H", "W"]))
     value, least = getattr(found, name), found.K if name in "HW" else 1
     return found._replace(**{name: least + (value - least) // 2})
@@ -85,7 +85,7 @@ def items(rng, size, kind):
 
 
 def filters(rng, size, kind):
-    """Weights (M,C,K,K) of a kind. None so large that 30,000 products with "wide" data could leave float32's range."""
+    """Weights (M,C,K,K) of a kind, small enough that 30,000 products with "wide" data stay in float32's range."""
     values = rng.standard_normal(size, dtype=np.float32)
     if kind == "tiny":
         values *= np.float32(1e-12)

@@ -1,4 +1,4 @@
-"""One case of the fused networks: a chain of layers on a batch, against float64; its sub-batches bit for bit."""
+"""One case of the fused networks: a chain of layers on a batch against float64, and sub-batches bit for bit."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ _PARTS = 3
 
 
 class Case:
-    """What a seed draws."""
+    """The case drawn from a seed."""
 
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 1])
@@ -38,7 +38,7 @@ class Case:
 
 
 def run(place, seed, only=None):
-    """Run a case; what it returns is as of `convolutions.run`, and `only` is not looked at."""
+    """Run a case; returns the same as `convolutions.run`, and ignores `only`."""
     case, worst = Case(seed, place.budget), Counter()
     try:
         network = case.chain.fused(case.weights, backend=place.backend)
@@ -51,7 +51,7 @@ def run(place, seed, only=None):
 
 
 def _wrong(place, case, network, worst):
-    """What is wrong, in words."""
+    """Yield a description of each failure."""
     x = place.buffer(case.x, case.offsets[0])
     with np.errstate(all="ignore"):
         want, limit = bound.chain(place, case.chain.layers, case.weights, x.values)
@@ -80,7 +80,7 @@ def _forward(place, case, network, values):
 
 
 def _parts(place, case, network, x, whole, from_host):
-    """An image's result depends neither on the images beside it nor on the number of threads."""
+    """An image's result depends neither on other images nor on the number of threads."""
     threads = thread_pool.size()
     try:
         if place.backend == "cpu":

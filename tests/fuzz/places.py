@@ -1,5 +1,4 @@
-"""Where a case runs: memory with guard zones, calls of the library, and float64, on the CPU (NumPy) and on a GPU
-(PyTorch)."""
+"""Places where a case runs, the CPU (NumPy) and a GPU (PyTorch): memory with guard zones, library calls, float64."""
 
 import numpy as np
 import reference
@@ -7,18 +6,18 @@ import reference
 from fashion_infer.library import bindings, kernels
 
 GUARD = 512  # bytes on either side of every tensor
-INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0xA5  # of an input: NaN as float32, so that what is read there shows
+INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0xA5  # an input's guard is NaN as float32, so that reads of it show
 
 
 class Buffer:
-    """A tensor within a larger piece of memory. `values` is an array of the place, `address` where it begins."""
+    """A tensor within a larger block of memory. `values` is an array of the place, `address` its start."""
 
     def __init__(self, memory, start, values, address, guard):
         self.memory, self.values, self.address = memory, values, address
         self._start, self._end, self._guard = start, start + values.nbytes, guard
 
     def intact(self):
-        """Whether nothing was written beside the tensor, as a flag of the place."""
+        """Whether nothing was written outside the tensor, as a flag of the place."""
         return (self.memory[: self._start] == self._guard).all() & (self.memory[self._end :] == self._guard).all()
 
 
@@ -28,7 +27,7 @@ class Cpu:
     backend, budget, xp = "cpu", 1 << 18, np
 
     def buffer(self, array, offset, guard=INPUT_GUARD):
-        """A copy of an array, `offset` bytes behind a multiple of 64."""
+        """A copy of an array, `offset` bytes after a multiple of 64."""
         memory = np.full(2 * GUARD + 128 + array.nbytes, guard, np.uint8)
         start = GUARD + -(memory.ctypes.data + GUARD) % 64 + offset
         values = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -45,7 +44,7 @@ class Cpu:
         return bindings.load().fops_conv_forward_cpu(kernel.encode(), conv, *pointers, bindings.NOT_LOGGED)
 
     def run(self, network, x, out):
-        """A fused network over items of an array of the place, into one."""
+        """Run a fused network from one array of the place into another."""
         network.forward(x, out=out)
 
     def double(self, values):
@@ -77,12 +76,12 @@ class Gpu:
     def __init__(self, device="cuda"):
         import torch
 
-        torch.zeros(1, device=device)  # now, with PyTorch's own message where there is no device
+        torch.zeros(1, device=device)  # fails now, with PyTorch's message, if there is no device
         self.xp = self.torch = torch
         self.device = device
 
     def buffer(self, array, offset, guard=INPUT_GUARD):
-        """A copy of an array, `offset` bytes behind what the allocator gives, which is a multiple of 512."""
+        """A copy of an array, `offset` bytes after the allocator's address, which is a multiple of 512."""
         memory = self.torch.full((2 * GUARD + 64 + array.nbytes,), guard, dtype=self.torch.uint8, device=self.device)
         source = self.torch.from_numpy(np.ascontiguousarray(array))
         start = GUARD + offset
@@ -115,7 +114,7 @@ class Gpu:
         return self.torch.as_tensor(values).to(self.device).double()
 
     def convolve(self, x, k):
-        """A convolution in float64, as products of matrices: what is summed is what the definition sums."""
+        """A convolution in float64 as matrix products, which sum the same terms as the definition."""
         torch, side = self.torch, k.shape[2]
         columns = torch.nn.functional.unfold(x, side) if side > 1 else x.flatten(2)
         y = torch.matmul(k.reshape(len(k), -1), columns)
@@ -130,7 +129,7 @@ class Gpu:
         return values.view(self.torch.int32)
 
     def numbers(self, values):
-        """Flags and figures of the place as Python's, all with one wait for the device."""
+        """Flags and figures of the place as Python values, with only one wait for the device."""
         return self.torch.stack([value.double() for value in values]).tolist()
 
 
@@ -147,7 +146,7 @@ def takes(place, kernel, conv):
 
 def table(place):
     """Names of the backend's kernels with their precision, and "auto"."""
-    # Not what a test of this process may have registered.
+    # Without kernels that a test of this process may have registered.
     names = reference.own_kernels(place.backend)
     own = [(line.name, line.precision) for line in kernels.table(place.backend) if line.name in names]
     return [*own, ("auto", "float32")]

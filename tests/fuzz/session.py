@@ -1,4 +1,4 @@
-"""Runs cases until the time is up, and says what failed."""
+"""Runs cases until the time is up, and reports failures."""
 
 import re
 import time
@@ -7,11 +7,11 @@ from collections import Counter
 from . import convolutions, networks
 
 RUNS = {"convolutions": convolutions.run, "networks": networks.run}
-_SHOWN = 3  # failures of one kind: their number says the rest
+_SHOWN = 3  # failures shown per kind; the others are only counted
 
 
 def run(place, what, seconds, seed, kernels=None):
-    """Cases seed, seed + 1, ... for so many seconds, at least one; returns whether all were right."""
+    """Run cases seed, seed + 1, ... for `seconds`, at least one; return whether all were correct."""
     began, number, passes = time.monotonic(), 0, 0
     failed, worst = Counter(), Counter()
     print(f"{what} on the {place.backend.upper()}, seed {seed}, {seconds:g} s", flush=True)
@@ -30,7 +30,7 @@ def run(place, what, seconds, seed, kernels=None):
 
 
 def one(place, what, seed, failed, worst, kernels=None):
-    """One case, its failures counted and printed, its errors noted; returns the passes."""
+    """Run one case, count and print its failures, record its errors; return the number of passes."""
     try:
         found, errors, passes = RUNS[what](place, seed, kernels)
     except Exception:

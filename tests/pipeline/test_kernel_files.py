@@ -1,4 +1,4 @@
-"""Kernel files through the command line, as a user runs it: right ones, wrong ones, and ones that end badly."""
+"""Kernel files through the command line, as a user runs it: correct, incorrect, and crashing ones."""
 
 import json
 import os
@@ -32,7 +32,7 @@ BENCH = ("bench", "conv", "--against", "none", "--batch", "40", "--repeat", "1")
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of this module's own."""
+    """A separate cache for this module."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -41,7 +41,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def one_line(run_program):
-    """The last line on stderr of a command that must end with this code, and all of stdout and stderr."""
+    """Run a command that must end with this code; return the last line on stderr, and all of stdout and stderr."""
 
     def call(code, *arguments):
         end = run_program(*arguments)
@@ -135,7 +135,7 @@ def test_a_format_wants_a_file(one_line):
 
 
 def test_a_file_of_two_formats(run_program, one_line, tmp_path):
-    """--format says which of two parts is meant, in every command the same."""
+    """--format selects one of two parts, in the same way in every command."""
     file, plain = tmp_path / "both.cpp", TEMPLATES / "conv.cpp"
     right, wrong = TEMPLATES / "cpu-new-forward.cc", SAMPLES / "wrong" / "zero.cpp"
     file.write_text(right.read_text() + wrong.read_text().replace("loops.h", str(wrong.parent / "loops.h")))
@@ -265,7 +265,7 @@ def test_nothing_outlives_a_run(tmp_path, run_program):
 
 
 def test_nothing_outlives_the_one_who_waits():
-    """Not even where the command is killed in a way that it cannot answer."""
+    """Not even when the command is killed by a signal that it cannot handle."""
     arguments = [sys.executable, "-m", "fashion_infer", *RUN, "--kernel", str(SAMPLES / "wrong" / "hangs.cpp")]
     parent = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
@@ -344,7 +344,7 @@ def test_bench_of_a_wrong_file(one_line):
 
 
 def test_bench_counts_images_among_all(one_line, tmp_path):
-    """Of 40 images some are compared: the first wrong one is found all the same."""
+    """Only some of 40 images are compared, but the first wrong one is still found."""
     file = tmp_path / "seven-and-twenty.cpp"
     file.write_text((TEMPLATES / "conv.cpp").read_text().replace("b < (size_t)B", "b < (size_t)(B < 27 ? B : 27)"))
     _, end = one_line(1, *BENCH[:-3], "100", "--repeat", "1", "--kernels", file)
@@ -359,7 +359,7 @@ def test_bench_refuses_stray_words(invoke):
 def test_from_python():
     result = infer("ece408-high", n=100, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
     assert result.backend == "cpu" and result.mode == "operator"
-    # The name that the library gave the file: with a number where another file of that name was there before.
+    # The library's name of the file, with a number if another file of that name was registered before.
     assert result.layers[0].kernel.partition("#")[0] == "conv.cpp"
     assert result.submission.wrong == "" and result.submission.precision == "float32"
     with pytest.warns(UserWarning, match="boundary.cpp"):

@@ -1,4 +1,4 @@
-"""The whole road: every model, both operators, real and built-in data, and what scripts read from the output."""
+"""The whole pipeline: every model, both operators, real and built-in data, and the output that scripts read."""
 
 import functools
 import json
@@ -17,9 +17,9 @@ from fashion_infer.library import kernels
 from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
-# Every model on the real test set in the mode that runs by default. What takes longer, operator mode, MXNet's own
-# convolution and the built-in set, on some models, others in every run; all of it in `make test-all`. `fashion-infer
-# verify`, which .ci/run calls, checks every figure in every mode.
+# Every model runs on the real test set in the default mode. Operator mode, MXNet's own convolution and the built-in set
+# take longer, and run on some models, different ones in every run; `make test-all` runs all. `fashion-infer verify`,
+# which .ci/run calls, checks every figure in every mode.
 ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 1)]
 ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 1)]
 WAYS = [("operator", "custom"), ("operator", "builtin")]
@@ -34,7 +34,7 @@ def source(request):
 
 
 def known(source):
-    """(model, n, correctness) for every figure that there is on a data source."""
+    """(model, n, correctness) for every known figure of a data source."""
     return [(m.name, n, c) for m in zoo.MODELS.values() for n, c in m.expected[source]]
 
 
@@ -70,9 +70,9 @@ def test_the_published_figures_are_the_expected_ones():
 
 
 def test_verify(source, invoke):
-    """A model of each data source, another in every run; all of them in `make test-all`, as `.ci/run` does.
+    """One model of each data source, a different one in every run; all of them in `make test-all`, as in `.ci/run`.
 
-    What `verify` checks of the other models, the tests below check on the results that they share.
+    For the other models, the tests below make the same checks on the results that they share.
     """
     models = profiles.pick([str(np.random.default_rng().choice(MODELS))], MODELS)
     count = 3 * sum(len(zoo.get(model).expected[source]) for model in models)
@@ -85,7 +85,7 @@ def test_verify(source, invoke):
 
 @pytest.fixture(scope="module")
 def result():
-    """Results on all images of a data source, each way to run a model once."""
+    """Results on all images of a data source; each way to run a model runs once."""
     return functools.lru_cache(maxsize=None)(
         lambda model, source, mode, operator: infer(model, data=source, backend="cpu", mode=mode, operator=operator)
     )
@@ -256,8 +256,10 @@ def test_python_api(source):
 
 @pytest.mark.parametrize("threads", profiles.drawn([1, 3], 1))
 def test_threads_from_the_start(threads, run_program):
-    """In a process of its own: MXNet takes its number of threads once. On one data source in a run, on both in
-    `make test-all`."""
+    """In a separate process, because MXNet sets its number of threads once.
+
+    Tests one data source per run, and both in `make test-all`.
+    """
     sources = ["fashion-mnist", "synthetic"] if locate.find() else ["synthetic"]
     for source in profiles.pick([str(np.random.default_rng().choice(sources))], sources):
         expected = dict(((m, n), c) for m, n, c in known(source))["baseline", 10000]

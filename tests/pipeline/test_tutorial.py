@@ -18,15 +18,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 WRITER = runpy.run_path(str(ROOT / "scripts" / "write_notebook.py"))
-# Times, errors, and what follows from them are this machine's; counts are not. The page shows such a figure with a
-# decimal point. What is printed may have none: three digits of 13.02 are 13.
+# Times, errors and derived figures depend on the machine; counts do not. On the page, such figures have a decimal
+# point. In the output they may have none: three digits of 13.02 are 13.
 VARYING = re.compile(r"(\d+\.\d+)(?:e[-+]?\d+)?([mun]?s\b)?(%?)|\b(?:faster|slower|within the noise)\b")
 FIGURE = r"\d+(\.\d+)?(e[-+]?\d+)?"
 VERDICT = r"(faster|slower|within the noise)"
 
 
 def shown(page):
-    """For each block of commands of the page the lines of output that it shows; none where it shows none."""
+    """The lines of output that the page shows for each block of commands; empty if it shows none."""
     blocks = [(language, code) for language, _, code in WRITER["BLOCK"].findall(page)]
     for index, (language, _) in enumerate(blocks):
         if language == "sh":
@@ -35,12 +35,12 @@ def shown(page):
 
 
 def plain(text):
-    """A text on one line, without colours and without the name of our fastest kernel, which is the machine's."""
+    """A text on one line, without colours and without the name of our fastest kernel, which depends on the machine."""
     return re.sub(r"\s+", " ", re.sub(r"\x1b\[[\d;]*m", "", text).replace("(auto)", "")).strip()
 
 
 def steady(line):
-    """A line of the page as a pattern, in which what differs from run to run may differ."""
+    """A line of the page as a pattern in which figures that differ between runs may vary."""
     line, pattern, end = plain(line), "", 0
     for found in VARYING.finditer(line):
         figure, seconds, percent = found.groups()
@@ -105,7 +105,7 @@ def test_every_command_of_the_page_does_what_it_shows(data_dir, tmp_path, monkey
     assert len(commands) == len(expected) > 5
     cells, expected = [ran.cells[place] for place in commands[:count]], expected[:count]
     for cell, lines in zip(cells, expected):
-        # Each stream comes in pieces, whose order is that of the time.
+        # Each stream arrives in pieces, in order of time.
         printed = "".join(
             "".join(output.text for output in cell.outputs if output.get("name") == stream) + "\n"
             for stream in ("stdout", "stderr")
