@@ -1,4 +1,4 @@
-"""`fashion-infer bench conv`: what it checks, counts and writes. The device of the GPU tests is made up of NumPy."""
+"""`fashion-infer bench conv`: what it checks, counts and writes. The GPU tests use a fake device, made with NumPy."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ GPU = ("bench", "conv", "--backend", "gpu", "--batch", "3", "--repeat", "2")
 
 
 class Tensors:
-    """What PyTorch and CuPy do for a benchmark, done by NumPy."""
+    """NumPy stand-in for PyTorch and CuPy in a benchmark."""
 
     def __init__(self, device=0):
         pass
@@ -94,7 +94,7 @@ class Event:
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A machine with one GPU, whose kernels are the CPU's; what was launched is in the list."""
+    """A fake machine with one GPU that runs the CPU's kernels; the list has the launches."""
     table, chosen, launched = kernels.table, kernels.chosen_kernel, []
 
     def launch(kernel, described, x, weight, y, stream):
@@ -179,7 +179,7 @@ def test_all_that_it_writes(invoke, tmp_path):
     [
         (1.0, (2.0, 4.0), (50, 25)),
         (1.0, (0.97, 4.0), (100, 25)),  # at the floor, and measured below it by less than noise
-        (1.0, (0.5, 4.0), (None, None)),  # a floor that something beats is none
+        (1.0, (0.5, 4.0), (None, None)),  # a floor that a kernel beats is not a floor
     ],
 )
 def test_nothing_is_above_the_write_floor(fill, times, percents):
@@ -249,7 +249,7 @@ def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, fac
 
 
 def test_a_wrong_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
-    """How much is wrong, where first, and the pattern: image numbers are those of the batch."""
+    """The message has the amount of wrong outputs, the first one, and the pattern; image numbers are of the batch."""
 
     def spoil(_, y):
         y[70:, 1:, :, -1] += 1e6

@@ -27,7 +27,7 @@ def test_a_file_against_the_fastest_peer_the_floor_and_our_best():
     rows = [
         row("fill", LIMIT, 1.0),
         row("direct", OURS, 2.0),
-        row("half", OURS, 1.5, precision="fp16"),  # no rival in float32
+        row("half", OURS, 1.5, precision="fp16"),  # does not compete with float32
         row("mine.cpp", OURS, 4.0, file="./mine.cpp"),
         row("torch", PEER, 8.0),
         row("mxnet", PEER, 6.0),

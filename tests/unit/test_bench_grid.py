@@ -1,4 +1,4 @@
-"""`fashion-infer bench conv --grid` and `--layers`: which shapes, what is checked, and how ours stands."""
+"""`fashion-infer bench conv --grid` and `--layers`: shapes, checks, and our speed relative to the peer's."""
 
 import json
 import time
@@ -85,7 +85,7 @@ def test_outputs_are_compared_with_float64(shape):
     assert set(at.images) <= set(range(shape.B)) and {0, shape.B - 1} <= set(at.images)
     error, of_bound = exact.worst(want[at.images], x[at.images], weight, at)
     assert error <= 1e-12 and of_bound <= 1e-4
-    # The last output is looked at, and an error of twice the bound is an error of twice the bound.
+    # The last output is checked, and an error of twice the bound is reported as such.
     unit = 2.0**-24 * (4 + np.sqrt(shape.C * shape.K**2))
     want[-1, -1, -1, -1] += 2 * unit * magnitude[-1, -1, -1, -1]
     assert exact.worst(want[at.images], x[at.images], weight, at)[1] == pytest.approx(2, rel=1e-3)

@@ -1,4 +1,4 @@
-"""Kernel files among the contenders of `bench conv`; the device is made up of NumPy, as in test_bench.py."""
+"""Kernel files among the contenders of `bench conv`; the device is a NumPy stand-in, as in test_bench.py."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ PICKED = np.array([0, 3, 6, 9])
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of this module's own."""
+    """A separate cache for this module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -31,7 +31,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def work(monkeypatch):
-    """A convolution of ten images on that device, whose entry points are the CPU's; what was called is in `.calls`."""
+    """A convolution of ten images on the fake device, with the CPU's entry points; `.calls` has the calls."""
     calls = []
     forward, convolve, chosen = bindings.load().fops_conv_forward_cpu, kernels.convolve, kernels.chosen_kernel
 
@@ -89,7 +89,7 @@ def test_a_call_that_fails(work, monkeypatch):
     path = ROOT / "tests/submissions/wrong/throws.cpp"
     row, contender = checked(work, path)
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason
-    # A call that fails although the trials, each in a process of its own, found nothing.
+    # A call that fails although the trials, each in a separate process, succeeded.
     monkeypatch.setattr(user_kernels.trials, "try_layers", lambda *given: (SimpleNamespace(right=True),))
     monkeypatch.setattr(requirements, "device_usable", lambda backend: True)
     row, contender = checked(work, path)

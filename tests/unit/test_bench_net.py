@@ -54,7 +54,7 @@ def network(request):
 
 @pytest.fixture(params=chains.COURSE)
 def fusible(request):
-    """A network that the fused mode takes."""
+    """A network that the fused mode supports."""
     return random_network.build(request.param)
 
 
@@ -73,7 +73,7 @@ class WrongNetwork(FusedNetwork):
 
 
 class DeafNetwork(FusedNetwork):
-    """A network that is right until the softmax, and then forgets the last image."""
+    """A network that is correct up to the softmax, which then omits the last image."""
 
     def forward(self, data, layer_times=False, out=None):
         found = super().forward(data, layer_times)
@@ -162,7 +162,7 @@ def test_ours_computes_every_edition(fusible):
 
 
 def test_the_reference_is_the_tests_own(network):
-    images = network.images(40)  # more than it takes at a time
+    images = network.images(40)  # more than one batch
     logarithms = outputs(network, images)
     assert np.allclose(np.exp(logarithms), oracle(network, images), rtol=1e-9)
     logits = outputs(network.logits(), images)
@@ -285,7 +285,7 @@ def test_a_terminal_sees_progress_and_a_pipe_the_tables():
     while True:
         try:
             piece = os.read(ours, 4096)
-        except OSError:  # so Linux ends a terminal that nobody writes to any more
+        except OSError:  # Linux reports EIO when a terminal's last writer has closed it
             break
         seen += piece
     out, _ = program.communicate(timeout=60)
@@ -324,7 +324,7 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
 
 
 class TestCompiler:
-    """torch.compile itself takes most of a minute here: a stand-in shows what is made of it."""
+    """A stand-in replaces torch.compile, which takes most of a minute here."""
 
     @pytest.fixture(autouse=True)
     def _compiler(self, monkeypatch):
@@ -362,7 +362,7 @@ class TestCompiler:
 
 
 class Tensors:
-    """What PyTorch does on a device, done by PyTorch on the CPU."""
+    """PyTorch on the CPU as a stand-in for PyTorch on a device."""
 
     where = "cpu"
 
@@ -412,7 +412,7 @@ class Event:
 
 
 class NetworkOnDevice(FusedNetwork):
-    """The CPU's network in the place of the GPU's; half precision is not there."""
+    """The CPU's network in place of the GPU's, without half precision."""
 
     launched = None  # a list, which the fixture makes
 

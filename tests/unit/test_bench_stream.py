@@ -19,7 +19,7 @@ SMALL = ("bench", "net", "--device", "all", "--images", "1010", "--batch", "100"
 
 
 class Pinned(Tensors):
-    """Memory is as good as pinned."""
+    """Treat all memory as pinned."""
 
     def pinned(self, array):
         return array.copy()

@@ -53,7 +53,7 @@ def test_every_kernel(shape, kernel, kind, weights, seed):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", ["constant", "positive"])
 def test_long_sums(kernel, kind):
-    """6,272 terms of one sign: a chain of float32 additions is wrong by up to 20 times what it may be."""
+    """6,272 terms of one sign: the error of a chain of float32 additions is up to 20 times the bound."""
     rng = np.random.default_rng()
     x, weight = inputs.draw(kind, rng, (1, 128, 9, 15)), inputs.draw(kind, rng, (7, 128, 7, 7))
     check(kernels.convolve(x, weight, kernel), convolution(x, weight))
@@ -74,7 +74,7 @@ def test_many_channels(shape, kind, weights, seed):
 @given(shapes(), st.sampled_from(KERNELS), SEED)
 @settings(max_examples=profiles.examples(30))
 def test_inputs_made_against_it(shape, kernel, seed):
-    """What base/summation.h limits for every input."""
+    """The limit of base/summation.h holds for worst-case inputs."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw("constant", rng, (1, c, h, w)), inputs.spike(rng, (m, c, k, k))
@@ -89,7 +89,7 @@ def test_inputs_made_against_it(shape, kernel, seed):
 @pytest.mark.parametrize("kernel", ["direct", "shifted", "broadcast"])
 @pytest.mark.parametrize("channels, side, share", [(1, 5, 8e-5), (33, 1, 18e-5), (3, 5, 1e-5)])
 def test_first_term_outweighs(channels, side, share, kernel):
-    """docs/precision.md says which share of sums passes the bound: of two million, about so many do, and not none."""
+    """The fraction of sums over the bound is about the one in docs/precision.md, and not zero, for two million sums."""
     rng = np.random.default_rng()
     over = count = 0
     while count < 2_000_000:
@@ -106,7 +106,7 @@ def test_first_term_outweighs(channels, side, share, kernel):
 @given(shapes(), st.sampled_from(KERNELS), st.sampled_from(["normal", "mostly zero", "half wide"]), SEED)
 @settings(max_examples=profiles.examples(30))
 def test_infinities_and_nan(shape, kernel, kind, seed):
-    """Where a window holds them, what IEEE arithmetic gives; elsewhere no trace of them."""
+    """Windows that contain them give the IEEE result; others are unaffected."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(kind, rng, (m, c, k, k))
@@ -147,7 +147,7 @@ def test_fused_networks(chain, n, kind, specials, seed):
 @pytest.mark.parametrize("pool", [(2,), (2, 2, True), (3, 2)])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_pool_behind_a_convolution_keeps_nan(value, pool):
-    """In every window that holds it, wherever in the window; MXNet's own operator loses it."""
+    """It appears in every window that contains it, at any position; MXNet's own operator loses it."""
     chain = chains.Chain([Convolution(1, 1), MaxPool(*pool), Tanh()], (1, 9, 38))
     for row in (3, 4):
         x = np.repeat(-chain.items(1, "pixels"), 38, axis=0)
@@ -173,7 +173,7 @@ def test_what_mxnet_makes_of_nan():
 @given(KIND, KIND, SEED)
 @settings(max_examples=profiles.examples(8))
 def test_operator_mode(kind, weights, seed):
-    """The same through MXNet's graph, node by node: of what is ours there, the convolution."""
+    """The same through MXNet's graph, node by node, where only the convolution is ours."""
     plugin.load_operators()
     mx = _mxnet.load()
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Charts: figures stand in them as they were measured, labels do not meet, and both schemes can be read."""
+"""Charts: figures are as measured, labels do not overlap, and both colour schemes are readable."""
 
 import base64
 import io
@@ -40,7 +40,7 @@ def convolution(number, times):
 
 @pytest.fixture
 def drawn(tmp_path):
-    """The texts of a chart, by its file's name; asks that it is an SVG with no colour but the palette's."""
+    """The texts of a chart, by file name; asserts that it is an SVG with only the palette's colours."""
 
     def call(draw, *arguments, name="c.svg"):
         path = tmp_path / name
@@ -61,7 +61,7 @@ def test_ladder_has_powers_of_ten_and_every_time(drawn):
         assert texts.count(tick) == 4
     for said in ("0.543", "1.41", "272", "34.6"):
         assert texts.count(said) == 4
-    assert texts.count("kernel-1") == 2  # small multiples, three in a row: names stand left of each row
+    assert texts.count("kernel-1") == 2  # small multiples, three per row: names are left of each row
 
 
 def test_an_axis_of_less_than_a_decade_has_ticks():
@@ -112,7 +112,7 @@ def test_sheet_shows_every_picture_as_it_is(tmp_path):
     data = image.get("{http://www.w3.org/1999/xlink}href").partition(",")[2]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
     grey, seen = pixels[..., 0].astype(int), pixels[..., 3] > 0
-    assert seen.sum() == 3 * 28 * 28  # nothing but the pictures: the page's own paper lies between them
+    assert seen.sum() == 3 * 28 * 28  # only the pictures: the page's background is between them
     found = [grey[17:45, left : left + 28] for left in (0, 35, 70)]
     for part, picture in zip(found, pictures[:, 0]):
         assert abs(part - picture).max() <= 1  # matplotlib's grey map has 256 steps
@@ -143,7 +143,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_every_colour_of_text_can_be_read(scheme):
-    """WCAG 2: 4.5 is its level AA."""
+    """Contrast as in WCAG 2: 4.5 is level AA."""
     paper = luminance(figure.PALETTE["paper"][scheme])
     for name, colours in figure.PALETTE.items():
         low, high = sorted((paper, luminance(colours[scheme])))
@@ -174,7 +174,7 @@ def test_commands_break_between_options_alone(tmp_path):
     code = text.partition("<code>")[2].partition("</code>")[0]
     words = re.findall(r"<span>(.*?)</span>", code)
     assert words == ["fashion-infer bench conv", "--kernels all", "--json &#39;a b&lt;c&gt;.json&#39;"]
-    assert re.sub(r"</?span>", "", code) == " ".join(words)  # what is copied is the command
+    assert re.sub(r"</?span>", "", code) == " ".join(words)  # the copied text is the command
 
 
 def test_names_come_first_and_calls_are_folded(tmp_path):

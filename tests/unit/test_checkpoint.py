@@ -1,4 +1,4 @@
-"""Checkpoints on disk: both forms, bit for bit, and every way in which a file can be broken."""
+"""Checkpoints on disk: both forms, bit for bit, and damaged files of every kind."""
 
 import contextlib
 import fcntl
@@ -118,7 +118,7 @@ def test_files_of_the_course_era(version, tmp_path):
     path = tmp_path / "old.params"
     path.write_bytes(old_params(version, "arg:w", array))
     assert np.array_equal(params_file.read(path)["arg:w"], array)
-    assert np.array_equal(mx.nd.load(str(path))["arg:w"].asnumpy(), array)  # so the file above is what MXNet means
+    assert np.array_equal(mx.nd.load(str(path))["arg:w"].asnumpy(), array)  # so the file above is in MXNet's format
 
 
 # ---- broken files ----------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_truncated_params(pair):
 
 
 def test_flipped_bytes_never_crash(original, tmp_path):
-    """Small weights, so that most bytes are structure. A flip inside a number may pass: it is read as it stands."""
+    """Small weights, so that most bytes are structure. A flip inside a number may pass: it is read unchanged."""
     small = checkpoint.Checkpoint(original.symbol, {"w": np.ones((2, 2), np.float32), "v": np.ones(1, np.float32)}, {})
     mxnet_pair.save(str(tmp_path / "net"), small)
     path = tmp_path / "net-0001.params"
@@ -257,7 +257,7 @@ def test_broken_hdf5(original, tmp_path):
 
 
 def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
-    """A process of its own reads each file, for the HDF5 library does crash."""
+    """A separate process reads each file, because the HDF5 library can crash."""
     small = original._replace(weights={"new0_weight": np.ones((3, 3), np.float32)})
     path = tmp_path / "a.h5"
     hdf5.save(path, small)

@@ -78,7 +78,7 @@ def test_backend_gpu_without_one(invoke):
 
 
 def test_a_missing_gpu_is_refused_before_anything_is_imported(tmp_path):
-    """Nor is anything loaded: a checkpoint that does not exist is not missed."""
+    """Nothing is loaded either: a missing checkpoint is not reported."""
     code = """
 import sys
 from fashion_infer.system import compilers
@@ -137,7 +137,7 @@ def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
 
 
 def test_library_built_for_another_mxnet(tmp_path):
-    """A library whose `initialize` is told of another version refuses; here the version is what differs."""
+    """A library refuses when `initialize` gets another MXNet version; here only the version differs."""
     import ctypes
 
     from fashion_infer.library import bindings

@@ -253,7 +253,7 @@ class TestRanks:
         assert ranks.p_of_larger([1.0] * 9, [1.0] * 9) == 1.0
 
     def test_samples_of_benchmarks_decide(self, compare):
-        """A median beyond the noise, which the samples do not bear out."""
+        """A median beyond the noise that the samples do not confirm."""
         a, b = copy.deepcopy(CONV), copy.deepcopy(CONV)
         a["layers"][0]["rows"][1].update(samples_ms=[0.9, 1.0, 1.4] * 12)
         b["layers"][0]["rows"][1].update(samples_ms=[0.95, 1.2, 1.3] * 12, min_ms=1.15, median_ms=1.2)
@@ -297,10 +297,10 @@ class TestOtherPrograms:
         quiet, busy = (self.one_layer(*10 * [time]) for time in (10, 15))
         found, lines, err = compare(quiet, self.waiting(busy, *10 * [ms / 1e3]), "--check")
         assert found == code and lines["new0"][-1] == verdict and bool(err) == bool(code)
-        # The other way about it is the first whose time is not believed.
+        # In the other order, the first run's time is not trusted.
         _, lines, _ = compare(self.waiting(busy, *10 * [ms / 1e3]), quiet)
         assert lines["new0"][-1] == verdict.replace("slower", "faster")
-        # A fast run that waited would have been faster still.
+        # A fast run that waited would have been even faster.
         assert compare(self.waiting(quiet, *10 * [ms / 1e3]), busy)[1]["new0"][-1] == "slower"
 
     def test_the_share_is_shown_where_it_differs(self, compare):
@@ -328,12 +328,12 @@ class TestOtherPrograms:
         monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path)
         assert scheduler_stats.waited() == 1.75
         (tmp_path / "8" / "schedstat").unlink()
-        assert scheduler_stats.waited() is None  # it counts for some alone: for none
+        assert scheduler_stats.waited() is None  # Linux counts only for some threads: no result
         monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path / "nowhere")
         assert scheduler_stats.waited() is None
 
     def test_waited_beside_another_program(self):
-        """Two that compute on one processor: one of them waits while the other runs."""
+        """Two programs compute on one processor: one waits while the other runs."""
         allowed = os.sched_getaffinity(0)
         if scheduler_stats.waited() is None:
             pytest.skip("Linux does not count it here")
@@ -414,7 +414,7 @@ class TestBenches:
         assert compare(NET, changed(peer, "cases", 0, "rows", 1, "median_ms", value=9.0), "--check")[0] == 0
 
     def test_files_from_before_there_was_one_kind_of_record(self, compare):
-        """CONV is as `bench conv` wrote it then; what it writes now is the same to `compare`."""
+        """CONV is in an old format of `bench conv`; `compare` treats the current format equally."""
         now = {key: value for key, value in CONV.items() if key not in ("batch", "layers")}
         now.update(benchmark="conv", batches=[10], logits=[], cases=copy.deepcopy(CONV["layers"]))
         for row in now["cases"][0]["rows"]:

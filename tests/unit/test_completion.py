@@ -1,4 +1,4 @@
-"""What a shell offers, asked of the program as shells ask, and of real shells."""
+"""Shell completions, requested from the program as shells do, and in real shells."""
 
 import os
 import pty
@@ -21,7 +21,7 @@ ROOT = Path(fashion_infer.__file__).parents[1]
 
 
 def offered(*words):
-    """(type, value) of what is offered for the last of these words."""
+    """(type, value) of the completions of the last word."""
     variables = {"_FASHION_INFER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["fashion-infer", *words])}
     done = subprocess.run(
         [sys.executable, "-m", "fashion_infer"],
@@ -82,7 +82,7 @@ def test_an_unknown_shell(invoke, monkeypatch):
 
 
 def typed(shell, keys, wanted, seconds=90):
-    """What an interactive shell shows until it has shown `wanted` after these keys are typed."""
+    """Type these keys into an interactive shell, and return its output up to `wanted`."""
     child, terminal = pty.fork()
     if not child:
         os.execvp(shell[0], shell)
@@ -125,7 +125,7 @@ def home(tmp_path, monkeypatch):
     ],
 )
 def test_a_real_shell_completes(home, shell, start, before):
-    """By the documented line, which appends the script to the shell's start file."""
+    """Uses the documented line, which appends the script to the shell's start file."""
     if not shutil.which(shell):
         pytest.skip(f"needs {shell}")
     (home / start).write_text(before)

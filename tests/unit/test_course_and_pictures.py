@@ -100,7 +100,7 @@ def test_the_model_that_is_run_when_none_is_named(monkeypatch):
         "fa2020": "fa2020",
     }
     assert zoo.default().name == "ece408-high"
-    # Not delitem: what it puts back goes to the end, and the order of the models is tested elsewhere.
+    # Not delitem: it restores an entry at the end, and other tests check the order of the models.
     less = {name: model for name, model in zoo.MODELS.items() if name != "sp2018-ece408"}
     monkeypatch.setattr(zoo, "MODELS", less)
     assert zoo.default("sp2018").name == "sp2018-baseline"

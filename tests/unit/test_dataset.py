@@ -167,7 +167,7 @@ def test_the_real_set(data_dir):
 
 
 def test_genuine_files_that_are_unpacked(tmp_path, monkeypatch):
-    """As `gunzip` leaves them; other content under the names is damaged."""
+    """Files as from `gunzip` are accepted; other content under these names is damaged."""
     images, labels = np.arange(2 * 784, dtype=np.uint8).reshape(2, 28, 28), np.array([3, 9], np.uint8)
     for name, magic, array in ((IMAGES, 2051, images), (LABELS, 2049, labels)):
         content = idx(magic, array.shape, array.tobytes())

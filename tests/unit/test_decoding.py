@@ -1,4 +1,4 @@
-"""Pictures in a child process: the same as in this one, and whatever a decoder does is one line."""
+"""Pictures are decoded in a child process as in this one, and any failure of a decoder is a one-line error."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from fashion_infer.errors import DataError
 from fashion_infer.system import confinement
 
 ROOT = Path(__file__).resolve().parents[2]
-# By the file's suffix, what decodes it: C of other projects, and Pillow's own.
+# Decoders by file suffix: C libraries of other projects, and Pillow's own.
 SUFFIXES = ["png", "jpg", "gif", "bmp", "tif", "ppm", "tga", "ico", "pcx", "sgi", "xbm", "dds"]
 OPTIONAL = {"webp": "webp", "avif": "avif", "jp2": "jpg_2000"}
 
@@ -71,7 +71,7 @@ def test_the_first_that_is_wrong_is_named_as_in_this_process(tmp_path):
     ],
 )
 def test_whatever_a_decoder_does(does, words, tmp_path, monkeypatch):
-    """The second picture's decoder does it."""
+    """The second picture's decoder misbehaves."""
     code = (
         "import os, sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, pictures\n"
@@ -133,7 +133,7 @@ def test_the_child_opens_few_files_and_writes_none(tmp_path):
 
 def test_a_file_is_no_larger_than_a_picture_may_be(tmp_path):
     path = draw(tmp_path / "a.png", np.random.default_rng(1))
-    os.truncate(path, pictures.MOST_BYTES)  # zeros behind the picture, which is read nevertheless
+    os.truncate(path, pictures.MOST_BYTES)  # zeros after the picture, which is still read
     assert len(decoding.read([path])) == 1
     os.truncate(path, pictures.MOST_BYTES + 1)
     with pytest.raises(DataError):

@@ -1,4 +1,4 @@
-"""Which backend a request ends up on, for machines of every kind (the devices are made up here)."""
+"""The backend that a request uses, on machines of every kind (with fake devices)."""
 
 import pytest
 

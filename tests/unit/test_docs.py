@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "custom_ops"
 LADDER = OPS / "conv" / "cuda"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "models").glob("*.md"), *OPS.rglob("*.md")])
-# Where a page may count a path from, beside its own folder.
+# Base folders of a page's paths, in addition to its own folder.
 BASES = [ROOT, OPS, LADDER, OPS / "net" / "cuda", OPS / "net" / "cuda" / "kernels"]
 SUFFIXES = "cpp|cu|cuh|h|py|md|svg|png|json|cfg|h5|txt"
 
@@ -79,7 +79,7 @@ def test_rooms_of_the_operator_library_include_what_the_map_says():
         room = re.match(r"\[([\w/]+)/\]\(", cells[0])
         if room and len(cells) == 3:
             said[room.group(1)] = set(re.findall(r"`([\w/]+)`", cells[2]))
-    # Of submission/ nothing is compiled into the library.
+    # Nothing of submission/ is compiled into the library.
     inside = [path for path in OPS.rglob("*") if OPS / "submission" not in path.parents]
     sources = [path for path in inside if path.suffix in (".cpp", ".h", ".cu", ".cuh")]
     assert set(said) == {str(path.parent.relative_to(OPS)) for path in sources}
@@ -109,7 +109,7 @@ def test_commands_of_a_page_have_these_options(page, line):
 
 @pytest.fixture
 def script():
-    """A function: what a file of scripts/ defines."""
+    """A function that returns the definitions in a file of scripts/."""
     return lambda name: runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
 
 
@@ -126,7 +126,7 @@ def test_page_of_the_kernels_is_of_the_measurements(script, tmp_path):
     script("write_measured")["write_kernels"](tmp_path)
     page = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
     assert page == (tmp_path / "kernels.md").read_text(encoding="utf-8"), "run scripts/write_measured.py"
-    drawn = (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8")  # whose places differ with matplotlib
+    drawn = (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8")  # coordinates depend on matplotlib's version
     for case in json.loads((ROOT / "docs" / "kernels.json").read_text(encoding="utf-8"))["cases"]:
         for row in case["rows"]:
             assert row["kind"] == "limit" or row["median_ms"] is None or f">{row['median_ms']:.3g}<" in drawn

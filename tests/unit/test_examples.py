@@ -1,4 +1,4 @@
-"""The examples at the end of every --help: they parse, what they name exists, and they run or say what they need."""
+"""The examples at the end of every --help: they parse, their files and names exist, and they run or report needs."""
 
 import os
 import re
@@ -25,7 +25,7 @@ def walked(command=main.cli, words=()):
 
 ALL = list(walked())
 LINES = sorted({line for _, command in ALL for line, _ in command.examples if not line.startswith("echo ")})
-# Commands whose examples run in `make test-all` alone.
+# Commands whose examples run only in `make test-all`.
 SLOW = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare")
 RUN = [(words, command) for words, command in ALL if profiles.pick(" ".join(words) not in SLOW, True)]
 
@@ -35,7 +35,7 @@ def test_every_help_ends_with_examples(invoke, words, command):
     assert 1 <= len(command.examples) <= 4
     code, out, _ = invoke(*words, "--help")
     assert code == 0
-    # Whole lines, of at most 80 characters, and nothing behind them.
+    # Complete lines of at most 80 characters, without trailing text.
     shown = out.partition("\nExamples:\n")[2].splitlines()
     lines, needs = zip(*command.examples)
     assert [line for line in shown if line.startswith(f"  {main.PROGRAM} ")] == [

@@ -17,7 +17,7 @@ RIGHT = dict(zoo.get("ece408-high").expected["synthetic"])[2000]
 
 @pytest.fixture
 def one_wrong(monkeypatch):
-    """A network that tells one image more or less right than it should."""
+    """A network that classifies one image more or fewer correctly than it should."""
     real = Predictor.predict
 
     def predict(self, *arguments):

@@ -17,7 +17,7 @@ from fashion_infer.judging.calls import Tried
 from fashion_infer.kernel_files import formats
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-VERDICTS = {"stale_output": "accumulates", "race_on_output": "race"}  # what the judge says where no sanitizer does
+VERDICTS = {"stale_output": "accumulates", "race_on_output": "race"}  # the judge's verdict where no sanitizer reports
 
 
 def recognised(tmp_path, text):

@@ -1,4 +1,4 @@
-"""A disk that is full from a moment on: a command says so in one line, leaves nothing, and blames nobody's kernel."""
+"""The disk becomes full: a command reports it in one line, leaves nothing, and does not blame a kernel."""
 
 import errno
 import json
@@ -18,7 +18,7 @@ from fashion_infer.system import cache_limits
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = (ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp").read_text()
-# In every Python that a command starts: from the FULL_AT-th on, nothing below FULL_BELOW is made, opened or renamed.
+# In every Python that a command starts: from step FULL_AT on, creating, opening or renaming below FULL_BELOW fails.
 SITE = """
 import errno, os, sys
 below, at, seen = os.environ["FULL_BELOW"], int(os.environ["FULL_AT"]), 0
@@ -37,7 +37,7 @@ def fail(event, arguments):
 sys.addaudithook(fail)
 """
 GRADE = f"grade conv.cpp --unsandboxed --rubric {ROOT}/tests/attacks/rubric.toml"
-# Each with the exit code, and the folder that is full: below the test's own the cache, and where the command runs.
+# Each command with its exit code and the full folder: the cache, or the command's working folder.
 COMMANDS = {
     "check": ("kernel check conv.cpp", 4, "cache"),
     "grade": (f"{GRADE} --out results", 4, "cache"),
@@ -49,7 +49,7 @@ COMMANDS = {
 
 @pytest.fixture
 def run(bare):
-    """Calls a command in a folder with a kernel file; what it may write in fails from a step on, 0 for never."""
+    """Call a command in a folder with a kernel file; writing fails from a step on, or never with 0."""
     (bare / "site").mkdir()
     (bare / "site" / "sitecustomize.py").write_text(SITE)
 
@@ -80,7 +80,7 @@ def test_a_command_says_that_the_disk_is_full(name, run):
         left = {path.name: path for path in work.iterdir() if path.name != "conv.cpp"}
         if "results" in left:  # the disk is at fault, and not the submission
             assert json.loads((left.pop("results") / "verdict.json").read_text())["status"] == "failed"
-        # A file that is whole stays when the next one has no room.
+        # A complete file remains when there is no room for the next one.
         assert set(left) <= {"k"} and all(json.loads(path.read_text()) for path in left.values())
 
 

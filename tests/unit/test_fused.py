@@ -19,7 +19,7 @@ from fashion_infer.library import bindings, op_times, thread_pool
 from fashion_infer.library.fused import FusedNetwork
 
 # float32 sums of up to 2,880 terms, one layer on another: 2.2e-6 was the worst of 2,500 random chains, 8e-7 the 99th
-# percentile. The course's networks are held to 2e-6 of their range in tests/pipeline.
+# percentile. tests/pipeline limits the course's networks to 2e-6 of their range.
 TOLERANCE = 1e-5
 
 
@@ -114,7 +114,7 @@ def _check_tanh(x):
 @given(st.data())
 @settings(max_examples=profiles.examples(150))
 def test_any_pool_is_that_of_mxnet(data):
-    """To the last bit, from windows that lie apart to ones that overlap, with and without ReLU behind them."""
+    """Pools equal MXNet's to the last bit, for separate and overlapping windows, with and without a ReLU after them."""
     mx = _mxnet.load()
     channels, h, w, n = (data.draw(st.integers(1, most)) for most in (4, 45, 45, 3))
     size, stride = data.draw(st.integers(1, min(h, w, 9))), data.draw(st.integers(1, 9))
@@ -136,7 +136,7 @@ def test_any_pool_is_that_of_mxnet(data):
 
 @pytest.mark.parametrize("pool", [(2, 2), (2, 2, True), (3, 1), (3, 2, True), (4, 4, True), (2, 3), (6, 5), (1, 4), ()])
 def test_bands_of_a_wide_convolution_cut_no_window(pool):
-    """110 KB of shifted copies a row: two or three rows of the convolution at a time."""
+    """110 KB of shifted copies per row: two or three rows of the convolution at a time."""
     layers = [Convolution(9, 3), Relu()] + [MaxPool(*pool)] * bool(pool)
     chain = chains.Chain(layers, (230, 41, 40))
     weights, data = chain.weights(), chain.items(2, "normal")
@@ -146,7 +146,7 @@ def test_bands_of_a_wide_convolution_cut_no_window(pool):
 
 @pytest.mark.parametrize("layers", [[Relu()], [Tanh()], [MaxPool(3, 2), Relu()], [Relu(), MaxPool(3, 1, True)]])
 def test_nan_stays_nan(layers):
-    """In every window that holds it, and in no other."""
+    """It appears in every window that contains it, and in no other."""
     chain = chains.Chain(layers, (1, 9, 40))
     for column in range(40):
         data = -chain.items(1, "pixels")
@@ -229,11 +229,11 @@ def test_stages_of_the_course():
     ],
 )
 def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer, why):
-    """It stands between two that can be, and the result is MXNet's."""
+    """It is between two layers that can be fused, and the result is MXNet's."""
     rng = np.random.default_rng(1)
     front = chains.Chain([Convolution(4, 3), Tanh()], (2, 13, 11))
     first = front.mxnet(mx)
-    with mx.name.Prefix("odd_"):  # MXNet counts convolution0, ... by itself
+    with mx.name.Prefix("odd_"):  # MXNet numbers convolution0, ... itself
         odd = layer(mx, first)
     whole = mx.sym.FullyConnected(odd, num_hidden=5, name="last")
     data = front.items(3, "normal")
@@ -244,7 +244,7 @@ def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer, why):
     assert found.count("_fashion_infer_network") == 2
     assert json.loads(odd.tojson())["nodes"][-1]["op"] in found
     assert error(run(bound(mx, fused, arrays, data)), run(bound(mx, whole, arrays, data))) < TOLERANCE
-    # Outside MXNet nobody else can run it: the planner names the node and the reason.
+    # Outside MXNet nothing else can run it: the planner names the node and the reason.
     with pytest.raises(UsageError, match=why):
         FusedNetwork(whole.tojson(), arrays, (2, 13, 11))
 
@@ -431,4 +431,4 @@ def test_an_address_is_where_an_array_begins(dtype):
     read_only.flags.writeable = False
     for array in (whole, whole[2:], whole[:0], whole[3, 4:], read_only, np.zeros((0, 3), dtype)):
         assert bindings.address(array) == array.ctypes.data
-    whole.resize((7, 9), refcheck=False)  # nothing holds on to it
+    whole.resize((7, 9), refcheck=False)  # nothing keeps a reference to it

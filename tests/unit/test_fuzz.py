@@ -1,4 +1,4 @@
-"""The harness of scripts/gpu_fuzz, on the CPU: it passes what is right, and finds each kind of mistake."""
+"""The harness of scripts/gpu_fuzz, on the CPU: it passes correct kernels, and finds each kind of error."""
 
 import ctypes
 import re
@@ -16,7 +16,7 @@ SEED = np.random.SeedSequence().entropy % 2**40
 
 
 def run(place, what, seeds):
-    """Failures of so many cases."""
+    """Failures of these cases."""
     found = []
     for seed in range(SEED, SEED + seeds):
         failures, worst, passes = session.RUNS[what](place, seed)
@@ -57,7 +57,7 @@ def test_every_kind_of_case_is_drawn():
 
 
 class Broken(places.Cpu):
-    """The CPU, its kernels followed by a mistake."""
+    """The CPU, with an error added after each kernel."""
 
     def __init__(self, mistake):
         self._mistake = mistake
@@ -87,7 +87,7 @@ MISTAKES = {
 
 
 def finds(said, what, seeds):
-    """Whether one of so many cases finds the mistake."""
+    """Whether one of these cases finds the error."""
     place = Broken(MISTAKES[said])
     return any(said in text for seed in range(SEED, SEED + seeds) for _, text in session.RUNS[what](place, seed)[0])
 

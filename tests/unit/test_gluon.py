@@ -25,7 +25,7 @@ SHAPE, CLASSES = (1, 28, 28), 10
 
 
 class Branches(mx.gluon.HybridBlock):
-    """What `body` makes, joined with its input by a function of MXNet's F."""
+    """The output of `body`, joined with its input by a function of MXNet's F."""
 
     def __init__(self, join, *body):
         super().__init__()
@@ -96,7 +96,7 @@ def exported(request, tmp_path, images):
         net.initialize(mx.init.Xavier())
         net.hybridize()
         data = mx.nd.array(images)
-        if "norm" in request.param:  # so that the means and variances are not those of the beginning
+        if "norm" in request.param:  # so that means and variances differ from the initial ones
             with mx.autograd.record():
                 net(data)
         wanted = net(data).asnumpy()

@@ -1,4 +1,4 @@
-"""The program and its groups without a command: their help, whole, and what to try next; and colours."""
+"""The program and its groups without a command: complete help and suggested commands; colours."""
 
 import click
 import pytest
@@ -25,7 +25,7 @@ def test_a_group_alone_shows_its_help_and_what_is_next(invoke, words):
 
 @pytest.mark.parametrize("words", GROUPS)
 def test_no_summary_is_cut(invoke, words):
-    text = "".join(invoke(*words, "--help")[1].partition("Commands:")[2].split())  # a line may end behind any hyphen
+    text = "".join(invoke(*words, "--help")[1].partition("Commands:")[2].split())  # a line may break after any hyphen
     assert "..." not in text
     if words:
         for command in main.cli.get_command(None, *words).commands.values():

@@ -1,4 +1,4 @@
-"""Nothing on the CPU reads or writes beyond a tensor: each ends where a page begins that may not be touched."""
+"""No CPU code reads or writes beyond a tensor: each tensor ends at a protected page."""
 
 import ctypes
 import mmap
@@ -19,7 +19,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Guarded:
-    """Memory before a page that may not be touched."""
+    """Memory before a protected page."""
 
     def __init__(self):
         self._size = 1 << 20
@@ -28,7 +28,7 @@ class Guarded:
         assert LIBC.mprotect(ctypes.c_void_p(guard), mmap.PAGESIZE, 0) == 0  # PROT_NONE
 
     def holding(self, array):
-        """A copy of an array that ends where the page begins; none where the memory is too small for it."""
+        """A copy of an array that ends where the page starts; None when the memory is too small."""
         assume(array.nbytes <= self._size)
         begin = self._size - array.nbytes
         view = np.frombuffer(self._memory, array.dtype, array.size, begin).reshape(array.shape)

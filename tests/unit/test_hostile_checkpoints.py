@@ -1,4 +1,4 @@
-"""Checkpoints that somebody made to break this program, or to take it over: a checkpoint is data."""
+"""Malicious checkpoints cannot crash this program or run code in it: a checkpoint is data."""
 
 import os
 import resource
@@ -103,13 +103,13 @@ def test_the_confined_process_opens_one_file_and_writes_none(tmp_path):
 
 @pytest.mark.parametrize("limit", [1, 5000, 60_000])
 def test_an_import_that_cannot_be_written(limit, tmp_path):
-    """A file-size limit is what a full disk is: the write fails in its middle."""
+    """A file-size limit acts like a full disk: the write fails in the middle."""
     write_pair(tmp_path / "net", network())
     code = (
         f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "from fashion_infer.cli.main import main; main(sys.argv[1:])"
     )
-    # Of a module imported for the first time Python would leave bytecode that is cut off.
+    # Python would leave truncated bytecode of a module that is imported for the first time.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, "models", "import", str(tmp_path / "net"), "--to", str(tmp_path / "a.h5")],
@@ -146,7 +146,7 @@ def test_a_file_of_holes_is_not_read_whole(size, words, tmp_path):
 
 
 def test_an_array_of_holes_is_bounded(tmp_path):
-    """A whole file of 4 GB that takes no room on the disk: one weight, all zeros."""
+    """A complete file of 4 GB that takes no disk space: one weight of zeros."""
     shape = (1 << 20, 1 << 10)
     head = struct.pack("<QQQIiiqqiii", 0x112, 0, 1, 0xF993FAC9, 0, 2, *shape, 1, 0, 0)
     names = struct.pack("<QQ", 1, 5) + b"arg:w"
@@ -207,7 +207,7 @@ def test_weights_that_are_rounded_are_named(tmp_path, invoke):
 
 
 def test_scores_that_are_no_numbers_fail(tmp_path, invoke):
-    """Finite weights whose products overflow: no correctness is printed of predictions that mean nothing."""
+    """Finite weights whose products overflow: no correctness is printed for meaningless predictions."""
     found = network()
     large = {name: np.full_like(array, 3e38) for name, array in found.weights.items()}
     prefix = write_pair(tmp_path / "net", found._replace(weights=large))

@@ -1,4 +1,4 @@
-"""What the program writes where: nothing that it did not make is replaced, and all is written whole or not at all."""
+"""Files that the program writes: it replaces only its own files, and writes a file completely or not at all."""
 
 import contextlib
 import json
@@ -34,7 +34,7 @@ def put(path, text="new"):
 
 
 def in_a_thread(path):
-    """What somebody reads from a FIFO."""
+    """The bytes that a reader gets from a FIFO."""
     read = []
     reader = threading.Thread(target=lambda: read.append(Path(path).read_text()))
     reader.start()
@@ -148,7 +148,7 @@ def test_a_block_device_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
-    """Neither is the file behind it replaced, nor what the program printed before and after overwritten."""
+    """The file of the descriptor is not replaced, and earlier and later output is not overwritten."""
     program = (
         f"from fashion_infer.system import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
     )

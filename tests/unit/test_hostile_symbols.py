@@ -1,4 +1,4 @@
-"""Symbols that no program wrote: what is not in the list, or does not hang together, never reaches MXNet."""
+"""Malicious symbols: operators outside the list and inconsistent graphs never reach MXNet."""
 
 import json
 import re
@@ -117,7 +117,7 @@ def test_a_layer_that_would_fill_the_memory():
 
 
 def test_every_operator_of_the_list_is_one_of_mxnets():
-    """An attribute of the list that MXNet does not have would be a promise that nobody keeps."""
+    """MXNet must have every attribute in the list."""
     from fashion_infer import _mxnet
     from fashion_infer._mxnet import plugin
 
@@ -237,7 +237,7 @@ def test_what_a_message_shows_is_short_and_on_one_line(text):
 
 
 def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
-    """Other symbols in every run; 100,000 of them gave no signal and no exception of another kind."""
+    """Different symbols in every run; 100,000 of them caused no signal and no unexpected exception."""
     count = profiles.pick(250, 20_000)
     program = [sys.executable, "tests/symbol_mutations.py", "--count", str(count), "--finds", str(tmp_path)]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
@@ -250,7 +250,7 @@ def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
 
 
 def test_mxnets_own_lines_stay_off_stderr(tmp_path, capfd, images):
-    """Its message is in ours, without the place in its source."""
+    """Our error has MXNet's message, without the source position."""
     odd = changed(network(), lambda g: node(g, "Pooling")["attrs"].update(kernel="(40, 40)"))
     for mode in MODES:
         with pytest.raises(CheckpointError) as error:

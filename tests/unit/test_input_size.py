@@ -1,4 +1,4 @@
-"""The input size told from the weights, against the shapes that MXNet infers."""
+"""The input size derived from the weights, against the shapes that MXNet infers."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_editions(edition, operator):
 
 @st.composite
 def chains(draw):
-    """A random network up to its first fully connected layer, and an image size that it takes."""
+    """A random network up to its first fully connected layer, and an image size that it accepts."""
     x = mx.sym.Variable("data")
     for index in range(draw(st.integers(0, 4))):
         kind = draw(st.sampled_from(["New", "Convolution", "Pooling", "tanh"]))

@@ -1,4 +1,4 @@
-"""The command line that installs an extra, for each way in which the package may be installed; MXNet's download."""
+"""The command line that installs an extra, for each way to install the package; MXNet's download."""
 
 import json
 import re
@@ -82,7 +82,7 @@ def test_the_line_installs_into_this_environment(installed, monkeypatch, tmp_pat
 
 
 def test_no_line_names_a_package_of_ours_on_an_index():
-    """PyPI has no such package: anybody could take the name."""
+    """PyPI has no such package, and anyone could register the name."""
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if tracked.returncode:
         pytest.skip("needs a checkout")

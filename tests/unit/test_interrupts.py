@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: they end the program, at once, by the right code, and leave nothing half-done."""
+"""Ctrl-C and SIGTERM end the program at once, with the correct exit code, and leave nothing half-done."""
 
 import os
 import random
@@ -85,7 +85,7 @@ def test_ctrl_c_while_the_program_starts(tmp_path):
 
 @pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
 def test_ctrl_c_during_a_run(moment):
-    """From 2.5 s to 4 s after the start, at another moment in every run."""
+    """From 2.5 s to 4 s after the start, at a random time in every run."""
     delay = random.SystemRandom().uniform(2.5, 4)
     command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
     process = interruptible([*command, "--repeat", "1000"])

@@ -1,4 +1,4 @@
-"""The judge of kernel files on the CPU: every planted bug is refused, and with its reason."""
+"""The judge of kernel files on the CPU refuses every planted bug with its reason."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ SMALL = [(2, 13, 40, 4), (1, 28, 6, 5)]
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of this module's own."""
+    """A separate cache for this module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -84,7 +84,7 @@ def test_every_shape_is_called_several_times():
 
 
 def test_a_crash_ends_its_shape_alone(tmp_path):
-    """Correct for fa2018 alone; a crash, an exit and an endless loop over other editions end nothing else."""
+    """Correct only for fa2018; a crash, an exit and an endless loop on other editions do not end other shapes."""
     file = tmp_path / "one-edition.h"
     text = (TEMPLATES / "new-forward.h").read_text()
     ends = """{

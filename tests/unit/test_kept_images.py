@@ -1,4 +1,4 @@
-"""Resized images in the user's cache: what is bad is made again, what is too much goes, and nothing else is touched."""
+"""Resized images in the user's cache: damaged ones are recomputed, excess ones removed, and others unchanged."""
 
 import os
 
@@ -32,7 +32,7 @@ def test_what_is_kept_comes_back(path, capsys):
 
 
 def damage(content, rng):
-    """Zeroed pages, one flipped bit, other lengths, swapped pages: what disks, copies and full file systems leave."""
+    """Zeroed pages, one flipped bit, other lengths, swapped pages: damage by disks, copies and full file systems."""
     kind = rng.integers(0, 6)
     at = int(rng.integers(0, len(content) - 1))
     if kind == 0:

@@ -1,4 +1,4 @@
-"""Address space, asked for before it is needed."""
+"""Address-space limits, checked before the memory is needed."""
 
 import resource
 import subprocess

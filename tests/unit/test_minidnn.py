@@ -20,7 +20,7 @@ SHAPES = {
     "fullyconnected1_weight": (10, 32),
     "fullyconnected1_bias": (10,),
 }
-IGNORED = {"new0_weight": 4, "new1_weight": 16}  # biases behind a convolution's weights
+IGNORED = {"new0_weight": 4, "new1_weight": 16}  # biases after a convolution's weights
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def original(weights):
 
 
 def written(weights, biases=0.0):
-    """The file by its description, not by way of `minidnn`; `biases` are those of the convolutions."""
+    """The file made from its description, without `minidnn`; `biases` are the convolutions'."""
     layers = [
         ["new0_weight"], [], [], ["new1_weight"], [], [],
         ["fullyconnected0_weight", "fullyconnected0_bias"], [], ["fullyconnected1_weight", "fullyconnected1_bias"], [],
@@ -146,7 +146,7 @@ def test_numbers_that_are_none(file, weights, value):
     struct.pack_into("<f", content, 8, value)
     file.write_bytes(content)
     assert "new0_weight holds NaN or infinite values" in refused(file)
-    file.write_bytes(written(weights, biases=value))  # ignored, but nothing that a whole file has
+    file.write_bytes(written(weights, biases=value))  # ignored, but never in a complete file
     assert "new0_bias holds NaN or infinite values" in refused(file)
 
 
@@ -159,7 +159,7 @@ def test_what_is_no_file(tmp_path):
 
 
 def test_random_damage_never_crashes(file, weights):
-    """Half of the flips are among the first bytes and the counts. One inside a number may pass: it is read as it is."""
+    """Half of the flips are among the first bytes and the counts. One in a number may pass: it is read unchanged."""
     content, chance, outcomes = file.read_bytes(), random.Random(0), {"read": 0, "refused": 0}
     for _ in range(300):
         damaged = bytearray(content)

@@ -1,4 +1,4 @@
-"""Importing MXNet: NumPy's old names, what is put off, threads, logs, and what a failed import says."""
+"""Importing MXNet: NumPy's old names, deferred imports, threads, logs, and messages of a failed import."""
 
 import ctypes
 import math
@@ -21,7 +21,7 @@ PACKAGE = Path(fashion_infer.__file__).parent
 
 
 def fresh(code, *path, **environment):
-    """What a new process prints that runs `code`, with `path` searched first."""
+    """The output of a new process that runs `code`, with `path` searched first."""
     search = os.pathsep.join(map(str, (*path, PACKAGE.parent)))
     command = [sys.executable, "-c", code]
     return subprocess.run(
@@ -150,7 +150,7 @@ class TestThreads:
 
     @pytest.mark.parametrize("policy, spins", [(None, "'0'"), ("active", "'30000000000'")])
     def test_idle_threads_sleep_unless_the_user_says_otherwise(self, policy, spins):
-        """By what libgomp prints of itself when it is loaded."""
+        """Detected by the output of libgomp when it is loaded."""
         code = "import os; from fashion_infer import _mxnet; _mxnet.load(); print(os.environ.get('OMP_WAIT_POLICY'))"
         environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
         environment.update({"OMP_DISPLAY_ENV": "verbose"}, **({"OMP_WAIT_POLICY": policy} if policy else {}))
@@ -165,7 +165,7 @@ class TestThreads:
         assert fresh(code, OMP_NUM_THREADS="3") == "5"
 
     def test_set_later_changes_nothing(self):
-        """More threads than oneDNN prepared a layer for gave wrong results."""
+        """Running with more threads than oneDNN prepared a layer for gave wrong results."""
         _mxnet.load()
         openmp = ctypes.CDLL("libgomp.so.1")
         before = openmp.omp_get_max_threads()

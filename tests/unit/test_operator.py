@@ -41,7 +41,7 @@ def test_random_shapes(shape, kernel, as_pixels, seed):
     weight = reference.weights(rng, m, c, k)
     out = np.full((b, m, h - k + 1, w - k + 1), np.nan, np.float32)
     kernels.convolve(x, weight, kernel, out=out)
-    # Over the sum of magnitudes: of a few outputs each may cancel to nearly nothing. 2.8e-7 was the worst of 4,000.
+    # Relative to the sum of magnitudes, because an output may cancel to nearly zero. 2.8e-7 was the worst of 4,000.
     terms = reference.convolve(np.abs(x), np.abs(weight)).max()
     assert np.abs(out - reference.convolve(x, weight)).max() < 1e-6 * max(terms, 1e-30)
 
@@ -89,7 +89,7 @@ def test_large_image_in_bands():
 
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
 def test_every_instruction_set(isa):
-    """In a process of its own, for the choice is made once; a set this machine lacks falls back to a lower one."""
+    """In a separate process, because the choice is made once; a missing set falls back to a lower one."""
     program = """
 import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
@@ -139,7 +139,7 @@ def _convolve_in_child(queue):
 
 
 def test_after_fork():
-    """A forked child has none of the pool's threads; it must make its own rather than wait for them."""
+    """A forked child has none of the pool's threads: it must create its own, and not wait for them."""
     kernels.convolve(np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32))
     context = multiprocessing.get_context("fork")
     queue = context.Queue()

@@ -26,7 +26,7 @@ def test_ids_are_gits_own(tmp_path):
 
 @pytest.fixture
 def served(bare, monkeypatch, tmp_path):
-    """A server whose file is a real .params of ece408-low, under the id that it then has."""
+    """A server whose file is a real .params of ece408-low, under the Git id of that file."""
     mxnet_pair.save(str(tmp_path / "low"), zoo.get("ece408-low").load())
     path = tmp_path / "low-0001.params"
     original = originals.ORIGINALS["ece408-low"]._replace(blob=retrieve.git_blob(path))
@@ -84,7 +84,7 @@ def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
 
 
 def test_every_model_has_an_original():
-    """But fa2018's, whose weights are nowhere public."""
+    """Except fa2018's, whose weights are not public."""
     assert originals.ORIGINALS.keys() < zoo.MODELS.keys()
     without = [name for name in zoo.MODELS if name not in originals.ORIGINALS]
     assert without == ["fa2018-ece408", "fa2018-baseline"] and not originals.is_here("fa2018-ece408")
@@ -92,7 +92,7 @@ def test_every_model_has_an_original():
 
 @pytest.fixture
 def by_hand(bare, monkeypatch):
-    """Where fa2020's file belongs; what the shipped weights are written as counts as the original."""
+    """The path of fa2020's file; a file written from the shipped weights counts as the original."""
     path = originals.path("fa2020")
     path.parent.mkdir(parents=True)
     content = minidnn.save(path, zoo.get("fa2020").load()).read_bytes()

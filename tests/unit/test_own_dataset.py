@@ -1,4 +1,4 @@
-"""A dataset of one's own, as IDX files and NumPy arrays: what it says is what is run, and what is wrong is one line."""
+"""Custom datasets as IDX files and NumPy arrays: their contents are run, and errors are one line."""
 
 import gzip
 import io
@@ -43,7 +43,7 @@ def made():
 
 
 def put(folder, form, images, labels):
-    """Write a dataset into a folder in one of its forms; its two files."""
+    """Write a dataset into a folder in one of its forms; return its two files."""
     names = dict(zip(("idx", "npy"), (own.PAIRS[0], own.PAIRS[2]))).get(form.partition(".")[0])
     if form.startswith("npz"):
         keys = own.KEYS[0] if form == "npz" else own.KEYS[1]
@@ -267,7 +267,7 @@ def test_the_page_names_what_is_looked_for_and_the_bounds():
 
 
 def test_a_network_of_26_classes_on_as_many(tmp_path, invoke):
-    """Letters, say: the scores against NumPy's in float64, and nothing of Fashion-MNIST's ten classes."""
+    """Other classes, such as letters: scores equal NumPy's in float64, and Fashion-MNIST's classes do not appear."""
     rng = np.random.default_rng()
     layers = (kinds.Flatten(), kinds.Dense(26), kinds.Softmax())
     weights = {"fullyconnected0_weight": rng.normal(0, 2e-4, (26, 784)), "fullyconnected0_bias": rng.normal(0, 1, 26)}

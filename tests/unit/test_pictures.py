@@ -1,4 +1,4 @@
-"""Pictures of users in every mode of Pillow, against conversions written by hand in float64 from the definitions."""
+"""Users' pictures in every mode of Pillow, against float64 conversions written from the definitions."""
 
 import colorsys
 import io
@@ -37,7 +37,7 @@ def luma(rgb):
 
 
 def over(level, alpha):
-    """Grey levels over the ground that the documentation promises, alpha is 0 to 1; None where it is a close call."""
+    """Grey levels over the documented background, with alpha from 0 to 1; None when the choice is too close."""
     edge = np.zeros((H, W), bool)
     edge[[0, -1]] = edge[:, [0, -1]] = True
     around = np.concatenate([alpha[0], alpha[-1], alpha[:, 0], alpha[:, -1]])
@@ -169,7 +169,7 @@ def case_HSV(rng):
 
 
 def case_LAB(rng):
-    """By CIE's definition to XYZ, and on by scikit-image's own conversion to sRGB."""
+    """Convert to XYZ by CIE's definition, then to sRGB with scikit-image."""
     color = pytest.importorskip("skimage.color")
     values = pixels(rng, 3)
     values[:2, :, 1:] = 0  # two rows of greys
@@ -226,7 +226,7 @@ def case_F_to_255(rng):
 
 
 CASES = {name[len("case_") :]: case for name, case in list(globals().items()) if name.startswith("case_")}
-# Levels of 255 that rounding in Pillow's own conversions may cost: of HSV and YCbCr several times.
+# Rounding errors of Pillow's own conversions, in levels of 255; HSV and YCbCr round several times.
 LOOSE = {"HSV": 2.5, "YCbCr": 2.0, "CMYK": 1.6, "La": 2.0, "RGBa": 2.0}
 
 
@@ -323,7 +323,7 @@ def test_floats_are_the_same_picture_as_8_bits(scale, tmp_path, rng):
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tiff", "webp"])
 def test_exif_orientation_is_applied(orientation, suffix, tmp_path):
-    """By the table of the EXIF standard: where row 0 and column 0 of what is stored lie in what is shown."""
+    """By the table of the EXIF standard: the positions of the stored row 0 and column 0 in the shown picture."""
     shown = np.zeros((60, 40), np.uint8)
     shown[5:20, 5:15] = 255
     shown[40:55, 5:35] = 128
@@ -343,7 +343,7 @@ def test_exif_orientation_is_applied(orientation, suffix, tmp_path):
 @pytest.mark.parametrize("behind", [0, 255])
 def test_whatever_is_opaque_stays_visible_on_transparent_ground(level, behind, tmp_path):
     picture = np.zeros((56, 56, 2), np.uint8)
-    picture[..., 0] = behind  # the grey of what nobody sees
+    picture[..., 0] = behind  # the grey of invisible pixels
     picture[16:40, 16:40] = level, 255
     Image.fromarray(picture, "LA").save(tmp_path / "a.png")
     seen = pictures.read(str(tmp_path / "a.png"))[0]
@@ -360,7 +360,7 @@ def test_transparent_corners_take_the_grey_of_an_opaque_border(tmp_path):
 
 
 def square(levels, border):
-    """As the square is defined: the picture in its middle, reduced in one step."""
+    """The square is as documented: the picture is centred, and reduced in one step."""
     side = max(levels.shape)
     whole = np.full((side, side), border, np.uint8)
     top, left = ((side - extent) // 2 for extent in levels.shape)
@@ -439,7 +439,7 @@ def test_what_starts_programs_or_is_no_picture_is_refused(tmp_path):
 
 
 def encoded(rng):
-    """A small picture in every format that Pillow here can write, of those that are read."""
+    """A small picture in every supported format that this Pillow can write."""
     Image.init()
     picture = Image.fromarray(rng.integers(0, 256, (24, 24, 3)).astype(np.uint8))
     found = {}

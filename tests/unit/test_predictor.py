@@ -1,4 +1,4 @@
-"""Networks bound and run: against MXNet's own operators and NumPy, with all that can fail to fit."""
+"""Networks bound and run, against MXNet's own operators and NumPy, and mismatches of every kind."""
 
 import json
 
@@ -22,7 +22,7 @@ def random_checkpoint(edition="fa2017", operator="custom", seed=0):
     for step in layers.walk(chosen.layers, chosen.shape, prefix):
         for name, shape in step.parameters.items():
             weights[name] = (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-    weights[f"{prefix}0_weight"] /= 100  # pixels go up to 255
+    weights[f"{prefix}0_weight"] /= 100  # pixels are at most 255
     text = symbol.build(chosen.layers, chosen.shape, operator)
     return checkpoint.Checkpoint(text, weights, {"edition": edition})
 
@@ -85,7 +85,7 @@ def test_two_convolution_layers(edition):
 
 @pytest.mark.parametrize("mode", ["operator", "fused"])
 def test_relu_and_a_pool_in_ceil_mode(mode):
-    """What the fused mode cannot take it leaves to MXNet."""
+    """The fused mode leaves unsupported layers to MXNet."""
     edition, network = editions.get("fa2020"), random_checkpoint("fa2020")
     x = reference.pixels(np.random.default_rng(2), (5, *edition.shape))
     scores, times = predictor.Predictor(network, edition.shape, mode=mode).predict(x)
@@ -204,7 +204,7 @@ def test_attributes_of_every_format():
 
 
 def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, monkeypatch):
-    """On the CPU, told that it is cold: the results and the number of logged passes are those of a warm one."""
+    """On a CPU that is marked as cold, results and the number of logged passes equal those of a warm one."""
     ready = predictor.Predictor(network, mode="fused", batch_size=10)
     ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
 
@@ -222,7 +222,7 @@ def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, mon
 
 
 def test_layers_of_long_and_like_names_keep_their_own_times(images):
-    """Times are found by the numbers of nodes: the log of old cut names to 63 characters."""
+    """Times are found by node number: an old version of the log truncated names to 63 characters."""
     edition = editions.get("sp2018")
     long = "a" * 70
     text = symbol.build(edition.layers, edition.shape).replace("new0", f"{long}0").replace("new1", f"{long}1")

@@ -1,4 +1,4 @@
-"""Profiling, on made-up records and modules: what the tables, the timeline and the sources must make of them."""
+"""Profiling with fake records and modules: the resulting tables, timeline and sources."""
 
 import csv
 import json
@@ -157,7 +157,7 @@ def test_trace(tmp_path):
 @settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
 @given(st.integers(0, 10**10), st.lists(st.sampled_from([0, 1, 1000]) | st.integers(0, 10**9), min_size=1, max_size=20))
 def test_slices_end_to_end_stay_so_in_a_viewer(start, lengths):
-    """Viewers nest a slice in one that it seems to begin in: they add in float64, or in nanoseconds rounded down."""
+    """Viewers nest a slice in one that it seems to start in: they add in float64, or in nanoseconds rounded down."""
     found, at = [made(API, "first", 0, 1, "host")], start
     for number, length in enumerate(lengths):
         found.append(made(STAGE, str(number), at, length, "stages"))
@@ -193,7 +193,7 @@ class _Names:
 
 
 class FakeCupti(types.ModuleType):
-    """cupti.cupti: hands over its records at a flush, while they are enabled."""
+    """Fake cupti.cupti: delivers its records at a flush while they are enabled."""
 
     ActivityKind = _Names(MEMCPY=1, MEMSET=2, DRIVER=4, RUNTIME=5, CONCURRENT_KERNEL=10)
     ActivityMemcpyKind = _Names(HTOD=1, DTOH=2)
@@ -221,7 +221,7 @@ class FakeCupti(types.ModuleType):
         assert flag == 1
         self.completed([a for a in self.pending if a.kind in self.enabled])
         for a in self.pending:
-            vars(a).clear()  # what CUPTI hands over must not be kept
+            vars(a).clear()  # records of CUPTI must not be kept
         self.pending = []
 
     def get_timestamp(self):
@@ -349,7 +349,7 @@ def test_parse_of_mxnets_dump():
 
 @pytest.mark.parametrize("written", [None, "", '{"traceEvents": [\n    {"name": "a"'])
 def test_a_dump_that_mxnet_could_not_write(written, tmp_path, monkeypatch):
-    """MXNet says nothing where the disk is full."""
+    """MXNet reports no error when the disk is full."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     source = mxnet_source.MXNetSource()
@@ -367,7 +367,7 @@ def test_nodes_get_their_layers_names():
     nodes = [made(NODE, name, i, 1) for i, name in enumerate(["New", "Activation", "Activation", "WaitForVar"] * 2)]
     names = [node.name for node in mxnet_source.named(nodes, layers)]
     assert names == ["New(new0)", "Activation(activation0)", "Activation(activation1)", "WaitForVar"] * 2
-    assert [n.name for n in mxnet_source.named(nodes[:2], layers)] == ["New(new0)", "Activation"]  # whose is not known
+    assert [n.name for n in mxnet_source.named(nodes[:2], layers)] == ["New(new0)", "Activation"]  # unknown layer
 
 
 # ---- stages, throughput, overhead ------------------------------------------------------------
@@ -459,7 +459,7 @@ def test_as_time_prints(wall, text):
 
 
 def ncu_prints(*launches):
-    """A page of `ncu --csv --page raw`, after lines of the program's own."""
+    """A page of `ncu --csv --page raw`, after output lines of the program."""
     metrics = [metric for counter in counters.COUNTERS for metric in counter.metrics]
     rows = [["ID", "Kernel Name", *metrics], ["", "", *["%"] * len(metrics)]]
     rows += [[str(i), name, *values] for i, (name, values) in enumerate(launches)]

@@ -234,7 +234,7 @@ class TestFigures:
 
 
 class TestStrip:
-    """What stands above everything else, against figures taken from the records by hand."""
+    """The strip at the top, against figures taken from the records by hand."""
 
     def facts(self, measured):
         return {fact.name: fact for fact in strip.strip(measured).facts}
@@ -328,7 +328,7 @@ class TestOneKernelOneTime:
 
 
 class TestMoreThanAll:
-    """What is above a measured ceiling has no percentage, and the page says why."""
+    """Figures above a measured ceiling have no percentage, and the page explains why."""
 
     def bench(self, small_report, rate):
         bench = copy.deepcopy(small_report.measured.convolutions)

@@ -20,7 +20,7 @@ from fashion_infer.request import BlockRequest, Request
 
 @pytest.fixture
 def nothing_is_loaded(monkeypatch):
-    """Loading data, a model or MXNet, and choosing a device, each fails the test."""
+    """Fail the test when data, a model or MXNet is loaded, or a device is chosen."""
 
     def forbidden(*arguments, **options):
         pytest.fail("something was loaded or measured before the options were checked")
@@ -182,7 +182,7 @@ def test_verification_takes_the_same_road(monkeypatch):
 
 
 class TestCounters:
-    """Hardware counters need a GPU: refused before anything is measured where the run would end up on the CPU."""
+    """Hardware counters need a GPU: refused before any measurement when the run would use the CPU."""
 
     @pytest.fixture(autouse=True)
     def _never_measured(self, monkeypatch):

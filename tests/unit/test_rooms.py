@@ -1,4 +1,4 @@
-"""Which module imports which, read from the source: layers, circles, and who may import a third-party package."""
+"""Imports between modules, read from the source: layers, cycles, and modules that may import third-party packages."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import fashion_infer
 
 PACKAGE = Path(fashion_infer.__file__).parent
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
-# Rooms that stand beside the road: the command line starts them, and nothing else imports them.
+# Rooms outside the pipeline: the command line starts them, and nothing else imports them.
 BESIDE = ("grading", "board", "scale")
 
 
@@ -38,7 +38,7 @@ def imports(module):
             for alias in node.names:
                 name = ".".join([*base, alias.name])
                 ours.add(name if name in SOURCES else ".".join(base))
-    return ours - {""}, others  # the package itself has the version alone
+    return ours - {""}, others  # the package itself has only the version
 
 
 OURS = {module: imports(module)[0] for module in SOURCES if module}
@@ -59,7 +59,7 @@ def room(module):
 
 
 def circle(graph):
-    """Nodes of a circle in a graph {node: nodes it leads to}; [] when there is none."""
+    """Nodes of a cycle in a graph {node: successors}; [] when there is none."""
     done = set()
 
     def visit(node, path):
@@ -111,7 +111,7 @@ def test_third_party_packages_stay_in_their_rooms():
     """MXNet costs half a second to import; Ray and PyArrow are optional; ctypes calls our library in one file."""
     assert {room(module) for module in importers("mxnet")} <= {"_mxnet"}
     named = [module for module, path in SOURCES.items() if 'import_module("mxnet")' in path.read_text(encoding="utf-8")]
-    assert named == ["_mxnet.loading"]  # the import itself is by name, because it is put off
+    assert named == ["_mxnet.loading"]  # the import itself is by name, because it is deferred
     assert importers("ray") == {"board.queue.ray_graders", "scale.cluster", "scale.nodes"}
     assert {room(module) for module in importers("pyarrow")} == {"scale"}
     assert {module for module in importers("ctypes") if room(module) == "library"} == {"library.bindings"}
@@ -126,7 +126,7 @@ def test_the_parent_of_a_command_with_a_kernel_file_imports_little():
 
 
 def test_what_runs_in_the_sandbox_needs_the_standard_library_alone():
-    """A bare Python runs it, which sees this folder and nothing else of the package; PyTorch is the submission's."""
+    """A bare Python runs it and sees only this folder of the package; PyTorch is for submissions."""
     allowed = {*getattr(sys, "stdlib_module_names", ()), "torch"}
     for module in SOURCES:
         if module.startswith("grading.inside"):

@@ -17,7 +17,7 @@ from fashion_infer.data import dataset, idx, synthetic
 from fashion_infer.data.resize import resize
 from fashion_infer.graph.layers import Convolution, Flatten, MaxPool, Relu, Tanh, walk
 
-# Of the 10,000 images: the whole of the built-in set is left to the tests of the pipeline, and to `make test-all`.
+# Number of the 10,000 images: the pipeline's tests and `make test-all` run the complete built-in set.
 SYNTHETIC_PART = profiles.pick(2000, 10000)
 
 
@@ -102,7 +102,7 @@ def test_weights_are_int8_times_a_scale_a_row(name, model):
         for key in ("fullyconnected0_weight", "fullyconnected1_weight"):
             steps, scale = file["weights"][key][()], file["scales"][key][()]
             assert steps.dtype == np.int8 and scale.dtype == np.float32
-            assert np.all(np.abs(steps.astype(int)).max(axis=1) == 127)  # no row wastes its range
+            assert np.all(np.abs(steps.astype(int)).max(axis=1) == 127)  # every row uses its full range
             # The product of an int8 and a float32 has at most 31 bits: exact in float64, rounded once to float32.
             exact = steps.astype(np.float64) * scale.astype(np.float64)[:, None]
             assert np.array_equal(exact.astype(np.float32), model.weights[key])
@@ -112,7 +112,7 @@ def test_weights_are_int8_times_a_scale_a_row(name, model):
 
 
 def test_every_unit_and_feature_is_connected(name, model):
-    """However few weights the first dense layer has, a wrong value anywhere before it changes some hidden unit."""
+    """Although the first dense layer has few weights, a wrong value anywhere before it changes some hidden unit."""
     connected = model.weights["fullyconnected0_weight"] != 0
     assert connected.any(axis=0).all() and connected.any(axis=1).all()
     assert connected.mean() == pytest.approx(model.attributes.get("density", 1), rel=0.05)
@@ -153,6 +153,6 @@ def test_correctness_on_the_built_in_set(name, model):
 
 
 def test_the_built_in_set_tells_the_models_apart(name):
-    """A figure on it is worth checking: a network does about as well on it as on the real images."""
+    """Figures on it are meaningful: a network is about as accurate on it as on the real images."""
     real, drawn = (zoo.get(name).expected[source][0][1] for source in (dataset.REAL, dataset.SYNTHETIC))
     assert abs(real - drawn) < 0.1

@@ -1,4 +1,4 @@
-"""Text from outside on a terminal: nothing in it is obeyed."""
+"""Untrusted text on a terminal: control sequences in it have no effect."""
 
 import re
 import unicodedata

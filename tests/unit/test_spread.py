@@ -1,4 +1,4 @@
-"""`--device all`: images split between devices, results in order. The devices are made up; their networks are real."""
+"""`--device all`: images split between devices, results in order. The devices are fake; their networks are real."""
 
 import subprocess
 import sys
@@ -109,7 +109,7 @@ def test_a_failing_device_is_an_error(monkeypatch):
         asked.set()
         raise DeviceError("the device is lost")
 
-    def later(part, watch):  # or the other device may do both parts before this one's thread begins
+    def later(part, watch):  # otherwise the other device may do both parts before this one's thread starts
         assert asked.wait(60)
         return forward(part, watch)
 
@@ -195,7 +195,7 @@ def test_a_kernel_file_runs_on_one_gpu():
 
 
 def test_two_networks_run_at_the_same_time_in_mxnet():
-    """In a process of its own: MXNet asks for its number of threads once."""
+    """In a separate process, because MXNet reads its number of threads once."""
     program = """
 import numpy as np
 from fashion_infer import _mxnet

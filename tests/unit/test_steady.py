@@ -24,13 +24,13 @@ def default_threads():
 
 
 def parts(rng, n):
-    """Slices of n items: the first half, the last item alone, and any others."""
+    """Slices of n items: the first half, only the last item, and random ones."""
     begin = int(rng.integers(n))
     return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
 
 
 def check(run, x, rng, threads, fewer):
-    """run(x) is, of parts of x on another number of threads, what it is of all."""
+    """Check that run() on parts of x, with another number of threads, gives the same bits as on all of x."""
     thread_pool.resize(threads)
     whole = run(x)
     thread_pool.resize(fewer)

@@ -1,4 +1,4 @@
-"""What a wrong output looks like, on arrays."""
+"""Diagnosis of wrong outputs, on arrays."""
 
 import os
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from fashion_infer.system import process_memory
 
 @pytest.fixture(scope="module")
 def layer():
-    """Data, weights and the right output: 6 images, 4 filters, 11 x 11."""
+    """Data, weights and the correct output: 6 images, 4 filters, 11 x 11."""
     rng = np.random.default_rng(3)
     x, weight = rng.integers(0, 256, (6, 3, 14, 14)).astype(np.float32), reference.weights(rng, 4, 3, 4)
     return x, weight, reference.convolve(x, weight).astype(np.float32)
@@ -59,7 +59,7 @@ MISTAKES = [
     ((slice(4, None),), "images_from", "image 4"),
     ((ALL, slice(3, None)), "filters_from", "filter 3"),
     ((0, 0, 0, 0), "incorrect", ""),
-    ((5, 3, 10, 10), "incorrect", ""),  # the last output of all is no boundary
+    ((5, 3, 10, 10), "incorrect", ""),  # the very last output is not a boundary
     ((ALL,), "incorrect", ""),
 ]
 
@@ -193,9 +193,9 @@ def one(precision="float32", code=""):
 def test_verdicts():
     assert verdict(one()).wrong == "" and verdict(one()).precision == "float32"
     half = verdict(one(), one("tf32 or half"), changed=2)
-    assert (half.wrong, half.precision) == ("", "tf32 or half")  # changed predictions are counted, and no mistake
+    assert (half.wrong, half.precision) == ("", "tf32 or half")  # changed predictions are counted, but are not an error
     wrong = verdict(one(), one("wrong", "weights_flipped"), changed=1234)
     assert wrong.precision == "wrong" and reasons.sentence("weights_flipped") in wrong.wrong and "1,234" in wrong.wrong
     assert verdict(one("float32", "writes_after_end")).precision == "wrong"
     assert verdict(one(), changed=1).wrong
-    assert verdict(one(), leaked=8 * MIB).wrong == ""  # a finding beside "correct"
+    assert verdict(one(), leaked=8 * MIB).wrong == ""  # a finding in addition to "correct"

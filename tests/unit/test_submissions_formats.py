@@ -1,4 +1,4 @@
-"""Which format a kernel file has: by content, whatever comments, strings and white space it has besides."""
+"""The format of a kernel file depends on its code, not on comments, strings and white space."""
 
 from pathlib import Path
 
@@ -171,7 +171,7 @@ def test_files_that_cannot_be_kernels(tmp_path):
 
 
 WHITE = st.text(alphabet=" \t\n", max_size=3)
-# Comments and strings that hold what a recogniser could trip over.
+# Comments and strings that could mislead a recogniser.
 NOISE = st.one_of(
     st.sampled_from([" ", "\n"]),
     st.text(alphabet="abc{}()\",'*;", max_size=12).map(lambda t: "/*" + t.replace("*/", "") + " */"),
@@ -223,7 +223,7 @@ def test_template_arguments_are_one_parameter():
 
 
 def test_nested_and_long_parameters_are_read_once():
-    """Each again for those around it, or for those before it, would take minutes."""
+    """Quadratic work, for all files around or before each one, would take minutes."""
     nested = "f(int a, " * 20_000 + ") {" * 20_000
     assert [len(one.parameters) for one in source.definitions(nested, "f")] == [2]
     (long,) = source.definitions(f"f({'x' * (8 << 20)}, int b) {{", "f")

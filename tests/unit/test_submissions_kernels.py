@@ -1,4 +1,4 @@
-"""Kernel files of the CPU formats, built and run through the library; what a GPU's file needs here is a compiler."""
+"""Kernel files of the CPU formats, built and run through the library; GPU files here need only a compiler."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ SMALL = [(2, 13, 40, 4), (1, 64, 6, 5)]
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A cache of this module's own."""
+    """A separate cache for this module."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -82,7 +82,7 @@ def test_what_a_file_prints_goes_to_stderr_under_its_name(capfd):
 
 
 def in_a_process(file, timeout=60):
-    """One call of a kernel file in a process of its own."""
+    """Call a kernel file once, in a separate process."""
     code = (
         "import sys, numpy as np\n"
         "from fashion_infer.kernel_files import formats, loading\nfrom fashion_infer.library import kernels\n"
@@ -136,10 +136,10 @@ def test_errors_of_every_compiler(output, line):
 
 @pytest.fixture
 def own(tmp_path):
-    """A kernel file with a header and a source beside it, in a folder with a space in its name."""
+    """A kernel file with a header and a source next to it, in a folder with a space in its name."""
     folder = tmp_path / "my kernel"
     shutil.copytree(SAMPLES / "right" / "helper", folder)
-    # Nobody else's: the content is the key.
+    # Unique content, because the content is the cache key.
     (folder / "conv.cpp").write_text((folder / "conv.cpp").read_text() + f"// {tmp_path}\n")
     return SimpleNamespace(path=folder / "conv.cpp", header=folder / "tile.h", source=folder / "tile.cpp")
 
@@ -182,7 +182,7 @@ def test_a_compiler_of_several_words(own, monkeypatch, tmp_path):
 
 
 def nested(place, other):
-    """More folders in folders than Python's own removal goes down."""
+    """Folders nested more deeply than Python's own removal supports."""
     folder = os.open(place, os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("d", dir_fd=folder)
@@ -337,7 +337,7 @@ def test_a_texture_reference_is_refused_in_words():
 
 @pytest.fixture
 def said_to_nvcc(tmp_path, monkeypatch):
-    """Stands in for nvcc: what it makes is the text of its command."""
+    """A fake nvcc, whose output file has the text of its command."""
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.parent.mkdir()
     nvcc.write_text('#!/bin/sh\nfor word; do [ "$last" = -o ] && echo "$*" > "$word"; last=$word; done\n')
@@ -513,7 +513,7 @@ def test_a_prebuilt_plug_in(own, tmp_path):
 
 @pytest.fixture
 def torch_of_numpy(tmp_path, monkeypatch):
-    """Stands in for PyTorch on the CPU: NumPy's arrays know what these files ask for."""
+    """A fake PyTorch on the CPU: NumPy's arrays have the methods that these files need."""
     (tmp_path / "torch.py").write_text("def from_numpy(array):\n    return array\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "torch", raising=False)
@@ -638,7 +638,7 @@ def test_a_forked_process_has_a_capture_of_its_own(capfd):
 
 @pytest.mark.parametrize("header", ["matmul.h", "../../src/layer/custom/matmul.h"])
 def test_the_courses_matrix_product_is_supplied(tmp_path, header):
-    """A milestone's file, in a folder of its own, without the course's tree around it."""
+    """A milestone's file in a separate folder, without the course's tree."""
     text = (SAMPLES / "right/matmul/new-forward.cu").read_text()
     text = text.replace("matmul.h", header).replace("gpu-new-forward.h", header.replace("matmul", "gpu-new-forward"))
     text = text.replace("matrixMultiply<<<", "matrixMultiplyShared<<<").replace(

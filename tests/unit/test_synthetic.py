@@ -11,7 +11,7 @@ import pytest
 from fashion_infer.data import synthetic
 from fashion_infer.system.resources import resource_dir
 
-# Of the arrays' bytes: whoever changes the model or the drawing changes the expected correctness in zoo.py with them.
+# Digests of the arrays' bytes. If you change the model or the drawing, update the expected correctness in zoo.py too.
 IMAGES_SHA256 = "e3bc32a9b83ea1e511d42c86ef439699ac6b24a686d9a42ada42903b13cf202d"
 LABELS_SHA256 = "c20e8c8ca8a082e1fbd93372f11da40306cf37dc88bad1cb3309ab36aa1348f0"
 
@@ -22,7 +22,7 @@ def built_in():
 
 
 def _summed(image):
-    """The 784 entries of which the file has the differences to the left and to the row above, modulo 256."""
+    """The 784 entries whose differences to the left and to the row above, modulo 256, are in the file."""
     rows = [list(itertools.accumulate(row)) for row in image]
     columns = [itertools.accumulate(column) for column in zip(*rows)]
     return [(entry + 128) % 256 - 128 for row in zip(*columns) for entry in row]

@@ -1,4 +1,4 @@
-"""`infer` from several threads, and in forked children: each time in a new process, for the first calls count."""
+"""`infer` from several threads and in forked children, each in a new process, because the first calls matter."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import profiles
 import pytest
 
 _OPTIONS = "n=20, data='synthetic', backend='cpu'"
-# What one result must have, whatever runs beside it: the layers of its own mode once each, with times of its own.
+# Every result, whatever runs at the same time, must have each layer of its mode once, with its own times.
 _CHECK = """
 from fashion_infer import infer
 import sys, threading, os, json, time
@@ -26,7 +26,7 @@ def call(model, mode, threads=2):
 
 
 def program(body, timeout=120):
-    """Run Python in a process of its own; what it printed as JSON."""
+    """Run Python in a separate process; return its JSON output."""
     code = _CHECK + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
@@ -35,7 +35,7 @@ def program(body, timeout=120):
 
 @pytest.fixture(scope="module")
 def alone():
-    """Each call's result when nothing runs beside it."""
+    """Each call's result when nothing else runs."""
     said = program("print(json.dumps([call(m, mode) for m in MODELS for mode in ('fused', 'operator')]))")
     return {(one["model"], one["mode"]): one for one in said}
 
@@ -94,7 +94,7 @@ def test_a_predictor_from_many_threads(turn):
 
 @pytest.mark.parametrize("loaded", profiles.drawn([True, False], 1))
 def test_children_of_a_parent_with_threads(loaded, alone):
-    """Forked while other threads are in the midst of it: each child works."""
+    """Children forked while other threads are inside `infer` work."""
     said = program(
         f"""
         count = {profiles.pick(3, 40)}

@@ -18,7 +18,7 @@ SHAPES = [(2, 16, 20, 33, 3), (1, 5, 9, 3, 1), (3, 37, 12, 16, 5), (1, 40, 23, 2
 
 
 def digest():
-    """Of the outputs of `tiles` for some shapes, values from 1e-6 to 1e6 among them."""
+    """Digest of the outputs of `tiles` for some shapes, with values from 1e-6 to 1e6."""
     rng, found = np.random.default_rng(5), hashlib.sha256()
     for b, c, side, m, k in SHAPES:
         x = rng.standard_normal((b, c, side, side + 5)) * 10.0 ** rng.integers(-6, 7, (b, 1, 1, 1))
@@ -30,7 +30,7 @@ def digest():
 
 @pytest.mark.parametrize("environment", [{"FASHION_OPS_AMX": "off"}, {"FASHION_OPS_ISA": "avx2"}])
 def test_emulation_has_the_same_bits(environment):
-    """In a process of its own, for the choice is made once; without AMX both sides are emulated."""
+    """In a separate process, because the choice is made once; without AMX both sides are emulated."""
     program = "import sys; sys.path.insert(0, 'tests/unit'); import test_tiles; print(test_tiles.digest())"
     path = os.pathsep.join(["tests", os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
@@ -46,7 +46,7 @@ def test_emulation_has_the_same_bits(environment):
 
 @pytest.mark.parametrize("value", [1e-30, 1e30, 1e-45, np.inf, -np.inf, np.nan])
 def test_an_image_that_cannot_be_split_is_left_to_shifted(value):
-    """Whole, and alone: its neighbours stay as they are."""
+    """The complete image, and only that image: its neighbours are unchanged."""
     rng = np.random.default_rng()
     x = rng.standard_normal((3, 20, 11, 13)).astype(np.float32)
     weight = rng.standard_normal((17, 20, 3, 3)).astype(np.float32)
