@@ -132,7 +132,7 @@ def check(
     kernel_format : str, optional
         Format of the file, if it matches several.
     edition : str, optional
-        The one edition that it must be correct for; else any whole edition of its format will do.
+        Edition that it must be correct for. By default, all layers of any one edition of its format suffice.
     backend : {'cpu', 'gpu'}, optional
         Backend, for a file that supports both.
     device : int, default 0

@@ -1,4 +1,4 @@
-"""A graph bound to a device by MXNet: the shapes that it infers, its executors, and one forward pass.
+"""A graph bound to a device by MXNet: inferred shapes, executors, and one forward pass.
 
 MXNet knows the nodes by their numbers (see `rewrite.numbered`); only this module has their names.
 """
@@ -18,12 +18,12 @@ from .logs import quiet
 from .plugin import BACKEND, FUSED_OPERATOR, explain, load_operators
 from .stopwatch import Stopwatch
 
-# Of what one layer makes of one image. fa2017's largest has 115 kB.
+# Limit for the output of one layer for one image. fa2017's largest has 115 kB.
 _LARGEST_OUTPUT = 256 << 20  # bytes
 
 
 class BoundGraph:
-    """A graph with its weights on a device; its input is called `data`, and it gives an image a score a class.
+    """A graph with its weights on a device; its input is called `data`, its output is one score per class.
 
     Parameters
     ----------
@@ -34,12 +34,12 @@ class BoundGraph:
     input_shape
         (C,H,W) of one image.
     dtype
-        Of `data`: numpy.uint8 or numpy.float32.
+        Type of `data`: numpy.uint8 or numpy.float32.
     context, device
         Where MXNet keeps its tensors: "cpu", or "gpu" and its index.
     fuse
-        The options of our partitioner, which then takes every chain of nodes that it can run as fused stages; None to
-        leave the graph to MXNet's executor.
+        Options of our partitioner, which takes every chain of nodes that it can run as fused stages. None leaves the
+        whole graph to MXNet's executor.
 
     Raises
     ------
@@ -75,11 +75,11 @@ class BoundGraph:
         self._executors: Dict[int, Any] = {}
 
     def stopwatch(self) -> Stopwatch:
-        """A watch that `forward` takes."""
+        """A stopwatch for `forward`."""
         return Stopwatch(self._mx)
 
     def seconds(self, watch: Stopwatch) -> Dict[int, float]:
-        """What a watch has taken, by the numbers of the nodes."""
+        """Seconds on a stopwatch, by node number."""
         numbers = ((rewrite.number_of(name), seconds) for name, seconds in watch.seconds.items())
         return {number: seconds for number, seconds in numbers if number is not None}
 
@@ -94,7 +94,7 @@ class BoundGraph:
         return batch in self._executors
 
     def prepare(self, batch: int) -> None:
-        """Set up what slices of this size need: by one thread at a time, where `forward` may run in several."""
+        """Set up slices of this size. One thread at a time may call this; `forward` may run in several."""
         self._executor(batch)
 
     def forward(self, images: np.ndarray, watch: Stopwatch) -> np.ndarray:
@@ -105,7 +105,7 @@ class BoundGraph:
         images
             (n,C,H,W), uint8 or float32.
         watch
-            Takes the time of every node of MXNet's graph.
+            Records the time of every node of MXNet's graph.
 
         Returns
         -------
@@ -134,7 +134,7 @@ class BoundGraph:
         return rewrite.with_names(explain(error), self._graph)
 
     def _find_data(self) -> str:
-        """What MXNet calls the input."""
+        """MXNet's name of the input."""
         for number, node in enumerate(self._graph["nodes"]):
             if node["op"] == "null" and node["name"] == "data":
                 return rewrite.name_of(number)
@@ -156,7 +156,7 @@ class BoundGraph:
         return loaded
 
     def _check_memory(self) -> None:
-        """Refuse a network whose layers make more of an image than memory should have to hold."""
+        """Refuse a network with a layer whose output for one image is too large."""
         internals = self._symbol.get_internals()
         _, outputs, _ = self._inferred(internals, 1)
         for name, shape in zip(internals.list_outputs(), outputs):
@@ -167,8 +167,8 @@ class BoundGraph:
             if size > _LARGEST_OUTPUT and number is not None:
                 node = excerpt(self._graph["nodes"][number]["name"])
                 raise CheckpointError(
-                    f"layer '{node}' makes {size >> 20} MiB of one image of {self._input_shape[-1]} pixels a side; "
-                    f"at most {_LARGEST_OUTPUT >> 20} are run"
+                    f"layer '{node}' makes {size >> 20} MiB from one image of {self._input_shape[-1]} pixels per side; "
+                    f"the limit is {_LARGEST_OUTPUT >> 20} MiB"
                 )
 
     def _fit(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Any]:
@@ -205,7 +205,7 @@ class BoundGraph:
         return dict(zip(names, [*shapes, *auxiliary]))
 
     def _inferred(self, of: Any, batch: int) -> Tuple[List[Tuple[int, ...]], ...]:
-        """Shapes of a symbol's arguments, outputs and auxiliary states; () or one with a 0 is not known."""
+        """Shapes of a symbol's arguments, outputs and auxiliary states; () or a shape with a 0 means unknown."""
         try:
             return of.infer_shape_partial(**{**self._given, self._data: (batch, *self._input_shape)})
         except self._mx.MXNetError as error:

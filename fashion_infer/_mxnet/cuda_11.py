@@ -1,12 +1,12 @@
-"""The CUDA 11 libraries of mxnet-cu112, loaded from their pip wheels: no toolkit and no LD_LIBRARY_PATH is needed."""
+"""Loads the CUDA 11 libraries of mxnet-cu112 from pip wheels, without a toolkit or LD_LIBRARY_PATH."""
 
 import contextlib
 import ctypes
 import importlib.util
 from pathlib import Path
 
-# What mxnet-cu112 links, each from the pip wheel nvidia-*-cu11 that carries it; in an order in which each
-# finds the libraries that it needs itself already loaded.
+# Libraries that mxnet-cu112 links, each from its pip wheel nvidia-*-cu11, ordered so that each library's dependencies
+# are loaded before it.
 LIBRARIES = (
     "libcudart.so.11.0",
     "libnvrtc.so.11.2",
@@ -22,11 +22,11 @@ LIBRARIES = (
 
 
 def preload():
-    """Load those that are installed."""
+    """Load the libraries that are installed."""
     spec = importlib.util.find_spec("nvidia")
     folders = list(spec.submodule_search_locations) if spec else []
     for name in LIBRARIES:
         for path in (path for folder in folders for path in Path(folder).glob(f"*/lib/{name}")):
-            # One that does not load is left for MXNet's own import to name.
+            # Ignore a failure: MXNet's own import reports it.
             with contextlib.suppress(OSError):
                 ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)

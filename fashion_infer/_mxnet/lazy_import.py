@@ -1,12 +1,11 @@
-"""What makes `import mxnet` fast: the Python function of an operator is made when it is first called.
+"""A faster `import mxnet`: the Python function of an operator is created when it is first called.
 
-MXNet writes and compiles the source of some 3,000 Python functions, one for each operator and namespace, when
-it is imported, and half of them again whenever an operator library is loaded. Of 0.82 s for the import that took
-0.5 s, and nearly all of 0.5 s for the load (Python 3.11, two Xeon cores). Put off, they leave 0.25 s and 0.02 s.
+On import, MXNet generates and compiles some 3,000 Python functions, one for each operator and namespace. Whenever an
+operator library is loaded, it does so again for half of them. This takes most of the time of the import and the load.
+Creating the functions on demand avoids it.
 
-Also put off is what MXNet imports but that inference never calls: 0.1 s, and where SciPy is installed 0.5 s more for
-`scipy.stats` alone. scikit-learn, with pandas behind it, is kept out of sight: MXNet takes a base class from it for
-mx.model.FeedForward, and does without where there is none.
+Modules that MXNet imports but inference never uses are deferred as well, such as `scipy.stats`. scikit-learn, which
+imports pandas, is hidden: MXNet only takes a base class for mx.model.FeedForward from it, and works without it.
 """
 
 import contextlib
@@ -23,7 +22,7 @@ _HIDDEN_MODULES = ("sklearn",)
 
 @contextlib.contextmanager
 def fast_mxnet_import():
-    """A context in which `import mxnet` takes the short way. Nothing that it puts off is lost."""
+    """A context in which `import mxnet` is fast. Everything that it defers stays available."""
     stand_in = _distutils()
     absent = "distutils" not in sys.modules
     if absent:
@@ -40,7 +39,7 @@ def fast_mxnet_import():
 
 
 class _Finder:
-    """Finds modules where they are always found, and changes how the few named here are loaded by this one thread."""
+    """Finds modules in their usual places, but changes how this thread loads the few modules named here."""
 
     def __init__(self, thread):
         self._thread = thread
@@ -60,7 +59,7 @@ class _Finder:
 
 
 class _BaseLoader:
-    """Loads mxnet.base, then wraps its two functions that make every operator's function."""
+    """Loads mxnet.base, then wraps its two functions that create all operators' functions."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -75,7 +74,7 @@ class _BaseLoader:
 
 
 def _with_lazy_operators(init):
-    """`init(..., make_op_func)` with a make_op_func whose functions make themselves when first called."""
+    """Wrap `init(..., make_op_func)` so that operators' functions are created when they are first called."""
 
     @functools.wraps(init)
     def wrapper(*args, make_op_func=None, **kwargs):
@@ -98,9 +97,9 @@ def _lazy_operator(make, handle, name, func_name):
 
 
 def _distutils():
-    """A stand-in for distutils.version, all that MXNet needs of a package that Python 3.12 no longer has.
+    """A replacement for distutils.version, which MXNet needs and Python 3.12 no longer has.
 
-    It serves older Pythons too: their own warns that it will go, and setuptools' takes 0.04 s to import.
+    Older Pythons use it too: their own gives a deprecation warning, and setuptools' is slow to import.
     """
     version = types.ModuleType("distutils.version")
     version.StrictVersion = version.LooseVersion = _version

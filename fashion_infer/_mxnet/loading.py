@@ -1,7 +1,7 @@
-"""Import MXNet once: which build it is, what it needs first, and what a failed import says.
+"""Import of MXNet: its build, its prerequisites, and the message for a failed import.
 
-MXNet is Apache MXNet 1.9.1, under the Apache License 2.0. Its wheel is installed beside this package, or
-downloaded (see `wheel`); nothing of it is copied.
+MXNet is Apache MXNet 1.9.1, under the Apache License 2.0. Its wheel is installed separately, or downloaded (see
+`wheel`); no part of it is copied here.
 """
 
 import importlib
@@ -18,18 +18,18 @@ from .mxnet_lock import once
 from .numpy_names import restore
 from .threads import openmp_thread_count, openmp_threads
 
-# Debian's package of a system library that MXNet links.
+# Debian's packages of system libraries that MXNet links.
 _SYSTEM = {"libgomp.so.1": "libgomp1", "libquadmath.so.0": "libquadmath0", "libstdc++.so.6": "libstdc++6"}
-# MXNet asks these as it loads. A notice for each partitioned graph or sparse operator helps nobody here.
+# MXNet reads these when it loads. They silence notices about each partitioned graph or sparse operator.
 _QUIET = {"MXNET_SUBGRAPH_VERBOSE": "0", "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "0"}
-# MXNet would merge a fully connected layer with the tanh behind it into a node of another name, and then
-# neither has a time of its own. The merge is worth nothing at these sizes.
+# MXNet would merge a fully connected layer with the tanh after it into a node of another name, and neither would have
+# its own time. The merge gains nothing at these sizes.
 _PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 
 @once
 def load():
-    """MXNet, imported once, whatever NumPy is installed.
+    """Import MXNet once, with any installed NumPy.
 
     Returns
     -------
@@ -39,7 +39,7 @@ def load():
     Raises
     ------
     DeviceError
-        When MXNet can be neither downloaded nor loaded on this machine; one sentence says what to do.
+        When MXNet cannot be downloaded or loaded on this machine; the message says what to do.
     """
     if build() is None:
         wheel.fetch()
@@ -60,22 +60,21 @@ def load():
 
 
 def _check_room():
-    """Raise DeviceError where MXNet would find too little address space: it aborts then, or crashes.
+    """Raise DeviceError if there is too little address space, with which MXNet would abort or crash.
 
-    Loading it took 490 MB, each thread 8 MB of stack and 64 MB that malloc reserves. On two cores a run had nine
-    threads more than the interpreter (two for each core, six besides), and 10,000 images took 1,000 to 1,120 MB in all,
-    those of the largest edition most: 1,210 are asked for.
+    Loading takes 490 MB; each thread takes 8 MB of stack and 64 MB that malloc reserves. A run has two threads per core
+    and six more. On two cores, 10,000 images took up to 1,120 MB in total; 1,210 MB are required.
     """
     limits.check(limits.AddressSpace(490 + 6 * 72, 2 * 72), openmp_thread_count(), "MXNet")
 
 
 def build():
-    """Which wheel MXNet came from, without importing it.
+    """Find out which wheel MXNet came from, without importing it.
 
     Returns
     -------
     str or None
-        "cpu", "cu112", or None when MXNet is not installed.
+        "cpu", "cu112", or None if MXNet is not installed.
     """
     folder = wheel.locate()
     if folder is None:
@@ -85,9 +84,9 @@ def build():
 
 
 def _recorded_size(distribution):
-    """The size of libmxnet.so in an installed wheel's own list of files; None without that wheel.
+    """The size of libmxnet.so in an installed wheel's list of files; None if the wheel is not installed.
 
-    The CPU wheel and mxnet-cu112 own the same file: being installed proves nothing, the size does.
+    The CPU wheel and mxnet-cu112 contain the same file, so that only its size tells them apart.
     """
     from importlib import metadata
 
@@ -99,7 +98,7 @@ def _recorded_size(distribution):
 
 
 def _explain(error):
-    """One sentence for a failed import of MXNet: what is missing, and what to do."""
+    """Explain a failed import of MXNet in one sentence: what is missing, and what to do."""
     text = " ".join(str(error).split())
     missing = re.match(r"(lib[^:\s]+): cannot open shared object file", text)
     name = missing.group(1) if missing else None

@@ -1,4 +1,4 @@
-"""MXNet's log lines, kept off stderr."""
+"""Suppression of MXNet's log lines on stderr."""
 
 import contextlib
 import os
@@ -10,14 +10,14 @@ _LOG_LINE = re.compile(rb"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 @contextlib.contextmanager
 def quiet():
-    """A context that keeps MXNet's log lines off stderr, for short calls; other output follows when it ends.
+    """A context that drops MXNet's log lines from stderr, for short calls; prints other output when it ends.
 
-    MXNet 1.9.1 writes its log from C++ and has no switch for it.
+    MXNet 1.9.1 writes its log from C++ and cannot disable it.
     """
     try:
         sys.stderr.flush()
         stderr = os.dup(2)
-    except (AttributeError, OSError, ValueError):  # there is no stderr
+    except (AttributeError, OSError, ValueError):  # no stderr
         yield
         return
     with os.fdopen(os.memfd_create("mxnet-log"), "w+b") as log:

@@ -1,10 +1,10 @@
-"""One thread at a time in MXNet, and in what else is one for the process.
+"""Lock for MXNet and other state of the process, which one thread at a time may use.
 
-MXNet 1.9.1 may not be called from two threads at once: two that partition a graph leave one of them unfused, two that
-import it leave neither. Nor is there more than one op-time log, one number of threads and one stderr. Code that uses
-any of them holds this lock. Nothing is lost by waiting: the library's pool serves one caller at a time anyway.
+MXNet 1.9.1 must not be called from two threads at once: when two partition a graph, one graph stays unfused; when two
+import it, both fail. The process also has only one op-time log, one number of threads and one stderr. Code that uses
+any of these holds this lock. Waiting costs nothing, because the library's pool serves one caller at a time anyway.
 
-A fork waits until no other thread holds it. The child then finds MXNet idle, as MXNet's own handlers of a fork want it.
+A fork waits until no other thread holds the lock. MXNet is then idle in the child, as its fork handlers require.
 """
 
 import functools
@@ -14,15 +14,15 @@ from collections import deque
 
 
 class _Queue:
-    """A lock that a thread may take again while it has it, and that threads get in the order in which they asked.
+    """A reentrant lock that threads get in the order in which they request it.
 
-    Python's own has no order: a fork beside two threads that went on calling `infer` waited for ever.
+    Python's locks have no order: with two threads that keep calling `infer`, a fork would wait forever.
     """
 
     def __init__(self, owner=None, depth=0):
         self._owner, self._depth = owner, depth
         self._waiting = deque()
-        self._door = threading.Lock()  # of this object itself, for an instant
+        self._door = threading.Lock()  # protects this object, briefly
 
     def acquire(self):
         me = threading.get_ident()
@@ -34,7 +34,7 @@ class _Queue:
             turn[1].acquire()
             self._waiting.append(turn)
         try:
-            turn[1].acquire()  # until `release` hands over
+            turn[1].acquire()  # until `release` passes it on
         except BaseException:  # Ctrl-C
             with self._door:
                 handed_over = turn not in self._waiting
@@ -56,7 +56,7 @@ class _Queue:
                 turn.release()
 
     def release_in_child(self):
-        """After a fork: of those that waited, nobody is here."""
+        """Reset the queue after a fork, as waiting threads do not exist in the child."""
         self.__init__(self._owner if self._depth > 1 else None, self._depth - 1)
 
     __enter__ = acquire
@@ -70,7 +70,7 @@ os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_
 
 
 def once(function):
-    """A function without arguments that runs once a process, however many threads call it first."""
+    """Make a function without arguments run once per process, even if several threads call it."""
     kept = functools.lru_cache(maxsize=None)(function)
 
     @functools.wraps(function)

@@ -1,10 +1,10 @@
-"""The names that MXNet 1.9.1 takes from NumPy and that later NumPy releases removed."""
+"""Names that MXNet 1.9.1 uses and later NumPy releases removed."""
 
 import warnings
 
 
 def restore(np):
-    """Put back what NumPy removed and MXNet needs; leave alone whatever is there.
+    """Restore names that NumPy removed and MXNet needs; keep existing names.
 
     Replacing a name that NumPy still has would break NumPy itself: `numpy.bool` is a scalar type again since
     2.0, and `numpy.ma` relies on it.
@@ -12,15 +12,15 @@ def restore(np):
     Parameters
     ----------
     np : module
-        NumPy, or anything shaped like it.
+        NumPy, or a similar object.
 
     Returns
     -------
     list of str
-        The names that were put back.
+        The restored names.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy 1.24 to 1.26 warn of np.bool whenever it is asked for
+        warnings.simplefilter("ignore")  # NumPy 1.24 to 1.26 warn on every access to np.bool
         missing = [name for name in _REMOVED if not hasattr(np, name)]
     for name in missing:
         setattr(np, name, _REMOVED[name](np))
@@ -38,7 +38,7 @@ def _in1d(np):
     return lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs)
 
 
-# name -> what it was, made from the NumPy at hand.
+# name -> function that creates its value from the installed NumPy.
 _REMOVED = {
     "Inf": lambda np: np.inf,
     "NAN": lambda np: np.nan,

@@ -1,4 +1,4 @@
-"""Our operator library in MXNet: loaded once a process, and its errors in one line."""
+"""Our operator library in MXNet: loaded once per process, with one-line errors."""
 
 import re
 from pathlib import Path
@@ -9,9 +9,9 @@ from ..library import bindings
 from .loading import load
 from .mxnet_lock import once
 
-BACKEND = "fashion_infer"  # what optimize_for calls our partitioner
-FUSED_OPERATOR = "_fashion_infer_network"  # the operator that stands for a chain of nodes that the library has taken
-# What MXNet has loaded: it refuses to register a partitioner twice.
+BACKEND = "fashion_infer"  # name of our partitioner for optimize_for
+FUSED_OPERATOR = "_fashion_infer_network"  # the operator that replaces a chain of fused nodes
+# Libraries that MXNet has loaded, as it refuses to register a partitioner twice.
 _in_mxnet: Set[Path] = set()
 _FAILED = re.compile(r"Check failed|Error in operator|not registered")
 _PLACE = re.compile(r"MXNetError: |\[\d\d:\d\d:\d\d\] |(?:\S*/)?\w+\.(?:cc|h|cu|cuh|hpp|cpp):\d+: ")
@@ -20,7 +20,7 @@ _LONGEST = 300  # characters
 
 @once
 def load_operators() -> None:
-    """Register the library's operators with MXNet, once a process.
+    """Register the library's operators with MXNet, once per process.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def load_operators() -> None:
 
 
 def explain(error: Exception) -> str:
-    """The one line of an MXNetError that helps: the operator's own message when it left one, else MXNet's last line."""
+    """The useful line of an MXNetError: the operator's own message if there is one, else MXNet's last line."""
     text = str(error)
     start = text.rfind("<<")
     if start >= 0 and ">>" in text[start:]:
@@ -52,6 +52,6 @@ def explain(error: Exception) -> str:
 
 
 def _shortened(line: str) -> str:
-    """A line of MXNet's without the place in its source, and cut where nobody reads on."""
+    """A line of MXNet's error without its source location, shortened."""
     line = _PLACE.sub("", line).strip()
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

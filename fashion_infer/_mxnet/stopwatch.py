@@ -1,13 +1,13 @@
-"""The times of MXNet's nodes, one by one."""
+"""Times of single MXNet nodes."""
 
 import time
 from typing import Callable, Dict, Optional
 
 
 class Stopwatch:
-    """Times MXNet's nodes one by one: MXNet calls `record` after it has launched a node, which then waits for it.
+    """Times MXNet's nodes one by one: MXNet calls `record` after launching a node, which then waits for the node.
 
-    Measured cost: 20 microseconds a node and slice, 2% of the smallest layer that matters.
+    Measured cost: 20 microseconds per node and slice, 2% of the smallest layer that matters.
     """
 
     def __init__(self, mx):
@@ -36,6 +36,6 @@ class Stopwatch:
         return callback
 
     def check(self) -> None:
-        """Raise what a callback caught."""
+        """Raise an exception that a callback caught."""
         if self._error is not None:
             raise self._error

@@ -1,4 +1,4 @@
-"""How many CPU threads MXNet's operators use."""
+"""Number of CPU threads for MXNet's operators."""
 
 import contextlib
 import os
@@ -8,10 +8,10 @@ _threads = None
 
 
 def set_threads(threads):
-    """Let MXNet's operators use this many CPU threads, if it has not been loaded yet.
+    """Set the number of CPU threads for MXNet's operators, if it has not been loaded yet.
 
-    Once loaded it keeps its number: oneDNN sizes its scratch memory by the number of threads when it prepares a layer,
-    and running that layer on more of them gave wrong results, or a crash (seen with 2, then 3 and 4).
+    A loaded MXNet keeps its number: oneDNN sizes its scratch memory by the number of threads when it prepares a layer.
+    Running that layer on more threads gave incorrect results or a crash (seen with 2, then 3 and 4).
 
     Parameters
     ----------
@@ -24,9 +24,9 @@ def set_threads(threads):
 
 
 def set_networks(networks):
-    """Let MXNet run that many graphs on the CPU at the same time, if it has not been loaded yet; else it runs one.
+    """Let MXNet run this many graphs on the CPU at the same time, if it has not been loaded yet. The default is one.
 
-    Our operators wait for their GPU on a thread of MXNet's: with one thread, one GPU would wait for the other.
+    Our operators wait for their GPU on an MXNet thread: with one thread, one GPU would wait for the other.
 
     Parameters
     ----------
@@ -38,16 +38,17 @@ def set_networks(networks):
 
 
 def openmp_thread_count():
-    """How many threads MXNet is to use: what `set_threads` said, else the cores that this process may use."""
+    """Number of threads for MXNet: from `set_threads`, else the cores that this process may use."""
     return _threads or len(os.sched_getaffinity(0))
 
 
 @contextlib.contextmanager
 def openmp_threads():
-    """Tell MXNet how many threads to use while it loads, the one time that it asks, and that those are to sleep.
+    """A context for loading MXNet that sets its number of threads, and makes idle threads sleep.
 
-    Left alone it takes half of the cores, and its threads go on spinning for milliseconds after their work: they took a
-    sixth of a core from the fused network. The variables go again: they would bind whatever is loaded later.
+    MXNet reads the variables only when it loads. By default it takes half of the cores, and its threads spin for
+    milliseconds after their work, which slows down the fused network. The variables are removed afterwards, as they
+    would affect other libraries.
     """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
     before = {name: os.environ.get(name) for name in names}

@@ -1,7 +1,7 @@
-"""MXNet's wheel: installed beside this package, or downloaded into the user's cache when it is first needed.
+"""MXNet's wheel: installed next to this package, or downloaded into the user's cache when first needed.
 
-MXNet's metadata asks for NumPy below 2. MXNet runs with any NumPy (`numpy_names`), and no Python from 3.13 on has one
-below 2. Hence this package does not depend on mxnet by name: pip would replace the NumPy that is installed.
+MXNet's metadata requires NumPy below 2, although MXNet runs with any NumPy (`numpy_names`). Python 3.13 and later have
+no NumPy below 2. This package therefore does not depend on mxnet: pip would replace the installed NumPy.
 """
 
 import importlib.util
@@ -18,13 +18,13 @@ from ..system import installation, paths
 from ..system.temporary import vanishing
 
 VERSION = "1.9.1"
-REQUIREMENT = Path(__file__).with_name("requirement.txt")  # with the wheels' SHA-256
+REQUIREMENT = Path(__file__).with_name("requirement.txt")  # includes the wheels' SHA-256
 
 
 def locate() -> Optional[Path]:
-    """The folder `mxnet` that this process would import; None when there is none.
+    """Find the folder `mxnet` that this process would import; None if there is none.
 
-    The folder in the user's cache is put at the end of `sys.path`, so that MXNet of the environment goes before it.
+    The folder in the user's cache is at the end of `sys.path`, so that the environment's MXNet takes precedence.
     """
     spec = importlib.util.find_spec("mxnet")
     if spec is None:
@@ -32,7 +32,7 @@ def locate() -> Optional[Path]:
         if cached and (cached / "mxnet").is_dir() and str(cached) not in sys.path:
             sys.path.append(str(cached))
             spec = importlib.util.find_spec("mxnet")
-    # An empty folder left behind has no origin.
+    # A leftover empty folder has no origin.
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
@@ -42,7 +42,7 @@ def fetch() -> None:
     Raises
     ------
     DeviceError
-        When that fails; the message names the command that installs MXNet.
+        When the download fails; the message names the command that installs MXNet.
     """
     cached = _cached()
     by_hand = f"install it with `{installation.pip_install(f'--no-deps mxnet=={VERSION}')}`"

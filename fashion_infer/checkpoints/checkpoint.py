@@ -1,4 +1,4 @@
-"""What a checkpoint is, whichever file it came from, and what is asked of its weights."""
+"""The common form of checkpoints from all file formats, and checks of their weights."""
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -7,37 +7,37 @@ import numpy as np
 from ..errors import CheckpointError
 from ..system.text import excerpt
 
-# Of all weights together, as float32: 67 million of them. AlexNet has 61 million, fa2017's network 3.6.
+# Limit for all weights together, as float32: 67 million weights. AlexNet has 61 million, fa2017's network 3.6 million.
 LARGEST_WEIGHTS = 256 << 20
 
 
 class Checkpoint(NamedTuple):
     """A network and its weights.
 
-    `symbol` is MXNet's JSON; `weights` maps argument names to float32 arrays; `attributes` holds what is known of
-    where they came from (edition, seed, epoch, command, correctness, ...; may be empty).
+    `symbol` is MXNet's JSON; `weights` maps argument names to float32 arrays; `attributes` holds facts about their
+    origin (edition, seed, epoch, command, correctness, ...; may be empty).
     """
 
     symbol: str
     weights: Dict[str, np.ndarray]
     attributes: Dict[str, Any]
     trusted: bool = False  # whether its network may have any of MXNet's operators
-    notice: Optional[str] = None  # what was changed as it was read
+    notice: Optional[str] = None  # what was changed when it was read
 
 
 def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
-    """Raise CheckpointError when a weight is NaN or infinite."""
+    """Raise CheckpointError if a weight is NaN or infinite."""
     for name, array in weights.items():
         if not np.isfinite(array).all():
             raise CheckpointError(f"{source}: weight {excerpt(name)} holds NaN or infinite values")
 
 
 def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
-    """Raise ValueError when arrays of these shapes take more memory, as float32, than weights may."""
+    """Raise ValueError if arrays of these shapes, as float32, exceed the size limit for weights."""
     sizes = []
     for shape in shapes.values():
         sizes.append(4)
-        for extent in shape:  # Python's integers: no overflow
+        for extent in shape:  # Python's integers do not overflow
             sizes[-1] *= int(extent)
     if sum(sizes) > LARGEST_WEIGHTS:
         largest = list(shapes)[sizes.index(max(sizes))]
@@ -48,9 +48,9 @@ def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
 
 
 def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
-    """An array as float32; its name is added to `names` when that changes a value.
+    """Convert an array to float32; add its name to `names` if that changes a value.
 
-    What is too large for a float32 becomes infinite.
+    Values too large for float32 become infinite.
     """
     with np.errstate(over="ignore"):
         single = array.astype(np.float32)
@@ -60,7 +60,7 @@ def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
 
 
 def notice_of_rounded(names: Sequence[str]) -> Optional[str]:
-    """What is said of weights that are not what the file has; None when all are."""
+    """The notice about weights that rounding changed; None if there are none."""
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -1,13 +1,12 @@
-"""An HDF5 checkpoint from outside, read in a child process with limits of time, memory and open files.
+"""Reader for untrusted HDF5 checkpoints: a child process with limits on time, memory and open files.
 
-`hdf5` checks every object before it reads it. But the HDF5 library walks through the file before it can say what is in
-it, and some damaged files it follows for ever, deaf to Ctrl-C, or until the process crashes. Only another process can
-be stopped then. In it
-  - 10 s of processor time end it (fa2017's weights, 14 MB, take 0.1 s), and a minute in all;
-  - memory ends at what Python and HDF5 take, and 1 GiB: four times what weights may have;
-  - one file can be opened, the checkpoint; nothing can be written.
-The price is the start of Python, NumPy and h5py, which a run of a checkpoint then need not load itself. The shipped
-models are part of the program, and are read in its own process.
+`hdf5` checks every object before it reads it. However, the HDF5 library itself traverses the file first. On some
+damaged files it loops forever and ignores Ctrl-C, or crashes the process. A child process can be stopped. Its limits:
+  - 10 s of processor time (fa2017's weights, 14 MB, take 0.1 s), and a minute of elapsed time;
+  - the memory of Python and HDF5, plus 1 GiB: four times the size limit for weights;
+  - one open file, the checkpoint; no writing.
+The cost is starting Python, NumPy and h5py, which the parent then need not load. The shipped models are part of the
+program and are read in its own process.
 """
 
 import io
@@ -31,32 +30,32 @@ _CHILD = confinement.code(f"{__package__}.confined")
 
 
 def load(path: str) -> Checkpoint:
-    """Read an HDF5 checkpoint as `hdf5.load` does, whatever the file holds.
+    """Read an HDF5 checkpoint as `hdf5.load` does, safely for any file content.
 
     Raises
     ------
     CheckpointError
-        When it is missing, damaged or not one, or cannot be read within the limits.
+        When it is missing, damaged or not a checkpoint, or cannot be read within the limits.
     """
     words = [os.fspath(path), str(_CPU_SECONDS)]
     done = confinement.run(_CHILD, words, _SECONDS, {"HDF5_PLUGIN_PRELOAD": "::"})
     if done.why == "time":
         raise CheckpointError(f"{path} could not be read in {_SECONDS:.0f} s: it is damaged, or the disk is slow")
     if done.why == "processor time":
-        raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: {_CPU_SECONDS} s were not enough to read it")
+        raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: it could not be read in {_CPU_SECONDS} s")
     if done.why:
         raise CheckpointError(f"cannot start a process to read {path}: {done.why}")
     try:
         said, weights = _unpack(done.out)
     except (ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: the HDF5 library died of it") from None
+        raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: the HDF5 library crashed") from None
     if "error" in said:
         raise CheckpointError(said["error"])
     return Checkpoint(said["symbol"], weights, said["attributes"], notice=said["notice"])
 
 
 def child(path: str, cpu_seconds: str) -> None:
-    """What the child does: read the file, and write it to stdout as one line of JSON and the weights."""
+    """Main function of the child: read the file, and write it to stdout as one line of JSON and the weights."""
     _rehearse()
     _confine(int(cpu_seconds))
     try:
@@ -72,7 +71,7 @@ def child(path: str, cpu_seconds: str) -> None:
 
 
 def _rehearse() -> None:
-    """Read a small checkpoint from memory: what Python imports for that, it could not open any more."""
+    """Read a small checkpoint from memory, so that Python imports modules before it can open no more files."""
     shape, layers = (1,), [Dense(1)]
     weights = {name: np.ones(shape) for step in walk(layers, shape) for name, shape in step.parameters.items()}
     hdf5.load(io.BytesIO(hdf5.image(Checkpoint(symbol.build(layers, shape), weights, {"edition": "fa2017"}), {})))
@@ -89,7 +88,7 @@ def _write(said: Dict[str, Any]) -> None:
 
 
 def _unpack(content: bytes) -> Tuple[Dict[str, Any], Dict[str, np.ndarray]]:
-    """What the child wrote; ValueError for anything else."""
+    """Parse the child's output; ValueError if invalid."""
     line, _, rest = content.partition(b"\n")
     said = json.loads(line)
     if "error" in said:

@@ -1,6 +1,6 @@
 """The course's editions as data: input size, layers, hidden units and class names.
 
-Whatever differs between editions follows from this one table (../docs and the course's own pages give the figures).
+All differences between editions follow from this table (the figures are from ../docs and the course's pages).
 """
 
 from typing import Dict, Iterator, NamedTuple, Tuple
@@ -21,14 +21,14 @@ CLASS_NAMES = (
     "Ankle boot",
 )
 _TANH, _RELU, _POOL = Tanh(), Relu(), MaxPool()
-_LAST_POOL = MaxPool(4, full=True)  # of fa2020: 34 pixels a side to 9, of which the last window has 2
+_LAST_POOL = MaxPool(4, full=True)  # fa2020: from 34 pixels per side to 9; the last window covers 2
 
 
 class Edition(NamedTuple):
     """One semester's network."""
 
     name: str
-    input_size: int  # pixels a side
+    input_size: int  # pixels per side
     layers: Tuple[Layer, ...]  # from the images to the scores
     class_names: Tuple[str, ...] = CLASS_NAMES
 
@@ -39,7 +39,7 @@ class Edition(NamedTuple):
 
 
 def _edition(name: str, input_size: int, features: Tuple[Layer, ...], hidden: int, nonlinear: Layer = _TANH) -> Edition:
-    """Every edition's network ends in a hidden layer and one score a class."""
+    """Build an edition, whose network ends in a hidden layer and one score per class."""
     classifier = (Flatten(), Dense(hidden), nonlinear, Dense(len(CLASS_NAMES)), Softmax())
     return Edition(name, input_size, (*features, *classifier))
 
@@ -56,17 +56,17 @@ EDITIONS: Dict[str, Edition] = {
     )
 }
 
-# Later semesters ran fa2020's network: every name from sp2021 to fa2025 means that one.
+# Later semesters ran fa2020's network: the names sp2021 to fa2025 are aliases of it.
 ALIASES: Dict[str, str] = {f"{term}{year}": "fa2020" for year in range(2021, 2026) for term in ("sp", "fa")}
 
 
 def get(name: str) -> Edition:
-    """The edition called `name`, which may be one of `ALIASES`.
+    """Get the edition `name`, which may be one of `ALIASES`.
 
     Raises
     ------
     UsageError
-        When there is none of that name.
+        For an unknown name.
     """
     try:
         return EDITIONS[ALIASES.get(name, name)]
@@ -76,7 +76,7 @@ def get(name: str) -> Edition:
 
 
 def convolution_shapes(edition: Edition) -> Iterator[Tuple[int, int, int, int]]:
-    """Input channels, input size (pixels a side), filters and kernel size of each of an edition's convolutions."""
+    """Input channels, input size (pixels per side), filters and kernel size of each of an edition's convolutions."""
     for step in walk(edition.layers, edition.shape):
         if isinstance(step.layer, Convolution):
             yield step.input[0], step.input[1], step.layer.filters, step.layer.kernel_size

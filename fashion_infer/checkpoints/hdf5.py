@@ -1,14 +1,16 @@
 """Checkpoints of this package: one HDF5 file.
 
-It holds the symbol's JSON as the dataset `symbol`, each weight as `weights/NAME` (float32, or int8 with `scales/NAME`,
-one float32 a row: weight = int8 * scale in float32, the same bits everywhere), and the facts about the checkpoint as
-attributes of the file.
+The file has:
+- the symbol's JSON as the dataset `symbol`,
+- each weight as `weights/NAME`: float32, or int8 with `scales/NAME`, one float32 per row. The weight is int8 * scale in
+  float32, the same bits everywhere,
+- facts about the checkpoint as attributes of the file.
 
-Every object is checked before it is read. It is in the file itself: soft and external links, external raw storage and
-virtual datasets are refused, for they name other files. It is compressed by gzip or not at all, for other filters may
-be libraries that HDF5 loads. Its shape and type are what a weight may have, and all weights together take no more than
-a bound. Weights that the symbol does not name are not read. What this cannot help against is the HDF5 library itself,
-which follows some damaged files for ever: files from outside are read by `confined`.
+Every object is checked before it is read. It must be in the file itself: soft and external links, external raw storage
+and virtual datasets are refused, because they name other files. Only gzip compression is allowed, because HDF5 may load
+libraries for other filters. Shape and type must suit a weight, and all weights together have a size limit. Weights that
+the symbol does not name are not read. These checks do not protect from the HDF5 library itself, which loops forever on
+some damaged files: untrusted files are read by `confined`.
 """
 
 import io
@@ -27,21 +29,21 @@ from . import editions
 from .checkpoint import Checkpoint, check_finite, check_size, notice_of_rounded, rounded
 
 FORMAT = "fashion-infer checkpoint 1"
-_TYPES = ("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8")  # with either order of bytes
+_TYPES = ("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8")  # in either byte order
 _MOST_DIMENSIONS = 8
 _MIN_COMPRESSED = 2 << 10  # bytes; compressing smaller arrays gains nothing
-_LAYOUT = ("v110", "v110")  # HDF5 1.10: a single chunk needs no index, which took 2 to 6 KB before
+_LAYOUT = ("v110", "v110")  # HDF5 1.10: a single chunk needs no index, which saves 2 to 6 KB
 _MOST_FACTS, _LARGEST_FACT = 100, 64 << 10
 
 
 @interrupt_deferred()
 def load(path) -> Checkpoint:
-    """Read an HDF5 checkpoint, from a path or a file object; CheckpointError when it is missing, damaged or not one."""
+    """Read an HDF5 checkpoint from a path or a file object; CheckpointError if missing, damaged or not a checkpoint."""
     import h5py
 
     names: List[str] = []
     try:
-        # Without a lock: some network file systems have none, and a file that another process holds is readable.
+        # Without a lock: some network file systems have none, and a file open in another process can then be read.
         with h5py.File(path, "r", locking=False) as file:
             if file.attrs.get("format") != FORMAT:
                 raise CheckpointError(f"{path} is HDF5, but not a checkpoint of this program")
@@ -54,26 +56,26 @@ def load(path) -> Checkpoint:
     except FileNotFoundError:
         raise CheckpointError(f"no checkpoint at {path}") from None
     except MemoryError:
-        raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: it claims more than there is memory") from None
+        raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: its sizes exceed the memory") from None
     except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
         detail = " ".join(str(error).split())
-        raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: {detail}") from None
+        raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: {detail}") from None
     check_finite(weights, str(path))
     check_edition(facts, str(path))
     return Checkpoint(symbol, weights, facts, notice=notice_of_rounded(names))
 
 
 def check_edition(facts: Mapping[str, Any], source: str) -> None:
-    """Raise CheckpointError when the edition that a checkpoint names is none."""
+    """Raise CheckpointError if a checkpoint names an unknown edition."""
     edition = facts.get("edition", next(iter(editions.EDITIONS)))
     if not isinstance(edition, str):
-        raise CheckpointError(f"{source}: its edition is {excerpt(edition)}, which is no name")
+        raise CheckpointError(f"{source}: its edition is {excerpt(edition)}, which is not a name")
     if edition not in editions.EDITIONS and edition not in editions.ALIASES:
-        raise CheckpointError(f"{source}: its edition is '{excerpt(edition)}', which is none of the course's")
+        raise CheckpointError(f"{source}: its edition is '{excerpt(edition)}', which the course did not have")
 
 
 def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]:
-    """The weights that the network names, of those that there are; `names`: see `rounded`."""
+    """Read the weights that the network names, if present; for `names`, see `rounded`."""
     stored, scales = _group(file, "weights"), _group(file, "scales") if "scales" in set(file) else {}
     there, scaled = set(stored), set(scales)
     found = {name: _dataset(stored, _key(name)) for name in wanted if _key(name) in there}
@@ -92,7 +94,7 @@ def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]
 
 
 def _member(group, name: str, kind):
-    """What lies in a group under a name, in this very file."""
+    """The member of a group with a name, which must be in this file."""
     import h5py
 
     link = group.get(name, getlink=True)
@@ -111,7 +113,7 @@ def _group(file, name: str):
 
 
 def _dataset(group, name: str):
-    """A dataset that can be read without asking another file or library."""
+    """A dataset that can be read without another file or library."""
     import h5py
 
     found = _member(group, name, h5py.Dataset)
@@ -137,7 +139,7 @@ def _text(dataset) -> str:
 
 
 def _facts(attributes) -> Dict[str, Any]:
-    """The attributes of the file, as Python's values: HDF5's are NumPy scalars and arrays."""
+    """The attributes of the file as Python values; HDF5's are NumPy scalars and arrays."""
     _expect(len(attributes) <= _MOST_FACTS, f"it has {len(attributes)} attributes")
     facts = {}
     for name in attributes:
@@ -151,7 +153,7 @@ def _facts(attributes) -> Dict[str, Any]:
 
 
 def _key(name: str) -> str:
-    """What a weight is called in its group. HDF5 takes a slash for a path, and a dot for the group itself."""
+    """The name of a weight in its group. In HDF5, a slash separates a path, and a dot is the group itself."""
     return name.replace("%", "%25").replace("/", "%2F") if name not in ("", ".") else f"%{name}"
 
 
@@ -161,15 +163,15 @@ def _expect(condition: Any, otherwise: str) -> None:
 
 
 def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np.ndarray, np.ndarray]]] = None):
-    """Write an HDF5 checkpoint, whole or not at all.
+    """Write an HDF5 checkpoint, completely or not at all.
 
-    It is made in memory and written at once: the HDF5 library dies of a write that fails.
+    It is built in memory and written at once, because the HDF5 library crashes if a write fails.
 
     Parameters
     ----------
     quantized
-        Weights to store as int8: name -> (values int8 (rows, ...), scale float32 (rows,)), replacing those in
-        `checkpoint.weights` of the same name.
+        Weights to store as int8: name -> (values int8 (rows, ...), scale float32 (rows,)). They replace weights of the
+        same name in `checkpoint.weights`.
 
     Raises
     ------

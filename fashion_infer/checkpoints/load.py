@@ -1,4 +1,4 @@
-"""Load a checkpoint from a path, whichever form it has there."""
+"""Load a checkpoint of any form from a path."""
 
 import os
 import re
@@ -16,13 +16,13 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
-    """Load any form: an HDF5 file, mini-dnn's weights-86.bin, or the PREFIX of MXNet's pair.
+    """Load a checkpoint: an HDF5 file, mini-dnn's weights-86.bin, or the PREFIX of MXNet's pair.
 
     Parameters
     ----------
     path
-        FILE.h5, weights-86.bin, or PREFIX for PREFIX-symbol.json and PREFIX-NNNN.params. A file is taken for what it
-        begins with, whatever its name; where its beginning is of no form, by its suffix.
+        FILE.h5, weights-86.bin, or PREFIX for PREFIX-symbol.json and PREFIX-NNNN.params. The first bytes of a file
+        determine its form; if they match none, its suffix does.
     epoch
         NNNN of the pair; not used for HDF5.
     trusted
@@ -31,7 +31,7 @@ def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
     Raises
     ------
     CheckpointError
-        When the files are missing or damaged, or the network has what it may not have.
+        When the files are missing or damaged, or the network has operators that are not allowed.
     """
     path = os.fspath(path)
     try:
@@ -53,7 +53,7 @@ def _load(path: str, epoch: int) -> Checkpoint:
         if beginning != _HDF5 and pair:
             raise CheckpointError(f"{path} is one file of a pair: give its prefix, {pair.group('prefix')}")
         if beginning != _HDF5:
-            raise CheckpointError(f"{path} is not a whole HDF5 checkpoint: it does not begin as HDF5 files do")
+            raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: it does not begin as HDF5 files do")
         return confined.load(path)
     if Path(path + "-symbol.json").is_file() or mxnet_pair.params_files(path):
         return mxnet_pair.load(path, epoch)

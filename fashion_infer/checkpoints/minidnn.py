@@ -1,11 +1,11 @@
-"""The weights file of the course's mini-dnn years, `weights-86.bin`: read with every length checked, and written.
+"""Reader and writer of `weights-86.bin`, the weights file of the course's mini-dnn years; checks every length.
 
-Little-endian: int32 number of layers; then for each layer int32 count and that many float32. Layers that learn nothing
-have count 0, and the flattening of the pixels is none of them. A convolution's numbers are its weights (M,C,K,K) and
-then M biases, a dense layer's its weights (units, values) and then its biases. The file gives no shapes: they are those
+Little-endian: int32 number of layers; then for each layer int32 count and that many float32. Layers without parameters
+have count 0, and the flattening of the pixels is not counted as a layer. A convolution has its weights (M,C,K,K) and
+then M biases; a dense layer its weights (units, values) and then its biases. The file has no shapes: they are those
 of fa2020's network.
 
-The course's own convolution ignored the biases of convolutions. So does this one: they are not read, and written as 0.
+The course's convolution ignored its biases. So does this one: they are not read, and written as 0.
 """
 
 import struct
@@ -27,24 +27,24 @@ _INT32, _FLOAT32 = np.dtype("<i4"), np.dtype("<f4")
 
 
 def recognised(beginning: bytes) -> bool:
-    """Whether a file that begins so is one: with the number of layers and the first one's count."""
+    """Whether a file's first bytes match: the number of layers and the first layer's count."""
     steps = list(_steps())
     return beginning[:8] == struct.pack("<ii", len(steps), _count(steps[0]))
 
 
 def load(path) -> Checkpoint:
-    """Read the file: fa2020's network, its convolutions the custom operator.
+    """Read the file as fa2020's network with the custom operator.
 
     Raises
     ------
     CheckpointError
-        When it is missing, truncated or damaged, or of another network.
+        When it is missing, truncated or damaged, or belongs to another network.
     """
     steps = list(_steps())
     size = _INT32.itemsize * (1 + sum(1 + _count(step) for step in steps))
     try:
         with open(path, "rb") as file:
-            content = file.read(size + 1)  # not all of a file that has the name alone
+            content = file.read(size + 1)  # bounded, in case it is another kind of file
     except FileNotFoundError:
         raise CheckpointError(f"no checkpoint at {path}") from None
     except OSError as error:
@@ -54,7 +54,7 @@ def load(path) -> Checkpoint:
         if len(content) != size:
             raise ValueError("it goes on past its end")
     except ValueError as error:
-        raise CheckpointError(f"{path} is not a whole weights file of {EDITION}'s network: {error}") from None
+        raise CheckpointError(f"{path} is not a complete weights file of {EDITION}'s network: {error}") from None
     check_finite(weights, str(path))
     edition = editions.get(EDITION)
     learned = {name: weights[name] for step in steps for name in step.parameters}
@@ -62,7 +62,7 @@ def load(path) -> Checkpoint:
 
 
 def save(path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint's weights, every one bit for bit, and 0 for the biases of convolutions; the path.
+    """Write a checkpoint's weights bit for bit, and 0 for the biases of convolutions; return the path.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def save(path, checkpoint: Checkpoint) -> Path:
     steps = list(_steps("new" if "new0_weight" in checkpoint.weights else "convolution"))
     shapes = {name: shape for step in steps for name, shape in step.parameters.items()}
     if {name: array.shape for name, array in checkpoint.weights.items()} != shapes:
-        raise CheckpointError(f"{path} can hold the weights of {EDITION}'s network alone: the format has no shapes")
+        raise CheckpointError(f"{path} can only hold the weights of {EDITION}'s network: the format has no shapes")
     parts = [_integer(len(steps))]
     for step in steps:
         parts.append(_integer(_count(step)))
@@ -90,7 +90,7 @@ def _steps(convolution: str = "new") -> Iterator[Step]:
 
 
 def _ignored(step: Step) -> int:
-    """Biases that the file has and the network has not."""
+    """Number of biases that are in the file, but not in the network."""
     return step.layer.filters if isinstance(step.layer, Convolution) else 0
 
 
@@ -99,7 +99,7 @@ def _count(step: Step) -> int:
 
 
 def _parse(content: bytes, steps: List[Step]) -> Mapping[str, np.ndarray]:
-    """The arrays by name, those that are ignored too; ValueError for anything but the counts of these layers."""
+    """The arrays by name, including ignored ones; ValueError unless the counts match these layers."""
     at, found = 0, {}
 
     def take(dtype: np.dtype, count: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from .checkpoint import Checkpoint, check_finite, notice_of_rounded, rounded
 
 
 def load(prefix: str, epoch: int = 1) -> Checkpoint:
-    """Read PREFIX-symbol.json and PREFIX-NNNN.params; CheckpointError when they are missing or damaged.
+    """Read PREFIX-symbol.json and PREFIX-NNNN.params; CheckpointError if they are missing or damaged.
 
     Weights that the symbol does not name are not read.
     """
@@ -30,7 +30,7 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
     def wanted(name: str) -> bool:
         kind, _, bare = name.partition(":")
         if kind not in ("arg", "aux") or not bare:
-            raise CheckpointError(f"{params_path} holds '{excerpt(name)}', which is no weight of a network")
+            raise CheckpointError(f"{params_path} holds '{excerpt(name)}', which is not a weight")
         return bare in names
 
     weights: Dict[str, Any] = {}
@@ -43,7 +43,7 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
 
 
 def _text(path: Path) -> str:
-    """A symbol's file; no more of it is read than a symbol may have."""
+    """Read a symbol's file, up to the size limit for symbols."""
     try:
         with open_regular(path) as file:
             return file.read(LARGEST_TEXT + 1).decode("utf-8")
@@ -54,12 +54,12 @@ def _text(path: Path) -> str:
 
 
 def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
-    """Write PREFIX-symbol.json and PREFIX-NNNN.params as `mxnet.model.save_checkpoint` does; the paths written.
+    """Write PREFIX-symbol.json and PREFIX-NNNN.params as `mxnet.model.save_checkpoint` does; return their paths.
 
     Raises
     ------
     CheckpointError
-        When a file cannot be written; then both are what they were.
+        When a file cannot be written; both are then unchanged.
     """
     mx = _mxnet.load()
     symbol_path, params_path = _pair(prefix, epoch)
@@ -85,6 +85,6 @@ def _pair(prefix: str, epoch: int) -> Tuple[Path, Path]:
 
 
 def params_files(prefix: str) -> List[Path]:
-    """The files PREFIX-NNNN.params that there are, in the order of their epochs."""
+    """The existing files PREFIX-NNNN.params, in the order of their epochs."""
     path = Path(prefix)
     return sorted(p for p in path.parent.glob(f"{path.name}-[0-9][0-9][0-9][0-9].params") if p.is_file())

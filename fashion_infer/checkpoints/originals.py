@@ -1,9 +1,9 @@
-"""The course's own weights: fetched from their public repository, and verified by the ids that Git gave them.
+"""The course's own weights, fetched from their public repository and verified by their Git blob ids.
 
-The repository is illinois-impact/ece408_mxnet_docker on GitHub, folder models/, a branch an edition. Only the weights
-are fetched: the networks are built from `editions`, with the node names of the time. fa2020's file has no public home
-of its own, but lies in many copies of that year's project: it is put in its place by hand, and verified all the same.
-fa2018's weights are nowhere public.
+The repository is illinois-impact/ece408_mxnet_docker on GitHub, folder models/, one branch per edition. Only the
+weights are fetched: the networks are built from `editions`, with the original node names. fa2020's file has no public
+address, but many copies of that year's project contain it: you copy it by hand, and it is verified like the others.
+fa2018's weights are not public.
 """
 
 import os
@@ -19,14 +19,14 @@ from ..system import paths
 from . import editions, minidnn, params_file, zoo
 from .checkpoint import Checkpoint, check_finite
 
-MOST = 32 << 20  # bytes of a file: the largest has 14.5 MB
+MOST = 32 << 20  # size limit of a file in bytes; the largest has 14.5 MB
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
 
 class Original(NamedTuple):
     """A file, and its Git blob id."""
 
-    branch: Optional[str]  # of the repository; None for a file that is not in it
+    branch: Optional[str]  # in the repository; None for a file that is not in it
     file: str
     blob: str
 
@@ -46,28 +46,28 @@ ORIGINALS: Dict[str, Original] = {
 
 
 def path(name: str) -> Path:
-    """Where the original weights of a model lie once fetched, in the user's cache."""
+    """The path of a model's original weights in the user's cache."""
     if name not in ORIGINALS:
-        raise UsageError(f"there are no original weights of '{name}'; there are of {', '.join(ORIGINALS)}")
+        raise UsageError(f"'{name}' has no original weights; these have: {', '.join(ORIGINALS)}")
     original = ORIGINALS[name]
     return paths.needed_cache() / "original" / (original.branch or name) / original.file
 
 
 def is_here(name: str) -> bool:
-    """Whether the original weights of a model lie in the cache."""
+    """Whether the original weights of a model are in the cache."""
     return name in ORIGINALS and paths.cache() is not None and path(name).is_file()
 
 
 def fetch(name: str) -> Path:
-    """Download a model's original weights into the cache, unless they are there already.
+    """Download a model's original weights into the cache, unless they are already there.
 
     Raises
     ------
     UsageError
-        For a model whose weights are nowhere public.
+        For a model whose weights are not public.
     DataError
-        When they cannot be had, or what comes is not the file that Git knows; of a file without a public home also when
-        it has not been put in its place.
+        When they cannot be downloaded, or do not have the expected blob id; for a file without a public address, also
+        when you have not copied it to its place.
     """
     target = path(name)
     original = ORIGINALS[name]
@@ -82,11 +82,11 @@ def fetch(name: str) -> Path:
 
 
 def _verify_by_hand(name: str, target: Path, original: Original) -> None:
-    """Raise DataError unless the file that someone put in its place is the original; it is left there in any case."""
+    """Raise DataError unless the file copied by hand is the original; keep the file in either case."""
     if not target.is_file():
         raise DataError(
-            f"{original.file} has no public home to fetch it from: it lies in many public copies of {name}'s project, "
-            f"folder Project/ (Git blob {original.blob}); put one there: {target}"
+            f"{original.file} cannot be downloaded: many public copies of {name}'s project contain it, "
+            f"in folder Project/ (Git blob {original.blob}); copy it to {target}"
         )
     found = retrieve.git_blob(target)
     if found != original.blob:
@@ -94,11 +94,11 @@ def _verify_by_hand(name: str, target: Path, original: Original) -> None:
 
 
 def load(name: str) -> Checkpoint:
-    """A model with its original weights; CheckpointError when they have not been fetched, or do not name its layers."""
+    """Load a model with its original weights; CheckpointError if they are not fetched, or do not fit its layers."""
     target = path(name)
     if not target.is_file():
         raise CheckpointError(
-            f"the original weights of {name} are not here: run `fashion-infer models fetch {name} --original`"
+            f"the original weights of {name} are missing: run `fashion-infer models fetch {name} --original`"
         )
     if retrieve.git_blob(target) != ORIGINALS[name].blob:
         raise CheckpointError(f"{target} is damaged: run `fashion-infer models fetch {name} --original` again")

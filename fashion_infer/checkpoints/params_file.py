@@ -1,8 +1,8 @@
-"""Read MXNet's .params files, with every length checked before it is believed.
+"""Reader of MXNet's .params files that checks every length before it uses it.
 
 MXNet's own reader trusts the file: a damaged length or shape can end the process (std::bad_alloc, a failed check in
-another thread). Files come from users and from the network, so they are read here; MXNet itself writes them
-(`mxnet.nd.save`), and the tests compare the two.
+another thread). Untrusted files are therefore read here. MXNet itself writes them (`mxnet.nd.save`), and the tests
+compare the two.
 
 Layout, little-endian: uint64 0x112 and uint64 0; uint64 count and that many arrays; uint64 count and that many names
 (uint64 length, bytes). An array, by the version that wrote it (src/ndarray/ndarray.cc of MXNet 1.9.1, NDArray::Load):
@@ -27,7 +27,7 @@ _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _DTYPES = {0: "<f4", 1: "<f8", 2: "<f2", 3: "u1", 4: "<i4", 5: "i1", 6: "<i8"}
 _MAX_DIMENSIONS = 32
-_MOST_ARRAYS, _LONGEST_NAME = 10_000, 16_384  # a network has 2,000 nodes at most, with names of 4,096 characters
+_MOST_ARRAYS, _LONGEST_NAME = 10_000, 16_384  # a network has at most 2,000 nodes, with names of 4,096 characters
 
 
 class _Stored(NamedTuple):
@@ -39,13 +39,13 @@ class _Stored(NamedTuple):
 
 
 class _Reader:
-    """Reads numbers and passes over arrays. What the file claims is compared with its size before it is read."""
+    """Reader that reads numbers and skips arrays. It compares lengths with the file's size before it reads."""
 
     def __init__(self, file: BinaryIO):
         self.file, self.size = file, os.fstat(file.fileno()).st_size
 
     def ahead(self, size: int) -> int:
-        """The place in the file, which must have so many bytes more."""
+        """The position in the file, after which at least `size` bytes must remain."""
         offset = self.file.tell()
         if size > self.size - offset:
             raise ValueError(f"it ends too early (at {self.size} bytes)")
@@ -95,13 +95,13 @@ class _Reader:
             shape = self.shape(self.number("I"), "q")
         else:
             shape = self.shape(magic, "I")
-        self.numbers("i", 2)  # the device it was saved from: of no interest
+        self.numbers("i", 2)  # the device it was saved from; not needed
         code = self.number("i")
         if code not in _DTYPES:
             raise ValueError(f"an array has the unknown element type {code}")
         dtype = np.dtype(_DTYPES[code])
         size = dtype.itemsize
-        for extent in shape:  # Python integers: no overflow
+        for extent in shape:  # Python integers do not overflow
             size *= extent
         offset = self.ahead(size)
         self.file.seek(size, os.SEEK_CUR)
@@ -116,20 +116,20 @@ class _Reader:
 
 
 def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> Dict[str, np.ndarray]:
-    """The arrays of a .params file by the names they were saved under ("arg:fc_weight", ...).
+    """Read the arrays of a .params file by the names under which they were saved ("arg:fc_weight", ...).
 
     Parameters
     ----------
     path
         The file.
     wanted
-        Whether an array of this name is read; asked for every name in the file.
+        Whether to read an array of this name; called for every name in the file.
 
     Raises
     ------
     CheckpointError
-        When the file is missing or is not, from first to last byte, what MXNet writes, or the arrays are larger than
-        weights may be (see `check_size`).
+        When the file is missing, any part of it is not in MXNet's format, or the arrays exceed the size limit for
+        weights (see `check_size`).
     """
     try:
         with open_regular(path) as file:
@@ -137,7 +137,7 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> Dict[
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, UnicodeDecodeError, MemoryError, OverflowError, struct.error) as error:
-        raise CheckpointError(f"{path} is not a whole .params file of MXNet: {error}") from None
+        raise CheckpointError(f"{path} is not a complete .params file of MXNet: {error}") from None
 
 
 def _read(reader: _Reader, wanted: Callable[[str], bool]) -> Dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The named models: their edition, their weights, and the correctness that they must show."""
+"""The named models: their edition, weights and expected correctness."""
 
 import difflib
 from pathlib import Path
@@ -16,32 +16,33 @@ DEFAULT_EDITION = "fa2017"
 class Model(NamedTuple):
     """A shipped model."""
 
-    name: str  # as the course called it; of the editions after the first with the edition before it
+    name: str  # the course's name; after the first edition, prefixed with the edition
     edition: str
-    operator: str  # "custom" or "builtin": what its convolution layers are
+    operator: str  # operator of its convolution layers, "custom" or "builtin"
     summary: str
     expected: Dict[str, List[Tuple[int, float]]]  # (n, correctness on the first n images) for each data source
 
     @property
     def short_name(self) -> str:
-        """What the course called it, and its programs print."""
+        """The course's name, which its programs print."""
         prefix = f"{self.edition}-"
         return self.name[len(prefix) :] if self.name.startswith(prefix) else self.name
 
     @property
     def path(self) -> Path:
-        """Where its weights lie."""
+        """The path of its weights."""
         return resource_dir("models") / f"{self.name}.h5"
 
     def load(self) -> Checkpoint:
-        """Its network and weights; CheckpointError when the file is missing or damaged."""
+        """Load its network and weights; CheckpointError if the file is missing or damaged."""
         if not self.path.is_file():
             raise CheckpointError(f"the weights of {self.name} are missing ({self.path}): install the package again")
         return hdf5.load(self.path)
 
 
-# The correctness on Fashion-MNIST is what the course published for its weights; the shipped ones were selected to show
-# the same. That on the built-in set was computed in float64, as tests/unit/test_shipped_models.py does again.
+# The correctness on Fashion-MNIST is the one that the course published for its weights; the shipped weights were
+# selected to show the same. The correctness on the built-in set is computed in float64, see
+# tests/unit/test_shipped_models.py.
 MODELS: Dict[str, Model] = {
     model.name: model
     for model in (
@@ -155,14 +156,14 @@ MODELS: Dict[str, Model] = {
 
 
 def get(name: str, edition: Optional[str] = None) -> Model:
-    """The model called `name`; with an edition its short name will do. Bare names are those of fa2017.
+    """Get the model `name`, which may be a short name if an edition is given. Bare names are those of fa2017.
 
-    fa2020's model goes by every name that its edition has.
+    fa2020's model has all names of its edition.
 
     Raises
     ------
     UsageError
-        With the nearest names, when there is no such model.
+        For an unknown model, with the nearest names.
     """
     name = editions.ALIASES.get(name, name)
     if edition:
@@ -187,12 +188,12 @@ def of_edition(edition: str) -> List[Model]:
 
 
 def default(edition: Optional[str] = None) -> Model:
-    """The model that is run when none is named: the edition's first with the custom operator, else its first.
+    """The default model: the edition's first with the custom operator, else its first.
 
     Raises
     ------
     UsageError
-        For an unknown edition, or one that shipped no model.
+        For an unknown edition, or one without a shipped model.
     """
     shipped = of_edition(edition or DEFAULT_EDITION)
     if not shipped:
@@ -201,5 +202,5 @@ def default(edition: Optional[str] = None) -> Model:
 
 
 def chosen(name: Optional[str] = None, edition: Optional[str] = None) -> Model:
-    """The model of that name (see `get`), or the edition's default when none is named."""
+    """The model `name` (see `get`), or the edition's default."""
     return get(name, edition) if name else default(edition)

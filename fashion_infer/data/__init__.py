@@ -1,1 +1,1 @@
-"""The dataset: where it lies, how it is read, and what stands in for it."""
+"""The dataset: its location, its reader, and the built-in substitute."""

@@ -1,4 +1,4 @@
-"""Labelled test images: Fashion-MNIST, the built-in set for a machine without it, and a set of the user's own."""
+"""Labelled test images: Fashion-MNIST, the built-in set for machines without it, or your own dataset."""
 
 import hashlib
 from typing import NamedTuple, Optional, Tuple
@@ -24,7 +24,7 @@ class Images(NamedTuple):
 
 
 def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tuple[np.ndarray, np.ndarray]:
-    """All images (n,1,28,28) and labels (n,) of "train" or "test", uint8; DataError when they are not found."""
+    """Load all images (n,1,28,28) and labels (n,) of "train" or "test", uint8; DataError if they are not found."""
     folder = locate.find(data_dir, split)
     if folder is None:
         raise DataError(f"the {split} set of Fashion-MNIST is not on this machine: run `fashion-infer data fetch`")
@@ -32,7 +32,7 @@ def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tu
 
 
 def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
-    """Raise UsageError unless n is a number of test images, or None for all."""
+    """Raise UsageError unless n is a valid number of test images, or None for all."""
     if n is not None and not 1 <= n <= most:
         raise UsageError(f"n must be 1 to {most} images, not {n}")
 
@@ -40,7 +40,7 @@ def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
 def source_of(
     source: Optional[str], data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]
 ) -> Optional[str]:
-    """The source that these options mean, None for the first that there is; UsageError where they contradict."""
+    """The source that these options select, None for the first available; UsageError if they contradict."""
     if source is None and (images or labels):
         source = OWN
     if source == OWN:
@@ -57,25 +57,25 @@ def load(
     images: Optional[PathOrText] = None,
     labels: Optional[PathOrText] = None,
 ) -> Images:
-    """The first n test images.
+    """Load the first n test images.
 
     Parameters
     ----------
     n
         1 to 10,000, or to the size of your own dataset; None for all.
     data_dir
-        The dataset's folder; None searches `locate.locations()`, and downloads when nothing is found.
+        The dataset's folder; None searches `locate.locations()`, and downloads if nothing is found.
     source
-        "fashion-mnist", "synthetic" for the built-in set, or None: the real set, and the built-in one only when the
-        real one is neither present nor to be had (the result's `source` says which). "own" is what `own.load` reads
-        from `data_dir`, or from `images` and `labels`, which mean it without saying so.
+        "fashion-mnist"; "synthetic" for the built-in set; or None for the real set, or the built-in one if the real one
+        is not found and cannot be downloaded (the result's `source` says which). "own" is the dataset that `own.load`
+        reads from `data_dir`, or from `images` and `labels`, which imply it.
 
     Raises
     ------
     UsageError
         For an n out of range, or options that exclude each other.
     DataError
-        When the set asked for is missing or damaged.
+        When the requested set is missing or damaged.
     """
     source = source_of(source, data_dir, images, labels)
     if source == OWN:
@@ -96,17 +96,16 @@ def load(
 
 
 def resized(images: Images, size: int) -> np.ndarray:
-    """The images at another size, (n,1,size,size) uint8, as the course made them (see `resize`).
+    """Resize the images to (n,1,size,size) uint8, as the course did (see `resize`).
 
-    10,000 or more, which take about a second, are kept in the user's cache; a cache that cannot be used costs that
-    second.
+    10,000 images or more, which take about a second, are cached; without a usable cache they are resized every time.
     """
     if size == images.images.shape[-1]:
         return images.images
     if len(images.images) < TEST_SIZE:
         return resize(images.images, size)
     shape = (len(images.images), 1, size, size)
-    # The second format: files of the first had no digest.
+    # The second file format; the first had no digest.
     key = hashlib.sha256(b"2" + repr(images.images.shape).encode() + images.images.tobytes()).hexdigest()[:16]
     name = f"{images.source}-{size}-{key}.npy"
     result = cache.get(name, shape)

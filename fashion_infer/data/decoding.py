@@ -1,11 +1,11 @@
-"""Pictures from outside, decoded in one child process for all of them, with limits of time and memory.
+"""Decoder of untrusted pictures: one child process for all pictures, with limits on time and memory.
 
-Pillow decodes with some twenty C libraries. What one of them does over a picture made for it, a crash or
-a loop without end, is one line here. In the child a picture may take
-  - 60 s of processor time (a PNG of 67 megapixels, the most that are taken, takes 2, a JPEG 2000 of 17 takes 4);
-  - 4 GiB of address space (it takes 0.9, and decoders that start a thread for each core reserve 8 MB for each);
-  - no file but itself, and none to write.
-The price is the start of Python, NumPy and Pillow, 0.25 s a command.
+Pillow decodes with some twenty C libraries. If a malicious picture makes one of them crash or loop forever, the user
+gets a one-line error. In the child, a picture may use
+  - 60 s of processor time (a PNG of 67 megapixels, the largest allowed, takes 2 s; a JPEG 2000 of 17 megapixels 4 s);
+  - 4 GiB of address space (that PNG takes 0.9; decoders with a thread per core reserve 8 MB for each);
+  - no file except itself, and none for writing.
+The cost is starting Python, NumPy and Pillow once per command.
 """
 
 import io
@@ -26,7 +26,7 @@ _PIXELS = pictures.SIZE**2
 
 
 def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
-    """Read pictures as `pictures.read` does, whatever the files hold.
+    """Read pictures as `pictures.read` does, safely for any file content.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
     Raises
     ------
     DataError
-        For the first that is missing or no picture, is too large, or cannot be decoded within the limits.
+        For the first that is missing, not a picture, too large, or cannot be decoded within the limits.
     """
     for path in paths:
         pictures.check(path)
@@ -49,17 +49,19 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
         return np.stack(found)
     path = paths[len(found)]
     if done.why == "processor time":
-        raise DataError(f"{path} is not a picture that can be read ({_CPU_SECONDS} s were not enough to decode it)")
+        raise DataError(f"{path} is not a readable picture (decoding took more than {_CPU_SECONDS} s)")
     if done.why == "time":
         raise DataError(f"{path} could not be read in time: it is damaged, or the disk is slow")
     if done.why:
         raise DataError(f"cannot start a process to read {path}: {done.why}")
-    raise DataError(f"{path} is not a picture that can be read (its decoder died of it)")
+    raise DataError(f"{path} is not a readable picture (its decoder crashed)")
 
 
 def child(cpu_seconds: str, invert: str) -> None:
-    """What the child does: read the pictures that stdin names, and write each to stdout as 28x28 bytes behind a dot, or
-    what is wrong with it behind an exclamation mark."""
+    """Main function of the child: read the pictures that stdin names, and write each to stdout.
+
+    The output is a dot and 28x28 bytes for each picture, or an exclamation mark and an error message.
+    """
     paths, out = json.load(sys.stdin), sys.stdout.buffer
     _rehearse()
     confinement.limit(_MEMORY, files=2)  # some decoders open the file again
@@ -75,7 +77,7 @@ def child(cpu_seconds: str, invert: str) -> None:
 
 
 def _rehearse() -> None:
-    """Decode a picture of each format: what Python imports for that, it could not open any more."""
+    """Decode a picture of each format, so that Python imports modules before it can open no more files."""
     from PIL import Image
 
     Image.init()
@@ -84,12 +86,12 @@ def _rehearse() -> None:
         try:
             Image.new("L", (32, 32)).save(content, format)
             Image.open(content).load()
-        except (KeyError, OSError, ValueError):  # one that Pillow only reads, or cannot keep a grey picture in
+        except (KeyError, OSError, ValueError):  # a format that Pillow cannot write, or not in grey
             continue
 
 
 def _unpack(content: bytes) -> Tuple[List[np.ndarray], str]:
-    """What the child wrote: pictures, and what is wrong with the next one."""
+    """Parse the child's output: pictures, and the error of the next one."""
     found, at = [], 0
     while content[at : at + 1] == b"." and len(content) - at > _PIXELS:
         found.append(np.frombuffer(content, np.uint8, _PIXELS, at + 1).reshape(1, pictures.SIZE, pictures.SIZE))

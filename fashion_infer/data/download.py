@@ -14,27 +14,27 @@ MIRRORS = (
 
 
 def mirrors() -> List[str]:
-    """Base addresses of Fashion-MNIST, tried in turn; FASHION_INFER_MIRRORS, separated by blanks, replaces them."""
+    """Base addresses of Fashion-MNIST, tried in turn; FASHION_INFER_MIRRORS (blank-separated) replaces them."""
     return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
 
 
 def fetch(to: Optional[str] = None, split: str = "test") -> Path:
-    """Download the two files of Fashion-MNIST's "test" or "train" set, unless they are there already.
+    """Download the two files of Fashion-MNIST's "test" or "train" set, unless they are already there.
 
     Parameters
     ----------
     to
-        The folder, where files that are not Fashion-MNIST's are never touched; None for the user's cache.
+        The folder; other files in it are never touched. None for the user's cache.
 
     Returns
     -------
     pathlib.Path
-        The folder that holds the files.
+        The folder with the files.
 
     Raises
     ------
     DataError
-        When no mirror delivers a file, the folder cannot be written, or holds another file of one of the names.
+        When no mirror delivers a file, the folder cannot be written, or another file has one of the names.
     """
     folder = paths.expanded(to) if to else locate.cache_dir()
     for name in locate.FILES[split]:

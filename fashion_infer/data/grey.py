@@ -1,54 +1,54 @@
-"""The grey levels of a picture in any of Pillow's modes, 0 (black) to 255 (white).
+"""Conversion of a picture in any of Pillow's modes to grey levels, 0 (black) to 255 (white).
 
 | mode | grey |
 | --- | --- |
-| 1, L, P, RGB, CMYK, YCbCr, HSV and their kin | the luma of ITU-R BT.601, as Pillow's mode L has it |
+| 1, L, P, RGB, CMYK, YCbCr, HSV and related | the luma of ITU-R BT.601, as in Pillow's mode L |
 | I;16 and its byte orders, I of a PNG or PPM | value / 257: all of the 16 bits count |
-| I of other files | the same, unless no value is above 255: then the values themselves |
-| F | value * 255 where all lie in 0 to 1, the value itself where all lie in 0 to 255 |
+| I of other files | the same; if no value is above 255, the values themselves |
+| F | value * 255 if all are in 0 to 1, the value itself if all are in 0 to 255 |
 | LAB | the luma of the sRGB colour; the white point is D50 |
 
-Transparent parts take the grey of the picture's border. Where the border is transparent itself, they are black under a
-light subject and white under a dark one, so that it can be seen either way.
+Transparent parts get the grey of the picture's border. If the border itself is transparent, they become black under a
+light subject and white under a dark one, so that the subject is visible.
 """
 
 from typing import Callable, Optional, Tuple
 
 import numpy as np
 
-_SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I is made of 16 bits
+_SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I has 16 bits
 _LUMA = np.array([0.299, 0.587, 0.114])
 # CIE XYZ with white point D50 to linear sRGB, adapted by Bradford's method, and that white point.
 _XYZ_TO_RGB = np.array(
     [[3.1338561, -1.6168667, -0.4906146], [-0.9787684, 1.9161415, 0.0334540], [0.0719453, -0.2289914, 1.4052427]]
 )
 _D50 = np.array([0.96422, 1.0, 0.82521])
-_STRIP = 1 << 20  # pixels worked on at a time in floats
+_STRIP = 1 << 20  # pixels processed at a time as floats
 
 
 class UnknownScale(ValueError):
-    """The values do not tell how light they are."""
+    """The scale of the values is unknown."""
 
 
 def levels(picture) -> np.ndarray:
-    """The grey levels of a decoded picture, (h,w) uint8, with its transparent parts filled.
+    """Compute the grey levels of a decoded picture, (h,w) uint8, with transparent parts filled.
 
     Parameters
     ----------
     picture
-        A PIL.Image.Image. The format that it came in tells what its mode I holds.
+        A PIL.Image.Image. Its file format determines the scale of mode I.
 
     Raises
     ------
     UnknownScale
-        When values lie outside of every scale above, or nothing of the picture is opaque.
+        When values are outside every scale above, or no part of the picture is opaque.
     """
     grey, alpha = _split(picture)
     return grey if alpha is None or alpha.min() == 255 else _filled(grey, alpha)
 
 
 def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """Grey levels and, where the picture has any transparency, opacity; (h,w) uint8 both."""
+    """Grey levels and, if the picture has transparency, opacity; both (h,w) uint8."""
     mode, info = picture.mode, picture.info
     if mode.startswith("I") or mode == "F":
         values = np.asarray(picture)
@@ -84,7 +84,7 @@ def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
 
 
 def _of_lab(lab: np.ndarray) -> np.ndarray:
-    """Of L, a, b in bytes: L is 0 to 100 on 0 to 255, a and b are signed."""
+    """Grey levels of L, a, b in bytes: L maps 0 to 100 onto 0 to 255, a and b are signed."""
 
     def levels_of(part: slice) -> np.ndarray:
         lightness = lab[part][..., 0] * (100 / 255)
@@ -100,9 +100,9 @@ def _of_lab(lab: np.ndarray) -> np.ndarray:
 
 
 def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Grey levels over the ground that the picture calls for."""
+    """Fill transparent parts with the background that suits the picture."""
     if not alpha.any():
-        raise UnknownScale("it is wholly transparent")
+        raise UnknownScale("it is fully transparent")
     edges = [(part[0], part[-1], part[:, 0], part[:, -1]) for part in (grey, alpha)]
     border, opacity = (np.concatenate(parts) for parts in edges)
     if np.median(opacity) > 127:
@@ -115,7 +115,7 @@ def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 def _by_strips(shape: Tuple[int, ...], compute: Callable[[slice], np.ndarray]) -> np.ndarray:
-    """Grey levels (h,w) uint8 of what `compute` gives for some rows at a time: floats of all would be many times it."""
+    """Grey levels (h,w) uint8 from `compute`, a few rows at a time: floats for all rows would need much more memory."""
     found = np.empty(shape, np.uint8)
     rows = max(1, _STRIP // shape[1])
     for start in range(0, shape[0], rows):

@@ -1,6 +1,6 @@
-"""Read IDX files, gzipped or not: every header checked before it is believed, and no more read than it says.
+"""Reader of IDX files, gzipped or not, that checks every header and reads no more than it says.
 
-Hand-written for that reason: readers of libraries allocate what a header claims, and unpack whatever follows.
+Hand-written because library readers allocate the size that a header claims, and unpack all that follows.
 """
 
 import gzip
@@ -17,10 +17,10 @@ from ..system import inputs
 from .locate import FILES, file_of
 
 IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned byte, the number of dimensions
-MOST = 512 << 20  # bytes of a file's content: 684,000 images of 28x28
+MOST = 512 << 20  # size limit of a file's content in bytes: 684,000 images of 28x28
 GZIP = b"\x1f\x8b"
 _AGAIN = "delete it and fetch it again"
-_PART = 1 << 20  # bytes read at a time; behind the end one more time, to say how many are too many
+_PART = 1 << 20  # bytes read at a time; also once after the end, to report the surplus
 
 
 def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advice: str = _AGAIN) -> np.ndarray:
@@ -31,21 +31,21 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
     path
         The file.
     magic, dimensions
-        What its header must say: the magic number, and how many dimension sizes follow it (big-endian uint32 all).
+        Expected header: the magic number, and how many dimension sizes follow it (all big-endian uint32).
     gzipped
         Whether it is compressed.
     advice
-        What to do about a damaged file, for messages.
+        Advice about a damaged file, for messages.
 
     Returns
     -------
     numpy.ndarray
-        uint8, in the shape that the header gives.
+        uint8, in the header's shape.
 
     Raises
     ------
     DataError
-        When the file is missing, is not whole gzip data, or holds more or less than its header says.
+        When the file is missing, is truncated gzip data, or holds more or less than its header says.
     """
     if not Path(path).exists():
         raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`")
@@ -54,7 +54,7 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
         with (gzip.open if gzipped else open)(path, "rb") as stream:
             return _read(stream, path, magic, dimensions, advice)
     except (OSError, EOFError, zlib.error) as error:
-        kind = "is not a whole gzip file" if gzipped else "cannot be read"
+        kind = "is not a complete gzip file" if gzipped else "cannot be read"
         raise DataError(f"{path} {kind} ({error}): {advice}") from None
 
 
@@ -71,9 +71,9 @@ def _read(stream: Any, path: Path, magic: int, dimensions: int, advice: str) -> 
 
 
 def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray:
-    """The bytes of a stream, (size,) uint8, of which there must be that many; `path` and `advice` for the message.
+    """Read exactly `size` bytes of a stream, (size,) uint8; `path` and `advice` are for the message.
 
-    Memory is taken as they come, not as the header claims.
+    Memory is allocated as bytes arrive, not as the header claims.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray
         When there are more or fewer, or `size` is more than `MOST`.
     """
     if size > MOST:
-        raise DataError(f"{path}: its header says {size:,} bytes, where {MOST:,} are the most that is read: {advice}")
+        raise DataError(f"{path}: its header says {size:,} bytes, more than the limit of {MOST:,}: {advice}")
     found, end = np.empty(size, np.uint8), 0
     while end < size:
         part = stream.read(min(_PART, size - end))
@@ -97,7 +97,7 @@ def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray
 
 
 def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray]:
-    """The images (n,1,28,28) and labels (n,) of Fashion-MNIST, uint8, from a folder's two files of a split.
+    """Read the images (n,1,28,28) and labels (n,) of Fashion-MNIST, uint8, from a split's two files in a folder.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where Fashion-MNIST lies: its files' names and MD5 sums, the folders that are searched, and what is in them."""
+"""Search for Fashion-MNIST: its file names and MD5 sums, the searched folders, and checks of their contents."""
 
 import hashlib
 import os
@@ -21,14 +21,14 @@ MD5 = {
     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
 }
-# The same files, unpacked: the MD5 sum of each, and its bytes.
+# The same files unpacked: MD5 sum and size in bytes.
 UNPACKED = {
     "t10k-images-idx3-ubyte": ("8181f5470baa50b63fa0f6fddb340f0a", 7_840_016),
     "t10k-labels-idx1-ubyte": ("15d484375f8d13e6eb1aabb0c3f46965", 10_008),
     "train-images-idx3-ubyte": ("f4a8712d7a061bf5bd6d2ca38dc4d50a", 47_040_016),
     "train-labels-idx1-ubyte": ("9018921c3c673c538a1fc5bad174d6f9", 60_008),
 }
-# Bytes of a file, and a little more: nothing larger is read, or taken from a mirror.
+# Size limit in bytes, a little above the largest file: nothing larger is read, or accepted from a mirror.
 MOST = {
     "t10k-images-idx3-ubyte.gz": 4_422_102 + 4096,
     "t10k-labels-idx1-ubyte.gz": 5_148 + 4096,
@@ -38,15 +38,15 @@ MOST = {
 
 
 class Location(NamedTuple):
-    """A folder where the dataset may lie."""
+    """A folder that may contain the dataset."""
 
-    what: str  # why it is on the list, for people
+    what: str  # why it is on the list, for messages
     path: Path
-    explicit: bool  # the user named it: nothing else is searched, and what is wrong with it is an error
+    explicit: bool  # the user named it: nothing else is searched, and a problem with it is an error
 
 
 def cache_dir() -> Path:
-    """The folder in the user's cache where downloads land (XDG_CACHE_HOME moves it)."""
+    """The folder for downloads in the user's cache (XDG_CACHE_HOME moves it)."""
     return paths.needed_cache() / "fashion-mnist"
 
 
@@ -57,7 +57,7 @@ def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
     if os.environ.get("FASHION_INFER_DATA"):
         return [Location("FASHION_INFER_DATA", paths.expanded(os.environ["FASHION_INFER_DATA"]), True)]
     home, raw = paths.home(), Path("FashionMNIST") / "raw"
-    # Each with the folder that it lies in, which a user without a home, or a deleted working folder, has not.
+    # Each with its parent folder, which is missing for a user without a home, or in a deleted working folder.
     folders = [
         ("the checkout", resource_dir("data"), Path("fashion-mnist")),
         ("the user's cache", paths.cache(), Path("fashion-mnist")),
@@ -71,19 +71,19 @@ def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
 
 
 def _folder(variable: str, home: Optional[Path], otherwise: str) -> Optional[Path]:
-    """The folder that a variable of the environment names, else one in the user's home."""
+    """The folder that an environment variable names, else one in the user's home."""
     if variable in os.environ:
         return paths.expanded(os.environ[variable])
     return home and home / otherwise
 
 
 def inspect(folder: Path, split: str = "test") -> Optional[str]:
-    """What is wrong with the split's files in a folder.
+    """Check the split's files in a folder.
 
     Returns
     -------
     str or None
-        "missing", or a sentence naming the damaged file; None when both files are there and their MD5 sums are right.
+        "missing", or a sentence naming the damaged file; None if both files exist with correct MD5 sums.
     """
     files = [file_of(folder, name) for name in FILES[split]]
     if not all(file.is_file() for file in files):
@@ -91,7 +91,7 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
     for file in files:
         expected, most = UNPACKED[file.name] if file.name in UNPACKED else (MD5[file.name], MOST[file.name])
         try:
-            # Not by pooch.file_hash, which reads whatever lies there, however large it is.
+            # Not with pooch.file_hash, which reads files of any size.
             digest = hashlib.md5(inputs.read(file, most)).hexdigest()
         except DataError as error:
             return str(error)
@@ -101,13 +101,13 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """A file of `FILES` in a folder: unpacked where it lies there only so."""
+    """The path of a file of `FILES` in a folder; the unpacked file if only that exists."""
     packed, unpacked = folder / name, folder / name[: -len(".gz")]
     return unpacked if unpacked.is_file() and not os.path.lexists(packed) else packed
 
 
 def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:
-    """The first folder that holds the split, whole and undamaged; None when there is none.
+    """Find the first folder with the split, complete and undamaged; None if there is none.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional
                 trouble = f"{location.path} does not hold {names}"
             raise DataError(
                 f"{trouble}: give another folder with {location.what}, or fetch the dataset into a new one with "
-                f"`fashion-infer data fetch --to DIR`; for a dataset of your own add --data own --data-dir "
+                f"`fashion-infer data fetch --to DIR`; for your own dataset add --data own --data-dir "
                 f"{location.path}"
             )
     return None

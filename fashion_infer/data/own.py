@@ -1,4 +1,4 @@
-"""A labelled dataset of the user's own: IDX files or NumPy arrays, its size and its classes taken from them."""
+"""Your own labelled dataset: IDX files or NumPy arrays, which determine its size and classes."""
 
 import math
 import os
@@ -14,14 +14,14 @@ from ..system import inputs, paths
 from ..system.paths import PathOrText
 from . import idx
 
-# Images and labels that belong together, in the order in which a folder is searched.
+# Matching files of images and labels, in the order in which a folder is searched.
 PAIRS = (
-    ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),  # as MNIST and what followed it
+    ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),  # as in MNIST and its successors
     ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"),
     ("images.npy", "labels.npy"),
     ("x_test.npy", "y_test.npy"),
 )
-# The arrays of one .npz: ours, Keras's, MedMNIST's.
+# Names of arrays in one .npz: ours, Keras's, MedMNIST's.
 KEYS = (("images", "labels"), ("x_test", "y_test"), ("test_images", "test_labels"), ("x", "y"))
 _NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
 _DAMAGED = "make or copy it again"
@@ -31,12 +31,12 @@ class Own(NamedTuple):
     """A dataset."""
 
     images: np.ndarray  # (n,1,s,s) uint8
-    labels: np.ndarray  # (n,) int64, from 0 on
+    labels: np.ndarray  # (n,) int64, starting at 0
     location: str  # the file of the images
 
     @property
     def classes(self) -> int:
-        """As many as the highest label needs."""
+        """The number of classes: the highest label plus 1."""
         return int(self.labels.max()) + 1
 
 
@@ -51,23 +51,23 @@ def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: 
 def load(
     data_dir: Optional[PathOrText] = None, images: Optional[PathOrText] = None, labels: Optional[PathOrText] = None
 ) -> Own:
-    """Read a dataset of the user's own.
+    """Read your own dataset.
 
     Parameters
     ----------
     data_dir
-        A folder with one of `PAIRS` (IDX files with or without .gz), or with one .npz that has two of `KEYS`.
+        A folder with one of `PAIRS` (IDX files with or without .gz), or with one .npz with two of `KEYS`.
     images, labels
-        In place of a folder the two files: IDX of unsigned bytes, gzipped or not, .npy, or .npz (which may be the same
-        file for both, with two of `KEYS`). Images are (n,s,s), (n,1,s,s) or (n,s,s,1), integers from 0 to 255; labels
-        (n,) or (n,1), integers from 0 on.
+        The two files, instead of a folder: IDX of unsigned bytes (gzipped or not), .npy, or .npz (both may be the same
+        file, with two of `KEYS`). Images are (n,s,s), (n,1,s,s) or (n,s,s,1), integers from 0 to 255. Labels are (n,)
+        or (n,1), integers starting at 0.
 
     Raises
     ------
     UsageError
-        When neither is named, or both are.
+        When neither or both are given.
     DataError
-        When a file is missing, damaged, or does not hold that; or there are not as many labels as images.
+        When a file is missing, damaged, or has other contents; or the numbers of labels and images differ.
     """
     check(data_dir, images, labels)
     files = (Path(images), Path(labels)) if images and labels else _find(paths.expanded(str(data_dir)))
@@ -94,13 +94,13 @@ def _find(folder: Path) -> Tuple[Path, Path]:
         return archives[0], archives[0]
     known = ", ".join(" and ".join(pair) for pair in PAIRS)
     raise DataError(
-        f"{folder} holds no dataset that is known by its names ({known}, or one .npz): name its two files with "
+        f"{folder} holds no dataset with known names ({known}, or one .npz): name its two files with "
         "--images and --labels"
     )
 
 
 def array(path: Path, which: int = 0) -> np.ndarray:
-    """The array of a file, by what it begins with; `which` is 0 for images, 1 for labels. DataError for none."""
+    """Read a file's array, whose format its first bytes determine; `which` is 0 for images, 1 for labels."""
     size = inputs.check(path)
     try:
         with open(path, "rb") as stream:
@@ -112,49 +112,49 @@ def array(path: Path, which: int = 0) -> np.ndarray:
                 with zipfile.ZipFile(stream) as archive, archive.open(_member(archive, path, which)) as member:
                     return _npy(member, path)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError) as error:
-        raise DataError(f"{path} is not a whole array of NumPy ({_words(error)}): {_DAMAGED}") from None
+        raise DataError(f"{path} is not a complete NumPy array ({_words(error)}): {_DAMAGED}") from None
     gzipped = beginning.startswith(idx.GZIP)
     if gzipped or beginning.startswith(b"\0\0"):
         magic, dimensions = ((idx.IMAGES_MAGIC, 3), (idx.LABELS_MAGIC, 1))[which]
         return idx.read_idx(path, magic, dimensions, gzipped, _DAMAGED)
-    raise DataError(f"{path} is neither an IDX file nor an array of NumPy" + ("" if size else ": it is empty"))
+    raise DataError(f"{path} is neither an IDX file nor a NumPy array" + ("" if size else ": it is empty"))
 
 
 def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
-    """The .npy within a .npz that holds the images or the labels: by its name, or the only one."""
+    """Name of the .npy with the images or the labels in a .npz: a known name, or the only one."""
     names = archive.namelist()
     for pair in KEYS:
         if all(f"{key}.npy" in names for key in pair):
             return f"{pair[which]}.npy"
     if len(names) != 1:
         known = ", ".join(" and ".join(pair) for pair in KEYS)
-        raise DataError(f"{path} holds no two arrays of known names ({known})")
+        raise DataError(f"{path} does not hold two arrays with known names ({known})")
     return names[0]
 
 
 def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np.dtype]:
-    """What a .npy file says of its array: shape, whether it is in Fortran's order, and a dtype of whole numbers.
+    """Read the header of a .npy file: shape, whether it is in Fortran order, and an integer dtype.
 
     Raises
     ------
     DataError
-        When it says nothing of the kind. The stream then stands behind the header.
+        When the header is invalid. After a valid header, the stream is at the data.
     """
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-    except Exception as error:  # the header is a Python literal, and its parser raises what it likes
-        raise DataError(f"{path} is not a whole array of NumPy ({_words(error)}): {_DAMAGED}") from None
+    except Exception as error:  # the header is a Python literal, and its parser may raise any error
+        raise DataError(f"{path} is not a complete NumPy array ({_words(error)}): {_DAMAGED}") from None
     if dtype.kind not in "uib":
-        raise DataError(f"{path} holds {dtype} where whole numbers are wanted: 0 to 255 for pixels, classes for labels")
+        raise DataError(f"{path} holds {dtype}, not integers: 0 to 255 for pixels, classes for labels")
     if any(extent < 0 for extent in shape):
-        raise DataError(f"{path} is not a whole array of NumPy (its shape is {shape}): {_DAMAGED}")
+        raise DataError(f"{path} is not a complete NumPy array (its shape is {shape}): {_DAMAGED}")
     return shape, fortran, dtype
 
 
 def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
-    """The array of a .npy file, its header checked against what follows it. No object is ever unpickled."""
+    """Read a .npy file, checking the header against the data. No object is unpickled."""
     shape, fortran, dtype = npy_header(stream, path)
     size = math.prod(shape) * dtype.itemsize
     return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")
@@ -165,13 +165,13 @@ def _words(error: Exception) -> str:
 
 
 def as_images(array: np.ndarray, path: Path) -> np.ndarray:
-    """An array as images (n,1,s,s) uint8; DataError for a shape or pixels that are none."""
+    """Convert an array to images (n,1,s,s) uint8; DataError for a wrong shape or wrong pixels."""
     if array.ndim == 4 and array.shape[1] == 1:
         array = array[:, 0]
     elif array.ndim == 4 and array.shape[3] == 1:
         array = array[..., 0]
     if array.ndim != 3 or array.shape[1] != array.shape[2] or array.shape[1] < 2:
-        raise DataError(f"{path} holds an array of shape {array.shape}, which is not (n, s, s): square images in grey")
+        raise DataError(f"{path} holds an array of shape {array.shape}, which is not (n, s, s): square grey images")
     if array.size and array.dtype != np.uint8 and (array.min() < 0 or array.max() > 255):
         raise DataError(f"{path} has pixels from {array.min()} to {array.max()}, not within 0 to 255")
     return np.ascontiguousarray(array, np.uint8)[:, None]
@@ -181,7 +181,7 @@ def _labels(array: np.ndarray, path: Path) -> np.ndarray:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise DataError(f"{path} holds an array of shape {array.shape}, which is not (n,): one label an image")
+        raise DataError(f"{path} holds an array of shape {array.shape}, which is not (n,): one label per image")
     if array.size and (array.min() < 0 or array.max() > 65535):
-        raise DataError(f"{path} has labels from {array.min()} to {array.max()}: classes are numbered from 0 on")
+        raise DataError(f"{path} has labels from {array.min()} to {array.max()}: classes are numbered from 0")
     return array.astype(np.int64)

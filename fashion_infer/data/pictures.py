@@ -1,4 +1,4 @@
-"""A user's own pictures as the network wants them: grey, light on dark, 28x28."""
+"""Conversion of your own pictures to the network's input: grey, light on dark, 28x28."""
 
 import contextlib
 import io
@@ -12,28 +12,28 @@ from ..errors import DataError
 from ..system import inputs
 from . import grey
 
-SIZE = 28  # pixels a side
-# Checked before a picture is decoded. 50-megapixel photographs and panoramas of 16,382 pixels pass.
+SIZE = 28  # pixels per side
+# Limits, checked before decoding. 50-megapixel photographs and panoramas of 16,382 pixels pass.
 MOST_PIXELS, LONGEST_SIDE = 1 << 26, 1 << 14
-MOST_BYTES = 1 << 30  # of a file: 67,108,864 pixels of four 32-bit floats, plain
-# What pictures come in. Pillow knows more, some of which starts programs (Ghostscript for EPS) or has no decoder.
+MOST_BYTES = 1 << 30  # of a file: 67,108,864 pixels of four 32-bit floats, uncompressed
+# Allowed formats. Pillow has more; some start programs (Ghostscript for EPS) or have no decoder.
 FORMATS = ("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "ICNS",
            "PCX", "QOI", "SGI", "XBM", "XPM", "PSD", "DDS")  # fmt: skip
-_STRIP = 1 << 24  # pixels of the widened picture worked on at a time
+_STRIP = 1 << 24  # pixels of the padded picture processed at a time
 
 
 def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     """Read a picture of any size.
 
-    It is turned as its EXIF orientation says, made grey (`grey.levels`), fitted into a square of its border's grey, and
-    reduced to 28x28 (area-weighted, so that thin lines survive).
+    It is rotated by its EXIF orientation, converted to grey (`grey.levels`), padded to a square with the grey of its
+    border, and reduced to 28x28 (area-weighted, so that thin lines survive).
 
     Parameters
     ----------
     path
-        A PNG, JPEG or other file that Pillow reads; of an animation the first frame counts.
+        A PNG, JPEG or other file that Pillow reads; for an animation, its first frame is used.
     invert
-        Whether to swap light and dark. None: when the border is light, since Fashion-MNIST is light on black.
+        Whether to swap light and dark. None swaps them if the border is light, as Fashion-MNIST is light on black.
 
     Returns
     -------
@@ -43,31 +43,31 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     Raises
     ------
     DataError
-        When the file is missing or is no picture, is too large, or its values do not tell how light they are.
+        When the file is missing, not a picture, too large, or its values have an unknown scale.
     """
     check(path)
     return _seen(_decoded(path, path), invert)
 
 
 def check(path: str) -> None:
-    """Raise DataError when there is no file that can be opened at a path, or one too large for a picture."""
+    """Raise DataError if the file at a path cannot be opened, or is too large for a picture."""
     try:
         os.stat(path)
     except FileNotFoundError:
         raise DataError(f"no picture at {path}") from None
     except (OSError, ValueError):
-        pass  # of which the next line speaks
+        pass  # reported below
     if inputs.check_readable(path) > MOST_BYTES:
         raise DataError(f"{path} is a file of more than {MOST_BYTES >> 20} MiB: reduce the picture first")
 
 
 def of_bytes(content: bytes, name: str, invert: Optional[bool] = None) -> np.ndarray:
-    """The same of a picture's file that is in memory already; `name` is what messages call it."""
+    """Read a picture from the bytes of its file; `name` is its name in messages."""
     return _seen(_decoded(io.BytesIO(content), name), invert)
 
 
 def _seen(levels: np.ndarray, invert: Optional[bool]) -> np.ndarray:
-    """Grey levels (h,w) as the network sees them, (1,28,28)."""
+    """Convert grey levels (h,w) to the network's input, (1,28,28)."""
     border = int(np.median(np.concatenate([levels[0], levels[-1], levels[:, 0], levels[:, -1]])))
     if invert or (invert is None and border > 127):
         levels, border = 255 - levels, 255 - border
@@ -75,48 +75,48 @@ def _seen(levels: np.ndarray, invert: Optional[bool]) -> np.ndarray:
 
 
 def _decoded(file: Union[str, BinaryIO], path: str) -> np.ndarray:
-    """The picture's grey levels, (h,w) uint8; `path` is for messages."""
+    """Decode a picture to grey levels, (h,w) uint8; `path` is for messages."""
     from PIL import Image, ImageOps
 
     Image.init()
     known = [name for name in FORMATS if name in Image.OPEN]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of damaged metadata, and of sizes that are checked here
+            warnings.simplefilter("ignore")  # about damaged metadata, and sizes that are checked here
             with Image.open(file, formats=known) as opened:
                 _check_size(path, opened.size)
                 opened.load()
-                _check_size(path, opened.size)  # some formats know it only now
-                with contextlib.suppress(Exception):  # damaged EXIF turns nothing: viewers show the picture as it is
+                _check_size(path, opened.size)  # some formats only know the size now
+                with contextlib.suppress(Exception):  # ignore damaged EXIF, as viewers do
                     ImageOps.exif_transpose(opened, in_place=True)
                 return grey.levels(opened)
     except DataError:
         raise
     except grey.UnknownScale as error:
-        raise DataError(f"{path} cannot be shown in grey: {error}") from None
+        raise DataError(f"{path} cannot be converted to grey: {error}") from None
     except MemoryError:
-        raise DataError(f"{path} is a picture too large for the memory: reduce it first") from None
-    except Exception as error:  # decoders raise anything over a damaged file: struct.error, ZeroDivisionError, ...
+        raise DataError(f"{path} is a picture too large for memory: reduce it first") from None
+    except Exception as error:  # decoders raise any error for a damaged file: struct.error, ZeroDivisionError, ...
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} is not a picture that can be read ({reason})") from None
+        raise DataError(f"{path} is not a readable picture ({reason})") from None
 
 
 def _check_size(path: str, size) -> None:
     width, height = size
     if width * height > MOST_PIXELS or max(size) > LONGEST_SIDE:
         raise DataError(
-            f"{path} is a picture of {width} x {height} pixels: reduce it first, to at most {LONGEST_SIDE:,} a side "
+            f"{path} is a picture of {width} x {height} pixels: reduce it first, to at most {LONGEST_SIDE:,} per side "
             f"and {MOST_PIXELS:,} in all"
         )
     if not width * height:
-        raise DataError(f"{path} is a picture without a pixel")
+        raise DataError(f"{path} is a picture without pixels")
 
 
 def _fitted(levels: np.ndarray, border: int) -> np.ndarray:
-    """Grey levels (h,w) in the middle of a square of the border's grey, reduced to 28x28.
+    """Centre grey levels (h,w) in a square of the border's grey, and reduce it to 28x28.
 
-    As Pillow resizes such a square, first along its rows and then along its columns. The square itself is never made:
-    it has the square of the longer side in pixels, however thin the picture.
+    The result is the same as when Pillow resizes the square, first along its rows and then along its columns. The
+    square is never allocated, as it would be very large for a long, thin picture.
     """
     from PIL import Image
 

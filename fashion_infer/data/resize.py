@@ -1,17 +1,17 @@
-"""The course's larger inputs: 28x28 images resized to an edition's input size, in exactly its arithmetic.
+"""Resizing of 28x28 images to an edition's larger input size, in exactly the course's arithmetic.
 
 Bilinear interpolation with the pixel centres aligned, source = (target + 0.5) * 28 / S - 0.5, zero outside the image,
 in double precision on pixel / 256, then times 256 and truncated. Order and grouping of the operations are those of
-scikit-image's `warp` (order 1, mode constant, cval 0) with the affine matrix of that map: an exact integer may come
-out one rounding error too small, which truncation turns into another pixel, so any other order gives other pictures.
-Not by scikit-image itself, whose releases are free to change that order, nor by Pillow or OpenCV, which have others.
+scikit-image's `warp` (order 1, mode constant, cval 0) with the affine matrix of that map. Another order gives other
+pictures: an exact integer may come out one rounding error too small, which truncation turns into another pixel.
+scikit-image itself is not used, because its releases may change that order; Pillow and OpenCV use other orders.
 """
 
 import numpy as np
 
 from ..errors import UsageError
 
-# Images worked on at a time: 250 at 70x70 are 10 MB of float64, which stays in the caches.
+# Images processed at a time: 250 at 70x70 are 10 MB of float64, which fits in the caches.
 _SLICE = 250
 
 
@@ -28,7 +28,7 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     Returns
     -------
     numpy.ndarray
-        (n,1,size,size) uint8; the images themselves when they have that size already.
+        (n,1,size,size) uint8; the images themselves if they already have that size.
 
     Raises
     ------
@@ -61,14 +61,14 @@ def _resize(images: np.ndarray, size: int) -> np.ndarray:
     low = np.floor(source).astype(int)
     high = np.ceil(source).astype(int)
     fraction = source - low
-    padded = np.zeros((len(images), given + 2, given + 2))  # a frame of zeros stands for everything outside
+    padded = np.zeros((len(images), given + 2, given + 2))  # a frame of zeros represents everything outside
     padded[:, 1:-1, 1:-1] = images / 256.0
     low, high = np.clip(low, -1, given) + 1, np.clip(high, -1, given) + 1
 
     along = (1 - fraction) * padded[:, :, low] + fraction * padded[:, :, high]
     down = fraction[:, None]
     out = (1 - down) * along[:, low] + down * along[:, high]
-    # warp clips what rounding pushed beyond the range of its input.
+    # warp clips values that rounding pushed beyond the range of its input.
     flat = images.reshape(len(images), -1)
     lowest, highest = (limit[:, None, None] / 256.0 for limit in (flat.min(axis=1), flat.max(axis=1)))
     outside_used = out.min(axis=(1, 2), keepdims=True) <= 0

@@ -1,9 +1,9 @@
-"""Download one verified file, with pooch: with a progress bar, and only when it is not there yet.
+"""Download of one verified file with pooch: with a progress bar, and only if it does not exist yet.
 
-Around pooch's downloader and digests, not by its `retrieve`: that keeps no bound on what an address sends, tries one
-address, and puts another file in the place of a file that is not ours.
+This uses pooch's downloader and digests, but not its `retrieve`: that has no limit on what a server sends, tries only
+one address, and overwrites a user's file of the same name.
 
-A file appears under its name only when it is whole and verified: another try goes on where the last one stopped.
+A file gets its name only when it is complete and verified. Another attempt continues with the files that are missing.
 """
 
 import hashlib
@@ -17,9 +17,9 @@ from ..errors import DataError, FashionInferError
 from ..system.files import replacing
 from ..system.temporary import folder_made
 
-# Seconds to connect, and to wait for the next bytes: a machine without a network should fall back soon.
+# Seconds to connect, and to wait for the next bytes: without a network, the fallback should come soon.
 TIMEOUT = (5, 30)
-LONGEST = 900.0  # seconds for a file from one address, however steadily it sends
+LONGEST = 900.0  # seconds for a file from one address, however slowly it arrives
 
 
 def md5(path: Path) -> str:
@@ -30,7 +30,7 @@ def md5(path: Path) -> str:
 
 
 def git_blob(path: Path) -> str:
-    """The id that Git gives a file's content: SHA-1 of "blob <size>", a zero byte, and the content. Pooch has none."""
+    """A file's Git blob id, which pooch lacks: SHA-1 of "blob <size>", a zero byte, and the content."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
@@ -44,23 +44,23 @@ def fetch_file(
     most: int,
     ours: bool = True,
 ) -> None:
-    """Download one file from the first address that delivers it, unless it is there with the right digest.
+    """Download one file from the first address that delivers it, unless it exists with the correct digest.
 
     Parameters
     ----------
     digest, expected
-        A function from a file to its digest, and what that must be.
+        A function from a file to its digest, and the expected digest.
     advice
-        What the user can do when no address delivers.
+        Advice if no address delivers.
     most
-        Bytes that it may have; an address that sends more is left.
+        Size limit in bytes; an address that sends more is abandoned.
     ours
-        Whether the folder is this program's cache. Elsewhere another file of that name is the user's, and stays.
+        Whether the folder is this program's cache. Elsewhere, another file of that name is the user's and is kept.
 
     Raises
     ------
     DataError
-        When no address delivers the file, it cannot be written, or something else lies under its name.
+        When no address delivers the file, it cannot be written, or something else has its name.
     """
     if os.path.lexists(path) and _is_there(path, digest, expected, most, ours):
         return
@@ -75,7 +75,7 @@ def fetch_file(
                         if found != expected and path.suffix == ".gz" and _unpacked(temporary):
                             raise _Undelivered("it was unpacked on its way (Content-Encoding: gzip)")
                         if found != expected:
-                            raise _Undelivered(f"what came is damaged (digest {found}, expected {expected})")
+                            raise _Undelivered(f"the download is damaged (digest {found}, expected {expected})")
                     return
                 except _Undelivered as error:
                     reasons.append(f"{address}: {error}")
@@ -86,25 +86,25 @@ def fetch_file(
 
 
 def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: int, ours: bool) -> bool:
-    """Whether the file need not be fetched; DataError where what lies under its name must be left as it is."""
+    """Whether the file already exists; DataError if another file with its name must be kept."""
     elsewhere = "move it away, or choose another folder with `fashion-infer data fetch --to DIR`"
     if os.path.exists(path) and not path.is_file():
-        raise DataError(f"{path} is no regular file: {elsewhere}")
+        raise DataError(f"{path} is not a regular file: {elsewhere}")
     if path.is_file() and path.stat().st_size <= most and digest(path) == expected:
         return True
     if not ours:
-        raise DataError(f"{path} is another file than the one to fetch, and is left as it is: {elsewhere}")
+        raise DataError(f"{path} is a different file and is kept: {elsewhere}")
     return False
 
 
 def _unpacked(file: str) -> bool:
-    """Whether it begins as an IDX file does."""
+    """Whether a file begins like an IDX file."""
     with open(file, "rb") as stream:
         return stream.read(2) == b"\0\0"
 
 
 class _Undelivered(Exception):
-    """An address did not deliver: the next one may."""
+    """An address did not deliver; the next one may."""
 
 
 class _Unwritable(FashionInferError):
@@ -112,7 +112,7 @@ class _Unwritable(FashionInferError):
 
 
 class _Bounded:
-    """A file that takes so many bytes, for `LONGEST` seconds."""
+    """A file that accepts at most `most` bytes, for at most `LONGEST` seconds."""
 
     def __init__(self, stream: BinaryIO, most: int):
         self.stream, self.most, self.end = stream, most, time.monotonic() + LONGEST
@@ -120,27 +120,27 @@ class _Bounded:
     def write(self, chunk: bytes) -> None:
         self.most -= len(chunk)
         if self.most < 0:
-            raise _Undelivered("it sends more than the file can have")
+            raise _Undelivered("it sends more than the size limit of the file")
         if time.monotonic() > self.end:
-            raise _Undelivered(f"it sent for {LONGEST:.0f} s and was not at its end")
+            raise _Undelivered(f"it did not finish within {LONGEST:.0f} s")
         self.stream.write(chunk)
 
     def flush(self) -> None:
-        """Nothing: pooch flushes each kilobyte."""
+        """Do nothing: pooch flushes after each kilobyte."""
 
 
 def _download(address: str, path: str, most: int) -> None:
-    """Download into a file that is there, with a progress bar; _Undelivered for whatever the other side does."""
+    """Download into an existing file, with a progress bar; _Undelivered for any fault of the server."""
     import http.client
 
     import pooch
     import requests
     from tqdm import tqdm
 
-    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar says enough
+    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar is enough
     pooch.get_logger().setLevel(logging.ERROR)
     try:
-        # disable=None: only on a terminal. total: pooch sets the real one, and takes a bar without any for no bar.
+        # disable=None: only on a terminal. total: pooch sets the real one, but ignores a bar without a total.
         bar = tqdm(desc=address.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None)
         with bar, open(path, "wb") as stream:
             pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(address, _Bounded(stream, most), None)
@@ -149,9 +149,9 @@ def _download(address: str, path: str, most: int) -> None:
     except OSError as error:
         if "CA certificate" not in str(error):
             raise
-        raise _Undelivered(f"{error}: set REQUESTS_CA_BUNDLE to a file of certificates, or leave it out") from None
+        raise _Undelivered(f"{error}: set REQUESTS_CA_BUNDLE to a file of certificates, or unset it") from None
     except (ValueError, ArithmeticError, http.client.HTTPException):
-        raise _Undelivered("its answer is damaged") from None
+        raise _Undelivered("its response is damaged") from None
 
 
 def _reason(error: Exception) -> str:
@@ -160,7 +160,7 @@ def _reason(error: Exception) -> str:
         return f"HTTP {response.status_code}"
     import requests
 
-    # A stall within the body arrives as a ConnectionError that says so only in its text.
+    # A stall within the body is a ConnectionError, recognisable only by its text.
     if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error):
         return "timed out"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
@@ -168,7 +168,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, requests.exceptions.SSLError):
         return "its TLS certificate is not accepted: is the clock right, or a proxy in between (REQUESTS_CA_BUNDLE)?"
     if isinstance(error, requests.exceptions.InvalidSchema):
-        return " ".join(str(error).split())  # SOCKS without its package
+        return " ".join(str(error).split())  # SOCKS without the package for it
     if isinstance(error, requests.exceptions.ProxyError):
         return "the proxy that HTTP_PROXY or HTTPS_PROXY names does not connect"
     return "no connection"

@@ -1,12 +1,11 @@
 """The built-in synthetic set: labelled 28x28 images drawn from a small statistical model of Fashion-MNIST.
 
-Image i of the stream depends on nothing but the seed and i, and is the same bits on every machine and with
-every NumPy from 1.17 on. Three things make it so: PCG64's raw 64-bit stream, which NumPy guarantees (its
-distributions it does not); integer arithmetic; and float64 only for integers that stay below 2**53 and for
-divisions by a power of two, where each operation is exact and so no order of summation, fused multiply-add
-or BLAS can change a result.
+Image i of the stream depends only on the seed and i, and has the same bits on every machine and with every NumPy since
+1.17, for three reasons. PCG64's raw 64-bit stream is guaranteed by NumPy (unlike its distributions). Arithmetic is in
+integers. float64 is used only for integers below 2**53 and for divisions by a power of two, where each operation is
+exact, so that no order of summation, fused multiply-add or BLAS can change a result.
 
-The model, data/synthetic.npz, is made by scripts/fit_synthetic.py.
+scripts/fit_synthetic.py creates the model, data/synthetic.npz.
 """
 
 import functools
@@ -18,19 +17,19 @@ from ..system.resources import resource_dir
 SEED = 2017
 COUNT = 10000
 CLASSES = 10
-SIZE = 28  # pixels a side
+SIZE = 28  # pixels per side
 
-# Everything below is counted in units of 2**-FRACTION_BITS grey levels. 20 bits keep the multiplier of the
-# weakest component in the hundreds (0.3% rounding), and the largest sum below 2**38.
+# The unit of everything below is 2**-FRACTION_BITS grey levels. 20 bits keep the multiplier of the weakest component in
+# the hundreds (0.3% rounding), and the largest sum below 2**38.
 FRACTION_BITS = 20
 # The mean is stored in 1/256 of a grey level.
 MEAN_BITS = 8
-# A coefficient is the sum of eight random bytes less 1020: mean 0, variance 8 * (2**16 - 1) / 12.
+# A coefficient is the sum of eight random bytes minus 1020: mean 0, variance 8 * (2**16 - 1) / 12.
 COEFFICIENT_BYTES = 8
 COEFFICIENT_MEAN = 1020
 COEFFICIENT_SD = (COEFFICIENT_BYTES * (2**16 - 1) / 12) ** 0.5
 
-# Images worked on at a time: 2,000 float64 images are 12.5 MB.
+# Images processed at a time: 2,000 float64 images are 12.5 MB.
 _SLICE = 2000
 
 
@@ -48,16 +47,16 @@ def load():
 
 
 def draw(start, count, seed=SEED):
-    """Any slice of the endless stream of labelled images, without drawing what comes before it.
+    """Draw any slice of the endless stream of labelled images, without drawing earlier images.
 
     Parameters
     ----------
     start : int
         Index of the first image, at least 0.
     count : int
-        How many images, at least 0. The result takes 785 bytes an image; a larger set is drawn in slices.
+        Number of images, at least 0. The result takes 785 bytes per image; draw a large set in slices.
     seed : int
-        Which stream. The default is the stream of the built-in set.
+        Seed of the stream. The default gives the built-in set.
 
     Returns
     -------
@@ -80,8 +79,10 @@ def draw(start, count, seed=SEED):
 
 
 def differences(components):
-    """Components (..., 784), int8, as the file keeps them: (..., 28, 28), int8, each entry less its left neighbour and
-    that less its upper one, modulo 256. So deflate needs 255 KB, and for the entries themselves 293."""
+    """Encode components (..., 784), int8, as the file stores them: (..., 28, 28), int8.
+
+    Each entry has its left neighbour subtracted, and then its upper one, modulo 256. This compresses better.
+    """
     images = components.reshape(*components.shape[:-1], SIZE, SIZE)
     return np.diff(np.diff(images, axis=-1, prepend=np.int8(0)), axis=-2, prepend=np.int8(0))
 
@@ -93,7 +94,7 @@ def _components(differences):
 
 @functools.lru_cache(maxsize=1)
 def _model():
-    """Means (10, 784) and bases (10, k, 784): float64 arrays of whole numbers of 2**-FRACTION_BITS."""
+    """Means (10, 784) and bases (10, k, 784): float64 arrays of integers, in units of 2**-FRACTION_BITS."""
     with np.load(str(resource_dir("data") / "synthetic.npz")) as stored:
         mean = stored["mean"].astype(np.int64) << (FRACTION_BITS - MEAN_BITS)
         basis = _components(stored["differences"]).astype(np.int64) * stored["multipliers"].astype(np.int64)[:, :, None]
@@ -119,9 +120,9 @@ def _fill(images, labels, start, seed):
 
 
 def _byte_sums(words):
-    """The sum of the eight bytes of each 64-bit word, int64, whatever the machine's byte order."""
-    # Bytes are added in pairs, pairs in fours and fours in eights, each in its own lane of the word: three
-    # shifts in place of a reduction over an axis of 8, which NumPy does five times slower.
+    """The sum of the eight bytes of each 64-bit word, int64, for any byte order of the machine."""
+    # Bytes are added in pairs, pairs in fours and fours in eights, each in its own lane of the word. These three shifts
+    # replace a reduction over an axis of 8, which is several times slower in NumPy.
     for bits, lane in ((8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF), (32, 0x00000000FFFFFFFF)):
         words = (words & np.uint64(lane)) + ((words >> np.uint64(bits)) & np.uint64(lane))
     return words.astype(np.int64)

@@ -1,1 +1,1 @@
-"""Layers, and MXNet's symbols as plain JSON. Nothing here needs MXNet."""
+"""Layers, and MXNet's symbols as plain JSON. This package does not need MXNet."""

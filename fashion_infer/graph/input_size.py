@@ -1,4 +1,4 @@
-"""Which image size a network was made for, from the weights of its first fully connected layer."""
+"""Inference of a network's image size from the weights of its first fully connected layer."""
 
 from typing import Dict, List, Mapping, Sequence, Tuple
 
@@ -10,15 +10,15 @@ from .operators import TABLE
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
 
 LARGEST = 512
-# Channels and pixels a side of what a node makes; (0, 0) where the image is too small for it.
+# Channels and pixels per side of a node's output; (0, 0) if the image is too small for it.
 _Item = Tuple[int, int]
 _ONE_VALUE_A_CHANNEL = ("mean", "max", "sum")
 
 
 def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[int] = ()) -> int:
-    """Pixels a side of the images that fit.
+    """Infer the pixels per side of the images that fit.
 
-    Pooling rounds down, so that several sizes may fit: a preferred one is taken first, then the smallest.
+    Pooling rounds down, so that several sizes may fit: a preferred size comes first, then the smallest.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
     weights
         Its weights.
     preferred
-        Sizes to try first: those of the editions.
+        Sizes to try first, those of the editions.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
 
 
 def _item(nodes: Sequence[Node], last: int, size: int) -> _Item:
-    """What the node of number `last` makes of images of one channel."""
+    """Compute the output of node number `last` for images of one channel."""
     items: Dict[int, _Item] = {}
     for number, node in enumerate(nodes):
         given = [items[entry[0]] for entry in node["inputs"] if entry[0] in items]
@@ -82,11 +82,11 @@ def _after(node: Node, given: List[_Item]) -> _Item:
         raise CheckpointError(
             f"the input size cannot be inferred through node '{excerpt(node['name'])}': give --input-size"
         )
-    return max(given, key=lambda item: item[1])  # an element at a time; what has one value a channel is spread
+    return max(given, key=lambda item: item[1])  # element-wise; an input with one value per channel is broadcast
 
 
 def _windows(node: Node, size: int) -> int:
-    """How many windows of a convolution or a pool fit along `size` pixels."""
+    """Number of windows of a convolution or a pool that fit along `size` pixels."""
     kernel, stride, dilate = (_first(node, key, 1) for key in ("kernel", "stride", "dilate"))
     if min(kernel, stride, dilate) < 1:
         raise CheckpointError(f"node '{excerpt(node['name'])}' has a window, a stride or a dilation of 0")

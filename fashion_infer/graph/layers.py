@@ -1,7 +1,7 @@
-"""The one vocabulary of layers, and the one walk over a chain of them.
+"""Types of layers, and a walk over a chain of them.
 
 Editions, symbols, benchmarks, peers and tests all describe a network as a list of these layers. `walk` gives each layer
-its name, the shapes of its input and output, and the shapes of its parameters; code that needs one of these asks it.
+its name, the shapes of its input and output, and the shapes of its parameters.
 """
 
 from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
@@ -31,9 +31,8 @@ class Relu(NamedTuple):
 class MaxPool(NamedTuple):
     """Max pooling with square windows.
 
-    `size` and `stride` are in pixels; without a stride the windows lie side by side. What fills no whole window at the
-    lower and right border is dropped; with `full` (MXNet's pooling_convention "full", the ceil mode of others) it makes
-    a smaller window of its own.
+    `size` and `stride` are in pixels; the stride defaults to the size. A partial window at the lower and right border
+    is dropped, or kept with `full` (MXNet's pooling_convention "full", ceil mode elsewhere).
     """
 
     size: int = 2
@@ -42,22 +41,24 @@ class MaxPool(NamedTuple):
 
     @property
     def step(self) -> int:
-        """Pixels from one window to the next."""
+        """Stride in pixels."""
         return self.stride or self.size
 
     def output(self, size: int) -> int:
-        """Windows along an edge of `size` pixels."""
+        """Number of windows along an edge of `size` pixels."""
         rest = size - self.size
         return (-(-rest // self.step) if self.full else rest // self.step) + 1
 
     def fits(self, size: int) -> bool:
-        """Whether every window along an edge of `size` pixels holds one at least: a full pool whose stride is larger
-        than its window may have a last one that begins behind the edge."""
+        """Whether every window along an edge of `size` pixels covers at least one pixel.
+
+        The last window of a full pool whose stride exceeds its size may begin after the edge.
+        """
         return self.size <= size and (self.output(size) - 1) * self.step < size
 
 
 class Flatten(NamedTuple):
-    """(C,H,W) to (C*H*W,)."""
+    """Reshape (C,H,W) to (C*H*W,)."""
 
 
 class Dense(NamedTuple):
@@ -68,20 +69,20 @@ class Dense(NamedTuple):
 
 
 class Softmax(NamedTuple):
-    """Scores from logits: positive, of sum 1."""
+    """Scores from logits: positive, with sum 1."""
 
 
 Layer = Union[Convolution, Tanh, Relu, MaxPool, Flatten, Dense, Softmax]
 
 
 class Step(NamedTuple):
-    """A layer in its place. Shapes are of one item: (C,H,W), or (values,) once it is flat."""
+    """A layer with its name and shapes. Shapes are for one item: (C,H,W), or (values,) after flattening."""
 
     layer: Layer
     name: str  # of the node in a symbol
     input: Shape
     output: Shape
-    parameters: Dict[str, Shape]  # by the names that a checkpoint gives them, in the order of the operator's inputs
+    parameters: Dict[str, Shape]  # by their names in a checkpoint, in the order of the operator's inputs
 
 
 def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Iterator[Step]:
@@ -90,16 +91,16 @@ def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Ite
     Parameters
     ----------
     layers
-        In the order of the network.
+        In network order.
     shape
-        Of one item: (C,H,W), or (values,).
+        Shape of one item: (C,H,W), or (values,).
     convolution
-        What nodes of convolutions are called: "new" for the custom operator, "convolution" for MXNet's own.
+        Base name of convolution nodes: "new" for the custom operator, "convolution" for MXNet's own.
 
     Yields
     ------
     Step
-        One a layer. Names are those of the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
+        One per layer. Names are those of the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
 
     Raises
     ------

@@ -1,9 +1,8 @@
-"""The operators that a network from outside may have, with their attributes and the values that these may take.
+"""Operators allowed in an untrusted network, with their attributes and allowed values.
 
-MXNet 1.9.1 has 1,171 operators. Some of them call through a pointer that they take from an attribute (`_Native`), many
-crash the process when they are given what a program would never give them, and some take memory without bound. A
-network that classifies images needs those of this table. All else is refused before MXNet sees it, unless the user
-trusts the file.
+MXNet 1.9.1 has 1,171 operators. Some call through a pointer from an attribute (`_Native`), many crash the process on
+unusual input, and some use unbounded memory. A network that classifies images needs only the operators of this table.
+All others are refused before MXNet sees them, unless the user trusts the file.
 """
 
 import re
@@ -18,12 +17,12 @@ TRUST = "--trust-symbol"
 _LARGEST_WINDOW = 4096  # pixels, the largest image
 _MOST_UNITS = 1 << 24  # filters of a convolution, units of a layer
 _TRUE, _FALSE = ("True", "true", "1"), ("False", "false", "0")
-# What MXNet reads of a node without telling its operator: attributes of training, and of how variables are made.
+# Attributes that MXNet reads itself, not the operator: for training, and for creating variables.
 _HIDDEN = re.compile(r"__.*__|(.*_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)", re.DOTALL)
 
 
 class Values(NamedTuple):
-    """What an attribute may be."""
+    """Allowed values of an attribute."""
 
     words: str  # for messages
     fits: Callable[[str], bool]
@@ -31,7 +30,7 @@ class Values(NamedTuple):
 
 
 def _numbers(text: str) -> List[int]:
-    """The numbers of a size as MXNet and Python 2 spelt them: "(2, 2)", "[2,2]", "2", "(2L, 2L)"; none for others."""
+    """Parse a size as MXNet and Python 2 wrote it: "(2, 2)", "[2,2]", "2", "(2L, 2L)"; empty for other text."""
     if not re.fullmatch(r"(?:\d{1,9}L?|[(\[] ?\d{1,9}L?(?:, ?\d{1,9}L?)*,?[)\]])", text, re.ASCII):
         return []
     return [int(number) for number in re.findall(r"\d+", text, re.ASCII)]
@@ -45,7 +44,7 @@ def _whole(low: int, high: int) -> Values:
 
 
 def _size(low: int, counts: Tuple[int, ...] = (2,), optional: bool = True) -> Values:
-    """A size in pixels of two dimensions; an optional one may be left to MXNet."""
+    """A size of two dimensions in pixels; an optional one may be omitted."""
 
     def fits(text: str) -> bool:
         if optional and text in ("()", "[]", "None"):
@@ -70,7 +69,7 @@ _BORDERS = "(0, 0, 0, 0, 1, 1, 1, 1)"
 
 
 def _borders(text: str) -> bool:
-    """The `pad_width` of four dimensions, of which the pixels are padded."""
+    """Whether text is a `pad_width` of four dimensions that pads only the pixels."""
     numbers = _numbers(text)
     return len(numbers) == 8 and not any(numbers[:4]) and all(number <= _LARGEST_WINDOW for number in numbers)
 
@@ -80,7 +79,7 @@ _FLAG, _NUMBER = _word(*_TRUE, *_FALSE), Values("a number", _real, "0.5")
 _OPTIONAL = Values("a number or None", lambda text: text == "None" or _real(text), "0.5")
 _UNITS, _AXIS, _LAYOUT = _whole(1, _MOST_UNITS), _word("-1", "1"), _word("None", "NCHW", "NHWC")
 _CHANNELS = _word("1")
-_SPEED = {  # of cuDNN and of memory: they change no result
+_SPEED = {  # settings of cuDNN and of memory; they change no result
     "workspace": _whole(0, 1 << 16),
     "cudnn_tune": _word("None", "off", "limited_workspace", "fastest"),
     "cudnn_off": _FLAG,
@@ -88,9 +87,9 @@ _SPEED = {  # of cuDNN and of memory: they change no result
 
 
 class Operator(NamedTuple):
-    """What a node of an operator may be."""
+    """Constraints on the nodes of an operator."""
 
-    inputs: Callable[[Mapping[str, str]], int]  # how many it has, by its attributes
+    inputs: Callable[[Mapping[str, str]], int]  # number of inputs, given its attributes
     attributes: Mapping[str, Values] = {}
     required: Tuple[str, ...] = ()
 
@@ -105,7 +104,7 @@ def _with_bias(attributes: Mapping[str, str]) -> int:
 
 _ELEMENTWISE, _PAIR = Operator(_takes(1)), Operator(_takes(2))
 _SCALAR = Operator(_takes(1), {"scalar": _NUMBER, "is_int": _FLAG}, ("scalar",))
-# Over the pixels: a keepdims of True leaves (n, C, 1, 1).
+# Over the pixels; keepdims True gives (n, C, 1, 1).
 _OVER_PIXELS = Operator(
     _takes(1), {"axis": _word("(2, 3)", "(2,3)", "[2, 3]"), "keepdims": _FLAG, "exclude": _word(*_FALSE)}, ("axis",)
 )
@@ -144,7 +143,7 @@ _CONCAT = Operator(
     ("num_args",),
 )
 
-# The batch stays, and what follows it becomes one dimension.
+# Keeps the batch and flattens the other dimensions.
 _RESHAPE = Operator(
     _takes(1), {"shape": _word("(0, -1)", "(0,-1)", "[0, -1]", "(0L, -1L)"), "reverse": _word(*_FALSE)}, ("shape",)
 )
@@ -164,7 +163,7 @@ _WITH_SCALAR = (
 )
 
 TABLE: Dict[str, Operator] = {
-    # What a convolution of MXNet's would heed and `New` does not may only say what `New` does anyway.
+    # Attributes that MXNet's convolution uses and `New` ignores must have the values that `New` implements.
     "New": Operator(
         _takes(2),
         {
@@ -199,7 +198,7 @@ TABLE: Dict[str, Operator] = {
     "Activation": Operator(
         _takes(1), {"act_type": _word("relu", "sigmoid", "tanh", "softrelu", "softsign")}, ("act_type",)
     ),
-    # Of `rrelu` the slope at inference is the middle of its bounds.
+    # For `rrelu`, the slope at inference is the mean of its bounds.
     "LeakyReLU": Operator(
         lambda attributes: 2 if attributes.get("act_type") == "prelu" else 1,
         {
@@ -271,23 +270,23 @@ TABLE: Dict[str, Operator] = {
 }
 
 
-_PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU")  # behind their data come weights
+_PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU")  # after their data come weights
 
 
 def check(graph: Graph, source: str) -> None:
-    """Check a graph from `structure.read` against the table, and drop attributes that do not concern inference.
+    """Check a graph from `structure.read` against the table, and drop attributes that do not affect inference.
 
     Parameters
     ----------
     graph
-        Its nodes lose the attributes that MXNet keeps for training, its variables all attributes.
+        Modified: nodes lose the attributes that MXNet keeps for training, variables lose all attributes.
     source
-        Where it came from, for messages.
+        Its origin, for messages.
 
     Raises
     ------
     CheckpointError
-        For the first node that is not what the table says, with the reason.
+        For the first node that the table does not allow, with the reason.
     """
     for node in graph["nodes"]:
         why = _refusal(node)
@@ -299,14 +298,14 @@ def check(graph: Graph, source: str) -> None:
 
 
 def _check_weights(graph: Graph, source: str) -> None:
-    """Check that nodes read weights where MXNet expects them: a BatchNorm whose gamma is computed crashes it."""
+    """Check that nodes read weights where MXNet expects them: a BatchNorm with a computed gamma crashes it."""
     nodes, moving = graph["nodes"], set(auxiliary(graph))
     for node in nodes:
         for place, (number, *_) in enumerate(node["inputs"]):
             given = nodes[number]
             if place and node["op"] in _PARAMETRIC and (given["op"] != "null" or given["name"] == "data"):
                 raise CheckpointError(
-                    f"{source}: node '{excerpt(node['name'])}' reads {excerpt(given['name'])}, which is no weight"
+                    f"{source}: node '{excerpt(node['name'])}' reads {excerpt(given['name'])}, which is not a weight"
                 )
             if number in moving and not (node["op"] == BATCH_NORM and place >= FIRST_MOVING):
                 raise CheckpointError(
@@ -316,7 +315,7 @@ def _check_weights(graph: Graph, source: str) -> None:
 
 
 def _refusal(node: Node) -> str:
-    """The reason why a node may not be; "" when it may."""
+    """Why a node is not allowed; "" if it is."""
     name = node["op"]
     attributes = node["attrs"] = {k: v for k, v in node["attrs"].items() if not _HIDDEN.fullmatch(k)}
     if name == "null":
@@ -350,7 +349,7 @@ def _refusal(node: Node) -> str:
     moving = FIRST_MOVING if name == BATCH_NORM else wanted
     if any(entry[1:] != [0, 0] for entry in node["inputs"][:moving]) or any(
         entry[1:] not in ([0, 0], [0, 1])
-        for entry in node["inputs"][moving:]  # their version: training changes them
+        for entry in node["inputs"][moving:]  # their version, as training changes them
     ):
         return "takes another output of a node than its first"
     return ""

@@ -1,4 +1,4 @@
-"""Rewritten graphs: from one convolution operator to the other, and with the attributes that our operator reads."""
+"""Graph rewrites: between the two convolution operators, and to add attributes for our operator."""
 
 import contextlib
 import json
@@ -14,15 +14,15 @@ from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, 
 # Hidden attributes: MXNet keeps them on every operator, and they survive into the subgraph that is fused.
 NODE, BACKEND, DEVICE = "__fops_node__", "__fops_backend__", "__fops_device__"
 KERNEL, LAYER = "__fops_kernel__", "__fops_layer__"
-# Attributes of a `Convolution`: those that `_check_plain` looks at, and those that change no result.
+# Attributes of a `Convolution`: those that `_check_plain` checks, and those that change no result.
 _HEEDED = ("kernel", "num_filter", "stride", "dilate", "pad", "num_group", "no_bias", "layout")
 _OF_SPEED = ("workspace", "cudnn_tune", "cudnn_off")
 _NUMBERED = re.compile(r"(?<![0-9A-Za-z_])node(\d+)(?![0-9A-Za-z])")
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+/ -]")  # in a message that comes back from the library
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+/ -]")  # in a message from the library
 
 
 class Normalisation(NamedTuple):
-    """What a network was trained on: (pixel / scale - mean) / std, with pixels from 0 to 255."""
+    """The normalisation a network was trained with: (pixel / scale - mean) / std, with pixels from 0 to 255."""
 
     scale: float = 1.0
     mean: float = 0.0
@@ -41,9 +41,9 @@ class Normalisation(NamedTuple):
 
 
 def normalising(graph: Graph, by: Normalisation) -> Graph:
-    """The same network with nodes behind `data` that normalise pixels, in float32 and in this order.
+    """Add nodes after `data` that normalise pixels, in float32 and in the order of `Normalisation`.
 
-    The order is that of Gluon's ToTensor and Normalize, and of torchvision's: so the results are theirs bit for bit.
+    The order is that of ToTensor and Normalize in Gluon and torchvision, so that results match theirs bit for bit.
     """
     steps = [("_div_scalar", "scale", by.scale, 1.0), ("_minus_scalar", "mean", by.mean, 0.0)]
     steps = [step for step in [*steps, ("_div_scalar", "std", by.std, 1.0)] if step[2] != step[3]]
@@ -64,12 +64,12 @@ def normalising(graph: Graph, by: Normalisation) -> Graph:
 
 
 def with_operator(graph: Graph, operator: str) -> Graph:
-    """The same network with its convolution layers run by "custom" (`New`) or "builtin" (`Convolution`).
+    """Convert the network's convolution layers to "custom" (`New`) or "builtin" (`Convolution`).
 
     Raises
     ------
     CheckpointError
-        When a `Convolution` does what `New` can't: a bias, padding, groups, a stride or dilation other than 1.
+        When a `Convolution` has what `New` does not support: a bias, padding, groups, a stride or dilation not 1.
     """
     graph = _copy(graph)
     for node in graph["nodes"]:
@@ -82,10 +82,10 @@ def with_operator(graph: Graph, operator: str) -> Graph:
 
 
 def taking_pixels(graph: Graph) -> Graph:
-    """The same network with every `Convolution` that `New` can stand for turned into one.
+    """Convert every `Convolution` that `New` can replace.
 
-    To the fused mode both are the same, but MXNet's type inference lets only `New` take uint8 data: with it the images
-    need not be widened on the host.
+    The fused mode treats both the same, but MXNet's type inference lets only `New` take uint8 data: with it, the images
+    need not be converted on the host.
     """
     graph = _copy(graph)
     for node in graph["nodes"]:
@@ -96,7 +96,7 @@ def taking_pixels(graph: Graph) -> Graph:
 
 
 def takes_pixels(graph: Graph) -> bool:
-    """Whether all that reads `data` is our operator, which takes uint8 as it is."""
+    """Whether only our operator reads `data`; it takes uint8 directly."""
     nodes = graph["nodes"]
     data = {index for index, node in enumerate(nodes) if node["op"] == "null" and node["name"] == "data"}
     readers = {node["op"] for node in nodes for entry in node["inputs"] if entry[0] in data}
@@ -104,8 +104,8 @@ def takes_pixels(graph: Graph) -> bool:
 
 
 def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0) -> Graph:
-    """The graph with every node that computes numbered for the op-time log, from `first` on, and our operator's told
-    how to run."""
+    """Number every node that computes for the op-time log, starting at `first`, and tell our operator's nodes how to
+    run."""
     graph = _copy(graph)
     for number, node in enumerate(graph["nodes"], first):
         if node["op"] == "null":
@@ -119,27 +119,27 @@ def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0)
 
 
 def numbered(graph: Graph) -> Graph:
-    """The graph with every node called "node" and its number.
+    """Rename every node to "node" and its number.
 
-    That is what MXNet sees: names in files may be of any length and alphabet, hold what MXNet takes for JSON or for the
-    end of a name, or be the same for two nodes.
+    MXNet sees only these names. Names in files may have any length and alphabet, may contain text that MXNet parses as
+    JSON or as the end of a name, and may occur twice.
     """
     return {**graph, "nodes": [{**node, "name": name_of(index)} for index, node in enumerate(graph["nodes"])]}
 
 
 def name_of(number: int) -> str:
-    """What `numbered` calls a node."""
+    """The name of a node in `numbered`."""
     return f"node{number}"
 
 
 def number_of(name: str) -> Optional[int]:
-    """The number of a node that `numbered` has named; None for a node that MXNet added."""
+    """The number of a node with a name from `numbered`; None for a node that MXNet added."""
     found = _NUMBERED.fullmatch(name)
     return int(found.group(1)) if found else None
 
 
 def with_names(message: str, graph: Graph) -> str:
-    """A message with the nodes' own names in it again."""
+    """Replace the nodes' numbered names in a message by their original ones."""
 
     def own(found):
         number = int(found.group(1))

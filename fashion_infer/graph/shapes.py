@@ -1,4 +1,4 @@
-"""The sizes of a convolution, and what follows from them."""
+"""The sizes of a convolution, and derived quantities."""
 
 import math
 from typing import NamedTuple, Tuple
@@ -16,7 +16,7 @@ class ConvolutionShape(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The shape in words."""
+        """A title with the shape."""
         images = f"{self.B:,} image{'s' if self.B > 1 else ''}"
         return f"{self.C} to {self.M} channels, {self.K}x{self.K}, on {self.H}x{self.W}, {images}"
 
@@ -37,7 +37,7 @@ class ConvolutionShape(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """Values of the output."""
+        """Number of output values."""
         return math.prod(self.output)
 
     @property
@@ -47,10 +47,10 @@ class ConvolutionShape(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """Of input, weights and output, each moved once."""
+        """Bytes of input, weights and output, each moved once."""
         return 4 * (self.B * self.C * self.H * self.W + self.M * self.C * self.K**2 + self.outputs)
 
     @property
     def intensity(self) -> float:
-        """Arithmetic intensity: operations a byte."""
+        """Arithmetic intensity: operations per byte."""
         return self.operations / self.bytes

@@ -1,8 +1,8 @@
-"""A symbol's JSON, taken apart and put together again: what comes out hangs together, whatever went in.
+"""Parser that rebuilds a symbol's JSON into a consistent graph.
 
-MXNet trusts the file: a wrong index, type or number of inputs can crash the process. So the file's JSON never reaches
-it. Every value is read here, and a graph is built anew from what was read; what is no part of a graph is left behind.
-Which operators a graph may have is another question: see `operators`.
+MXNet trusts the file: a wrong index, type or number of inputs can crash the process. The file's JSON therefore never
+reaches it. Every value is read and checked here, and a new graph is built from the values; anything else is dropped.
+See `operators` for the operators that a graph may have.
 """
 
 import json
@@ -13,26 +13,25 @@ from ..system.text import excerpt, printable
 Graph = Dict[str, Any]
 Node = Dict[str, Any]
 
-VERSION = 10901  # of MXNet: with it the symbol is read as it stands, without the updates of old formats
+VERSION = 10901  # of MXNet: it then reads the symbol unchanged, without upgrading old formats
 LARGEST_TEXT = 4 << 20  # bytes; fa2017's symbol has 3,000
 _MOST_NODES = 2_000  # a ResNet of 152 layers has about 1,000
 _LONGEST_NAME, _LONGEST_ATTRIBUTE = 4096, 4096  # characters
-_MOST_OUTPUTS = 64  # of a node
-_MOST_DIGITS = 20  # Python needs time in the square of their number
-# Symbols of MXNet 0.11 to 1.9 keep attributes under one of these, or under two; where they differ the first one counts.
+_MOST_OUTPUTS = 64  # per node
+_MOST_DIGITS = 20  # Python takes quadratic time in the number of digits
+# Symbols of MXNet 0.11 to 1.9 have attributes under one or two of these; if they differ, the first one counts.
 ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 
 
 def read(text: str) -> Graph:
-    """A graph from JSON: `nodes` with `op`, `name`, `inputs` and `attrs`, `arg_nodes`, `heads` and `attrs`.
+    """Read a graph from JSON: `nodes` with `op`, `name`, `inputs` and `attrs`, `arg_nodes`, `heads` and `attrs`.
 
-    Nodes stand in an order in which each comes after its inputs. Entries of `inputs` and `heads` have three numbers.
-    Variables have names of their own.
+    Each node comes after its inputs. Entries of `inputs` and `heads` have three numbers. Names of variables are unique.
 
     Raises
     ------
     ValueError
-        When it is not JSON, or not a graph, in words that fit behind "it is not a symbol: ".
+        When it is not JSON, or not a graph, with a message that fits after "it is not a symbol: ".
     """
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"it has more than {LARGEST_TEXT >> 20} MiB")
@@ -90,7 +89,7 @@ def _attributes(node: Node, name: str) -> Dict[str, str]:
 
 
 def _entry(entry: Any, before: int, what: str, wrong: str) -> List[int]:
-    """A node's output: its index, which output of it, and of which version; old symbols leave the last one out."""
+    """Read a reference to a node's output: node index, output index and version, which old symbols omit."""
     _expect(isinstance(entry, list) and len(entry) in (2, 3), f"{what} has a damaged input")
     _expect(all(type(number) is int for number in entry), f"{what} has a damaged input")
     _expect(0 <= entry[0] < before, f"{what} {wrong}")

@@ -1,7 +1,7 @@
-"""MXNet symbols as plain JSON: built from layers, read from text, and asked what is in them. MXNet is not needed.
+"""MXNet symbols as plain JSON: build them from layers, read them from text, and query them. MXNet is not needed.
 
-A symbol travels as its JSON text (what MXNet writes to PREFIX-symbol.json), parsed it is called a graph. Symbols of
-MXNet 0.11 to 1.9 are read.
+A symbol is JSON text (the content of PREFIX-symbol.json); when parsed, it is called a graph. Symbols of MXNet 0.11 to
+1.9 are supported.
 """
 
 import itertools
@@ -17,22 +17,22 @@ CUSTOM_OPERATOR = "New"
 BUILTIN_OPERATOR = "Convolution"
 OPERATORS = ("custom", "builtin")
 BATCH_NORM = "BatchNorm"
-FIRST_MOVING = 3  # of its inputs: before the means and variances come the data, gamma and beta
+FIRST_MOVING = 3  # index of the first input after the data, gamma and beta: the mean and the variance
 
 
 def build(
     layers: Sequence[kinds.Layer], shape: kinds.Shape, operator: str = "custom", softmax_label: bool = True
 ) -> str:
-    """The symbol of a chain of layers.
+    """Build the symbol of a chain of layers.
 
     Parameters
     ----------
     layers
-        In the order of the network.
+        In network order.
     shape
-        Of one item: (C,H,W), or (values,).
+        Shape of one item: (C,H,W), or (values,).
     operator
-        "custom" for convolution layers that are our `New`, "builtin" for MXNet's `Convolution`.
+        "custom" for convolution layers with our `New`, "builtin" for MXNet's `Convolution`.
     softmax_label
         Whether scores come from `SoftmaxOutput` with its variable `softmax_label`, as in the course's networks, or from
         `softmax`, which has no label.
@@ -40,7 +40,7 @@ def build(
     Returns
     -------
     str
-        The symbol as JSON, node by node what MXNet itself writes: input `data`, nodes named as `layers.walk` does.
+        The symbol as JSON, the same nodes that MXNet writes: input `data`, nodes named as in `layers.walk`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def build(
     prefix = "new" if operator == "custom" else "convolution"
     for step in kinds.walk(layers, shape, prefix):
         op, attributes = _operator(step.layer, operator, softmax_label)
-        # MXNet gives the variables that it makes itself the attributes of their node; those of convolutions are ours.
+        # MXNet gives variables that it creates their node's attributes; we create those of convolutions.
         own = {} if isinstance(step.layer, kinds.Convolution) else attributes
         inputs = [last, *(add("null", name, own) for name in step.parameters)]
         if op == "SoftmaxOutput":
@@ -69,7 +69,7 @@ def build(
 
 
 def _operator(layer: kinds.Layer, operator: str, softmax_label: bool) -> Tuple[str, Dict[str, Any]]:
-    """MXNet's name of a layer, and its attributes."""
+    """MXNet's operator for a layer, and its attributes."""
     if isinstance(layer, kinds.Convolution):
         sizes = {"kernel": (layer.kernel_size,) * 2, "num_filter": layer.filters}
         return (CUSTOM_OPERATOR, sizes) if operator == "custom" else (BUILTIN_OPERATOR, {**sizes, "no_bias": True})
@@ -89,7 +89,7 @@ def _operator(layer: kinds.Layer, operator: str, softmax_label: bool) -> Tuple[s
 
 
 def _text(nodes: List[Node], last: int) -> str:
-    outputs = [2 if node["op"] == "Pooling" else 1 for node in nodes]  # Pooling's second is oneDNN's workspace
+    outputs = [2 if node["op"] == "Pooling" else 1 for node in nodes]  # Pooling's second output is oneDNN's workspace
     graph = {
         "nodes": nodes,
         "arg_nodes": [index for index, node in enumerate(nodes) if node["op"] == "null"],
@@ -101,14 +101,14 @@ def _text(nodes: List[Node], last: int) -> str:
 
 
 def parse(text: str, source: str) -> Graph:
-    """Read a symbol's JSON and check that its graph hangs together (see `structure.read`).
+    """Read a symbol's JSON and check that its graph is consistent (see `structure.read`).
 
     Parameters
     ----------
     text
         The JSON.
     source
-        Where it came from, for messages.
+        Its origin, for messages.
 
     Raises
     ------
@@ -127,19 +127,19 @@ def variables(graph: Graph) -> List[str]:
 
 
 def auxiliary(graph: Graph) -> List[int]:
-    """Numbers of the nodes that MXNet keeps apart from weights: means and variances of batch normalisations."""
+    """Numbers of the nodes that MXNet stores separately from weights: means and variances of batch normalisations."""
     norms = (node for node in graph["nodes"] if node["op"] == BATCH_NORM)
     return [entry[0] for node in norms for entry in node["inputs"][FIRST_MOVING:]]
 
 
 def slopes(graph: Graph) -> List[int]:
-    """Numbers of the nodes that are the slopes of PReLUs: one for each channel, or one for all."""
+    """Numbers of the nodes that are slopes of PReLUs: one slope per channel, or one for all."""
     nodes = (node for node in graph["nodes"] if attributes(node).get("act_type") == "prelu")
     return [entry[0] for node in nodes for entry in node["inputs"][1:]]
 
 
 def attributes(node: Node) -> Dict[str, str]:
-    """A node's attributes, whichever of MXNet's formats wrote them; the node's own dictionary, made if missing."""
+    """A node's attributes, in any of MXNet's formats; the node's own dictionary, created if missing."""
     for key in structure.ATTRIBUTE_KEYS:
         if key in node:
             return node[key]
@@ -147,8 +147,9 @@ def attributes(node: Node) -> Dict[str, str]:
 
 
 def sizes(node: Node, key: str) -> List[int]:
-    """The whole numbers of an attribute, however MXNet or Python 2 spelt them: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
-    None where it has the value None, with which MXNet takes its default.
+    """The integers of an attribute, as MXNet or Python 2 wrote them: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
+
+    Empty if the value is None, for which MXNet uses its default.
 
     Raises
     ------
@@ -171,13 +172,13 @@ def flag(node: Node, key: str) -> bool:
 
 
 def computing(graph: Graph) -> Dict[int, Tuple[str, str]]:
-    """Name and operator of every node that computes something, by its number, in the order of the network."""
+    """Name and operator of every node that computes something, by number, in network order."""
     nodes = enumerate(graph["nodes"])
     return {number: (node["name"], node["op"]) for number, node in nodes if node["op"] != "null"}
 
 
 def convolutions(graph: Graph, operator: Optional[str] = None) -> List[str]:
-    """Names of the convolution nodes, in the order of the network; of one operator ("New") or of both."""
+    """Names of the convolution nodes in network order, for one operator ("New") or both."""
     wanted = (operator,) if operator else (CUSTOM_OPERATOR, BUILTIN_OPERATOR)
     return [node["name"] for node in graph["nodes"] if node["op"] in wanted]
 

@@ -1,4 +1,4 @@
-"""The times of a network's layers: what the library logged by node number, and what MXNet took for its own nodes."""
+"""Times of a network's layers, from the library's log by node number and from MXNet's times of its own nodes."""
 
 from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -9,29 +9,29 @@ from ..library.op_times import OpTime
 class LayerTime(NamedTuple):
     """The time of one layer, or of the layers of one fused stage, over the slices of one pass. Times in seconds."""
 
-    name: str  # of a fused stage: its nodes' names joined by "+"
-    operator: str  # MXNet's name of it: "New", "Activation", ...; of a fused stage "New+Activation+..."
-    kernel: Optional[str]  # the kernel that ran, for our operator; "fused" for a stage
-    seconds: float  # for ours only the kernel; for MXNet's the whole node
-    upload: float  # host to device and back, for ours on a GPU
+    name: str  # for a fused stage, its nodes' names joined by "+"
+    operator: str  # MXNet's name: "New", "Activation", ...; for a fused stage "New+Activation+..."
+    kernel: Optional[str]  # the kernel that ran, for our operator; "fused" for a fused stage
+    seconds: float  # only the kernel for our operator; the whole node for MXNet's
+    upload: float  # host to device (and `download` back), for our operator on a GPU
     download: float
-    log: Tuple[OpTime, ...] = ()  # what the library logged of it, slice by slice
+    log: Tuple[OpTime, ...] = ()  # the library's records, slice by slice
 
     @property
     def custom(self) -> bool:
-        """Whether our operator `New` is in it."""
+        """Whether it contains our operator `New`."""
         return symbol.CUSTOM_OPERATOR in self.operator.split("+")
 
 
 def assemble(
     graph: symbol.Graph, records: Sequence[OpTime], of_mxnet: Sequence[int], seconds: Mapping[int, float]
 ) -> List[LayerTime]:
-    """Put the times of one pass together.
+    """Combine the times of one pass.
 
     Parameters
     ----------
     graph
-        The network, whose nodes' places are the numbers in the log.
+        The network; its nodes' indices are the numbers in the log.
     records
         The library's log of the pass.
     of_mxnet
@@ -42,7 +42,7 @@ def assemble(
     Returns
     -------
     list of LayerTime
-        In the order of the network. A stage is the chain of nodes along first inputs, from its first to its last.
+        In network order. A stage is the chain of nodes along first inputs, from its first to its last node.
     """
     nodes = symbol.computing(graph)
     times = {}
@@ -57,7 +57,7 @@ def assemble(
 
 
 def numbered(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
-    """The records of a graph of `count` nodes, which the log knows by the numbers from `first` on: by their places."""
+    """Select the records of a graph with `count` nodes, numbered in the log from `first`, and renumber them from 0."""
     return [
         record._replace(first_node=record.first_node - first, last_node=record.last_node - first)
         for record in records
@@ -66,9 +66,9 @@ def numbered(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
 
 
 def together(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
-    """The times of one network's passes on several devices at the same time: of each layer the longest.
+    """Combine the times of simultaneous passes on several devices: the longest for each layer.
 
-    A device without any work has no times of our layers, and may be among them.
+    A device without work has no times of our layers, and is allowed.
     """
     found = []
     for layer in max(passes, key=len):

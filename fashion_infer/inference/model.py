@@ -1,4 +1,4 @@
-"""The model that a request names: its network and weights, loaded and ready for a predictor."""
+"""The model of a request: its network and weights, loaded and ready for a predictor."""
 
 import json
 from typing import NamedTuple, Optional, Tuple
@@ -17,24 +17,24 @@ from ..system.text import excerpt
 class LoadedModel(NamedTuple):
     """A model as the user named it."""
 
-    label: str  # what the output calls it
+    label: str  # its name in the output
     checkpoint: Checkpoint
     operator: str  # "custom" or "builtin"
-    input_size: int  # pixels a side
+    input_size: int  # pixels per side
     network: str  # the checkpoint's, as JSON, without its normalisation of pixels
-    normalisation: Optional[Normalisation] = None  # of pixels; part of the checkpoint's network
+    normalisation: Optional[Normalisation] = None  # already part of the checkpoint's network
 
     @property
     def class_names(self) -> Tuple[str, ...]:
-        """Of the edition that the network belongs to."""
+        """Class names of the network's edition."""
         return editions.get(self.checkpoint.attributes.get("edition", "fa2017")).class_names
 
 
 def load(request: Request) -> LoadedModel:
-    """Load a shipped model by name, or a checkpoint by path, with its convolutions run by the operator asked for.
+    """Load a shipped model by name, or a checkpoint by path, with the requested operator for its convolutions.
 
-    Its input size is the one asked for, else the edition's, and for a checkpoint without an edition what fits its first
-    fully connected layer.
+    Its input size is the requested one, else the edition's. For a checkpoint without an edition, it is the size that
+    fits the first fully connected layer.
 
     Raises
     ------
@@ -66,12 +66,12 @@ def load(request: Request) -> LoadedModel:
 
 
 def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normalisation]:
-    """What the request says of the network's pixels, and where it says nothing the checkpoint; None for 0 to 255."""
+    """The normalisation of pixels from the request, else from the checkpoint; None for pixels of 0 to 255."""
     facts = {name: checkpoint.attributes[name] for name in NORMALISATION if name in checkpoint.attributes}
     for name, value in facts.items():
         if type(value) not in (int, float) or not is_normalising(name, value):
             raise CheckpointError(
-                f"{request.checkpoint}: its {name} is {excerpt(value)}, which pixels cannot be normalised by"
+                f"{request.checkpoint}: its {name} is {excerpt(value)}, which cannot normalise pixels"
             )
     asked = {name: getattr(request, name) for name in NORMALISATION if getattr(request, name) is not None}
     found = Normalisation(**{name: float(value) for name, value in {**facts, **asked}.items()})
@@ -79,9 +79,9 @@ def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normali
 
 
 def expected(request: Request, source: str, n: int) -> Optional[float]:
-    """The correctness that the request's model shows on the first n images of a data source; None where none is known.
+    """The known correctness of the request's model on the first n images of a data source; None if unknown.
 
-    One is known of shipped models at their own input size, for some n. The figures on the built-in set are those of the
+    It is known for shipped models at their own input size, for some n. On the built-in set, it is known only for the
     shipped weights.
     """
     if request.checkpoint or (request.weights == "original" and source != dataset.REAL):
@@ -96,5 +96,5 @@ def _checkpoint(request: Request) -> Tuple[str, Checkpoint]:
     if request.checkpoint:
         return str(request.checkpoint), load_checkpoint(request.checkpoint, request.epoch, request.trust_symbol)
     chosen = zoo.chosen(request.model, request.edition)
-    label = chosen.short_name if request.edition else chosen.name  # scripts of the time know the short names
+    label = chosen.short_name if request.edition else chosen.name  # the course's scripts use the short names
     return label, originals.load(chosen.name) if request.weights == "original" else chosen.load()

@@ -1,7 +1,7 @@
-"""A network bound to a device in one of two modes: runs batches of images and collects the time of every layer.
+"""A network bound to a device: runs batches of images and collects the time of every layer.
 
-In mode "operator" MXNet runs the graph node by node, and each `New` node is our operator. In mode "fused" the
-library's partitioner takes every chain of nodes that it can run as fused stages; what it leaves stays with MXNet.
+In mode "operator", MXNet runs the graph node by node, and each `New` node is our operator. In mode "fused", the
+library's partitioner takes every chain of nodes that it can run as fused stages; MXNet runs the rest.
 """
 
 from typing import Callable, List, Optional, Sequence, Tuple
@@ -19,19 +19,18 @@ from ..library.op_times import OpTime
 from ..request import check_batch_size, check_mode
 from .layer_times import LayerTime, assemble, numbered
 
-# Images a slice. 100 keep fa2017's largest activation at 11.5 MB, near the caches: on two Sapphire Rapids cores 10,000
-# images took 0.89 s in slices of 100 (the convolution 0.11), 1.07 in slices of 250 or 1000 (0.22 and 0.29), and the
-# whole process stays at 200 MB.
+# Images per slice. 100 keep fa2017's largest activation at 11.5 MB, near the size of the caches, which is faster than
+# slices of 250 or 1000, and keep the process small.
 BATCH_SIZE = 100
-# On a GPU a slice should fill the device and spread the cost of a launch; 2,500 images put 288 MB on the host.
+# On a GPU, a slice should fill the device and amortise the cost of a launch; 2,500 images take 288 MB on the host.
 GPU_BATCH_SIZE = 2500
-# The fused mode slices by itself, to fit the caches or the device; this bounds what lies in MXNet's arrays: 8 MB of
-# pixels for fa2017, 49 MB for fa2019.
+# The fused mode slices internally, to fit the caches or the device. This bounds MXNet's arrays: 8 MB of pixels for
+# fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
 
 
 class Predictor:
-    """A checkpoint's network, ready to run: from any number of threads, one after the other.
+    """A checkpoint's network, ready to run. Threads may share it; calls run one at a time.
 
     Parameters
     ----------
@@ -42,25 +41,25 @@ class Predictor:
     backend, device
         Where our operator runs: "cpu", or "gpu" and its index.
     context
-        Where MXNet runs the rest: "cpu", or "gpu" where its build and the device allow that.
+        Where MXNet runs the rest: "cpu", or "gpu" if its build and the device allow that.
     kernel
         The kernel of our operator, or "auto".
     operator
-        "custom" or "builtin" runs all convolution layers that way; None leaves them as the symbol has them.
+        "custom" or "builtin" for all convolution layers; None keeps those of the symbol.
     batch_size
-        Images a slice; bounds memory. None for what suits the mode and the backend.
+        Images per slice; bounds memory. None for a default that depends on the mode and the backend.
     mode
         "operator" or "fused".
     precision
-        Of the fused mode on a GPU: "float32" (float32 grade), "tf32" or "fp16".
+        Precision of the fused mode on a GPU: "float32" (float32 grade), "tf32" or "fp16".
     first_node
-        The number that the op-time log knows the graph's first node by; those of two networks that run at the same
-        time must not meet.
+        Number of the graph's first node in the op-time log. Numbers of networks that run at the same time must not
+        overlap.
 
     Raises
     ------
     CheckpointError
-        When the network has what it may not have (see `operators`; a trusted checkpoint's may have anything), the
+        When the network has operators that are not allowed (see `operators`; a trusted checkpoint may have any), the
         weights do not fit the network, or the network does not fit the images.
     DeviceError, UsageError
         When the operator library is missing, or has no such kernel.
@@ -106,13 +105,13 @@ class Predictor:
                 None if mode == "operator" else _partitioning(backend, device, precision),
             )
             self.batch_size = batch_size or self._suitable_batch_size()
-        # CUDA loads a kernel's code at its first launch: 11 ms on an H200, where fa2017's convolution stage takes 0.2.
-        # The operator mode warms each kernel up by itself; here a slice runs once unmeasured, for each size.
+        # CUDA loads a kernel's code at its first launch, which takes much longer than a convolution stage. The operator
+        # mode warms up each kernel itself; the fused mode runs one unmeasured slice of each size.
         self._cold = mode == "fused" and backend == "gpu"
 
     @property
     def classes(self) -> int:
-        """How many classes the network gives a score."""
+        """Number of classes."""
         return self._bound.classes
 
     def predict(
@@ -132,12 +131,12 @@ class Predictor:
         scores : numpy.ndarray
             (n, classes) float32, the network's output.
         times : list of LayerTime
-            Every layer, in the order of the network.
+            Every layer, in network order.
 
         Raises
         ------
         UsageError
-            When the images have another shape than the network was bound for.
+            When the images do not have the shape that the network was bound for.
         DeviceError
             When an operator fails or memory runs out.
         """
@@ -146,7 +145,7 @@ class Predictor:
         watch = self.stopwatch()
         scores: List[np.ndarray] = []
         records: List[OpTime] = []
-        with mxnet_lock:  # the op-time log is one for the process too
+        with mxnet_lock:  # the process also has only one op-time log
             for start in range(0, len(images), self.batch_size):
                 part = images[start : start + self.batch_size]
                 self.warm(part)
@@ -158,11 +157,11 @@ class Predictor:
             return np.concatenate(scores), self.times(records, watch)
 
     def stopwatch(self) -> Stopwatch:
-        """A watch over one pass, for `forward` and `times`."""
+        """A stopwatch for one pass, for `forward` and `times`."""
         return self._bound.stopwatch()
 
     def warm(self, part: np.ndarray) -> None:
-        """Set up what a slice of this size needs, and run it unmeasured where the first one is slow."""
+        """Set up a slice of this size, and run it unmeasured where the first run is slow."""
         if self._bound.seen(len(part)):
             return
         self._bound.prepare(len(part))
@@ -170,11 +169,11 @@ class Predictor:
             self._bound.forward(part, self._bound.stopwatch())
 
     def forward(self, part: np.ndarray, watch: Stopwatch) -> np.ndarray:
-        """The scores of one slice; its times go to the watch and into the op-time log."""
+        """Compute the scores of one slice; its times go to the stopwatch and the op-time log."""
         return self._bound.forward(part, watch)
 
     def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
-        """Every layer's time in a pass, from the watch and the log's records; other networks' are left out."""
+        """Every layer's time in a pass, from the stopwatch and the log's records; ignores those of other networks."""
         own = numbered(records, self._first_node, len(self._graph["nodes"]))
         return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
 
@@ -192,5 +191,5 @@ class Predictor:
 
 
 def _partitioning(backend: str, device: int, precision: str):
-    """The options of our partitioner."""
+    """Options of our partitioner."""
     return {"fops_backend": backend, "fops_device": str(device), "fops_precision": precision}

@@ -1,4 +1,4 @@
-"""Work shared between devices that run at the same time: a thread for each, tasks handed out in their order."""
+"""Sharing of work between devices that run at the same time: one thread each, tasks assigned in order."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,21 +10,21 @@ _NONE_LEFT = object()
 
 
 def share(workers: Sequence[Worker], tasks: Iterable[Task], work: Callable[[Worker, Task], None]) -> None:
-    """Do all tasks. Each worker takes the next one when it is done with its last, so that a faster one does more.
+    """Do all tasks. Each worker takes the next task when it has finished one, so that a faster one does more.
 
     Parameters
     ----------
     workers
-        Each has a thread of its own.
+        Each gets its own thread.
     tasks
-        One thread at a time asks for the next: a generator may make each as it is asked for.
+        One thread at a time takes the next, so that a generator can create them on demand.
     work
-        work(worker, task).
+        Called as work(worker, task).
 
     Raises
     ------
     BaseException
-        The first error of a task, when every thread has ended: no task is begun after it.
+        The first error of a task, after all threads have ended; no task starts after an error.
     """
     lock, waiting, stop = threading.Lock(), iter(tasks), threading.Event()
 
@@ -45,6 +45,6 @@ def share(workers: Sequence[Worker], tasks: Iterable[Task], work: Callable[[Work
         try:
             for future in running:
                 future.result()
-        except BaseException:  # Ctrl-C as well: the pool waits for its threads, which must not go on
+        except BaseException:  # also Ctrl-C: the pool waits for its threads, which must not go on
             stop.set()
             raise

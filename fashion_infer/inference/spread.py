@@ -1,4 +1,4 @@
-"""A network on several GPUs of one host: images split between them, results in the order of the images."""
+"""A network on several GPUs of one host: images are split between them, results are in the order of the images."""
 
 from typing import Callable, List, Optional, Sequence, Tuple
 
@@ -10,7 +10,7 @@ from .layer_times import LayerTime, together
 from .predictor import Predictor
 from .sharing import share
 
-# The nodes of the network on device i are numbered from i times this: by its numbers a record of the log is a device's.
+# Nodes of the network on device i are numbered from i times this, so that a record's number identifies its device.
 NODES = 1 << 20
 
 
@@ -20,9 +20,9 @@ class SpreadPredictor:
     Parameters
     ----------
     predictors
-        One a device; that of place i numbers its nodes from i * NODES.
+        One per device; predictor i numbers its nodes from i * NODES.
     count
-        Images that it will run at once: each device gets a part, also of a small batch.
+        Images that it will run at once; each device gets a part even of a small batch.
     """
 
     def __init__(self, predictors: Sequence[Predictor], count: int):
@@ -32,13 +32,13 @@ class SpreadPredictor:
 
     @property
     def classes(self) -> int:
-        """As `Predictor.classes`."""
+        """Number of classes, as `Predictor.classes`."""
         return self._predictors[0].classes
 
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[], None]] = None
     ) -> Tuple[np.ndarray, List[LayerTime]]:
-        """Run the network; as `Predictor.predict`. A layer's time is that of the device that it took longest on."""
+        """Run the network, as `Predictor.predict`. A layer's time is that of its slowest device."""
         size = self.batch_size
         parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]
         scores = [np.empty(0)] * len(parts)
@@ -50,7 +50,7 @@ class SpreadPredictor:
             if each is not None:
                 each()
 
-        with mxnet_lock:  # for the threads of `share` too, which set nothing up: see `warm`
+        with mxnet_lock:  # also for the threads of `share`, which set nothing up: see `warm`
             for predictor in self._predictors:
                 for count in {part.stop - part.start for part in parts}:
                     predictor.warm(images[:count])

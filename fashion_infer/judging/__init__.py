@@ -1,1 +1,1 @@
-"""Whether a kernel is correct: references in float64, trials of a kernel, the diagnosis of an output, the verdict."""
+"""Correctness of kernels: float64 references, trials of a kernel, diagnosis of an output, and the verdict."""

@@ -2,8 +2,8 @@
 
     | guard | data | guard | weights | guard | output | guard |
 
-Guard zones hold NaN, so that a kernel that reads outside of a tensor computes NaN of that bit pattern, and one that
-writes there changes it. The zone behind the output has other bits: what is written there may be such a NaN.
+Guard zones hold NaN: a kernel that reads outside a tensor computes NaN with that bit pattern, and a kernel that writes
+there changes it. The zone after the output has other bits, because a kernel may write such a NaN there.
 """
 
 import ctypes
@@ -18,20 +18,20 @@ from ..kernel_files.loading import LoadedKernel
 from ..library import bindings, kernels, op_times
 from ..library.op_times import OpTime
 
-_GUARD = 1 << 16  # bytes: a row of the largest layer, and more
+_GUARD = 1 << 16  # bytes: more than a row of the largest layer
 _ALIGNED = 256  # bytes, as cudaMalloc aligns
-_BYTE, _LAST_BYTE = 0xFF, 0xA5  # of the guard zones, and of the one behind the output
-GUARD_BITS = 0xFFFFFFFF  # a NaN that neither arithmetic nor the library's poison makes
+_BYTE, _LAST_BYTE = 0xFF, 0xA5  # in the guard zones, and in the one after the output
+GUARD_BITS = 0xFFFFFFFF  # a NaN that neither arithmetic nor the library's poison produces
 
 Size = Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
 
 
 class JudgedCall(NamedTuple):
-    """A call, and everything it left."""
+    """A call and its effects."""
 
     output: np.ndarray  # (B,M,H-K+1,W-K+1) float32, a copy
     record: OpTime
-    outside: str  # code of a write outside of the tensors, "" for none
+    outside: str  # code of a write outside the tensors, "" if none
     inputs_changed: bool
 
 
@@ -41,11 +41,11 @@ class HostBuffers:
     Parameters
     ----------
     kernel
-        The kernel that is going to be called.
+        The kernel to call.
     size
-        B, C, H, W, M, K of the largest call: others have fewer images.
+        B, C, H, W, M, K of the largest call; other calls have fewer images.
     device
-        Index of the GPU, for a kernel that copies by itself.
+        Index of the GPU, for a kernel that copies data itself.
     """
 
     def __init__(self, kernel: LoadedKernel, size: Size, device: int = 0):
@@ -54,14 +54,14 @@ class HostBuffers:
         self._bytes = np.frombuffer(self._map, np.uint8)
 
     def call(self, x: np.ndarray, weight: np.ndarray, over: float = np.nan) -> JudgedCall:
-        """One call on these inputs, float32.
+        """Call the kernel on float32 inputs.
 
         Parameters
         ----------
         x, weight
             (B,C,H,W) and (M,C,K,K), float32.
         over
-            Value of every output before the call; the library puts NaN into an output in host memory in any case.
+            Value of every output before the call; the library fills an output in host memory with NaN in any case.
 
         Raises
         ------
@@ -93,7 +93,7 @@ class HostBuffers:
         return self._bytes[at : at + 4 * int(np.prod(shape))].view(np.float32).reshape(shape)
 
     def _outside(self, tensors: List[np.ndarray], places: Tuple[int, ...]) -> str:
-        """The code of a write to a guard zone."""
+        """The code of a write to a guard zone, "" if none."""
         begins = [0, *(at + tensor.nbytes for at, tensor in zip(places, tensors))]
         zones = [self._bytes[begin:end] for begin, end in zip(begins, places)]
         held = (_BYTE, _BYTE, _BYTE, _LAST_BYTE)
@@ -106,7 +106,7 @@ class HostBuffers:
 
 
 class DeviceBuffers(HostBuffers):  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """Tensors in a GPU's memory: an image of the host's, copied there before each call and back after it."""
+    """Tensors in a GPU's memory: a copy of the host buffers, copied before each call and back after it."""
 
     def __init__(self, kernel: LoadedKernel, size: Size, device: int = 0):
         super().__init__(kernel, size, device)
@@ -136,13 +136,13 @@ class DeviceBuffers(HostBuffers):  # pragma: no cover (needs a CUDA device; test
 
 
 def allocate(kernel: LoadedKernel, size: Size, device: int = 0) -> HostBuffers:
-    """Buffers where a kernel wants its tensors."""
+    """Allocate buffers in the memory that a kernel needs, host or device."""
     on_device = kernel.backend == "gpu" and not kernel.host_memory
     return (DeviceBuffers if on_device else HostBuffers)(kernel, size, device)
 
 
 def _layout(size: Size) -> Tuple[int, int, int, int]:
-    """Where data, weights and output begin, and where everything ends; in bytes."""
+    """Offsets of data, weights and output, and the total size, in bytes."""
     B, C, H, W, M, K = size
     at, places = 0, []
     for floats in (B * C * H * W, M * C * K * K, B * M * (H - K + 1) * (W - K + 1)):
@@ -153,7 +153,7 @@ def _layout(size: Size) -> Tuple[int, int, int, int]:
 
 @functools.lru_cache(maxsize=None)
 def _driver(device: int) -> ctypes.CDLL:  # pragma: no cover (needs a CUDA device)
-    """CUDA's driver, with the primary context of a device, which the operator library has too, made current."""
+    """CUDA's driver, after making a device's primary context current, which the operator library also uses."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context = ctypes.c_void_p()
     handle = ctypes.c_int()

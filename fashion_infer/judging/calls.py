@@ -1,8 +1,8 @@
-"""The judged calls of one shape: on the same inputs and on fresh ones, with several numbers of threads.
+"""Judged calls of one shape: on the same inputs and on fresh ones, with several numbers of threads.
 
-A kernel is incorrect when any call's output is not that of the float64 reference, when it writes outside of the output,
-or when it changes its inputs. Outputs on the same inputs are compared bit for bit first, which shows a race; where they
-differ, each is compared with the reference, for a sum that atomics add in any order is correct.
+A kernel is incorrect if any call's output differs from the float64 reference, if it writes outside the output, or if it
+changes its inputs. Outputs on the same inputs are compared bit for bit first, which reveals races. If they differ, each
+is compared with the reference, because a sum that atomics add in any order is correct.
 """
 
 import contextlib
@@ -27,25 +27,25 @@ from .diagnosis import Diagnosis, computed_of_nan, diagnose
 
 Shape = Tuple[int, int, int, int]  # input channels, input size, filters, kernel size
 
-SAME_INPUTS = 5  # calls on the same inputs, at least
-_MOST_RACE_CALLS = 100  # further calls on the same inputs, of a kernel that runs threads
+SAME_INPUTS = 5  # minimum number of calls on the same inputs
+_MOST_RACE_CALLS = 100  # limit for further calls on the same inputs, for a kernel with threads
 _THREADS = re.compile(r"\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par")
-_INTERVAL = 1e-4  # seconds between two interrupts of a thread
-_SOME = 8  # images at either end, and between, that are compared first where there are many
+_INTERVAL = 1e-4  # seconds between interrupts of a thread
+_SOME = 8  # images at either end, and in between, that are compared first in a large batch
 
 
 class Tried(NamedTuple):
-    """What the calls of one shape showed."""
+    """Results of the calls of one shape."""
 
-    what: str  # the edition and the number of its layer, or "another size"
+    what: str  # the edition and its layer's number, or "another size"
     shape: Size
-    code: str  # of the reason why it is incorrect, in `reasons`; "" for a correct one
-    reason: str  # that reason in a sentence
-    diagnosis: Optional[Diagnosis] = None  # of the call that shows it; None when no call ended
-    op_seconds: float = 0.0  # of the first call
-    layer_seconds: float = 0.0  # 0 where the format has no phases
+    code: str  # reason why it is incorrect, a code in `reasons`; "" if correct
+    reason: str  # the reason as a sentence
+    diagnosis: Optional[Diagnosis] = None  # of the call that shows the reason; None if no call completed
+    op_seconds: float = 0.0  # in the first call
+    layer_seconds: float = 0.0  # 0 for a format without phases
     findings: Tuple[str, ...] = ()
-    calls: int = 0  # that ended
+    calls: int = 0  # completed calls
 
     @property
     def right(self) -> bool:
@@ -53,13 +53,13 @@ class Tried(NamedTuple):
         return not self.code
 
     def line(self) -> str:
-        """Everything in one line."""
+        """A summary in one line."""
         if self.diagnosis is None or (not self.right and self.diagnosis.right):
             return self.reason
         return self.diagnosis.line(self.reason)
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON, which has neither NaN nor infinity."""
+        """Convert for JSON, which has neither NaN nor infinity."""
         facts = self._asdict()
         if self.diagnosis is not None:
             facts["diagnosis"] = {
@@ -87,19 +87,19 @@ def try_shape(
     kernel
         The kernel.
     what, shape
-        The shape, in words and in numbers.
+        Name of the shape, and its sizes.
     images
         Images per call.
     seed
-        Of the inputs.
+        Seed of the inputs.
     device
         Index of the GPU.
     once
-        Make a single call: of a batch as large as a run's, whose shape was tried with fewer images.
+        Make a single call, for a batch as large as a run's whose shape has already been tried with fewer images.
     quiet
-        Close stderr after the first call: for a process that does nothing else, and a kernel that prints.
+        Close stderr after the first call, in case the kernel prints; only for a process that does nothing else.
     race_seconds
-        Seconds for further calls of a kernel that runs threads.
+        Seconds for further calls of a kernel with threads.
     """
     return _Trial(kernel, what, shape, images, seed, device, quiet, race_seconds).result(once)
 
@@ -145,7 +145,7 @@ class _Trial:
             return wrong or self._tried("", "", found)
         if wrong is not None:
             return self._explained(wrong, first, same)
-        # Fresh inputs between calls on the same ones, each with another number of threads.
+        # Calls on fresh inputs between calls on the same inputs, each with another number of threads.
         same_calls, before = 1, [first]
         for count in (2, 1, None):
             for images in (self.size[0], *([more] if count is None else [])):
@@ -189,7 +189,7 @@ class _Trial:
         return made
 
     def _wrong(self, call: JudgedCall, found: Diagnosis) -> Optional[Tried]:
-        """The verdict on a call that is incorrect by itself; None for a correct one."""
+        """The verdict on a call whose output is incorrect; None if it is correct."""
         if call.outside:
             return self._tried(call.outside, reasons.sentence(call.outside), found)
         if call.inputs_changed:
@@ -199,7 +199,7 @@ class _Trial:
         return self._tried(found.code, found.reason or reasons.sentence(found.code), found)
 
     def _compared(self, call: JudgedCall, inputs, first: JudgedCall) -> Optional[Tried]:
-        """The verdict on a further call on the same inputs, whose first was correct."""
+        """The verdict on a further call on the same inputs, after a correct first call."""
         if not call.outside and not call.inputs_changed and _same_bits(call.output, first.output):
             return None
         found = _diagnosed(call.output, *inputs)
@@ -210,11 +210,11 @@ class _Trial:
         return self._tried(code, reasons.sentence(code), found)
 
     def _of_a_later_call(self, wrong: Tried, call: JudgedCall, inputs, before: List[JudgedCall], more: bool) -> Tried:
-        """The verdict on a call on fresh inputs, after correct ones on others."""
+        """The verdict on a call on fresh inputs, after correct calls on others."""
         if call.outside or call.inputs_changed:
             return wrong
         code = "later_call"
-        details: Optional[Tuple[int, ...]] = ()  # None to keep the sentence that there is
+        details: Optional[Tuple[int, ...]] = ()  # None keeps the existing sentence
         if any(_same_bits(call.output, one.output) for one in before):
             code = "cached"
         elif _like(call.output, reference.convolve(*inputs), before[-1].output):
@@ -229,7 +229,7 @@ class _Trial:
         return wrong._replace(code=code, reason=text)
 
     def _explained(self, wrong: Tried, first: JudgedCall, inputs) -> Tried:
-        """A verdict on a first call, with what further calls on the same inputs tell of its reason."""
+        """A verdict on a first call, with a reason refined by further calls on the same inputs."""
         if first.outside or wrong.code in ("inputs_changed", "all_zero"):
             return wrong
         if wrong.code in ("not_written", "reads_outside") and self._accumulates(first, inputs):
@@ -241,7 +241,7 @@ class _Trial:
         return wrong
 
     def _repeats_differ(self, call: JudgedCall, inputs) -> bool:
-        """Whether further calls on the inputs of a call give other bits."""
+        """Whether repeated calls on the same inputs give other bits."""
         for number in range(2 * SAME_INPUTS):
             with threads((None, 1, 2)[number % 3]), self._interrupted():
                 if not _same_bits(self._call(*inputs).output, call.output):
@@ -249,7 +249,7 @@ class _Trial:
         return False
 
     def _accumulates(self, first: JudgedCall, inputs) -> bool:
-        """Whether a kernel that leaves an output of NaN gives the correct one over zeros."""
+        """Whether a kernel that leaves NaN in its output is correct on a zeroed output."""
         if not np.isnan(first.output).all():
             return False
         if self.kernel.backend == "cpu":
@@ -262,7 +262,7 @@ class _Trial:
         return diagnose(self._buffers.call(x, weight, over=0.0).output, x, weight).right
 
     def _parallel(self) -> bool:
-        """Whether the kernel runs threads: on a GPU always, and on the CPU where it brought OpenMP or has threads."""
+        """Whether the kernel runs threads: always on a GPU; on the CPU if it loaded OpenMP or starts threads."""
         return self.kernel.backend == "gpu" or openmp() is not None or self._runs_threads
 
     def _interrupted(self) -> ContextManager[None]:
@@ -282,7 +282,7 @@ def _same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _like(output: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> bool:
-    """Whether an output is the correct one with an earlier output added."""
+    """Whether an output is the correct output plus an earlier output."""
     if before.shape != output.shape or not np.isfinite(output).all():
         return False
     both = wanted + before
@@ -290,7 +290,7 @@ def _like(output: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> bool:
 
 
 def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnosis:
-    """The diagnosis; of many images that of some, unless something is wrong: all of 2,000 take seconds."""
+    """Diagnose an output; in a large batch, only some images unless one of them is incorrect, which saves seconds."""
     if len(x) > 4 * _SOME:
         picked = np.unique(np.r_[:_SOME, np.linspace(0, len(x) - 1, _SOME).astype(int), len(x) - _SOME : len(x)])
         found = diagnose(output[picked], x[picked], weight)
@@ -301,7 +301,7 @@ def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnos
 
 
 def runs_threads(file: KernelFile) -> bool:
-    """Whether a kernel file's source, or that of its neighbours, names something that starts threads."""
+    """Whether the source of a kernel file or of its neighbours names something that starts threads."""
     if file.format.adapter is None:
         return False
     texts = (path.read_text(errors="replace") for path in [file.path, *neighbours.of(file.path).all])
@@ -309,7 +309,7 @@ def runs_threads(file: KernelFile) -> bool:
 
 
 def openmp() -> Optional[ctypes.CDLL]:
-    """GCC's OpenMP runtime, where something in this process has loaded it."""
+    """GCC's OpenMP runtime, if this process has loaded it."""
     try:
         return ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD)
     except OSError:
@@ -318,7 +318,7 @@ def openmp() -> Optional[ctypes.CDLL]:
 
 @contextlib.contextmanager
 def threads(count: Optional[int]) -> Iterator[None]:
-    """OpenMP's parallel regions of this thread get so many threads; None for all processors."""
+    """Set the number of threads of OpenMP parallel regions in this thread; None for all processors."""
     runtime = openmp()
     if runtime is not None:
         runtime.omp_set_num_threads(count or len(os.sched_getaffinity(0)))
@@ -327,10 +327,10 @@ def threads(count: Optional[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def interrupted() -> Iterator[None]:
-    """A timer stops a thread in the middle of its work, ten thousand times a second, while the others go on.
+    """Interrupt a thread ten thousand times per second in the middle of its work, while other threads go on.
 
-    Threads that add to the same memory lose sums so, also where they seldom run at the same time. The signal's handler
-    is usleep itself, which takes the signal's number for microseconds.
+    Threads that add to the same memory then lose sums, even if they rarely run at the same time. The signal handler is
+    usleep itself, which sleeps for as many microseconds as the signal's number.
     """
     libc = ctypes.CDLL(None)
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p

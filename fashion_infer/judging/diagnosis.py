@@ -1,4 +1,4 @@
-"""What is wrong with a kernel's output: how much differs from the reference, where, and what that looks like."""
+"""Diagnosis of a kernel's output: how much differs from the reference, where, and the likely reason."""
 
 from typing import NamedTuple, Optional, Tuple
 
@@ -7,38 +7,38 @@ import numpy as np
 from . import reasons, reference
 from .buffers import GUARD_BITS
 
-# Largest error over the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands rounded to
-# tf32 or half give 1e-4 to 1e-3. Between the two there is a gap, and the bound lies in it.
+# Largest error relative to the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands
+# rounded to tf32 or half give 1e-4 to 1e-3. The bound is in the gap between the two.
 FLOAT32, HALF = 2e-5, 1e-2
-# Rounded operands change nearly every output by more than float32 sums do: by _CHANGED, twice what those leave. Where
-# less than a share of _EVERYWHERE has changed, some places went wrong. FLOAT32 is too much for _CHANGED: of outputs
-# that were right in half precision 1 of 4, or 13 of 72, were beyond it, and they were called wrong.
+# Rounded operands change nearly every output by more than float32 sums do: by _CHANGED, twice the error of those. If
+# less than a fraction of _EVERYWHERE has changed, only some places are incorrect. FLOAT32 is too large for _CHANGED:
+# some correct half-precision outputs have too few errors above it, such as 1 of 4, or 13 of 72.
 _CHANGED, _EVERYWHERE = 4e-6, 0.3
-_LIKE = 5e-4  # of the largest value: an output that is another computation's
-_FITTED = 1e-2  # a fitted share of a tap that counts as all of it
+_LIKE = 5e-4  # relative to the largest value: the output matches another computation
+_FITTED = 1e-2  # tolerance for a tap's fitted share to count as all of it
 
 
 class Diagnosis(NamedTuple):
-    """A kernel's output beside the reference."""
+    """Comparison of a kernel's output with the reference."""
 
     precision: str  # "float32", "tf32 or half", or "wrong"
-    wrong: int  # outputs that differ by more than the class allows; of a wrong one, by more than float32
+    wrong: int  # outputs that differ by more than the class allows; if "wrong", by more than float32 allows
     total: int
-    largest: float  # the largest absolute error; infinity where NaN was left
+    largest: float  # the largest absolute error; infinity if NaN was left
     scale: float  # the largest magnitude of the reference
     first: Optional[Tuple[int, ...]]  # image, filter, row, column of the first output that differs
     got: Optional[float]
     wanted: Optional[float]
-    code: str  # of the likely reason, in `reasons`; "" for a correct output
-    reason: str  # that reason in words; "" when none shows
+    code: str  # the likely reason, a code in `reasons`; "" for a correct output
+    reason: str  # the reason in words; "" if unknown
 
     @property
     def right(self) -> bool:
-        """Whether the output is that of a correct kernel, in one precision or the other."""
+        """Whether the output is correct, in one precision or the other."""
         return self.precision != "wrong"
 
     def line(self, reason: str = "") -> str:
-        """Everything in one line, with another reason than the likely one where the caller knows better."""
+        """A summary in one line; `reason` replaces the likely one."""
         if self.right:
             return f"right ({self.precision}; largest error {self.largest:.2g} of {self.scale:.4g})"
         where = ",".join(map(str, self.first or ()))
@@ -51,16 +51,16 @@ class Diagnosis(NamedTuple):
 
 
 def diagnose(output: np.ndarray, x: np.ndarray, weight: np.ndarray, wanted: Optional[np.ndarray] = None) -> Diagnosis:
-    """Compare a kernel's output with the reference, and look for a reason where they differ.
+    """Compare a kernel's output with the reference, and look for a reason if they differ.
 
     Parameters
     ----------
     output
         (B,M,H-K+1,W-K+1) float32, which was NaN or zero before the call.
     x, weight
-        (B,C,H,W) and (M,C,K,K): what the kernel was given.
+        (B,C,H,W) and (M,C,K,K): the kernel's inputs.
     wanted
-        The reference; computed in float64 when None.
+        The reference; None computes it in float64.
     """
     if wanted is None:
         wanted = reference.convolve(x, weight)
@@ -94,7 +94,7 @@ def _why(code: str, *details: object) -> Reason:
 
 
 def _reason(output, off, x, weight, wanted) -> Reason:
-    """The likely reason of a wrong output, from its pattern or from another computation that gives the same."""
+    """The likely reason of an incorrect output, from its pattern or from another computation that gives the same."""
     if np.isnan(output).all() and not computed_of_nan(output).any():
         return _why("not_written")
     if not output.any():
@@ -113,7 +113,7 @@ def _reason(output, off, x, weight, wanted) -> Reason:
 
 
 def computed_of_nan(output: np.ndarray) -> np.ndarray:
-    """Which outputs are the NaN of the guard zones, or that of a GPU's arithmetic: computed of what is no tensor's."""
+    """Which outputs are the NaN of the guard zones, or of a GPU's arithmetic: computed from memory outside tensors."""
     return np.isnan(output) & ((output.view(np.uint32) & 0x3FFFFF) == GUARD_BITS & 0x3FFFFF)
 
 
@@ -122,13 +122,13 @@ def _outside(output) -> Optional[Reason]:
 
 
 def _from(wrong, share, code: str) -> Optional[Reason]:
-    """Wrong from some image or filter on: everything there, for a single wrong one at the end may be anything."""
+    """Incorrect from some image or filter on. All from there must be, as a single one at the end proves nothing."""
     first = int(wrong.argmax())
     return _why(code, first) if first > 0 and wrong[first:].all() and share[first:].min() > 0.5 else None
 
 
 def _border(output, off) -> Optional[Reason]:
-    """Wrong only in rows or columns at an edge."""
+    """Incorrect only in rows or columns at an edge."""
     places = off.any(axis=(0, 1))
     height, width = places.shape
     rows, columns = places.all(axis=1), places.all(axis=0)
@@ -137,7 +137,7 @@ def _border(output, off) -> Optional[Reason]:
     inside = places[top : height - bottom, left : width - right]
     if inside.any() or not inside.size or 2 * inside.size < places.size:
         return None
-    if computed_of_nan(output)[off].any():  # a window that begins outside of the data
+    if computed_of_nan(output)[off].any():  # a window that begins outside the data
         return _why("reads_outside")
     sides = [("first", "row", top), ("last", "row", bottom), ("first", "column", left), ("last", "column", right)]
     parts = [f"{where} {what}" if n == 1 else f"{where} {n} {what}s" for where, what, n in sides if n]
@@ -148,13 +148,13 @@ def _border(output, off) -> Optional[Reason]:
 
 
 def _run(flags) -> int:
-    """How many of the first flags are set."""
+    """Number of flags set at the start."""
     return len(flags) if flags.all() else int((~flags).argmax())
 
 
 def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
-    """Another computation, done correctly."""
-    images = slice(0, 2)  # two images tell
+    """Another computation, which the kernel does correctly."""
+    images = slice(0, 2)  # two images suffice
     got, x, wanted = output[images].astype(np.float64), x[images], wanted[images]
     if np.isnan(got).any():
         return None
@@ -193,7 +193,7 @@ def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
 
 
 def _with_row_stride(x, weight, stride: int) -> np.ndarray:
-    """The output where rows of the data are taken to lie `stride` apart, and planes as they are."""
+    """The output if rows of the data are read with row stride `stride`, and planes with the correct stride."""
     B, C, H, W = x.shape
     M, _, K, _ = weight.shape
     rows, columns = np.arange(H - K + 1), np.arange(W - K + 1)
@@ -207,7 +207,7 @@ def _with_row_stride(x, weight, stride: int) -> np.ndarray:
 
 
 def _missing_taps(got, x, weight, wanted, scale) -> Optional[Reason]:
-    """Taps (p, q) of the kernel whose products are not in the sum: what is missing is fitted by each tap's share."""
+    """Taps (p, q) of the kernel whose products are missing from the sum, found by a fit of each tap's share."""
     K = weight.shape[2]
     if K == 1:
         return None
@@ -231,9 +231,9 @@ def _missing_taps(got, x, weight, wanted, scale) -> Optional[Reason]:
 
 
 def _running_sum(output, wanted) -> Optional[Reason]:
-    """Each output is the sum of all before it as well."""
+    """Each output also includes the sum of all earlier ones."""
     got, want = output[:1].astype(np.float64).ravel(), wanted[:1].ravel()
     if len(got) < 8 or not np.isfinite(got).all():
         return None
-    steps = np.quantile(np.abs(np.diff(got) - want[1:]), 0.9)  # a large sum rounds
+    steps = np.quantile(np.abs(np.diff(got) - want[1:]), 0.9)  # tolerance for rounding of large sums
     return _why("sum_not_reset") if steps <= _FITTED * np.abs(want).max() else None

@@ -1,7 +1,7 @@
-"""Trials of a kernel file, a process per shape: a crash, an exit or the time limit ends that shape alone.
+"""Trials of a kernel file, one process per shape: a crash, an exit or the time limit ends only that shape.
 
-A server process imports what every trial needs, without CUDA and without the kernel's code, and forks for each shape.
-The forked process loads the kernel, tries the shape, and sends what it found.
+A server process imports modules that every trial needs, without CUDA and without the kernel's code, and forks for each
+shape. The forked process loads the kernel, tries the shape, and sends the result.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ from ..library import kernels
 from . import reasons
 from .calls import Shape, Tried, try_shape
 
-# With the modules that this process finds, and no other: not those of a folder that the interpreter starts in.
+# Imports the same modules as this process, and none from the current folder.
 _SERVER = f"import sys; sys.path[:] = sys.argv[2].split(':'); from {__name__} import serve; serve(int(sys.argv[1]))"
-_LOOK = 0.05  # seconds between two looks at a process that sends nothing
-_LEAST, _MOST = 10.0, 60.0  # seconds for a shape, within the limit for all of them
-_ALL_RACES, _MOST_RACES = 3.0, 1.0  # seconds of calls that look for a race: of all shapes, and of one
-_HUNG, _SHORT = 2, 5.0  # after so many shapes that did not end, the others get so many seconds
+_LOOK = 0.05  # seconds between checks of a silent process
+_LEAST, _MOST = 10.0, 60.0  # limits for one shape in seconds, within the limit for all
+_ALL_RACES, _MOST_RACES = 3.0, 1.0  # seconds of calls that look for a race: for all shapes, and for one
+_HUNG, _SHORT = 2, 5.0  # after _HUNG shapes that did not end, each other shape gets _SHORT seconds
 
 
 class TrialShape(NamedTuple):
@@ -40,31 +40,31 @@ class TrialShape(NamedTuple):
 
 
 class TrialJob(NamedTuple):
-    """What a server process is asked to do."""
+    """The job of a server process."""
 
     path: str
     format: str
     backend: str
-    library: Optional[Path]  # what was built of it, where it is compiled
+    library: Optional[Path]  # the built library, if it is compiled
     asked: Tuple[TrialShape, ...]
     device: int
     seed: int
     timeout: float  # seconds for all shapes
 
 
-Sent = Union[Tried, FashionInferError, None]  # None for a shape that the kernel does not take
+Sent = Union[Tried, FashionInferError, None]  # None for a shape that the kernel does not support
 
 
 Tick = Callable[[float, str], None]
 
 
 def try_each(job: TrialJob, tick: Tick = lambda share, what: None) -> List[Tried]:
-    """What the trial of each shape showed, in order; shapes that the kernel does not take are left out.
+    """Try each shape, in order; shapes that the kernel does not support are left out.
 
     Parameters
     ----------
     job
-        What to try.
+        The kernel file and the shapes.
     tick
         Called before each shape with the share of the work that is done, 0 to 1, and the shape in words.
 
@@ -90,7 +90,7 @@ def try_each(job: TrialJob, tick: Tick = lambda share, what: None) -> List[Tried
 
 @contextlib.contextmanager
 def _server() -> Iterator[Connection]:
-    """A connection to a new server process, which ends with the block, and with it all that it started."""
+    """A connection to a new server process. It and its children end with the block."""
     ours, its = socket.socketpair()
     path = ":".join(part for part in sys.path if part)
     # What a kernel prints as it is loaded goes where the program's messages go.
@@ -112,7 +112,7 @@ def _server() -> Iterator[Connection]:
 
 
 def serve(descriptor: int) -> None:
-    """Try the shapes of one job, each in a forked process, and send what was found."""
+    """Try the shapes of one job, each in a forked process, and send the results."""
     parent = Connection(descriptor)
     job: TrialJob = parent.recv()
     _warm_up(job)
@@ -126,7 +126,7 @@ def serve(descriptor: int) -> None:
 
 
 def _warm_up(job: TrialJob) -> None:
-    """Import once what takes long."""
+    """Import slow modules once."""
     if job.format == "python":
         with contextlib.suppress(Exception):
             import torch  # noqa: F401
@@ -149,7 +149,7 @@ def _try_apart(job: TrialJob, asked: TrialShape, limit: float, parent: Connectio
     with Connection(receiving, writable=False) as results:
         while status is None:
             ready, _, _ = select.select([results, parent], [], [], _LOOK)
-            if parent in ready:  # closed: nobody waits any more
+            if parent in ready:  # closed: the parent no longer waits
                 os.killpg(0, signal.SIGKILL)
             if results in ready:
                 with contextlib.suppress(EOFError):
@@ -166,7 +166,7 @@ def _try_apart(job: TrialJob, asked: TrialShape, limit: float, parent: Connectio
 
 
 def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
-    """In the forked process: try the shape, send what was found, and end."""
+    """In the forked process: try the shape, send the result, and end."""
     found: Sent = None
     try:
         kernel = loading.load(_recognised(job), device=job.device, library=job.library)
@@ -175,7 +175,7 @@ def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
             found = try_shape(kernel, *asked, seed=job.seed, device=job.device, quiet=True, race_seconds=races)
     except FashionInferError as error:
         found = error
-    except BaseException:  # ours: whatever a kernel raises has become a message
+    except BaseException:  # our error: a kernel's errors have become messages
         traceback.print_exc()
         os._exit(70)
     results.send((found,))
@@ -183,7 +183,7 @@ def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
 
 
 def takes(kernel: loading.LoadedKernel, shape: Shape) -> bool:
-    """Whether a kernel takes a shape at all: LeetGPU's files have one channel."""
+    """Whether a kernel supports a shape: LeetGPU's files have one channel."""
     channels, size, filters, side = shape
     try:
         kernels.chosen_kernel((1, channels, size, size), (filters, channels, side, side), kernel.backend, kernel.name)
@@ -199,7 +199,7 @@ def _ended(asked: TrialShape, code: str, detail: object) -> Tried:
 
 
 def _status(child: int) -> Optional[int]:
-    """How a child ended; None while it runs."""
+    """A child's exit status; None while it runs."""
     ended, status = os.waitpid(child, os.WNOHANG)
     return status if ended else None
 

@@ -1,10 +1,10 @@
-"""Reasons why a kernel is incorrect: a code each, which JSON and tests have, and a sentence for people."""
+"""Reasons why a kernel is incorrect: each has a code for JSON and tests, and a sentence for users."""
 
 import signal
 from typing import Dict
 
-INCORRECT = "incorrect"  # no reason shows
-# What would harm the process that calls the kernel.
+INCORRECT = "incorrect"  # unknown reason
+# Reasons that would harm the process that calls the kernel.
 HARMFUL = ("writes_after_end", "writes_before_start", "writes_outside", "crash", "exit", "time_limit")
 
 SENTENCES: Dict[str, str] = {
@@ -23,7 +23,7 @@ SENTENCES: Dict[str, str] = {
     "weights_without_channel": "the index of the weights lacks the channel",
     "input_without_channel": "the index of the data lacks the channel",
     "first_channel": "only the first input channel is summed",
-    "last_channel": "only the last input channel is left: the sum starts anew for each channel",
+    "last_channel": "only the last input channel is left: the sum starts again for each channel",
     "row_stride": "rows of the data are {0} apart in the index, the output's width, where they are {1} apart",
     "taps_missing": "taps of the kernel are missing from the sum: {0}",
     "doubled": "outputs are twice the correct values: added to an earlier result",
@@ -49,12 +49,12 @@ SENTENCES: Dict[str, str] = {
 
 
 def sentence(code: str, *details: object) -> str:
-    """The sentence of a code, with its details in place; "" for no code."""
+    """The sentence of a code, with details filled in; "" for no code."""
     return SENTENCES[code].format(*details) if code else ""
 
 
 def signal_name(number: int) -> str:
-    """A signal in words: "SIGSEGV (Segmentation fault)"."""
+    """Name and description of a signal: "SIGSEGV (Segmentation fault)"."""
     known = [signal.strsignal(number) or ""]
     try:
         known.insert(0, signal.Signals(number).name)

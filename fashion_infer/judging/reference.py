@@ -1,4 +1,4 @@
-"""What every contender is compared with: NumPy in float64."""
+"""Reference for every contender: NumPy in float64."""
 
 from typing import Dict, Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
-_SLICE = 32  # images at a time: fa2019's first convolution looks at 32 times 0.9 MB in float64
+_SLICE = 32  # images at a time: fa2019's first convolution reads 32 times 0.9 MB in float64
 
 
 def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -17,21 +17,21 @@ def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def error(got: np.ndarray, want: np.ndarray) -> float:
-    """The largest error over the output's largest magnitude; infinite where an output is NaN."""
+    """The largest error, relative to the output's largest magnitude; infinite if an output is NaN."""
     with np.errstate(invalid="ignore"):
         worst = np.abs(got - want)
     return float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
 
 
 def run(layers: Sequence[Layer], weights: Dict[str, np.ndarray], images: np.ndarray) -> np.ndarray:
-    """The outputs of a chain of layers, one row an image, in float64; for a softmax the logarithms of its scores.
+    """Run a chain of layers in float64, one row per image; for a softmax, return the logarithms of its scores.
 
     Parameters
     ----------
     layers
-        In the order of the network.
+        In network order.
     weights
-        By the names that `walk` gives them.
+        By their names in `walk`.
     images
         (n,C,H,W).
     """
@@ -60,7 +60,7 @@ def _slice(layers, weights, x):
 
 
 def _pool(x, layer, outputs):
-    """Max pooling of (n,C,H,W) to (n,C,*outputs); what a last window lacks is minus infinity."""
+    """Max pooling of (n,C,H,W) to (n,C,*outputs); incomplete last windows are padded with minus infinity."""
     step, lacking = layer.step, [(0, 0), (0, 0)]
     for edge, windows in zip(x.shape[2:], outputs):
         lacking.append((0, max(0, (windows - 1) * step + layer.size - edge)))
@@ -70,6 +70,6 @@ def _pool(x, layer, outputs):
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Logarithms of the scores that a softmax makes of (n, classes)."""
+    """Logarithms of the softmax scores of (n, classes)."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))

@@ -15,12 +15,12 @@ from .processes import Tick, TrialJob, TrialShape
 
 OTHER = "another size"
 GIVEN = "the given sizes"
-# What sizes fixed at compile time may come to on other sizes.
+# Possible effects on other sizes when sizes are fixed at compile time.
 _OF_FIXED_SIZES = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero", "crash", "device_error")
-# Odd sizes, one of everything, a kernel as large as the image, more filters than a tile has.
+# Odd sizes, all sizes 1, a kernel as large as the image, more filters than in a tile.
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
-_FEW = 3  # images a call, where nothing asks for more
-_MOST = 32  # images a call of a kernel with threads, however many processors there are
+_FEW = 3  # images per call by default
+_MOST = 32  # limit of images per call of a kernel with threads, for any number of processors
 _YEARS = {
     "mxnet": ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"),
     "minidnn": ("fa2020",),
@@ -28,16 +28,16 @@ _YEARS = {
 
 
 class Checked(NamedTuple):
-    """What a check found."""
+    """Result of a check."""
 
     file: KernelFile
     tried: Tuple[Tried, ...]
-    edition: Optional[str] = None  # that the caller insisted on
-    reason: str = ""  # that only several shapes together show; "" for none
+    edition: Optional[str] = None  # required by the caller
+    reason: str = ""  # a reason that only several shapes together show; "" if none
 
     @property
     def by_edition(self) -> Dict[str, List[Tried]]:
-        """The trials of each edition's layers, or of the sizes that were asked for; other sizes are left out."""
+        """The trials of each edition's layers, or of the requested sizes; other sizes are left out."""
         found: Dict[str, List[Tried]] = {}
         for one in self.tried:
             if one.what != OTHER:
@@ -47,12 +47,12 @@ class Checked(NamedTuple):
 
     @property
     def right_for(self) -> Tuple[str, ...]:
-        """The editions all of whose layers are correct."""
+        """The editions with all layers correct."""
         return tuple(name for name, tried in self.by_edition.items() if all(one.right for one in tried))
 
     @property
     def right(self) -> bool:
-        """Whether the kernel is correct for one whole edition of its format, or for the one that was insisted on."""
+        """Whether the kernel is correct for all layers of an edition of its format, or of the required edition."""
         return bool(self.right_for)
 
     @property
@@ -62,7 +62,7 @@ class Checked(NamedTuple):
 
     @property
     def precision(self) -> str:
-        """The least precise class of the correct layers: "float32" or "tf32 or half"; "wrong" where none is correct."""
+        """The least precise class of the correct layers: "float32" or "tf32 or half"; "wrong" if none is correct."""
         classes = {one.diagnosis.precision for one in self.tried if one.right and one.diagnosis}
         return next((name for name in ("tf32 or half", "float32") if name in classes), "wrong")
 
@@ -104,12 +104,12 @@ class Checked(NamedTuple):
 
 
 def years_of(format: str) -> Tuple[str, ...]:
-    """The editions that files of a format were made for; none where it is of no year."""
+    """The editions that a format was used in; none if it was in no year of the course."""
     return _YEARS.get(format.split("-")[0], ())
 
 
 def layers_of(format: str, edition: Optional[str] = None) -> List[Tuple[str, Shape]]:
-    """The convolutions that a format's years had, or those of one edition, each with its edition's name.
+    """The convolutions of a format's years, or of one edition, each with its edition's name.
 
     Raises
     ------
@@ -135,14 +135,14 @@ def check(
     verbose: bool = False,
     tick: Tick = lambda share, what: None,
 ) -> Checked:
-    """Compare what a kernel file computes with the float64 reference, each shape in a process of its own.
+    """Compare a kernel file's results with the float64 reference, each shape in a separate process.
 
     Parameters
     ----------
     file
-        The file, recognised.
+        The recognised file.
     images
-        Images per call; None for a few on the CPU, and on the GPU as many as the format's files ask for.
+        Images per call; None for a few on the CPU, and for as many as the format's files need on the GPU.
     shapes
         Sizes to try in place of the editions' layers.
     seed
@@ -150,9 +150,9 @@ def check(
     device
         Index of the GPU, for a file that runs on one.
     edition
-        The one edition whose layers are tried; None for all of the file's format.
+        Edition whose layers are tried; None for all editions of the file's format.
     timeout
-        Seconds for all shapes, once the file is built.
+        Seconds for all shapes, after the file is built.
     verbose
         Show the compiler's warnings on stderr.
     tick
@@ -161,12 +161,12 @@ def check(
     Returns
     -------
     Checked
-        With everything that went wrong in a call.
+        Has everything that went wrong in a call.
 
     Raises
     ------
     UsageError, DeviceError
-        When the file cannot be built or loaded, or is for a GPU and there is none; for an unknown edition.
+        When the file cannot be built or loaded, or needs a GPU and there is none; for an unknown edition.
     """
     wanted = layers_of(file.format.name, edition) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
     file, library = loading.built(file, verbose, device=device)
@@ -174,14 +174,14 @@ def check(
     count = images or (loading.THOUSAND if thousands else _few(file))
     asked = [TrialShape(what, shape, count) for what, shape in wanted]
     if shapes is None and edition is None:
-        # A file that asks for whole thousands may end the process over three.
+        # A file that needs multiples of a thousand may end the process when called with three images.
         asked += [TrialShape(OTHER, shape, count if thousands else _FEW) for shape in OTHER_SHAPES]
     tried = _try_each(file, library, asked, device, seed, timeout, tick)
     return Checked(file, tuple(tried), edition, _together(tried))
 
 
 def try_layers(kernel: LoadedKernel, layers: Sequence[Tuple[str, Shape]]) -> List[Tried]:
-    """The trials of layers of a network, with as few images per call as a check has.
+    """Try the layers of a network, with as few images per call as in a check.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _try_each(
 
 
 def _few(file: KernelFile) -> int:
-    """Images per call on the CPU: as many as threads meet over, where the file has threads."""
+    """Images per call on the CPU: enough for threads to interfere, if the file has threads."""
     return min(_MOST, max(_FEW, 2 * len(os.sched_getaffinity(0)))) if runs_threads(file) else _FEW
 
 
@@ -235,7 +235,7 @@ def _listed(names) -> str:
 
 
 def _main_reason(wrong: Sequence[Tried]) -> str:
-    """The reason that most of the incorrect layers have."""
+    """The most frequent reason among the incorrect layers."""
     counts = {
         one.code: sum(other.code == one.code for other in wrong) for one in wrong if one.code != reasons.INCORRECT
     }
@@ -247,7 +247,7 @@ def _main_reason(wrong: Sequence[Tried]) -> str:
 
 
 def _together(tried: Sequence[Tried]) -> str:
-    """What several shapes show that one does not."""
+    """A reason that only several shapes together show."""
     layers = [one for one in tried if one.what != OTHER]
     right, wrong = [one for one in layers if one.right], [one for one in layers if not one.right]
     if right and wrong and all(one.code in _OF_FIXED_SIZES for one in wrong):

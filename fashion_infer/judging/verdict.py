@@ -1,4 +1,4 @@
-"""Whether a kernel file is right, as far as a run shows: its layers beside the reference, predictions, memory."""
+"""Verdict of a run on a kernel file: its layers compared with the reference, predictions, memory."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -8,18 +8,18 @@ from ..system import process_memory
 from .buffers import Size
 from .calls import Tried, try_shape
 
-# A caching allocator, or a library's handle, takes memory only at the first calls. What takes a megabyte at every
-# slice is never given back.
+# A caching allocator or a library's handle takes memory only in the first calls. A file that takes a megabyte in every
+# slice leaks it.
 _LEAK = 1 << 20
 
 
 class Verdict(NamedTuple):
-    """What is known of a kernel file after a run."""
+    """Findings about a kernel file after a run."""
 
     kernel: LoadedKernel
-    layers: Tuple[Tried, ...]  # each convolution of the network, under examination
+    layers: Tuple[Tried, ...]  # the trial of each convolution of the network
     changed: int  # predictions that differ from those of the library's own kernels
-    leaked: int  # bytes of device memory that every slice left allocated; 0 for none
+    leaked: int  # bytes of device memory leaked by every slice; 0 if none
 
     @property
     def precision(self) -> str:
@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
 
     @property
     def wrong(self) -> str:
-        """What is wrong, in one line; "" for nothing. Predictions that rounded operands change are not."""
+        """The faults in one line; "" if none. Predictions that change because of rounded operands are not faults."""
         for one in self.layers:
             if not one.right:
                 predictions = f"{self.changed:,} predictions differ; " if self.changed else ""
@@ -71,7 +71,7 @@ def judge(
     changed: int,
     leaked: int,
 ) -> Verdict:
-    """Judge a kernel on each layer of a network, and call it once more as a run did.
+    """Judge a kernel on each layer of a network, and call it again as a run did.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def judge(
     tried
         The trials of the layers.
     layers
-        Names and sizes B, C, H, W, M, K of the calls that the run made: a kernel may be correct only for few images.
+        Names and sizes B, C, H, W, M, K of the run's calls, as a kernel may be correct only for few images.
     changed, leaked
         As in `Verdict`.
     """
@@ -94,7 +94,7 @@ def judge(
 
 
 class MemoryWatch:
-    """Device memory from slice to slice of a run: that of this process, or all of the device where none is known."""
+    """Device memory after each slice of a run: that of this process, or of the whole device if unknown."""
 
     def __init__(self, kernel: LoadedKernel, device: int):
         self._free: List[int] = []
@@ -103,19 +103,19 @@ class MemoryWatch:
         self._on = kernel.backend == "gpu"
 
     def __call__(self) -> None:
-        """After a slice."""
+        """Record the memory after a slice."""
         if self._on:
             self._free.append(self._ask())
             self._own.append(process_memory.own())
 
     @property
     def leaked(self) -> int:
-        """Bytes that were not given back, on average over the slices behind the first."""
+        """Leaked bytes, averaged over the slices after the first."""
         own = [used for used in self._own if used is not None]
         free = [-used for used in own] if len(own) == len(self._free) else self._free
         steps = [before - after for before, after in zip(free, free[1:])]
-        # One step says nothing: it may be the first slice of its size. Memory that comes back was another program's,
-        # and what is taken once, however late, is kept to be used again.
+        # A single increase proves nothing: it may be the first slice of its size. Memory that is freed was another
+        # program's, and memory that is taken once, even late, is kept for reuse.
         if len(steps) < 2 or min(steps) < 0 or 2 * sum(step >= _LEAK for step in steps) <= len(steps):
             return 0
         return sum(steps) // len(steps)

@@ -1,1 +1,1 @@
-"""A user's kernel file: its format, a plug-in built from it, and a kernel of the operator library by its name."""
+"""Your kernel file: its format, the plug-in built from it, and its registration as a kernel of the library."""

@@ -1,8 +1,8 @@
-"""Builds a plug-in of the operator library from a kernel file, with the compilers that the library is built with.
+"""Build of a plug-in of the operator library from a kernel file, with the compilers of the library.
 
-What was built stays in the user's cache (`system.cache_limits`), under a key made of everything that went into it:
-the file, its neighbours, the adapter and our headers, the command, the compiler's version. A build happens in a
-temporary folder and moves into place as a whole; a second process that wants the same waits for the first.
+Plug-ins are cached (`system.cache_limits`) under a key made from all inputs: the file, its neighbours, the adapter and
+our headers, the command, the compiler's version. A build runs in a temporary folder and moves into place as a whole. A
+second process that needs the same plug-in waits for the first.
 """
 
 import functools
@@ -23,7 +23,7 @@ from .formats import KernelFile
 
 _CUBLAS = {"cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasXt.h": "cublas", "cublasLt.h": "cublasLt"}
 _HEADERS = ("minidnn", "mxnet-years", "leetgpu")
-# GNU unique symbols are one for the process: two plug-ins would share a template's static variables.
+# GNU unique symbols are shared in a process: two plug-ins would share a template's static variables.
 _HOST_FLAGS = ["-fPIC", "-fno-gnu-unique"]
 _LINK_FLAGS = ["-Bsymbolic", "-z,defs", "--exclude-libs,ALL"]
 # gcc, clang: FILE:LINE:COLUMN: error: TEXT; nvcc: FILE(LINE): error: TEXT, error #20: TEXT
@@ -32,41 +32,41 @@ _ERROR = re.compile(
     r"error\b[^:\n]*:\s*(?P<text>.*)$",
     re.MULTILINE,
 )
-_ROOM = 8 << 20  # bytes: more than a compiler leaves between its stages for any of the course's files
-_LARGEST = 1 << 28  # bytes of a library
-# What the compiler does not say.
+_ROOM = 8 << 20  # bytes: more than a compiler's intermediate files for any of the course's files
+_LARGEST = 1 << 28  # size limit of a library in bytes
+# Advice that the compiler does not give.
 _HINTS = {
     "texture": "texture references left CUDA with version 12: read through a pointer, or a texture object",
 }
-_LONGEST_PATH = 100  # characters of a header's path in the course's tree
+_LONGEST_PATH = 100  # limit for a header's path in the course's tree, in characters
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
 
 
 class Built(NamedTuple):
-    """A plug-in's file."""
+    """A built plug-in."""
 
     library: Path
-    warnings: str  # what the compiler said; "" for nothing
-    compiled: bool  # False when the cache had it
+    warnings: str  # the compiler's output; "" if none
+    compiled: bool  # False if it was in the cache
 
 
 class UnusableCompiler(DeviceError):
-    """The machine's compiler fails on a file that is known to be correct: no kernel file is at fault."""
+    """The machine's compiler fails on a file known to be correct, so that the kernel file is not at fault."""
 
 
 class Compiled(NamedTuple):
-    """What a compiler's run came to."""
+    """Outcome of running a compiler."""
 
     code: int  # its exit code
     output: str
 
 
-# Runs a compiler's command in a folder of its own, the only one that it writes to.
+# Runs a compiler's command in its own folder, the only one that it writes to.
 Compile = Callable[[List[str], Path], Compiled]
 
 
 def compile_here(command: List[str], place: Path) -> Compiled:
-    """Run the compiler as a child of this process; what it leaves behind when Ctrl-C kills it lies in `place`."""
+    """Run the compiler as a child process; files that it leaves behind on Ctrl-C are in `place`."""
     run = subprocess.run(
         command, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True, errors="replace", env={**os.environ, "LC_ALL": "C", "TMPDIR": str(place)},
@@ -82,22 +82,22 @@ def build(
     Parameters
     ----------
     kernel_file
-        The file, of a format that has an adapter.
+        The file; its format must have an adapter.
     arch
-        GPU architecture to compile for, as in "80" or "90a"; only for GPU formats, which need it.
+        GPU architecture to compile for, such as "80" or "90a"; required for GPU formats.
     compile
-        What runs the compiler: a sandbox, for a file that is not trusted.
+        Function that runs the compiler; a sandbox for an untrusted file.
     within
-        The folder outside of which no neighbour is looked for; None for anywhere.
+        Folder that neighbours must be in; None for anywhere.
 
     Raises
     ------
     cache_limits.Unwritable
         When the cache cannot be written.
     UnusableCompiler
-        When the compiler fails on a known-good file of this format as well.
+        When the compiler also fails on a known-good file of this format.
     DeviceError
-        When there is no compiler, or it finds an error: the first one, with file and line.
+        When there is no compiler, or it reports an error: the first one, with file and line.
     """
     path = kernel_file.path.resolve()
     beside = neighbours.of(path, within)
@@ -110,14 +110,14 @@ def build(
             cache_limits.use(target)
             return Built(target, said.read_text(), False)
         with vanishing(lambda: tempfile.mkdtemp(dir=folder, prefix="build-")) as temporary:
-            # The compiler's own folder: what it was given may have made it write anything there, links and FIFOs.
-            # Afterwards nothing there is opened but the library, and nothing written.
+            # The compiler's own folder. An untrusted file may have made it write anything there, even links and FIFOs.
+            # Afterwards, only the library is opened there, and nothing is written.
             outside = Path(temporary)
             place = outside / "compiler"
             place.mkdir()
             done = compile([*command, *_supplied(path, beside, place), "-o", str(place / "plugin.so")], place)
             if done.code:
-                (outside / "room").write_bytes(bytes(_ROOM))  # fails where the disk is full: the file is not at fault
+                (outside / "room").write_bytes(bytes(_ROOM))  # fails if the disk is full, which is not the file's fault
                 _blame_compiler(kernel_file, arch, compile, outside)
                 raise DeviceError(first_error(done.output, kernel_file.path))
             (outside / "log").write_text(done.output)
@@ -132,9 +132,9 @@ def build(
 def command_in(
     place: Path, kernel_file: KernelFile, arch: Optional[str] = None, within: Optional[Path] = None
 ) -> List[str]:
-    """The compiler's command for a kernel file, but for the output; what it needs beside the file lies in `place` then.
+    """The compiler's command for a kernel file, without the output; writes the other files it needs to `place`.
 
-    Parameters are those of `build`.
+    Other parameters are those of `build`.
 
     Raises
     ------
@@ -147,18 +147,18 @@ def command_in(
 
 
 def _supplied(path: Path, beside: neighbours.Neighbours, place: Path) -> List[str]:
-    """Write what a build needs beside the file into `place`, and return the compiler's options for it."""
+    """Write the other files that a build needs into `place`, and return the compiler's options for them."""
     (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
     return [f"-I{place}", *_course_tree(beside.missing, place)]
 
 
 def _course_tree(missing: List[str], place: Path) -> List[str]:
-    """Supply headers that a file names by their places in the course's tree, as "../../src/layer/custom/matmul.h".
+    """Supply headers that a file names by paths in the course's tree, such as "../../src/layer/custom/matmul.h".
 
     Returns
     -------
     list of str
-        The compiler's options for a folder in `place` from which these paths lead to our headers.
+        The compiler's options for a folder in `place`, relative to which these paths give our headers.
     """
     ours = {header.name: header for header in (resources.resource_dir("submission") / "headers/minidnn").glob("*.h")}
     below = place / "tree"
@@ -182,7 +182,7 @@ def _last(name: str) -> str:
 
 
 def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compile, outside: Path) -> None:
-    """Build the template of a kernel file's format; raise UnusableCompiler when that fails, too."""
+    """Build the template of a kernel file's format; raise UnusableCompiler if that fails too."""
     folder = outside / "known-good"
     folder.mkdir()
     template = folder / str(kernel_file.format.template)
@@ -199,7 +199,7 @@ def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compi
 
 
 def first_error(output: str, path: Path) -> str:
-    """The compiler's first error in one line, with the file as the user named it."""
+    """The compiler's first error in one line, with the file's name as the user gave it."""
     match = _ERROR.search(output)
     if match:
         file = match.group("file").strip()
@@ -215,12 +215,12 @@ def first_error(output: str, path: Path) -> str:
 
 
 def gpu_arch(device: int) -> str:
-    """The architecture of a GPU: "80", or with what only that one has, "90a".
+    """The architecture of a GPU: "80", or "90a" with architecture-specific features.
 
     Raises
     ------
     DeviceError
-        When there is no such GPU.
+        When the GPU does not exist.
     """
     from ..library import devices
 
@@ -229,10 +229,10 @@ def gpu_arch(device: int) -> str:
 
 
 def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:
-    """The compiler's command but for the output and the temporary folder."""
+    """The compiler's command without the output and the temporary folder."""
     ours = resources.resource_dir("submission")
     adapter = ours / "adapters" / str(kernel_file.format.adapter)
-    # A header that lies beside the file goes before ours.
+    # A header next to the file takes precedence over ours.
     places = [path.parent, *beside.folders, ours / "adapters", *(ours / "headers" / name for name in _HEADERS),
               resources.resource_dir("include")]  # fmt: skip
     flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
@@ -260,7 +260,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
         raise DeviceError(f"{kernel_file.path} needs the CUDA compiler: {installation.extra('gpu')}")
     folders = compilers.cuda_folders(nvcc)
     host = [f"-Xcompiler={flag}" for flag in [*_HOST_FLAGS, *openmp]]
-    link = [f"-Xlinker={flag}" for flag in _LINK_FLAGS]  # nvcc, too, takes a comma for a space
+    link = [f"-Xlinker={flag}" for flag in _LINK_FLAGS]  # nvcc also treats a comma as a space
     places = [folder / name for folder in folders[:2] for name in ("lib64", "lib")]
     libraries = [f"-L{place}" for place in places if place.is_dir()]
     names = ours / "headers" / "cuda"
@@ -272,7 +272,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
 
 
 def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
-    """What links cuBLAS where the file uses it: headers and libraries of the toolkit, or of its wheel."""
+    """Options for cuBLAS if the file uses it: headers and libraries of the toolkit, or of its wheel."""
     included = neighbours.included_by(text)
     used = sorted({library for header, library in _CUBLAS.items() if header in included})
     flags: List[str] = []
@@ -281,9 +281,9 @@ def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
                  sorted((folder / name).glob(f"lib{library}.so*"))]  # fmt: skip
         headers = [folder / "include" for folder in folders if (folder / "include" / "cublas_v2.h").is_file()]
         if not found or not headers:
-            raise DeviceError(f"{path} uses {library}, which is not here: pip install 'nvidia-cublas==13.*'")
-        # By its name: a wheel has no libcublas.so, and nvcc takes no file that ends in .so.13. Its headers go last:
-        # beside them may lie CUDA's own, of another version than the compiler's.
+            raise DeviceError(f"{path} uses {library}, which is not installed: pip install 'nvidia-cublas==13.*'")
+        # Linked by name: a wheel has no libcublas.so, and nvcc accepts no file that ends in .so.13. Its headers go
+        # last, because CUDA headers of another version may be next to them.
         place = found[0].parent
         flags += [
             "-Xcompiler=-idirafter",
@@ -318,7 +318,7 @@ def _version(compiler: str) -> str:
 
 
 def _processor(command: List[str]) -> str:
-    """What -march=native stands for: a home folder may be shared by machines that differ."""
+    """The processor that -march=native selects: different machines may share a home folder."""
     if "-march=native" not in command:
         return ""
     try:

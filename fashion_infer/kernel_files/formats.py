@@ -1,4 +1,4 @@
-"""The formats of kernel files: what each looks like, who used it, and which one a file has."""
+"""The formats of kernel files: how each is recognised, and who used it."""
 
 import re
 from pathlib import Path
@@ -10,25 +10,25 @@ from . import neighbours, signs, source
 
 
 class KernelFormat(NamedTuple):
-    """A calling convention. A format without an adapter is not compiled by us."""
+    """A calling convention. A format without an adapter is not compiled."""
 
     name: str
     years: str
-    backend: str  # "cpu" or "gpu"; "any" where the file does not say
-    looked_for: str  # in words, for messages
+    backend: str  # "cpu" or "gpu"; "any" if the file does not determine it
+    looked_for: str  # description for messages
     adapter: Optional[str]  # file of custom_ops/submission/adapters
     template: Optional[str]  # file of templates/, for `kernel new`
     test: signs.Test
-    linked: bool = False  # the file is compiled by itself and linked, where others are included by the adapter
+    linked: bool = False  # the file is compiled separately and linked; otherwise the adapter includes it
 
 
 class KernelFile(NamedTuple):
-    """A user's kernel file, recognised: what building, loading, judging and timing it start from."""
+    """A recognised kernel file: the input for building, loading, judging and timing."""
 
     path: Path
     format: KernelFormat
-    defines: Tuple[str, ...]  # names for the compiler's -D
-    backend: str  # "cpu" or "gpu"; "any" where neither the file nor the caller says
+    defines: Tuple[str, ...]  # names for the compiler's option -D
+    backend: str  # "cpu" or "gpu"; "any" if neither the file nor the caller determines it
 
     @property
     def name(self) -> str:
@@ -38,8 +38,8 @@ class KernelFile(NamedTuple):
     def placed(self) -> "KernelFile":
         """The same file with the backend that it runs on here.
 
-        A prebuilt library says it itself, or names the CUDA runtime if its pointers are the GPU's. A Python file runs
-        on the GPU where there is one.
+        A prebuilt library reports its backend, or is for the GPU if it names the CUDA runtime. A Python file runs on
+        the GPU if there is one.
         """
         if self.backend != "any":
             return self
@@ -55,8 +55,8 @@ class KernelFile(NamedTuple):
             return self._replace(backend="cpu")
 
 
-# In this order: a file that has both parts is one for the GPU.
-MOST = 1 << 30  # bytes of a kernel file, which may be a library with all of cuBLAS in it
+# Order matters: a file with both parts is for the GPU.
+MOST = 1 << 30  # size limit of a kernel file in bytes; a library may contain all of cuBLAS
 FORMATS = (
     KernelFormat(
         "mxnet-gpu",
@@ -162,9 +162,9 @@ FORMATS = (
     ),
 )
 
-# Shorter names, for the one of several that a newcomer means.
+# Shorter names, for the format that a newcomer usually means.
 ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
-# What a message names when no format fits; `kernel formats` has it all.
+# Formats named in a message if none fits; `kernel formats` lists all.
 _MARKS = (
     "forward<gpu, float>", "forward over Tensor<cpu, 4>", "GPUInterface::conv_forward_gpu", "conv_forward_cpu",
     'extern "C" conv_forward', 'extern "C" solve', "Python's conv_forward, custom_kernel or solve",
@@ -173,7 +173,7 @@ _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 
 
 def find(name: str) -> KernelFormat:
-    """The format of that name; UsageError with all names when there is none."""
+    """Get a format by name; UsageError with all names if unknown."""
     for entry in FORMATS:
         if entry.name == ALIASES.get(name, name):
             return entry
@@ -181,41 +181,41 @@ def find(name: str) -> KernelFormat:
 
 
 def insisted(files: Sequence[str], names: Optional[str]) -> List[Optional[str]]:
-    """What --format says of each kernel file: one name for all of them, or one for each, with commas between them.
+    """Parse --format for kernel files: one name for all of them, or one for each, comma-separated.
 
     Raises
     ------
     UsageError
-        For an unknown format, without a file that could have it, and where names and files are not of one number.
+        For an unknown format, without a kernel file, and if the numbers of names and files differ.
     """
     if names is None:
         return [None] * len(files)
     known: List[Optional[str]] = [find(name.strip()).name for name in names.split(",")]
     if not files:
-        raise UsageError("--format is a kernel file's, and no kernel here is a file, as in --kernel ./new-forward.cu")
+        raise UsageError("--format needs a kernel file, as in --kernel ./new-forward.cu")
     if len(known) not in (1, len(files)):
         raise UsageError(
-            f"--format names {len(known)} formats for {len(files)} kernel files: one for all of them, or one for each"
+            f"--format names {len(known)} formats for {len(files)} kernel files: name one for all, or one for each"
         )
     return known * len(files) if len(known) == 1 else known
 
 
 def template(name: str) -> str:
-    """A naive kernel to start from in that format.
+    """A naive kernel in a format, to start from.
 
     Raises
     ------
     UsageError
-        For an unknown format, and one that has no source.
+        For an unknown format, and one without source code.
     """
     entry = find(name)
     if entry.template is None:
-        raise UsageError(f"format {entry.name} has no source to start from: take c-gpu or c-cpu")
+        raise UsageError(f"format {entry.name} has no source to start from: use c-gpu or c-cpu")
     return (Path(__file__).parent / "templates" / entry.template).read_text()
 
 
 def _near_miss(code: str, suffix: str) -> str:
-    """What the file has that is almost a kernel, to end a message with."""
+    """End of a message: what in the file is almost a kernel."""
     if suffix == ".py":
         return signs.python_near_miss(code)
     if source.definitions(code, "solution"):
@@ -230,7 +230,7 @@ def _near_miss(code: str, suffix: str) -> str:
 
 
 def _check_parameters(path: Path, code: str) -> None:
-    """UsageError where plain C's function has parameters of other types, or in another order."""
+    """Raise UsageError if plain C's function has parameters of other types, or in another order."""
     functions = [f for f in source.definitions(code, "conv_forward") if len(f.parameters) in (9, 10)]
     wrong = signs.wrong_parameters(functions[0].parameters) if functions else ""
     if wrong:
@@ -238,21 +238,21 @@ def _check_parameters(path: Path, code: str) -> None:
 
 
 def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None) -> KernelFile:
-    """Which format a file has, by its content.
+    """Recognise a file's format by its content.
 
     Parameters
     ----------
     path
         The file.
     insist
-        Name of a format: what the file is taken for, whatever else it looks like.
+        Name of a format to use, whatever the file looks like.
     backend
-        "cpu" or "gpu": only formats of that backend, for a file that has both. None or "auto" for any.
+        "cpu" or "gpu" restricts formats to that backend, for a file that has both. None or "auto" for any.
 
     Raises
     ------
     UsageError
-        When there is no such file, or it is none of these; the message says what was looked for.
+        When the file does not exist, or has no known format; the message says what was looked for.
     """
     path = Path(path)
     backend = None if backend == "auto" else backend
@@ -264,15 +264,15 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     data = inputs.read(path, MOST, UsageError, "the kernel file ")
     if data.startswith(b"\x7fELF"):
         prebuilt = find("prebuilt")
-        # Of a library, plain C says where its pointers lie.
+        # For a library, plain C determines where its pointers are.
         where = {"c-cpu": "cpu", "c-gpu": "gpu"}.get(find(insist).name) if insist else None
         if (where or prebuilt in wanted) and any(name in data for name in _EXPORTS):
             return KernelFile(path, prebuilt, (), where or backend or prebuilt.backend)
-        raise UsageError(f"{path} is a program or library that is no kernel: looked for {prebuilt.looked_for}")
+        raise UsageError(f"{path} is a program or library without a kernel: looked for {prebuilt.looked_for}")
     text = data.decode("utf-8", "replace")
     suffix = path.suffix.lower()
     code = text if suffix == ".py" else source.stripped(text)
-    # A file may only include its kernel's file. What lies outside of its folder is not read: it may not be trusted.
+    # A file may only include the kernel's file. Files outside its folder are not read, as the file may be untrusted.
     beside = [] if suffix == ".py" else neighbours.of(path, path.resolve().parent).included
     whole = "\n".join([code, *(source.stripped(neighbours.text_of(file)) for file in beside)])
     for seen, entry in [(seen, entry) for seen in dict.fromkeys((code, whole)) for entry in wanted]:

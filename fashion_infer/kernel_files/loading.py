@@ -1,4 +1,4 @@
-"""From a kernel file to a kernel of the operator library: build, load, register."""
+"""Building, loading and registering a kernel file as a kernel of the operator library."""
 
 import sys
 import threading
@@ -11,15 +11,15 @@ from .formats import KernelFile
 
 
 class LoadedKernel(NamedTuple):
-    """A kernel file that is a kernel of the operator library now."""
+    """A kernel file registered as a kernel of the operator library."""
 
-    name: str  # what `kernel=` takes: the file's name
+    name: str  # value for `kernel=`: the file's name
     backend: str  # "cpu" or "gpu"
     file: KernelFile
     batch_multiple: int  # calls should have a multiple of this many images
-    host_memory: bool  # on the GPU: the file copies by itself, and is called with host tensors
-    device: int = 0  # index of the GPU that it was loaded for
-    library: Optional[Path] = None  # what was built of it, where it is compiled
+    host_memory: bool  # on the GPU: the file copies data itself and is called with host tensors
+    device: int = 0  # index of the GPU
+    library: Optional[Path] = None  # the built library, if it is compiled
 
     @property
     def path(self) -> Path:
@@ -32,7 +32,7 @@ class LoadedKernel(NamedTuple):
         return self.file.format.name
 
 
-THOUSAND = 1000  # images: what files of the course's years on the GPU may need a multiple of
+THOUSAND = 1000  # images; the course's GPU files may need a multiple of this
 _lock = threading.Lock()
 _loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and what was built from it
 
@@ -44,9 +44,9 @@ def load(
     device: int = 0,
     library: Optional[Path] = None,
 ) -> LoadedKernel:
-    """Make a kernel file a kernel of the operator library, under the file's name.
+    """Register a kernel file as a kernel of the operator library, under the file's name.
 
-    A file that was changed since it was loaded in this process becomes a second kernel, as in "new-forward.cu#2".
+    A file that changed since this process loaded it becomes a second kernel, such as "new-forward.cu#2".
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ def load(
     verbose
         Show the compiler's warnings on stderr.
     arch
-        GPU architecture to compile for, for instance "90a"; that of the device when None.
+        GPU architecture to compile for, such as "90a"; None for that of the device.
     device
-        Index of the GPU that is going to run it.
+        Index of the GPU that will run it.
     library
-        What `built` made of it; built when None.
+        Library from `built`; None builds it.
 
     Raises
     ------
     DeviceError
-        When the file cannot be built or loaded, or is for a GPU and there is none.
+        When the file cannot be built or loaded, or needs a GPU and there is none.
     """
     if library is None:
         file, library = built(file, verbose, arch, device)
@@ -93,14 +93,14 @@ def load(
 def built(
     file: KernelFile, verbose: bool = False, arch: Optional[str] = None, device: int = 0
 ) -> Tuple[KernelFile, Optional[Path]]:
-    """Build a kernel file, or find what was built of it; none of its code runs.
+    """Build a kernel file, or find it in the cache; none of its code runs.
 
-    Parameters are those of `load`, and so are the errors raised.
+    Parameters and errors are those of `load`.
 
     Returns
     -------
     tuple
-        The file with the backend that it runs on, and the plug-in's library: None where nothing is compiled.
+        The file with the backend that it runs on, and the plug-in's library, None if nothing is compiled.
     """
     file = file.placed()
     requirements.check(file, arch, device)
@@ -115,7 +115,7 @@ def built(
 
 
 def names_of_loaded() -> Set[str]:
-    """The names under which this process has kernel files."""
+    """Names of the kernel files that this process has loaded."""
     return {loaded.name for loaded in list(_loaded.values())}
 
 

@@ -1,4 +1,4 @@
-"""The files beside a kernel file that belong to it: headers that it includes, and the sources of these headers."""
+"""Files that belong to a kernel file: headers that it includes, and the sources of these headers."""
 
 import re
 from pathlib import Path
@@ -6,36 +6,36 @@ from typing import List, NamedTuple, Optional
 
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inc")
-# Where the course's tree has its headers, and how far below its root files of milestones lie, as project/m3/req_0.
+# Header folders in the course's tree, and how deep below its root milestone files are, as in project/m3/req_0.
 _COURSE, _MOST_LEVELS = "src/layer/custom", 4
 _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
 class Neighbours(NamedTuple):
-    """What a build reads beside the file itself."""
+    """Other files that a build reads."""
 
     included: List[Path]
-    helpers: List[Path]  # compiled as well: matmul.cu where matmul.h is included
-    folders: List[Path]  # of the course's tree around the file, for the compiler's -I
-    missing: List[str]  # names of #include lines that lead to no file of the user's
+    helpers: List[Path]  # also compiled: matmul.cu if matmul.h is included
+    folders: List[Path]  # in the course's tree around the file, for the compiler's -I
+    missing: List[str]  # names in #include lines that are not found among the user's files
 
     @property
     def all(self) -> List[Path]:
-        """Both kinds."""
+        """Headers and helpers."""
         return [*self.included, *self.helpers]
 
 
 def of(path: Path, within: Optional[Path] = None) -> Neighbours:
     """The neighbours of a kernel file, found by following its #include lines.
 
-    An #include of a macro is not followed; a header in another folder is found where the path in the line leads.
+    An #include of a macro is not followed; a header in another folder is found by the path in the line.
 
     Parameters
     ----------
     path
         The kernel file.
     within
-        A folder outside of which nothing is looked at, for a file that is not trusted; None for anywhere.
+        Folder outside which no file is read, for an untrusted file; None for anywhere.
     """
     path = path.resolve()
     course = [folder / _COURSE for folder in list(path.parents)[:_MOST_LEVELS]]
@@ -53,7 +53,7 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
                     inside = within is None or within.resolve() in found.parents
                     if inside and found.is_file() and found != path:
                         break
-                except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL, or of links in a circle
+                except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL, or in a cycle of links
                     continue
             else:
                 missing.append(name)
@@ -66,13 +66,13 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
                 if helper != path and helper not in helpers:
                     helpers.append(helper)
                     waiting.append(helper)
-    # A source that another file includes is in the program already.
+    # A source that another file includes is already in the program.
     helpers = sorted(helper for helper in helpers if helper not in included)
     return Neighbours(sorted(included), helpers, course, missing)
 
 
 def included_by(text: str) -> List[str]:
-    """What the #include lines of a source name."""
+    """Names in the #include lines of a source."""
     return _INCLUDE.findall(text)
 
 
@@ -83,7 +83,7 @@ def _sources(header: Path) -> List[Path]:
 
 
 def text_of(path: Path) -> str:
-    """A source's text; "" where it cannot be read."""
+    """A source's text; "" if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:

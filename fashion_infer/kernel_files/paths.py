@@ -1,4 +1,4 @@
-"""Which names of kernels are paths of files. Imports only the standard library: the command line asks first."""
+"""Tells kernel names from file paths. Imports only the standard library, because the command line uses it early."""
 
 from pathlib import PurePath
 from typing import List, Sequence
@@ -7,17 +7,17 @@ SUFFIXES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".py", ".s
 
 
 def is_path(kernel: str) -> bool:
-    """Whether a kernel's name is the path of a file: it has a suffix of such files, or a slash and is no variant's."""
+    """Whether a kernel's name is a file path: it has a kernel file's suffix, or a slash and is not a variant."""
     if PurePath(kernel).suffix.lower() in SUFFIXES:
         return True
     return "/" in kernel and not is_variant(kernel)
 
 
 def is_variant(kernel: str) -> bool:
-    """Whether a name has the form of a variant of one of the library's own kernels: "tensor-core/NAME"."""
+    """Whether a name has the form of a variant of a library kernel: "tensor-core/NAME"."""
     return kernel.startswith("tensor-core/")
 
 
 def among(kernels: Sequence[str]) -> List[str]:
-    """The paths among some names, each of which may be several with commas between them."""
+    """The paths among names, each of which may be a comma-separated list."""
     return [name.strip() for names in kernels for name in names.split(",") if is_path(name.strip())]

@@ -1,4 +1,4 @@
-"""Plug-ins of the operator library through ctypes: what loads one, makes one of a Python function, and registers it."""
+"""Plug-ins of the operator library through ctypes: load one, create one from a Python function, and register it."""
 
 import ctypes
 import functools
@@ -25,7 +25,7 @@ FOUND = {
 
 
 def said(findings: int) -> Tuple[str, ...]:
-    """The words for the bits of a record's findings."""
+    """Names for the bits of a record's findings."""
     return tuple(text for bit, text in FOUND.items() if findings & bit)
 
 
@@ -33,20 +33,20 @@ class Plugin(NamedTuple):
     """A plug-in that can be registered."""
 
     description: PluginDescription
-    key: str  # differs where the code does
-    kept: Any  # what must live as long as the process
+    key: str  # identifies the code
+    kept: Any  # objects that must live as long as the process
 
     @property
     def backend(self) -> str:
-        """Either cpu or gpu."""
+        """The backend, "cpu" or "gpu"."""
         return {number: name for name, number in bindings.BACKENDS.items()}[self.description.backend]
 
 
-_kept: Dict[str, Plugin] = {}  # what was registered is never removed
+_kept: Dict[str, Plugin] = {}  # registered plug-ins are never removed
 
 
 def opened(library: Path) -> Plugin:
-    """The plug-in that a shared library exports; DeviceError when it cannot be loaded."""
+    """Load the plug-in that a shared library exports; DeviceError if it cannot be loaded."""
     handle = _dlopen(library)
     try:
         main = handle.fops_kernel_plugin_main
@@ -56,11 +56,11 @@ def opened(library: Path) -> Plugin:
     description = main()
     if not description:
         raise DeviceError(f"{library}: its fops_kernel_plugin_main returns no kernel")
-    return Plugin(description.contents, library.stem, handle)  # a build is named by what went into it
+    return Plugin(description.contents, library.stem, handle)  # the name of a build identifies its inputs
 
 
 def backend_of(library: Path) -> str:
-    """Where a prebuilt library's pointers lie: on the GPU when it names the CUDA runtime. A plug-in says it itself."""
+    """Where a prebuilt library's pointers are: as a plug-in reports, or on the GPU if it names the CUDA runtime."""
     data = library.read_bytes()
     if b"\0fops_kernel_plugin_main\0" in data:
         return opened(library.resolve()).backend
@@ -68,14 +68,14 @@ def backend_of(library: Path) -> str:
 
 
 def prebuilt(library: Path, backend: str) -> Plugin:
-    """The kernel of a prebuilt library: a plug-in, or one that exports the plain C function.
+    """Load the kernel of a prebuilt library: a plug-in, or one that exports the plain C function.
 
     Parameters
     ----------
     library
-        The file. A conv_forward is called with the stream as one more argument, which a function without one ignores.
+        The file. conv_forward is called with the stream as an extra argument, which a function without one ignores.
     backend
-        Where its pointers lie.
+        Where its pointers are.
     """
     library = library.resolve()
     data = library.read_bytes()
@@ -96,7 +96,7 @@ def prebuilt(library: Path, backend: str) -> Plugin:
             arguments.append(call.stream)
         start = time.perf_counter()
         function(*arguments)
-        if backend == "gpu":  # it may have used any stream
+        if backend == "gpu":  # it may have used another stream
             _settled(_driver().cuCtxSynchronize(), "after")
         call.op_seconds = time.perf_counter() - start
 
@@ -104,23 +104,23 @@ def prebuilt(library: Path, backend: str) -> Plugin:
 
 
 def described(run, backend: str, summary: str, key: str, host_memory: bool, takes=None) -> Plugin:
-    """A plug-in around a Python function.
+    """Create a plug-in from a Python function.
 
     Parameters
     ----------
     run
-        Takes a `bindings.PluginCall`; may set its op_seconds. What it raises becomes the pass's message.
+        Takes a `bindings.PluginCall`; may set its op_seconds. An error that it raises becomes the message of the pass.
     backend, summary, key, host_memory
         As in `PluginDescription` and `Plugin`.
     takes
-        Whether it takes a `bindings.ConvSize`; None for every one.
+        Whether it supports a `bindings.ConvSize`; None for all sizes.
     """
 
     def guarded(pointer):
         call = pointer.contents
         try:
             run(call)
-        except BaseException as error:  # nothing may cross the C API, KeyboardInterrupt as little as the rest
+        except BaseException as error:  # no exception may cross the C API, not even KeyboardInterrupt
             call.message = " ".join(f"{type(error).__name__}: {error}".split()).encode()[:511]
             return bindings.DEVICE_ERROR
         return bindings.OK
@@ -134,7 +134,7 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool, take
 
 
 def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
-    """The float32 array of a shape that lies at an address of the host's memory; no copy."""
+    """The float32 array of a shape at an address in host memory, without a copy."""
     buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
     return np.ctypeslib.as_array(buffer).reshape(shape)
 
@@ -145,7 +145,7 @@ def register(name: str, plugin: Plugin) -> None:
     Raises
     ------
     UsageError, DeviceError
-        When the name is taken, or the plug-in does not suit this library.
+        When the name is taken, or the plug-in is incompatible with this library.
     """
     pointer = ctypes.cast(ctypes.pointer(plugin.description), ctypes.c_void_p)
     bindings.check(bindings.load().fops_register_kernel(name.encode(), pointer))
@@ -153,12 +153,12 @@ def register(name: str, plugin: Plugin) -> None:
 
 
 def run_over_zeros(name: str, x: np.ndarray, weight: np.ndarray) -> Optional[np.ndarray]:
-    """The output of a registered CPU plug-in over zeros, where the library's calls poison it; None where it fails.
+    """Run a registered CPU plug-in on a zeroed output, which the library's calls would poison; None if it fails.
 
     Parameters
     ----------
     name
-        As it was registered.
+        Its registered name.
     x, weight
         (B,C,H,W) and (M,C,K,K), float32.
     """
@@ -180,7 +180,7 @@ def _settled(status: int, when: str) -> None:
 
 @functools.lru_cache(maxsize=None)
 def _dlopen(library: Path) -> ctypes.CDLL:
-    isolation.started()  # what the library does when it is loaded is its doing, too
+    isolation.started()  # a crash while the library loads is the library's fault too
     try:
         return ctypes.CDLL(str(library))
     except OSError as error:

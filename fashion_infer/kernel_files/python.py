@@ -1,7 +1,7 @@
 """Kernels in Python over torch tensors: `conv_forward(x, k)`, KernelBot's `custom_kernel(data)`, LeetGPU's `solve`.
 
-The tensors are views of the library's own memory, on the host or on the device; only the result is copied. What the
-file needs besides torch it imports by itself.
+The tensors are views of the library's memory, on the host or on the device; only the result is copied. The file imports
+other modules itself.
 """
 
 import contextlib
@@ -19,23 +19,23 @@ from . import plugin
 
 
 def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
-    """A plug-in around the function of a Python file.
+    """Create a plug-in from the function of a Python file.
 
     Parameters
     ----------
     path
         The file. It is imported here.
     backend
-        Where the tensors lie, "cpu" or "gpu".
+        Where the tensors are, "cpu" or "gpu".
     device
         Index of the GPU.
 
     Raises
     ------
     UsageError
-        When importing the file fails, or it has no such function.
+        When importing the file fails, or it has no known function.
     DeviceError
-        When torch is missing, or something that the file imports.
+        When torch, or a module that the file imports, is missing.
     """
     try:
         import torch
@@ -50,7 +50,7 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
 
     def run(call):
         if backend == "gpu":
-            torch.cuda.set_device(device)  # for what the file allocates
+            torch.cuda.set_device(device)  # for the file's own allocations
         conv = call.conv
         x = _view(torch, call.x, (conv.B, conv.C, conv.H, conv.W), place)
         k = _view(torch, call.k, (conv.M, conv.C, conv.K, conv.K), place)
@@ -72,15 +72,15 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
 
 
 def _function(path: Path):
-    """The file's function as one of data, weights and the output's tensor, and which sizes it takes (None: all)."""
+    """The file's function, adapted to data, weights and output tensors, and the sizes it supports (None: all)."""
     spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", path)
-    assert spec is not None and spec.loader is not None  # so it is for every path that ends in .py
+    assert spec is not None and spec.loader is not None  # true for every path that ends in .py
     module = importlib.util.module_from_spec(spec)
     try:
         with _import_path(path.resolve().parent):
             spec.loader.exec_module(module)
     except ImportError as error:
-        raise DeviceError(f"{path} imports what is not here: {error}") from None
+        raise DeviceError(f"{path} imports a missing module: {error}") from None
     except (Exception, SystemExit) as error:
         line = next((frame.lineno for frame in reversed(inspect.trace()) if frame.filename == str(path)), None)
         where = f"{path}:{line}" if line else str(path)
@@ -96,9 +96,9 @@ def _function(path: Path):
 
 @contextlib.contextmanager
 def _import_path(folder: Path):
-    """Files beside the kernel can be imported, and KernelBot's `task`, whose types stand in annotations alone.
+    """Allow imports of files next to the kernel, and of KernelBot's `task`, whose types are only in annotations.
 
-    What is imported from the folder is forgotten afterwards: another kernel may have a file of the same name.
+    Modules from the folder are forgotten afterwards, because another kernel may have a file of the same name.
     """
     before = set(sys.modules)
     sys.path.insert(0, str(folder))
@@ -116,7 +116,7 @@ def _import_path(folder: Path):
 
 
 def _of_kernelbot(custom_kernel):
-    """KernelBot's function: data is (input, kernel, output), in the first version of its problem (input, kernel)."""
+    """Adapt KernelBot's function: data is (input, kernel, output), or (input, kernel) in its first version."""
     count = 3
 
     def call(x, k, y):
@@ -133,7 +133,7 @@ def _of_kernelbot(custom_kernel):
 
 
 def _of_leetgpu(solve):
-    """LeetGPU's function, which convolves one image with one filter."""
+    """Adapt LeetGPU's function, which convolves one image with one filter."""
 
     def call(x, k, y):
         for image in range(x.shape[0]):
@@ -146,7 +146,7 @@ def _of_leetgpu(solve):
 
 
 def _view(torch, address, shape, place):
-    """A tensor over memory that is there already."""
+    """A tensor over existing memory."""
     if place == "cpu":
         return torch.from_numpy(plugin.floats_at(address, shape))
     interface = {"shape": tuple(shape), "typestr": "<f4", "data": (address, False), "version": 3}

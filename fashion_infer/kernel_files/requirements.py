@@ -1,4 +1,4 @@
-"""Requirements of a kernel file on the machine, checked before time is spent."""
+"""Early check of a kernel file's requirements on the machine."""
 
 from typing import List, Optional
 
@@ -9,14 +9,14 @@ from .formats import KernelFile
 
 
 def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None:
-    """Raise DeviceError when the machine lacks something.
+    """Raise DeviceError if the machine lacks something.
 
     Parameters
     ----------
     file
         The file, whose backend is known.
     arch
-        The architecture, where one was named: then the file is only compiled, which needs no GPU.
+        The architecture, if the user named one; the file is then only compiled, which needs no GPU.
     device
         Index of the GPU.
     """
@@ -34,7 +34,7 @@ def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None
 
 
 def device_usable(backend: str) -> bool:
-    """Whether the device still answers, after a call that failed: an illegal address, for one, is the end of it for the
+    """Whether the device still works after a failed call: after an illegal address, for example, it is unusable in this
     process."""
     if backend != "gpu":
         return True

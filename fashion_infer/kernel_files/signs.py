@@ -1,4 +1,4 @@
-"""The signs by which a kernel file's format is known: tests on its stripped source, one for each format."""
+"""Tests that recognise a kernel file's format from its stripped source, one for each format."""
 
 import ast
 import re
@@ -6,7 +6,7 @@ from typing import Callable, List, Optional, Tuple
 
 from . import source
 
-# What a file must define, as a test on its stripped source: the compiler's definitions for the adapter, None for no.
+# A test on the stripped source; returns the compiler's definitions for the adapter, or None if it does not match.
 Test = Callable[[str, str], Optional[Tuple[str, ...]]]
 
 MEMBER = r"GPUInterface\s*::\s*conv_forward_gpu"
@@ -14,7 +14,7 @@ _STREAM = re.compile(r"\bcudaStream_t\b")
 
 
 def _over(devices: str, code: str) -> bool:
-    """Whether a template `forward` is defined over four-dimensional tensors of such a device."""
+    """Whether a template `forward` is defined over four-dimensional tensors of a device."""
     tensor = re.compile(rf"\bTensor\s*<\s*(?:\w+\s*::\s*)*(?:{devices})\s*,\s*4")
     found = source.definitions(code, "forward")
     return any(function.parameters and tensor.search(function.parameters[0]) for function in found)
@@ -22,7 +22,7 @@ def _over(devices: str, code: str) -> bool:
 
 def mxnet_gpu(code, suffix):
     specialised = re.search(r"\bforward\s*<\s*(?:\w+\s*::\s*)?gpu\s*,\s*float\s*>\s*\(", code)
-    # The first files of fa2017 have only the template.
+    # The earliest files of fa2017 have only the template.
     return () if specialised or _over("gpu", code) else None
 
 
@@ -35,7 +35,7 @@ def _const(parameter: str) -> bool:
 
 
 def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
-    """How the file declares its host pointers: the years differ, and a class member must match to the letter."""
+    """How the file declares its host pointers, which differs by year; a class member must match exactly."""
     defines = ("FOPS_HOST_OUTPUT_CONST",) if _const(parameters[0]) else ()
     return (*defines, "FOPS_HOST_POINTERS_CONST") if _const(parameters[1]) else defines
 
@@ -78,9 +78,9 @@ _OUTPUT = re.compile(r"\b(?:y|out|output|result)\w*$", re.IGNORECASE)
 
 
 def wrong_parameters(parameters: List[str]) -> str:
-    """What is wrong with the parameters of plain C's conv_forward, in words; "" for nothing.
+    """Describe what is wrong with the parameters of plain C's conv_forward; "" if they are correct.
 
-    The linker compares names alone: double* for float*, or the output first, would crash in the first call.
+    The linker compares only names: double* for float*, or the output first, would crash in the first call.
     """
     for number, parameter in enumerate(parameters[:3]):
         if re.search(r"\b(?:double|half|__half|int|char|void)\b", parameter) and "*" in parameter:
@@ -107,7 +107,7 @@ def c_gpu(code, suffix):
 
 
 def leetgpu(code, suffix):
-    # A file that includes solve.h, whose name `stripped` left out, has its linkage from there.
+    # A file that includes solve.h, whose name `stripped` removed, gets its linkage from there.
     if not re.search(r'extern\s*"C"|#\s*include\s*""', code):
         return None
     return () if any(len(f.parameters) == 7 for f in source.definitions(code, "solve")) else None
@@ -123,13 +123,13 @@ def python(code, suffix):
         return None
     try:
         names = {name for node in ast.parse(code).body for name in _bound_names(node)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested too deeply
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: deep nesting
         return None
     return () if names & {"conv_forward", "custom_kernel", "solve"} else None
 
 
 def python_near_miss(code: str) -> str:
-    """What a Python file has that is almost a kernel, to end a message with."""
+    """End of a message: what in a Python file is almost a kernel."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:
@@ -146,7 +146,7 @@ def python_near_miss(code: str) -> str:
 
 
 def _bound_names(node: ast.stmt) -> List[str]:
-    """What a statement of a module defines, assigns or imports."""
+    """Names that a module's statement defines, assigns or imports."""
     if isinstance(node, ast.FunctionDef):
         return [node.name]
     if isinstance(node, ast.Assign):

@@ -1,4 +1,4 @@
-"""Reads C and C++ source as far as recognising a format needs: without comments and strings, its functions by name."""
+"""Minimal C and C++ parsing for recognising formats: strips comments and strings, and finds functions by name."""
 
 import functools
 import re
@@ -19,7 +19,7 @@ _BODY = re.compile(r"\s*(?:noexcept\s*)?\{")
 
 
 class Function(NamedTuple):
-    """A function that the source defines: its parameters as they are written, one text each."""
+    """A function that the source defines, with the text of each parameter."""
 
     name: str
     parameters: List[str]
@@ -37,17 +37,17 @@ def stripped(text: str) -> str:
 
 
 def definitions(code: str, name: str) -> List[Function]:
-    """The functions that stripped source defines under a name; calls and prototypes are left out.
+    """Find the functions with a name that stripped source defines; ignores calls and prototypes.
 
     Parameters
     ----------
     code
-        What `stripped` returned.
+        Source from `stripped`.
     name
-        A regular expression for the name, with its class where it has one.
+        A regular expression for the name, with its class if it has one.
     """
     found: List[Function] = []
-    past = 0  # of one within the parameters of another all would be read as often as they are nested
+    past = 0  # skips nested matches, which would make this quadratic
     for match in re.finditer(rf"(?<![\w.>])(?:{name})\s*\(", code):
         end = _closed(code).get(match.end())
         if end and match.start() >= past and _BODY.match(code, end):
@@ -59,7 +59,7 @@ def definitions(code: str, name: str) -> List[Function]:
 
 @functools.lru_cache(maxsize=2)
 def _closed(code: str) -> Dict[int, int]:
-    """By the index after a parenthesis that opens, the index after the one that closes it; all of them in one pass."""
+    """Map the index after each opening parenthesis to the index after its closing one, in one pass."""
     found, waiting = {}, []
     for match in re.finditer(r"[()]", code):
         if match.group() == "(":
@@ -70,7 +70,7 @@ def _closed(code: str) -> Dict[int, int]:
 
 
 def _split(parameters: str) -> List[str]:
-    """Parameters at the commas that stand in no brackets."""
+    """Split parameters at commas outside brackets."""
     starts, ends, depth = [0], [], 0
     for match in re.finditer(r"[()<>[\],]", parameters):
         depth += {"(": 1, "<": 1, "[": 1, ",": 0}.get(match.group(), -1)

@@ -1,1 +1,1 @@
-"""The operator library as Python objects. All ctypes is in `bindings`; nothing here knows MXNet."""
+"""The operator library as Python objects. All ctypes is in `bindings`; this package does not depend on MXNet."""

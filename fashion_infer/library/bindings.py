@@ -1,7 +1,7 @@
-"""The operator library, libfashion_ops.so, through ctypes: its structures, its prototypes, and what its statuses mean.
+"""The operator library, libfashion_ops.so, through ctypes: its structures, prototypes, and statuses.
 
-All ctypes of the package's own library is in this file. The C API and its contracts are in
-custom_ops/include/fashion_ops.h. The variable FASHION_OPS_LIBRARY names a library to use in place of the package's.
+All ctypes code for the package's own library is in this file. The C API and its contracts are in
+custom_ops/include/fashion_ops.h. The variable FASHION_OPS_LIBRARY names another library to use instead.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from ..system import resources
 
 BACKENDS = {"cpu": 0, "gpu": 1}
 FLOAT32, UINT8 = 0, 1
-NOT_LOGGED = -1  # in place of a node's number
+NOT_LOGGED = -1  # instead of a node's number
 OK, INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR = range(7)
 
 Text, Int, Handle = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p
@@ -179,18 +179,18 @@ def _prototypes():
 
 
 def library_path() -> Path:
-    """The library's file, an absolute path: what FASHION_OPS_LIBRARY names, else the package's own."""
+    """The library's absolute path: from FASHION_OPS_LIBRARY, else the package's own."""
     named = os.environ.get("FASHION_OPS_LIBRARY")
     return Path(os.path.realpath(named)) if named else resources.library_path()
 
 
-# What the dynamic loader says where there is no room for a library.
+# Messages of the dynamic loader if there is no room for a library.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 
 
 @functools.lru_cache(maxsize=None)
 def load() -> ctypes.CDLL:
-    """The library, loaded once, with its prototypes declared.
+    """Load the library once, and declare its prototypes.
 
     Raises
     ------
@@ -214,24 +214,24 @@ def load() -> ctypes.CDLL:
 
 
 def message() -> str:
-    """What the calling thread's last failure was."""
+    """The message of the calling thread's last failure."""
     return load().fops_last_error().decode()
 
 
 def check(status: int) -> None:
-    """Raise what a status of the library says: UsageError for the caller's mistakes, DeviceError for the rest."""
+    """Raise the error of a status of the library: UsageError for the caller's mistakes, else DeviceError."""
     if status != OK:
         usage = status in (INVALID, UNKNOWN_KERNEL, UNSUPPORTED)
         raise (UsageError if usage else DeviceError)(message())
 
 
 def element_type(dtype: Any) -> int:
-    """The library's number of an element type: that of uint8, and for anything else that of float32."""
+    """The library's number of an element type: uint8, or float32 for any other type."""
     return UINT8 if np.dtype(dtype) == np.uint8 else FLOAT32
 
 
 def address(array: np.ndarray) -> int:
-    """Where a contiguous array's first element lies: sooner than its `ctypes.data`, which small networks would feel."""
+    """Address of a contiguous array. Faster than `ctypes.data`, which matters for small networks."""
     if array.flags.writeable and array.size:
         return ctypes.addressof(ctypes.c_byte.from_buffer(array.data))
     return array.ctypes.data
@@ -243,28 +243,28 @@ def sizes(values: Sequence[int]) -> ctypes.Array:
 
 
 def weight_pointers(addresses: Sequence[Optional[int]], version: int) -> Tuple[ctypes.Array, ctypes.Array]:
-    """Addresses of weights (None for none), and for each the version of what lies there."""
+    """Addresses of weights (None if absent), and a version for each."""
     count = len(addresses)
     return (ctypes.c_void_p * count)(*addresses), (ctypes.c_uint64 * count)(*[version] * count)
 
 
 def records(count: int) -> ctypes.Array:
-    """Room for so many records of the op-time log."""
+    """An array for `count` records of the op-time log."""
     return (OpRecord * count)()
 
 
 def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ctypes.Array, List]:
-    """The nodes of a graph as the library takes them, each numbered by its place.
+    """The nodes of a graph in the library's form, each numbered by its index.
 
     Parameters
     ----------
     described
-        Operator, name, attributes (text by text) and the numbers of the inputs' nodes.
+        Operator, name, attributes (text to text) and the numbers of the input nodes.
 
     Returns
     -------
     ctypes array, list
-        The nodes, and what must live as long as they do.
+        The nodes, and objects that must live as long as they do.
     """
     array, kept = (NetworkNode * len(described))(), []
     for number, (target, (op, name, attributes, inputs)) in enumerate(zip(array, described)):

@@ -1,4 +1,4 @@
-"""How the library was built, and what it uses of this machine's CPU."""
+"""The library's build options, and the instruction set that it uses here."""
 
 from .bindings import load
 

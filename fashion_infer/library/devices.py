@@ -10,7 +10,7 @@ from .bindings import check, load
 class CudaDevice(NamedTuple):
     """A CUDA device as the library sees it. Memory in bytes."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs of a device
+    index: int  # type: ignore[assignment]  # hides tuple.index, which a device does not need
     name: str
     capability: Tuple[int, int]
     multiprocessors: int
@@ -26,7 +26,7 @@ def cuda_devices() -> List[CudaDevice]:
     Raises
     ------
     DeviceError
-        When there is none, with the reason.
+        When there is none; the message has the reason.
     """
     count = bindings.Int()
     check(load().fops_device_count(count))
@@ -50,7 +50,7 @@ def cuda_devices() -> List[CudaDevice]:
 
 
 def cuda_device(index: int) -> CudaDevice:
-    """The CUDA device of that index; DeviceError when there is none."""
+    """The CUDA device with an index; DeviceError if there is none."""
     found = cuda_devices()
     if not 0 <= index < len(found):
         raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}")

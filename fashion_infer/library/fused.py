@@ -1,6 +1,6 @@
-"""A whole network run by the operator library's fused stages, outside MXNet: for tests and benchmarks.
+"""A whole network run by the operator library's fused stages, outside MXNet, for tests and benchmarks.
 
-Within MXNet the same code runs behind `symbol.optimize_for("fashion_infer")`; see inference/predictor.py.
+Within MXNet, `symbol.optimize_for("fashion_infer")` runs the same code; see inference/predictor.py.
 """
 
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -12,13 +12,13 @@ from ..graph import symbol as symbols
 from . import bindings
 from .bindings import BACKENDS, address, check, element_type, load
 
-# "float32" is float32 grade; the others exist only on the GPU.
+# "float32" is float32 grade; the others are only for the GPU.
 PRECISIONS = ("float32", "tf32", "fp16")
 ACTIVATIONS = ("", "tanh", "relu")  # fops_activation
 
 
 class Stage(NamedTuple):
-    """Layers that run as one. Shapes are (C,H,W) of one item."""
+    """Layers that run as one stage. Shapes are (C,H,W) of one item."""
 
     name: str  # the nodes' names joined by "+"
     kind: str  # "convolution", "dense", "map" or "softmax"
@@ -26,14 +26,14 @@ class Stage(NamedTuple):
     last_node: int
     input: Tuple[int, int, int]
     output: Tuple[int, int, int]
-    kernel_size: int  # pixels a side of a convolution's kernel, else 0
-    activation: str  # of its epilogue: "tanh", "relu" or ""
-    pool_size: int  # of its epilogue's max pool, pixels a side of a window, or 0
+    kernel_size: int  # pixels per side of a convolution's kernel, else 0
+    activation: str  # in its epilogue: "tanh", "relu" or ""
+    pool_size: int  # pixels per side of a window of its epilogue's max pool, or 0
     pool_stride: int  # pixels from one window to the next, or 0
 
     @property
     def operations(self) -> int:
-        """Floating-point operations an item: two for each multiply-add of a convolution or matrix product."""
+        """Floating-point operations per item: two for each multiply-add of a convolution or matrix product."""
         channels, height, width = self.input
         if self.kind == "convolution":
             positions = (height - self.kernel_size + 1) * (width - self.kernel_size + 1)
@@ -42,7 +42,7 @@ class Stage(NamedTuple):
 
 
 class FusedNetwork:
-    """A network as fused stages, set up to run.
+    """A network as fused stages, ready to run.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class FusedNetwork:
     weights
         Arrays by name.
     shape
-        Of one item: (C,H,W), or (values,).
+        Shape of one item: (C,H,W), or (values,).
     backend, device
         "cpu", or "gpu" and its index.
     precision
@@ -98,7 +98,7 @@ class FusedNetwork:
             self._handle = None
 
     def set_weights(self, weights: Dict[str, np.ndarray]) -> None:
-        """Take the network's weights from arrays by name, converted to float32."""
+        """Set the network's weights from arrays by name, converted to float32."""
         addresses: List[Optional[int]] = []
         arrays: List[np.ndarray] = []
         for name, size in self._inputs():
@@ -125,7 +125,7 @@ class FusedNetwork:
         layer_times
             Whether each stage's time goes into the op-time log (`op_times.drain`).
         out
-            (n, values of the last stage) float32 to write into; made when None.
+            (n, values of the last stage) float32 to write into; None allocates it.
         """
         data = self._contiguous(data)
         out = _room(out, (len(data), self._values), np.float32)
@@ -134,14 +134,14 @@ class FusedNetwork:
         return out
 
     def predict(self, data: np.ndarray, out: Optional[np.ndarray] = None) -> np.ndarray:
-        """Index of each item's largest value, as NumPy's argmax has it; on a GPU the device looks for it.
+        """Index of each item's largest value, as with NumPy's argmax; on a GPU, the device finds it.
 
         Parameters
         ----------
         data
-            (n, *shape), uint8 or float32. A GPU reads uint8 images in pinned memory as its work goes on.
+            (n, *shape), uint8 or float32. A GPU reads uint8 images in pinned memory while it works.
         out
-            (n,) int32 to write into; made when None.
+            (n,) int32 to write into; None allocates it.
         """
         data = self._contiguous(data)
         out = _room(out, (len(data),), np.int32)
@@ -150,7 +150,7 @@ class FusedNetwork:
         return out
 
     def launch(self, n: int, data: int, dtype, out: int, stream: int) -> None:
-        """What `forward` does, on device pointers, queued on a stream (0: the default one) and not waited for."""
+        """Queue `forward` on device pointers on a stream (0: the default one), without waiting for it."""
         check(self._library.fops_network_forward_gpu(self._handle, n, data, element_type(dtype), out, stream))
 
     def _contiguous(self, data: np.ndarray) -> np.ndarray:
@@ -180,7 +180,7 @@ class FusedNetwork:
         return stages
 
     def _inputs(self) -> List[Tuple[str, int]]:
-        """Name of each input, and how many values it must have as a weight: 0 of the data, and of what is not read."""
+        """Name of each input, and its number of values as a weight; 0 for the data and for unused inputs."""
         data, inputs = self._library.fops_network_data(self._handle), []
         for index in range(self._library.fops_network_input_count(self._handle)):
             size = 0 if index == data else self._library.fops_network_input_size(self._handle, index)
@@ -197,13 +197,13 @@ def _room(out: Optional[np.ndarray], shape: Tuple[int, ...], kind) -> np.ndarray
 
 
 def check_precision(precision: str) -> None:
-    """Raise UsageError when there is no such precision."""
+    """Raise UsageError for an unknown precision."""
     if precision not in PRECISIONS:
         raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
 
 
 def c_nodes(symbol: str):
-    """The nodes of a symbol as the library takes them (`bindings.nodes`)."""
+    """The nodes of a symbol in the library's form (`bindings.nodes`)."""
     graph = symbols.parse(symbol, "the network")
     return bindings.nodes(
         [

@@ -1,4 +1,4 @@
-"""The library's convolution kernels: their tables, and one convolution outside MXNet, for tests and benchmarks."""
+"""The library's convolution kernels: their tables, and convolutions outside MXNet, for tests and benchmarks."""
 
 import itertools
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -15,12 +15,12 @@ class Kernel(NamedTuple):
 
     name: str
     summary: str
-    takes: str  # the shapes it takes, in words; "" for all
+    takes: str  # a description of the shapes it supports; "" for all
     precision: str  # "float32" (float32 grade), "tf32" or "fp16"
 
 
 def table(backend: str = "cpu") -> List[Kernel]:
-    """The kernels of a backend, "cpu" or "gpu"; empty for a GPU when the library has no CUDA part."""
+    """The kernels of a backend, "cpu" or "gpu"; empty for a GPU if the library has no CUDA part."""
     kernels = []
     for index in range(load().fops_kernel_count(BACKENDS[backend])):
         info = bindings.KernelInfo()
@@ -30,8 +30,10 @@ def table(backend: str = "cpu") -> List[Kernel]:
 
 
 def steps(backend: str = "cpu") -> Dict[str, int]:
-    """The steps of a backend's ladder by kernel name, counted from 1: the kernels before `tensor-core`, the library of
-    variants behind the CUDA ladder."""
+    """The steps of a backend's ladder by kernel name, counted from 1.
+
+    The ladder consists of the kernels before `tensor-core`, which is the library of variants after the CUDA ladder.
+    """
     names = itertools.takewhile(lambda name: name != "tensor-core", (kernel.name for kernel in table(backend)))
     return {name: step for step, name in enumerate(names, 1)}
 
@@ -48,7 +50,7 @@ def check_kernel(kernel: str, backend: str) -> None:
 
 
 def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.ConvSize:
-    """The C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError when the shapes do not fit together."""
+    """The C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError if the shapes do not fit together."""
     if len(x_shape) != 4 or len(k_shape) != 4 or k_shape[1] != x_shape[1] or k_shape[2] != k_shape[3]:
         raise UsageError(f"data must be (B,C,H,W) and weights (M,C,K,K), not {tuple(x_shape)} and {tuple(k_shape)}")
     return bindings.ConvSize(*x_shape, k_shape[0], k_shape[2], bindings.element_type(dtype))
@@ -57,7 +59,7 @@ def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -
 def chosen_kernel(
     x_shape: Sequence[int], k_shape: Sequence[int], backend: str = "cpu", kernel: str = "auto", dtype=np.float32
 ) -> str:
-    """The kernel that runs for these shapes; UsageError when `kernel` does not take them."""
+    """The kernel that runs for these shapes; UsageError if `kernel` does not support them."""
     chosen = bindings.Text()
     check(load().fops_conv_check(BACKENDS[backend], kernel.encode(), describe(x_shape, k_shape, dtype), chosen))
     return (chosen.value or b"").decode()
@@ -72,7 +74,7 @@ def convolve(
     node: int = NOT_LOGGED,
     out: Optional[np.ndarray] = None,
 ) -> np.ndarray:
-    """One convolution by the library, outside MXNet.
+    """Run one convolution with the library, outside MXNet.
 
     Parameters
     ----------
@@ -83,14 +85,14 @@ def convolve(
     kernel, backend, device
         The kernel, "cpu" or "gpu" (tensors are staged to the device and back), and the GPU's index.
     node
-        Number under which the pass enters the op-time log; left out, it does not.
+        Node number of the pass in the op-time log; by default, it is not logged.
     out
-        (B,M,H-K+1,W-K+1) float32, C-contiguous, to write into; made when None.
+        (B,M,H-K+1,W-K+1) float32, C-contiguous, to write into; None allocates it.
 
     Raises
     ------
     UsageError, DeviceError
-        For shapes and kernels that do not fit, and for a device that fails.
+        For unsupported shapes and kernels, and for a failing device.
     """
     return prepare(x, weight, kernel, backend, device, node, out)()
 
@@ -104,9 +106,9 @@ def prepare(
     node: int = NOT_LOGGED,
     out: Optional[np.ndarray] = None,
 ) -> Callable[[], np.ndarray]:
-    """A function that does what `convolve` does, on the same tensors in every call.
+    """Return a function that runs `convolve` on the same tensors in every call.
 
-    All that Python checks and converts is done beforehand: it takes longer than a call on one small image.
+    Python's checks and conversions are done beforehand, as they take longer than a call on one small image.
     """
     x = np.ascontiguousarray(x)
     if x.dtype != np.uint8:
@@ -132,23 +134,23 @@ def prepare(
 
 
 def launch(kernel: str, conv: bindings.ConvSize, x: int, weight: int, y: int, stream: int) -> None:
-    """One convolution on tensors that lie on the current CUDA device, queued on a stream and not waited for.
+    """Queue one convolution on tensors on the current CUDA device on a stream, without waiting for it.
 
     Parameters
     ----------
     kernel, conv
-        The kernel, and what `describe` made of the shapes.
+        The kernel, and the shapes from `describe`.
     x, weight, y, stream
         Device pointers, and a cudaStream_t, as integers; stream 0 is the default one.
 
     Raises
     ------
     UsageError, DeviceError
-        For a shape that the kernel does not take, and for a device that fails.
+        For a shape that the kernel does not support, and for a failing device.
     """
     check(load().fops_conv_forward_gpu(kernel.encode(), conv, x, weight, y, stream))
 
 
 def launch_timed(kernel: str, conv: bindings.ConvSize, x: int, weight: int, y: int, stream: int, node: int = 0) -> None:
-    """The same, waited for, and with its time in the op-time log under a node's number."""
+    """Run `launch`, wait for it, and log its time in the op-time log under a node's number."""
     check(load().fops_conv_forward_timed(kernel.encode(), conv, x, weight, y, stream, node))

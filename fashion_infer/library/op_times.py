@@ -1,4 +1,4 @@
-"""The library's op-time log: how long each of our operator's nodes and each fused stage took."""
+"""The library's op-time log: times of our operator's nodes and of fused stages."""
 
 from typing import List, NamedTuple, Tuple
 
@@ -8,16 +8,16 @@ from . import bindings
 class OpTime(NamedTuple):
     """One forward pass of one node, or of the nodes that ran as one stage. Times in seconds."""
 
-    first_node: int  # numbers of the nodes: an operator's own twice, of a stage its first and its last
+    first_node: int  # node numbers: the same number twice for an operator, the first and the last node for a stage
     last_node: int
-    kernel: str  # the kernel that ran, never "auto"; "fused" of a stage
+    kernel: str  # the kernel that ran, never "auto"; "fused" for a stage
     shape: Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
-    seconds: float  # of the kernel, without transfers
+    seconds: float  # kernel time, without transfers
     upload: float  # host to device; 0 on the CPU
     download: float
-    item_bytes: int = 4  # of the data: 1 where it was pixels
-    layer_seconds: float = 0.0  # of a user's kernel with phases: prolog, forward and epilog
-    findings: int = 0  # FOPS_FOUND_* bits: what a user's kernel was seen to do (kernel_files.check)
+    item_bytes: int = 4  # of the data; 1 for pixels
+    layer_seconds: float = 0.0  # prolog, forward and epilog together, for a kernel file with phases
+    findings: int = 0  # FOPS_FOUND_* bits: observed misbehaviour of a kernel file (kernel_files.check)
 
     @property
     def operations(self) -> int:
@@ -28,7 +28,7 @@ class OpTime(NamedTuple):
 
 
 def drain() -> List[OpTime]:
-    """Take every record out of the log, oldest first."""
+    """Remove and return all records of the log, oldest first."""
     lib = bindings.load()
     records = bindings.records(max(1, lib.fops_log_size()))
     count = lib.fops_log_drain(records, len(records))

@@ -1,4 +1,4 @@
-"""Hardware counters of each kernel, from Nsight Compute: the handful that explains a convolution."""
+"""Hardware counters of each kernel, from Nsight Compute: the few that explain a convolution."""
 
 import csv
 import glob
@@ -29,7 +29,7 @@ class Counter(NamedTuple):
     """A line of the table."""
 
     what: str
-    metrics: Sequence[str]  # added up
+    metrics: Sequence[str]  # summed
     digits: int = 1
 
 
@@ -58,11 +58,11 @@ COUNTERS = (
 
 
 class KernelCounters(NamedTuple):
-    """The counters of a kernel's longest launch; None for one that this GPU does not have."""
+    """The counters of a kernel's longest launch; None for a counter that this GPU lacks."""
 
     name: str
     launches: int
-    values: List[Optional[float]]  # as COUNTERS
+    values: List[Optional[float]]  # in the order of COUNTERS
 
 
 def find() -> str:
@@ -71,7 +71,7 @@ def find() -> str:
     Raises
     ------
     DeviceError
-        When it is not installed, with how to install it.
+        When it is not installed; the message says how to install it.
     """
     places = [*glob.glob("/usr/local/cuda*/bin/ncu"), *glob.glob("/opt/nvidia/nsight-compute/*/ncu")]
     found = shutil.which("ncu") or next(
@@ -83,20 +83,20 @@ def find() -> str:
 
 
 def count(arguments: Sequence[str]) -> List[KernelCounters]:
-    """Run `fashion-infer` under ncu, which repeats each kernel until it has all counters.
+    """Run `fashion-infer` under ncu, which repeats each kernel until it has read all counters.
 
     Parameters
     ----------
     arguments
-        Of the command line, from "run" on.
+        The command line, starting with "run".
 
     Raises
     ------
     DeviceError
-        Without ncu, without the right to read counters, or when the program fails.
+        When ncu is missing, counters may not be read, or the program fails.
     """
     metrics = ",".join(metric for counter in COUNTERS for metric in counter.metrics)
-    # The clock stays as a run has it: ncu would hold it at its base rate. Base units are nanoseconds and bytes.
+    # The clock stays as in a normal run; ncu's default is the base rate. Base units are nanoseconds and bytes.
     command = [
         find(),
         "--csv",
@@ -132,16 +132,16 @@ def _reason(done: subprocess.CompletedProcess) -> str:
 
 
 def parse(text: str) -> List[KernelCounters]:
-    """The kernels in what `ncu --csv --page raw` printed, longest first; the program's own lines may stand before."""
+    """Parse the output of `ncu --csv --page raw`, longest kernel first; the program's own lines may come before it."""
     lines = text.splitlines()
     start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         return []
     launches: Dict[str, List[List[Optional[float]]]] = {}
     for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
-        if not (row["ID"] or "").isdigit():  # the line of units
+        if not (row["ID"] or "").isdigit():  # the row of units
             continue
-        # ncu 2025.3 leaves "unnamed>::" of "fops::<unnamed>::"; CUPTI's names have it as the C++ runtime writes it.
+        # ncu 2025.3 shortens "fops::<unnamed>::" to "unnamed>::"; CUPTI's names have the C++ runtime's form.
         name = re.sub("<?unnamed>::", "(anonymous namespace)::", demangle(row["Kernel Name"]))
         launches.setdefault(name, []).append([_value(row, counter) for counter in COUNTERS])
     found = [

@@ -1,4 +1,4 @@
-"""C++ names as a person writes them, by the C++ runtime's own function."""
+"""Demangling of C++ names, with the C++ runtime's own function."""
 
 import ctypes
 import functools
@@ -6,7 +6,7 @@ import functools
 
 @functools.lru_cache(maxsize=None)
 def demangle(name: str) -> str:
-    """The demangled name; the name as it is when it is not a mangled one, or there is no C++ runtime to ask."""
+    """The demangled name; the name unchanged if it is not mangled, or there is no C++ runtime."""
     runtime = _runtime()
     if runtime is None or not name.startswith("_Z"):
         return name

@@ -1,4 +1,4 @@
-"""The figures of a profile: what is shown of it, and what its JSON keeps."""
+"""The figures of a profile, for display and for its JSON."""
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -10,17 +10,17 @@ from .throughput import Throughput
 
 
 class Figures(NamedTuple):
-    """All figures of a profile; its records are kept apart, as only a timeline needs them."""
+    """All figures of a profile; its records are separate, as only a timeline needs them."""
 
-    tables: List[ProfileTable]  # activities of the GPU or the CPU, then calls into CUDA or MXNet
-    usage: Optional[Usage] = None  # of the program up to the end of the profiled passes; None without a profiler
+    tables: List[ProfileTable]  # activities of the GPU or CPU, then calls into CUDA or MXNet
+    usage: Optional[Usage] = None  # of the program until the end of the profiled passes; None without a profiler
     throughput: Sequence[Throughput] = ()
     ceilings: Optional[Dict[str, float]] = None  # see `bench.ceilings.measure`
-    no_ceilings: Optional[str] = None  # why there are none
+    no_ceilings: Optional[str] = None  # why there are no ceilings
     overhead: Sequence[Overhead] = ()
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON; times in the tables in nanoseconds, all others in seconds."""
+        """Convert for JSON; times in the tables are in nanoseconds, all others in seconds."""
         return {
             "tables": [tables.as_dict(table) for table in self.tables],
             "usage": self.usage and self.usage._asdict(),
@@ -32,7 +32,7 @@ class Figures(NamedTuple):
 
 
 def from_dict(data: Dict[str, Any]) -> Figures:
-    """Figures from the dictionary that `as_dict` gave; KeyError or TypeError for anything else."""
+    """Restore figures from the dictionary of `as_dict`; KeyError or TypeError for anything else."""
     return Figures(
         tables=[ProfileTable(table["title"], _each(tables.Row, table["rows"])) for table in data["tables"]],
         usage=Usage(**data["usage"]),
@@ -44,5 +44,5 @@ def from_dict(data: Dict[str, Any]) -> Figures:
 
 
 def _each(kind, rows):
-    """Named tuples of dictionaries that may hold more than their fields."""
+    """Create named tuples from dictionaries, ignoring other keys."""
     return [kind(*(row[field] for field in kind._fields)) for row in rows]

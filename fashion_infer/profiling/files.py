@@ -1,4 +1,4 @@
-"""The files that a profile leaves, each written whole or not at all."""
+"""Files of a profile, each written completely or not at all."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def save(
     as_json: Optional[str],
     timeline: Optional[str],
 ) -> None:
-    """Write those that have a name; DataError where one cannot be written."""
+    """Write the files that have a name; DataError if one cannot be written."""
     if as_csv:
         with replacing(as_csv, DataError) as temporary:
             tables.write_csv(temporary, profile.figures.tables)

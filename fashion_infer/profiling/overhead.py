@@ -1,4 +1,4 @@
-"""The cost of profiling itself: passes with and without it, taking turns in one process."""
+"""The overhead of profiling: passes with and without it, in turns in one process."""
 
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
@@ -7,12 +7,12 @@ from ..result import LayerResult
 
 
 class Schedule(NamedTuple):
-    """The passes of a profiled run, by number: those that are shown, then without and with the profiler in turn."""
+    """The passes of a profiled run, by number: first those shown, then without and with the profiler in turn."""
 
     shown: int
     turns: int  # of each kind
-    # Passes behind each switch that do not count. CUPTI sets up again in the first when it is switched on: on an H200
-    # 0.3 ms of the calls, and in some passes 40 us between a kernel of 46 us and its events.
+    # Passes after each switch that do not count. When it is switched on, CUPTI sets up again in the first pass, which
+    # slows down calls, and in some passes also the time between a kernel and its events.
     settling: int
 
     @property
@@ -24,14 +24,14 @@ class Schedule(NamedTuple):
         return index < self.shown or (index - self.shown) // (self.settling + 1) % 2 == 1
 
     def counted(self, passes: Sequence[float]) -> Tuple[Sequence[float], Sequence[float]]:
-        """The passes that count for the overhead, without the profiler and with it."""
+        """The passes that count for the overhead, without and with the profiler."""
         each = self.settling + 1
         first = self.shown + self.settling
         return passes[first :: 2 * each], passes[first + each :: 2 * each]
 
 
 class Overhead(NamedTuple):
-    """Something timed in both kinds of passes. Medians in seconds."""
+    """A time in both kinds of passes. Medians in seconds."""
 
     what: str
     without: float
@@ -40,7 +40,7 @@ class Overhead(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Profiled over without."""
+        """Time with the profiler over time without it."""
         return self.profiled / self.without
 
 
@@ -50,7 +50,7 @@ def measured(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Sc
     Parameters
     ----------
     layers
-        Of a run by this schedule.
+        Layers of a run with this schedule.
     walls
         Seconds of every pass of that run.
     """

@@ -1,11 +1,11 @@
-"""Records, which every source of measurements gives and every table and timeline takes."""
+"""Records, the common form of measurements for sources, tables and timelines."""
 
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 KERNEL, COPY, SET = "kernel", "copy", "set"  # on a GPU
-API = "api"  # a call into CUDA, or on the CPU into MXNet's C API
-NODE = "node"  # of MXNet's graph, or work of its engine
-STAGE = "stage"  # of the fused mode
+API = "api"  # a call into CUDA, or into MXNet's C API on the CPU
+NODE = "node"  # a node of MXNet's graph, or work of its engine
+STAGE = "stage"  # a stage of the fused mode
 DEVICE_KINDS = (KERNEL, COPY, SET)
 
 
@@ -17,11 +17,11 @@ class Record(NamedTuple):
     start: int
     duration: int
     lane: str  # where: "device 0, stream 7", or a thread
-    bytes: int = 0  # that it moved; 0 where that is not known
+    bytes: int = 0  # moved; 0 if unknown
 
     @property
     def end(self) -> int:
-        """When it was over."""
+        """End time."""
         return self.start + self.duration
 
 
@@ -31,8 +31,10 @@ def of(records: Sequence[Record], *kinds: str) -> List[Record]:
 
 
 def outermost(records: Sequence[Record]) -> List[Record]:
-    """Without those that lie within another one of their lane, whose time would count twice: the CUDA runtime calls the
-    driver, and MXNet's forward pass calls back into Python, which calls MXNet."""
+    """Drop records nested in another record of their lane, whose time would count twice.
+
+    For example, the CUDA runtime calls the driver, and MXNet's forward pass calls back into Python, which calls MXNet.
+    """
     kept: List[Record] = []
     ends: Dict[Any, int] = {}
     for record in sorted(records, key=lambda r: (r.start, -r.duration)):

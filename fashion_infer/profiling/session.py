@@ -1,4 +1,4 @@
-"""One profiled run: which sources record when, and the tables of their records."""
+"""A profiled run: switches sources on and off, and makes tables of their records."""
 
 import time
 from contextlib import nullcontext
@@ -40,26 +40,26 @@ def profile(
     with_counters: bool = False,
     announce: pipeline.Announce = nullcontext,
 ) -> ProfiledRun:
-    """Run a network under the profiler, then some passes more for what the profiler costs.
+    """Run a network under the profiler, then more passes to measure the profiler's overhead.
 
     Parameters
     ----------
     request
-        What to run. Its passes are the program's first, which the tables and the timeline show: what CUDA and MXNet set
-        up is part of them.
+        The run. The tables and the timeline show its passes, which are the program's first, and so include set-up by
+        CUDA and MXNet.
     turns
-        Further passes that count, without the profiler and with it in turn: so many of each. 0 for none.
+        Number of further counted passes of each kind, in turn without and with the profiler. 0 for none.
     with_ceilings
-        Whether to measure what the device can do at most.
+        Whether to measure the device's ceilings.
     with_counters
-        Whether the caller is going to count what the GPU does: UsageError, before anything is measured, on a CPU.
+        Whether the caller will read hardware counters; on a CPU, this raises UsageError before any measurement.
     announce
-        As `pipeline.run` takes it.
+        As in `pipeline.run`.
 
     Raises
     ------
     UsageError, DataError, CheckpointError, DeviceError
-        What a run raises, and on a GPU DeviceError without CUPTI.
+        As in a run; also DeviceError on a GPU without CUPTI.
     """
     request.check()
     if turns < 0:
@@ -83,7 +83,7 @@ def profile(
         activities = tables.tabulate("GPU activities", records.of(watch.cuda, *records.DEVICE_KINDS))
         calls = records.of(watch.cuda, records.API)
     else:
-        # The subgraph operator's time is that of its stages.
+        # The subgraph operator's time is the time of its stages.
         rest = [node for node in nodes if not (fused and node.name == log.NETWORK)]
         activities, calls = tables.tabulate("CPU activities", [*fused, *rest]), records.outermost(mxnet_calls)
     limits, reason = _ceilings(result, request.device) if with_ceilings else (None, "not asked for")
@@ -99,7 +99,7 @@ def profile(
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
-    """CUPTI, recording, when the run is going to use a GPU. It must be there before CUDA is first called."""
+    """CUPTI, recording, if the run will use a GPU. It must start before CUDA is first called."""
     if request.backend == "cpu" or not kernels.table("gpu"):
         return None
     try:
@@ -123,20 +123,20 @@ def _ceilings(result: Result, device):
 
 
 def _first(layer: LayerResult, passes: int) -> LayerResult:
-    """The layer's first passes alone."""
+    """The layer's first passes only."""
     return layer._replace(
         **{field: getattr(layer, field)[:passes] for field in ("seconds", "upload", "download", "log")}
     )
 
 
 def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
-    """The layer in the passes without the profiler, where there were any: they are warm as well, and the first pass of
-    a fused network on a GPU took 60 times a later one's 0.19 ms, loading code."""
+    """The layer in the passes without the profiler, if there are any. These are also warm: the first pass of a fused
+    network on a GPU loads code, which takes much longer than a later pass."""
     return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
 
 def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]:
-    """The library's log in its order: pass by pass, slice by slice, stage by stage."""
+    """The library's log in order: by pass, slice and stage."""
     made = []
     for index in range(passes):
         logged = [layer for layer in layers if layer.log and layer.log[index]]
@@ -162,7 +162,7 @@ class _Watch:
             source.start()
 
     def between(self, index: int) -> None:
-        """Before each pass, and after the last: switches as the schedule says, and keeps the records of those shown."""
+        """Called before each pass and after the last: follows the schedule, and keeps the records of shown passes."""
         if self._began is not None:
             self.walls.append(time.perf_counter() - self._began)
         shown = index == self._schedule.shown

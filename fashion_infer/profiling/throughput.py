@@ -7,27 +7,27 @@ from ..result import LayerResult
 
 
 class Throughput(NamedTuple):
-    """A layer's convolution: input, weights and output each moved once, two operations a multiply-add."""
+    """A layer's convolution: input, weights and output each moved once, two operations per multiply-add."""
 
     layer: str
     kernel: str
-    seconds: float  # Op Time, a median over passes
+    seconds: float  # Op Time, median over passes
     bytes: int
     operations: int
 
     @property
     def gb_s(self) -> float:
-        """10^9 bytes a second."""
+        """Throughput in 10^9 bytes per second."""
         return self.bytes / self.seconds / 1e9
 
     @property
     def tflop_s(self) -> float:
-        """10^12 floating-point operations a second."""
+        """Throughput in 10^12 floating-point operations per second."""
         return self.operations / self.seconds / 1e12
 
 
 def of(layers: Sequence[LayerResult]) -> List[Throughput]:
-    """The convolutions among the layers of a run, in its order, by what the library logged of the first pass."""
+    """The convolutions among the layers of a run, in order, from the library's log of the first pass."""
     logs = [layer.log[0] if layer.log else () for layer in layers]
     found = []
     for index, (layer, log) in enumerate(zip(layers, logs)):
@@ -40,7 +40,7 @@ def of(layers: Sequence[LayerResult]) -> List[Throughput]:
 
 
 def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
-    """Input, weights and output. A fused stage writes what the stage after it reads: a pool has shrunk it."""
+    """Bytes of input, weights and output. A fused stage writes the next stage's input, which a pool has reduced."""
     images, channels, height, width, filters, size = op.shape
     out = filters * (height - size + 1) * (width - size + 1)
     if after is not None:

@@ -1,17 +1,17 @@
-"""A timeline in the Chrome trace format, which Perfetto (ui.perfetto.dev) and chrome://tracing open."""
+"""A timeline in the Chrome trace format, for Perfetto (ui.perfetto.dev) and chrome://tracing."""
 
 import json
 from typing import Any, Dict, List, Sequence
 
 from .records import API, COPY, DEVICE_KINDS, KERNEL, NODE, SET, STAGE, Record
 
-# Top to bottom as a reader follows the work down: what the network is, what the host asks for, what the device does.
+# From top to bottom: the network, the host's calls, the device's work.
 _GROUPS = {STAGE: "stages", NODE: "MXNet", API: "host calls", KERNEL: "GPU", COPY: "GPU", SET: "GPU"}
 _ORDER = ("stages", "MXNet", "host calls", "GPU")
 
 
 def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
-    """The events of a trace: a process a group, a thread a lane, microseconds from the first record on."""
+    """The events of a trace: one process per group, one thread per lane, in microseconds from the first record."""
     origin = min((record.start for record in records), default=0)
     groups = [name for name in _ORDER if any(_GROUPS[r.kind] == name for r in records)]
     lanes: Dict[tuple, int] = {}
@@ -30,7 +30,7 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
         if end > start:
             event.update(ph="X", dur=end - start)
         else:
-            event.update(ph="i", s="t")  # an instant on its thread: a slice without length upsets some viewers
+            event.update(ph="i", s="t")  # an instant on its thread, as some viewers fail on slices without length
         if record.bytes:
             event["args"] = {"bytes": record.bytes}
             if record.duration and record.kind in DEVICE_KINDS:
@@ -40,8 +40,10 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
 
 
 def _microseconds(nanoseconds: int) -> float:
-    """A whole number of 1024ths, which float64 adds and subtracts exactly: with thousandths, a slice's end came to lie
-    a rounding error behind the next one's start, and viewers drew that one within it."""
+    """Convert to microseconds, rounded to 1024ths, which float64 adds and subtracts exactly.
+
+    With thousandths, rounding could put a slice's end after the next slice's start, and viewers then nest the two.
+    """
     return nanoseconds * 1024 // 1000 / 1024
 
 
@@ -50,6 +52,6 @@ def _named(what: str, process: int, thread: int, name: str) -> Dict[str, Any]:
 
 
 def write(path: str, records: Sequence[Record]) -> None:
-    """Write the timeline of some records."""
+    """Write the timeline of records."""
     with open(path, "w") as stream:
         json.dump({"traceEvents": events(records), "displayTimeUnit": "ms"}, stream)

@@ -1,1 +1,1 @@
-"""What every room needs of the system: files, paths, limits, signals, child processes."""
+"""System services for all packages: files, paths, limits, signals, child processes."""

@@ -1,6 +1,6 @@
-"""What the program keeps in the user's cache to save work: all of it together stays within a bound.
+"""Size limit for everything that the program keeps in the user's cache.
 
-What was used least recently goes first. Files of other names in these folders are nobody's business here.
+The least recently used entries are evicted first. Files with other names in these folders are ignored.
 """
 
 import contextlib
@@ -23,12 +23,12 @@ _DAY = 86400
 
 
 class Unwritable(DeviceError):
-    """The cache cannot be written: this machine's trouble, and no submission's."""
+    """The cache cannot be written, which is the machine's fault, not a submission's."""
 
 
 class CacheKind(NamedTuple):
-    """One sort of what is kept: the folder in the cache, the names in it, and how many seconds after its last use
-    something stays, whatever the bound."""
+    """A kind of cache entry: its folder in the cache, the names in it, and for how many seconds after its last use an
+    entry is kept, even above the limit."""
 
     folder: str
     names: Pattern[str]
@@ -36,7 +36,7 @@ class CacheKind(NamedTuple):
 
 
 class CacheEntry(NamedTuple):
-    """A file, or a folder with all that is in it."""
+    """A file, or a folder with its contents."""
 
     kind: CacheKind
     path: Path
@@ -45,28 +45,28 @@ class CacheEntry(NamedTuple):
 
 
 RESIZED = CacheKind("resized", re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy"), 0)
-# Built in one process and loaded in others: by a grade's workers for as long as grading a class takes.
+# Built in one process and loaded in others: a grade's workers load it for as long as grading a class takes.
 KERNELS = CacheKind("kernels", re.compile(r"[0-9a-f]{32}\.so"), _DAY)
 GRADED = CacheKind("graded", re.compile(r"[0-9a-f]{32}"), _DAY)
 KINDS = (RESIZED, KERNELS, GRADED)
-_TEMPORARY = re.compile(r"(build|stage|gone)-.*|.*\.lock")  # what processes work in, and their locks
+_TEMPORARY = re.compile(r"(build|stage|gone)-.*|.*\.lock")  # working folders of processes, and their locks
 
 
 def folder(kind: CacheKind) -> Optional[Path]:
-    """Where a kind lies; None for a user who has no cache."""
+    """The folder of a kind; None for a user without a cache."""
     own = paths.cache()
     return own and own / kind.folder
 
 
 def made_folder(kind: CacheKind) -> Path:
-    """The same, made if need be.
+    """The folder of a kind, created if missing.
 
     Raises
     ------
     DataError
-        For a user who has no cache.
+        For a user without a cache.
     Unwritable
-        When it cannot be made.
+        When it cannot be created.
     """
     place = paths.needed_cache() / kind.folder
     with writing(place):
@@ -76,11 +76,11 @@ def made_folder(kind: CacheKind) -> Path:
 
 @contextlib.contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """For a block that writes into a folder of these: Unwritable, and what to do, where that fails."""
+    """A context for writing into a folder of the cache: raises Unwritable with advice if that fails."""
     try:
         yield
     except OSError as error:
-        # A write into an open file has no name in its error; another name may be a folder's above, or somebody's file.
+        # An error of a write to an open file has no name; another name may be a parent folder's, or another file's.
         names = [str(name) for name in (error.filename, error.filename2) if name is not None]
         if names and not any(name.startswith(str(place)) or str(place).startswith(name) for name in names):
             raise
@@ -89,7 +89,7 @@ def writing(place: Path) -> Iterator[None]:
 
 
 def bound() -> int:
-    """The most that everything may have together, in bytes; UsageError when the environment variable is no number."""
+    """The size limit in bytes; UsageError if the environment variable is not a number."""
     given = os.environ.get(BOUND) or str(DEFAULT_MB)
     if not given.isdecimal():
         raise UsageError(f"{BOUND} must be a number of megabytes, not {given!r}")
@@ -97,7 +97,7 @@ def bound() -> int:
 
 
 def entries(kind: CacheKind) -> List[CacheEntry]:
-    """What is kept of a kind, in no order."""
+    """The entries of a kind, in any order."""
     found, place = [], folder(kind)
     with contextlib.suppress(OSError):
         for path in place.iterdir() if place else ():
@@ -108,18 +108,18 @@ def entries(kind: CacheKind) -> List[CacheEntry]:
 
 
 def use(path: Path) -> None:
-    """Note that something is used now."""
+    """Record that an entry is used now."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
 
 def make_room(size: int, path: Path) -> None:
-    """Evict what was used least recently until so many bytes have room under a path, as far as that goes."""
+    """Evict the least recently used entries until `size` bytes fit under a path, as far as possible."""
     kept = [entry for kind in KINDS for entry in entries(kind) if entry.path != path]
     total, most, now = sum(entry.size for entry in kept) + size, bound(), time.time()
     for entry in sorted(kept, key=lambda entry: entry.used):
         if total > most and now - entry.used >= entry.kind.seconds:
-            with contextlib.suppress(OSError):  # it is being built (filelock.Timeout is one), or gone
+            with contextlib.suppress(OSError):  # it is being built (filelock.Timeout is an OSError), or gone
                 _evict(entry)
                 total -= entry.size
     for place in filter(None, map(folder, KINDS)):
@@ -130,15 +130,15 @@ def make_room(size: int, path: Path) -> None:
 
 
 def lock(path: Path, timeout: float = -1) -> filelock.BaseFileLock:
-    """The lock of the process that makes or removes a file: a context manager.
+    """A lock for creating or removing a file, as a context manager.
 
-    Its file lies beside the file that it is for, and stays there; `make_room` removes it a day after its last use.
+    The lock file is next to the file, and stays there; `make_room` removes it a day after its last use.
     """
     return filelock.FileLock(str(path.with_suffix(".lock")), timeout=timeout)
 
 
 def _evict(entry: CacheEntry) -> None:
-    if entry.kind is GRADED:  # gone at once, for who looks
+    if entry.kind is GRADED:  # disappears atomically for other processes
         with tempfile.TemporaryDirectory(dir=entry.path.parent, prefix="gone-") as temporary:
             entry.path.rename(Path(temporary) / "it")
     elif entry.kind is KERNELS:

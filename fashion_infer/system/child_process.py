@@ -1,4 +1,4 @@
-"""Programs that this one starts: the profiler, the ceilings and the counters each need a process of their own."""
+"""Child programs: the profiler, the ceilings and the counters each need a separate process."""
 
 import os
 import subprocess
@@ -7,26 +7,26 @@ from typing import Sequence
 
 
 def run(program: Sequence[str], timeout: float, **environment: str) -> subprocess.CompletedProcess:
-    """Run a program to its end, with this very package on its path, wherever it was imported from.
+    """Run a program to its end, with this copy of the package on its path.
 
     Parameters
     ----------
     program
-        Its words.
+        The command's words.
     timeout
         Seconds.
     **environment
-        Further variables of its environment.
+        Additional environment variables.
 
     Returns
     -------
     subprocess.CompletedProcess
-        With what it printed as text.
+        Has its output as text.
 
     Raises
     ------
     OSError, subprocess.TimeoutExpired
-        When it cannot be started, or does not end in time.
+        When it cannot start, or does not end in time.
     """
     path = os.pathsep.join(part for part in sys.path if part)
     known = {**os.environ, "PYTHONPATH": path, **environment}
@@ -34,6 +34,6 @@ def run(program: Sequence[str], timeout: float, **environment: str) -> subproces
 
 
 def last_line(done: subprocess.CompletedProcess) -> str:
-    """The last line that a failed program left on stderr, or its exit code."""
+    """The last line of a failed program on stderr, or its exit code."""
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"exit code {done.returncode}"

@@ -1,6 +1,7 @@
-"""A child process with limits of time, memory and open files, for libraries that read what strangers wrote.
+"""A child process with limits on time, memory and open files, for libraries that read untrusted files.
 
-It is a limit, not a sandbox: it stops what runs for ever or asks for everything, and a crash is one line.
+This is a limit, not a sandbox: it stops code that runs forever or uses all memory, and turns a crash into a one-line
+error.
 """
 
 import contextlib
@@ -15,34 +16,34 @@ _ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX
 
 
 class Ended(NamedTuple):
-    """What a child wrote to stdout, and how it ended: "" by itself, "time", "processor time", or what the system said
-    where it could not be started."""
+    """A child's stdout, and how it ended: "" by itself, "time", "processor time", or the system's message if it could
+    not start."""
 
     out: bytes
     why: str
 
 
 def code(module: str) -> str:
-    """Python that calls a module's `child` with the words of the command line."""
-    # Nothing is imported from the current folder, the empty name; it is not there where that folder has been deleted.
+    """Python code that calls a module's `child` with the words of the command line."""
+    # Nothing is imported from the current folder, the empty name, which is absent if that folder was deleted.
     return f"import sys; sys.path[:] = filter(None, sys.path); from {module} import child; child(*sys.argv[1:])"
 
 
 def run(program: str, words: Sequence[str], seconds: float, environment: Dict[str, str], given: bytes = b"") -> Ended:
-    """Run Python code in a child that can import what this process can.
+    """Run Python code in a child that can import the same modules as this process.
 
     Parameters
     ----------
     program, words
-        See `code`. It calls `limit` once it has imported what it needs.
+        See `code`. The code calls `limit` after its imports.
     seconds
-        After so many it is ended.
+        Time limit, after which it is ended.
     environment
-        Variables beside this process's own.
+        Additional environment variables.
     given
         Its stdin.
     """
-    # Python does not start in a deleted folder with a relative path in its way, such as an import hook's name.
+    # Python does not start in a deleted folder if sys.path has a relative entry, such as an import hook's name.
     libraries = os.pathsep.join(os.path.abspath(part) for part in sys.path if part and os.path.exists(part))
     try:
         done = subprocess.run(
@@ -58,10 +59,10 @@ def run(program: str, words: Sequence[str], seconds: float, environment: Dict[st
 
 
 def limit(memory: int, files: int = 1) -> None:
-    """Limit this process: to so many bytes more than it has and so many open files more, and to writing no file."""
+    """Limit this process to `memory` more bytes and `files` more open files than now, and forbid writing files."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     limits = {resource.RLIMIT_FSIZE: 0, resource.RLIMIT_CORE: 0}
-    free = os.dup(0)  # the lowest free descriptor: what is opened next gets it
+    free = os.dup(0)  # the lowest free descriptor, which the next opened file gets
     os.close(free)
     limits[resource.RLIMIT_NOFILE] = free + files
     with contextlib.suppress(OSError), open("/proc/self/statm") as file:
@@ -71,7 +72,7 @@ def limit(memory: int, files: int = 1) -> None:
 
 
 def limit_time(cpu_seconds: int) -> None:
-    """Let this process have so many seconds of processor time from now on, in place of what it was let have before."""
+    """Limit this process to `cpu_seconds` more of processor time; replaces an earlier limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds)
 

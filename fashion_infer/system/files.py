@@ -1,10 +1,10 @@
-"""The one way in which this program writes what a user named: whole or not at all, and nothing else is harmed.
+"""Writer of all files that a user names: completely or not at all, without harm to other files.
 
-| under the name lies | what happens |
+| existing file | what happens |
 | --- | --- |
-| nothing, or a regular file | a temporary file takes its place when it is whole; mode bits and owner are kept |
-| a symbolic link | the same for what it leads to; the link stays |
-| a character device, a FIFO, an open descriptor (/dev/stdout) | it is opened and written, and stays what it is |
+| none, or a regular file | a complete temporary file replaces it; mode bits and owner are kept |
+| a symbolic link | the same for its target; the link stays |
+| a character device, a FIFO, an open descriptor (/dev/stdout) | it is opened and written to, not replaced |
 | anything else (a folder, a socket, a block device) | refused |
 """
 
@@ -27,19 +27,19 @@ from . import paths
 from .interrupts import interrupt_deferred
 from .temporary import vanishing
 
-_READER_WAIT = 10.0  # seconds for somebody to open the other end of a FIFO
+_READER_WAIT = 10.0  # seconds to wait for a reader of a FIFO
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISSOCK, "a socket"), (stat.S_ISBLK, "a block device"))
 _Path = Union[str, "os.PathLike[str]"]
 
 
 class _Target(NamedTuple):
-    place: str  # behind all symbolic links
-    status: Optional[os.stat_result]  # None where nothing is there yet
-    streamed: bool  # opened and written, in place of being replaced
+    place: str  # after all symbolic links
+    status: Optional[os.stat_result]  # None if nothing exists there yet
+    streamed: bool  # opened and written to, instead of replaced
 
 
 def check(path: _Path, error: Type[FashionInferError] = DataError) -> None:
-    """Raise `error` where `path` could not be written: for a command to call before it measures anything."""
+    """Raise `error` if `path` cannot be written; commands call this before they measure anything."""
     try:
         _target(path)
     except (OSError, ValueError) as problem:
@@ -48,19 +48,19 @@ def check(path: _Path, error: Type[FashionInferError] = DataError) -> None:
 
 @contextlib.contextmanager
 def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, durable: bool = True) -> Iterator[str]:
-    """A temporary file whose content is put under `path` when the block succeeds, and that vanishes in any case.
+    """A temporary file whose content replaces `path` if the block succeeds; it is always removed.
 
     Parameters
     ----------
     path
-        What the user named; see the table above.
+        The path that the user named; see the table above.
     durable
-        Whether the content is on the disk, and not only in its cache, before it takes the name.
+        Whether the content is flushed to disk before it gets its name.
 
     Raises
     ------
     error
-        When `path` cannot be written. What was there is there still, as it was.
+        When `path` cannot be written. The existing file is then unchanged.
     """
     with replacing_together([path], error, durable) as (temporary,):
         yield temporary
@@ -70,7 +70,7 @@ def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, dur
 def replacing_together(
     paths: Sequence[_Path], error: Type[FashionInferError] = CheckpointError, durable: bool = True
 ) -> Iterator[List[str]]:
-    """`replacing` for files that belong together: all of them change, or none does."""
+    """`replacing` for several files: all of them change, or none does."""
     with contextlib.ExitStack() as cleaning:
         targets, temporaries = [], []
         for path in paths:
@@ -87,13 +87,13 @@ def replacing_together(
 
 
 def write(path: _Path, text: str, error: Type[FashionInferError] = DataError) -> None:
-    """Write a text in UTF-8 as `replacing` does; `error` when that fails."""
+    """Write text in UTF-8 as `replacing` does; raise `error` if that fails."""
     with replacing(path, error) as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
 
 
 def _target(path: _Path) -> _Target:
-    """What a name stands for; OSError or ValueError where it cannot be written."""
+    """Resolve a path for writing; OSError or ValueError if it cannot be written."""
     named = os.fspath(path)
     if not os.path.isabs(named) and paths.working_folder() is None:
         raise ValueError("the working folder has been deleted")
@@ -119,8 +119,8 @@ def _target(path: _Path) -> _Target:
 
 
 def _descriptor(path: str) -> Optional[Tuple[int, int]]:
-    """Process and number of the open file that a name leads to, as /dev/stdout does; None for any other name."""
-    for _ in range(40):  # as many links as Linux follows
+    """Process and number of the open file behind a name such as /dev/stdout; None for any other name."""
+    for _ in range(40):  # the number of links that Linux follows
         folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
         found = re.fullmatch(r"/proc/(\d+)(?:/task/\d+)?/fd", folder)
         if found:
@@ -133,16 +133,16 @@ def _descriptor(path: str) -> Optional[Tuple[int, int]]:
 
 
 def _temporary(target: _Target) -> str:
-    """An empty file: beside what it will replace, for a rename does not cross file systems."""
+    """Create an empty file next to its target, because a rename cannot cross file systems."""
     folder, name = os.path.split(target.place)
-    # A name may have 255 bytes, and a temporary one must have room for more.
+    # A name may have 255 bytes; shortened to leave room for the temporary part.
     handle, path = tempfile.mkstemp(dir=None if target.streamed else folder, prefix=f".{name[:40]}.")
     os.close(handle)
     return path
 
 
 def _put(targets: List[_Target], temporaries: List[str], durable: bool, cleaning: contextlib.ExitStack) -> None:
-    """Streams first, for they fail most easily; then the renames, each undone when a later one fails."""
+    """Write streams first, which fail most easily; then rename, and undo all renames if a later one fails."""
     for target, temporary in zip(targets, temporaries):
         if target.streamed:
             _stream(temporary, target.place)
@@ -173,14 +173,14 @@ def _rename(targets: List[_Target], temporaries: List[str], cleaning: contextlib
 
 
 def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> None:
-    """Mode bits and owner of the file that it replaces; of a new one what the umask gives."""
+    """Set mode bits and owner of the replaced file; for a new file, the mode from the umask."""
     if status is None:
         umask = os.umask(0)
         os.umask(umask)
-        mode = 0o666 & ~umask  # mkstemp's own is private
+        mode = 0o666 & ~umask  # mkstemp's mode is private
     else:
         mode = stat.S_IMODE(status.st_mode)
-        with contextlib.suppress(OSError):  # root alone can give a file away
+        with contextlib.suppress(OSError):  # only root can change the owner
             os.chown(temporary, status.st_uid, status.st_gid)
     os.chmod(temporary, mode)
     if durable:
@@ -192,7 +192,7 @@ def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> 
 
 
 def _keep(place: str, kept: str, cleaning: contextlib.ExitStack) -> None:
-    cleaning.enter_context(vanishing(lambda: kept))  # before it is there, for a copy may fail halfway
+    cleaning.enter_context(vanishing(lambda: kept))  # registered before it exists, as a copy may fail halfway
     try:
         os.link(place, kept)
     except OSError:  # a file system without hard links
@@ -200,18 +200,18 @@ def _keep(place: str, kept: str, cleaning: contextlib.ExitStack) -> None:
 
 
 def _stream(temporary: str, place: str) -> None:
-    """Copy a file into a device, a FIFO or an open descriptor, behind what is in it."""
+    """Append a file to a device, a FIFO or an open descriptor."""
     if sys.stdout is not None:
-        sys.stdout.flush()  # it may be the descriptor
+        sys.stdout.flush()  # sys.stdout may be the descriptor
     process, number = _descriptor(place) or (None, -1)
-    # Another handle on the same open file shares its offset: neither of the two writers overwrites the other.
+    # A duplicate of the same open file shares its offset, so that neither writer overwrites the other.
     handle = os.dup(number) if process == os.getpid() else _opened(place)
     with open(temporary, "rb") as source, open(handle, "wb") as sink:
         shutil.copyfileobj(source, sink)
 
 
 def _opened(place: str) -> int:
-    """A device or a FIFO, open for writing; a FIFO as soon as it has a reader."""
+    """Open a device or a FIFO for writing; for a FIFO, wait for a reader."""
     deadline = time.monotonic() + _READER_WAIT
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Files that a user names as input: regular ones only, and never more of them than was expected.
+"""Reader of input files that a user names: only regular files, and only up to a size limit.
 
 Opening a FIFO waits for a writer that may never come, and a device such as /dev/zero has no end.
 """
@@ -15,14 +15,14 @@ _Path = Union[str, Path]
 
 
 def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """The size in bytes of the regular file (or of what a link leads to); it is not opened.
+    """The size in bytes of a regular file (or of a link's target), which is not opened.
 
-    `what` stands before the path in messages.
+    `what` precedes the path in messages.
 
     Raises
     ------
     error
-        When there is no file at `path`, or something else.
+        When `path` does not exist, or is not a regular file.
     """
     try:
         status = os.stat(path)
@@ -33,30 +33,30 @@ def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "
 
 
 def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """All bytes of a regular file that has at most so many.
+    """Read all bytes of a regular file that has at most `most`.
 
     Raises
     ------
     error
-        When the file cannot be read, is no regular file, or is larger.
+        When the file cannot be read, is not regular, or is larger.
     """
     size = check(path, error, what)
     if size > most:
-        raise error(f"cannot read {what}{path}: it is larger than the {most:,} bytes that such a file may have")
+        raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
     try:
         with open_regular(path) as stream:
-            return stream.read(size)  # no more: memory for all of it is taken at once
+            return stream.read(size)  # bounded, as memory for all of it is allocated at once
     except OSError as problem:
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 
 
 def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """`read` where others may have put anything under a name: no link, and no file that has another owner or name.
+    """`read` in a folder where others can write: refuses links, and files with another owner or a second name.
 
     Raises
     ------
     error
-        When the file is not this user's, alone, regular, or has more than `most` bytes.
+        When the file has another owner, another hard link, is not regular, or has more than `most` bytes.
     """
     try:
         with open_regular(path, os.O_NOFOLLOW) as stream:
@@ -67,12 +67,12 @@ def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError,
     except OSError as problem:
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
     if len(data) > most:
-        raise error(f"cannot read {what}{path}: it is larger than the {most:,} bytes that such a file may have")
+        raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
     return data
 
 
 def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """`check`, and the file is opened and closed again: whether this process may read it."""
+    """`check` a file, then open and close it to test whether this process may read it."""
     size = check(path, error, what)
     try:
         open_regular(path).close()
@@ -82,7 +82,7 @@ def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what
 
 
 def open_regular(path: _Path, flags: int = 0) -> BinaryIO:
-    """Open a regular file to read its bytes; OSError for anything else, without waiting for a writer."""
+    """Open a regular file for reading bytes; OSError for anything else, without waiting for a FIFO's writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         _check_regular(os.fstat(descriptor))

@@ -1,4 +1,4 @@
-"""How this copy was installed, and the command lines that install more beside it."""
+"""How this copy was installed, and commands that install more packages."""
 
 import importlib.util
 import json
@@ -16,18 +16,18 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def pip() -> List[str]:
-    """The words that run pip, or uv in its place, for this environment."""
+    """The command that runs pip, or uv instead, for this environment."""
     if importlib.util.find_spec("pip") is None and shutil.which("uv"):
         return ["uv", "pip"]
     return [sys.executable, "-m", "pip"]
 
 
 def pip_install(what: str) -> str:
-    """The command line that installs something into this environment; `what` is quoted already."""
+    """The command line that installs `what`, already quoted, into this environment."""
     words = pip()
     if words[0] == "uv":
         return f"uv pip install --python {shlex.quote(sys.executable)} {what}"
-    # The short form where a shell finds this environment's own pip.
+    # The short form, if a shell finds this environment's pip.
     own = shutil.which("pip")
     if own and os.path.dirname(own) == os.path.dirname(sys.executable):
         return f"pip install {what}"
@@ -35,21 +35,21 @@ def pip_install(what: str) -> str:
 
 
 def extra(name: str) -> str:
-    """The command line that installs one of this package's extras, in the way in which the package was installed."""
+    """The command line that installs one of this package's extras, in the way that the package was installed."""
     if Path(sys.prefix) == _CHECKOUT / ".venv" and (_CHECKOUT / "Makefile").is_file():
         return f"make setup EXTRAS={name}"
     origin, editable = _origin()
-    if origin is None:  # then the extra's own requirements serve as well
+    if origin is None:  # install the extra's requirements instead
         return pip_install(shlex.join(_requirements(name)))
     return pip_install(("-e " if editable else "") + shlex.quote(f"{origin}[{name}]"))
 
 
 def _origin() -> Tuple[Optional[str], bool]:
-    """The wheel or folder that pip installed this package from (PEP 610), None when it is not known or is gone; and
-    whether the installation is editable."""
+    """The wheel or folder that pip installed this package from (PEP 610), None if unknown or removed; and whether the
+    installation is editable."""
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
-    except metadata.PackageNotFoundError:  # imported from the checkout, and not installed
+    except metadata.PackageNotFoundError:  # imported from a checkout, not installed
         return str(_CHECKOUT), True
     found = json.loads(text) if text else {}
     parts = urlsplit(found.get("url", ""))
@@ -59,7 +59,7 @@ def _origin() -> Tuple[Optional[str], bool]:
 
 
 def _requirements(name: str) -> List[str]:
-    """What an extra asks for on this Python and machine."""
+    """Requirements of an extra on this Python and machine."""
     from packaging.requirements import Requirement
 
     found = []

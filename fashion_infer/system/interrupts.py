@@ -1,4 +1,4 @@
-"""Ctrl-C, and the blocks that it must not end halfway."""
+"""Handling of Ctrl-C, and blocks that it must not interrupt."""
 
 import signal
 import threading
@@ -9,13 +9,13 @@ _pressed = False
 
 
 def record() -> None:
-    """Record Ctrl-C from now on: C code that is interrupted while it imports raises an ImportError or a TypeError."""
+    """Start recording Ctrl-C: C code that is interrupted during an import raises ImportError or TypeError instead."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
 
 
 def pressed() -> bool:
-    """Whether Ctrl-C was pressed since `record`: another error may have taken its KeyboardInterrupt's place."""
+    """Whether Ctrl-C was pressed since `record`, as another error may have replaced its KeyboardInterrupt."""
     return _pressed
 
 
@@ -27,17 +27,16 @@ def _interrupt(number: int, frame: object) -> None:
 
 @contextmanager
 def interrupt_deferred(*others: int) -> Iterator[None]:
-    """Let Ctrl-C, and other signals, wait for the end of the block (or of the function, as a decorator).
+    """Defer Ctrl-C, and other signals, to the end of the block (or of the function, as a decorator).
 
-    For blocks that must not end halfway, and for those within which C calls back: Python would raise
-    KeyboardInterrupt in the callback, where it is dropped. MXNet calls after each node, h5py as each of its objects
-    goes: 24 of 40 interrupts of `models import` were lost there.
+    For blocks that must not end halfway, and for blocks with callbacks from C: Python would raise KeyboardInterrupt in
+    the callback, where it is lost. MXNet calls back after each node, and h5py when it frees an object.
     """
     caught = []
     before = {}
-    if threading.current_thread() is threading.main_thread():  # signals go there alone
+    if threading.current_thread() is threading.main_thread():  # only it receives signals
         for number in (signal.SIGINT, *others):
-            if callable(signal.getsignal(number)):  # neither ignored nor what ends the process at once
+            if callable(signal.getsignal(number)):  # neither ignored nor the default action
                 before[number] = signal.signal(number, lambda number, _: caught.append(number))
     try:
         yield

@@ -1,10 +1,10 @@
-"""A command that runs somebody's kernel file, in a process of its own: whatever the file does, it ends in one line.
+"""Isolation of commands that run a kernel file: a separate process, so that any failure gives a one-line error.
 
-This is convenience, not security: the file runs as the user who started the command, and may do what that user may.
+This is convenience, not security: the file has the rights of the user who started the command.
 
 The parent starts the same command line again, as the leader of a new process group, and waits. The child reports over a
-pipe when it hands over to the file's code, and when it ends by itself; all else is the file's doing. Standard library
-alone: the parent imports nothing that the child imports anyway.
+pipe when the file's code starts, and when it ends by itself. Any other end is attributed to the file. The module uses
+only the standard library, so that the parent does not repeat the child's imports.
 """
 
 import contextlib
@@ -18,38 +18,38 @@ from typing import List, Sequence
 
 from ..errors import CheckFailed
 
-TIMEOUT = 600.0  # seconds; 10,000 images through the slowest kernel of the ladder on two cores take a few
-_INSIDE = "FASHION_INFER_ISOLATED"  # set in the child, and in what it starts
-_PIPES = "FASHION_INFER_ISOLATED_PIPES"  # the child's own: where it reports, and what ends when the parent does
-# Not `-m`, which would look for modules in the current folder first: there lies the user's own code.
+TIMEOUT = 600.0  # seconds; 10,000 images with the slowest kernel of the ladder take a few seconds on two cores
+_INSIDE = "FASHION_INFER_ISOLATED"  # set in the child, and in its own children
+_PIPES = "FASHION_INFER_ISOLATED_PIPES"  # for the child only: pipes, for reports and to notice the parent's end
+# Not `-m`, which would look for modules in the current folder first, where the user's code is.
 _CHILD = f"import sys; del sys.path[0]; from {__package__.partition('.')[0]}.cli.main import main; main()"
 _STARTED, _ENDED = b"s", b"e"
-_LOOK = 0.2  # seconds between two looks at the pipe
+_LOOK = 0.2  # seconds between checks of the pipe
 
 _report = -1  # in the child: the file descriptor to report to
 
 
 def inside() -> bool:
-    """Whether this process is such a child, or was started by one."""
+    """Whether this process is an isolated child, or was started by one."""
     return _INSIDE in os.environ
 
 
 def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEOUT) -> int:
-    """Run this program with these arguments in a child.
+    """Run this program with arguments in a child process.
 
     Parameters
     ----------
     arguments
-        The command line behind "fashion-infer".
+        The command line after "fashion-infer".
     kernels
         The kernel files, for messages.
     timeout
-        Seconds from when the first file's code runs; compiling is not counted.
+        Seconds from the start of the first file's code; compilation is not counted.
 
     Returns
     -------
     int
-        The child's exit code, when it ended by itself.
+        The child's exit code, if it ended by itself.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
     """
     what = ", ".join(PurePath(kernel).name for kernel in kernels)
     reports, to_report = os.pipe()
-    lives, holds = os.pipe()  # `holds` stays with the parent: when that ends, the child reads the end of the pipe
+    lives, holds = os.pipe()  # the parent keeps `holds`: when it ends, the child reads the end of the pipe
     path = os.pathsep.join(part for part in sys.path if part)
     known = {**os.environ, _INSIDE: "1", _PIPES: f"{to_report},{lives}", "PYTHONPATH": path}
     child = None
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
 
 
 def begin() -> None:
-    """In the child, first of all: take the pipes over, and end with the parent."""
+    """In the child, at the start: take over the pipes, and end when the parent ends."""
     global _report
     pipes = os.environ.pop(_PIPES, None)
     if pipes is None:
@@ -113,21 +113,21 @@ def begin() -> None:
 
 
 def started() -> None:
-    """In the child: a file's code runs from here on. Elsewhere nothing."""
+    """In the child: report that a file's code starts. Does nothing elsewhere."""
     if _report >= 0:
         os.write(_report, _STARTED)
         crash_plainly()
 
 
 def crash_plainly() -> None:
-    """In the child: a crash is the signal's own. MXNet has handlers that print a stack and call exit()."""
+    """In the child: restore the default signal actions. MXNet's handlers print a stack and call exit()."""
     if _report >= 0 and threading.current_thread() is threading.main_thread():
         for number in (signal.SIGSEGV, signal.SIGFPE, signal.SIGBUS, signal.SIGILL, signal.SIGABRT):
             signal.signal(number, signal.SIG_DFL)
 
 
 def ended() -> None:
-    """In the child: the command has ended by itself, and what it had to say is said."""
+    """In the child: report that the command has ended by itself, after all its output."""
     if _report >= 0:
         os.write(_report, _ENDED)
 
@@ -140,7 +140,7 @@ def _read(pipe: int) -> bytes:
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """End the child, and all that it started and left."""
+    """End the child and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

@@ -1,7 +1,7 @@
-"""Whether this process may have the address space that it is about to need, asked before it is taken.
+"""Early check of whether this process may allocate the address space that it will need.
 
-Where `ulimit -v` refuses memory later, other people's C++ aborts, hangs or crashes: OpenBLAS, libgomp and MXNet do not
-look at the answer. Standard library alone: the command line asks before it imports.
+If `ulimit -v` refuses memory later, third-party C++ aborts, hangs or crashes: OpenBLAS, libgomp and MXNet do not check
+allocations. This module uses only the standard library, because the command line calls it before other imports.
 """
 
 import mmap
@@ -11,11 +11,11 @@ from typing import NamedTuple
 from ..errors import DeviceError
 
 _MB = 1 << 20
-_NORESERVE = 0x4000  # MAP_NORESERVE, which the module mmap does not name before Python 3.13
+_NORESERVE = 0x4000  # MAP_NORESERVE, which the module mmap lacks before Python 3.13
 
 
 class AddressSpace(NamedTuple):
-    """Megabytes of address space that something takes, of which each thread takes a part."""
+    """Address space that something needs, in megabytes: a fixed part and a part per thread."""
 
     megabytes: int  # without threads
     per_thread: int
@@ -25,17 +25,17 @@ class AddressSpace(NamedTuple):
 
 
 def check(need: AddressSpace, threads: int, what: str) -> None:
-    """Reserve so much for that many threads, and give it back.
+    """Reserve the needed address space for `threads` threads, and release it.
 
     Parameters
     ----------
     what
-        What needs it, for the message.
+        Name of the part that needs it, for the message.
 
     Raises
     ------
     DeviceError
-        When the system refuses; the message says how many threads would do, where fewer would.
+        When the system refuses; the message says how many threads would work, if fewer would.
     """
     if _has(need.total(threads)):
         return
@@ -53,7 +53,7 @@ def _has(megabytes: int) -> bool:
     if not has_limit():
         return True
     try:
-        # Reserved and not committed: no page of it is ever there.
+        # Reserved, not committed: no page is ever allocated.
         mmap.mmap(-1, megabytes * _MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE, prot=0).close()
     except (OSError, ValueError, OverflowError):
         return False

@@ -1,4 +1,4 @@
-"""Paths as users write them: `~`, `~name`, and a home or a working folder that may not be there."""
+"""Paths as users write them: `~`, `~name`, and a home or working folder that may not exist."""
 
 import os
 from pathlib import Path
@@ -11,16 +11,16 @@ from ..errors import DataError, UsageError
 if TYPE_CHECKING:
     PathOrText = Union[str, os.PathLike[str]]
 else:
-    PathOrText = Union[str, os.PathLike]  # which has no parameters in Python 3.8
+    PathOrText = Union[str, os.PathLike]  # not generic in Python 3.8
 
 
 def expanded(path: PathOrText) -> Path:
-    """The path with `~` and `~name` replaced; UsageError when there is no such user, or this one has no home."""
+    """The path with `~` and `~name` expanded; UsageError for an unknown user, or one without a home."""
     try:
         return Path(path).expanduser()
     except (RuntimeError, KeyError):
         who = Path(path).parts[0]
-        raise UsageError(f"{path}: {who} is no user with a home here: write the whole path, or set HOME") from None
+        raise UsageError(f"{path}: {who} is not a user with a home here: write the full path, or set HOME") from None
 
 
 def home() -> Optional[Path]:
@@ -32,7 +32,7 @@ def home() -> Optional[Path]:
 
 
 def working_folder() -> Optional[Path]:
-    """The working folder; None where it has been deleted."""
+    """The working folder; None if it has been deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -43,13 +43,13 @@ def cache() -> Optional[Path]:
     """This program's folder in the user's cache (XDG_CACHE_HOME moves it); None for a user without a home."""
     try:
         folder = platformdirs.user_cache_path("fashion-infer")
-    except RuntimeError:  # platformdirs 4.14 and later; earlier ones leave `~` as it is
+    except RuntimeError:  # platformdirs 4.14 and later; earlier ones leave `~` unchanged
         return None
     return folder if folder.is_absolute() else None
 
 
 def needed_cache() -> Path:
-    """The same; DataError for a user without a home."""
+    """Like `cache`, but DataError for a user without a home."""
     folder = cache()
     if folder is None:
         raise DataError("this user has no home, and so no cache: set HOME, or XDG_CACHE_HOME to a folder")

@@ -1,4 +1,4 @@
-"""What this process has used so far, as /usr/bin/time counts it."""
+"""Resource usage of this process so far, as in /usr/bin/time."""
 
 import os
 import resource
@@ -15,7 +15,7 @@ class Usage(NamedTuple):
     peak_memory: int
     major_faults: int = 0
     minor_faults: int = 0
-    blocks_in: int = 0  # of the file system, 512 bytes each
+    blocks_in: int = 0  # file system blocks of 512 bytes
     blocks_out: int = 0
     swaps: int = 0
 
@@ -37,10 +37,10 @@ def usage() -> Usage:
 
 
 def as_time_prints(u: Usage) -> str:
-    """The two lines that GNU time's /usr/bin/time prints by default. Its averages of memory are always 0 on Linux."""
+    """The two default lines of GNU /usr/bin/time. Its averages of memory are always 0 on Linux."""
     hours, rest = divmod(u.wall, 3600)
     minutes, seconds = divmod(rest, 60)
-    # h:mm:ss from an hour on, m:ss.cc before; the share of the CPU is cut, not rounded
+    # h:mm:ss from one hour, m:ss.cc below; the CPU share is truncated, not rounded
     elapsed = (
         f"{hours:.0f}:{minutes:02.0f}:{int(seconds):02d}"
         if hours
@@ -56,15 +56,15 @@ def as_time_prints(u: Usage) -> str:
 
 
 def _peak_memory(used) -> int:
-    # Not ru_maxrss alone: that includes what the process that started this one held when it forked (650 MB under
-    # `report`). VmHWM is this program's own; kernels without it (sandboxes) leave the other.
+    # Not only ru_maxrss, which includes the memory of the parent process when it forked (650 MB under `report`).
+    # VmHWM is only this program's. ru_maxrss is the fallback for kernels without it (sandboxes).
     with open("/proc/self/status") as status:
         own = next((int(line.split()[1]) for line in status if line.startswith("VmHWM:")), used.ru_maxrss)
     return own * 1024
 
 
 def _wall() -> float:
-    # Field 22 of /proc/self/stat: start after boot, in clock ticks (proc(5)). The name in field 2 may hold blanks.
+    # Field 22 of /proc/self/stat: start after boot, in clock ticks (proc(5)). The name in field 2 may have blanks.
     with open("/proc/self/stat") as stat:
         ticks = int(stat.read().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")

@@ -1,11 +1,11 @@
-"""Device memory that this process holds, by the driver's account (NVML): that of other programs is left out."""
+"""Device memory of this process, without other programs, as the driver reports it (NVML)."""
 
 import ctypes
 import os
 from typing import List, NamedTuple, Optional
 
-_UNKNOWN = 2**64 - 1  # where the driver does not account by process
-_MOST = 1024  # processes on a device
+_UNKNOWN = 2**64 - 1  # value if the driver does not account by process
+_MOST = 1024  # limit of processes on a device
 
 
 class _Process(ctypes.Structure):
@@ -27,10 +27,10 @@ class ListedProcess(NamedTuple):
 
 
 def own() -> Optional[int]:
-    """Bytes of device memory that this process holds, on all devices.
+    """Bytes of device memory that this process uses, on all devices.
 
-    None where the driver does not say: without NVML, and in a container that sees processes by other numbers, unless
-    only one is listed.
+    None if the driver does not report it: without NVML, and in a container with other process numbers, unless only one
+    process is listed.
     """
     try:
         listed = _listed()

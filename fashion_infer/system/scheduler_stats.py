@@ -1,4 +1,4 @@
-"""How long this process's threads waited for a processor: what other programs took of their time."""
+"""Time that this process's threads waited for a processor because of other programs."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,9 @@ TASKS = Path("/proc/self/task")
 
 
 def waited() -> Optional[float]:
-    """Seconds for which threads that are alive now could have run and did not, summed; None where Linux counts none.
+    """Seconds that living threads were ready but not running, summed; None if Linux does not count them.
 
-    The second number of a thread's schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst).
+    This is the second number of a thread's schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst).
     """
     total = 0
     try:
@@ -19,7 +19,7 @@ def waited() -> Optional[float]:
             try:
                 total += int(file.read_text().split()[1])
             except (FileNotFoundError, ProcessLookupError):
-                if file.parent.exists():  # a thread that has ended is no reason
+                if file.parent.exists():  # a thread that has ended does not count
                     return None
     except (OSError, ValueError, IndexError):
         return None

@@ -1,4 +1,4 @@
-"""Temporary files and folders that nothing leaves behind: no error, no Ctrl-C, no SIGTERM."""
+"""Temporary files and folders that are always removed, even after an error, Ctrl-C or SIGTERM."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ _unfinished: List[_Undo] = []
 
 @contextlib.contextmanager
 def vanishing(make: Callable[[], str]) -> Iterator[str]:
-    """A temporary file or folder, gone at the end of the block, and when SIGTERM ends the program within it.
+    """A temporary file or folder, removed at the end of the block, or when SIGTERM ends the program within it.
 
     Parameters
     ----------
     make
-        Makes it and gives its path. Neither Ctrl-C nor SIGTERM comes between its making and the block.
+        Creates it and returns its path. Neither Ctrl-C nor SIGTERM can occur between creation and the block.
     """
     made: List[str] = []
     with _undone(lambda: _remove(made)):
@@ -33,17 +33,17 @@ def vanishing(make: Callable[[], str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
-    """A folder, made where it is missing, and those above it; what was made and is empty at the end is removed.
+    """A folder, created with its parents if missing; created folders that are empty at the end are removed.
 
     Parameters
     ----------
     mode
-        Of the folder itself; those above it have the umask's.
+        Mode of the folder itself; its parents have the umask's.
 
     Raises
     ------
     OSError
-        When it cannot be made.
+        When it cannot be created.
     """
     place = Path(os.path.abspath(path))
     missing = [each for each in (place, *place.parents) if not os.path.lexists(each)]
@@ -54,7 +54,7 @@ def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _undone(undo: _Undo) -> Iterator[None]:
-    """Call `undo` at the end of the block, whatever ends it."""
+    """Call `undo` at the end of the block, however it ends."""
     with _terminating_cleanly():
         _unfinished.append(undo)
         try:
@@ -70,7 +70,7 @@ def _remove(paths: List[str]) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             with contextlib.suppress(RecursionError):
                 shutil.rmtree(path, ignore_errors=True)
-            if os.path.isdir(path):  # folders in folders without end, or closed ones
+            if os.path.isdir(path):  # too deeply nested, or unreadable folders
                 subprocess.run(["/bin/sh", "-c", 'chmod -R u+rwx "$0"; rm -rf "$0"', path], stderr=subprocess.DEVNULL)
         else:
             with contextlib.suppress(OSError):
@@ -85,10 +85,10 @@ def _remove_empty(folders: List[Path]) -> None:
 
 @contextlib.contextmanager
 def _terminating_cleanly() -> Iterator[None]:
-    """SIGTERM removes what is unfinished, and then ends the process as it would have.
+    """Make SIGTERM remove unfinished files, and then end the process as usual.
 
-    Only while something is unfinished: a handler of Python's waits for the end of a call into C, which may be minutes
-    of inference, and that is no time to be deaf.
+    The handler is installed only while something is unfinished: a Python handler waits for the end of a call into C,
+    which may be minutes of inference, and SIGTERM should not wait for that.
     """
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:

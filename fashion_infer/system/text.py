@@ -1,23 +1,23 @@
-"""Text from outside as it may be shown: on one line, and with nothing in it that a terminal would obey."""
+"""Safe display of untrusted text: on one line, without terminal control characters."""
 
 import unicodedata
 
 _LONGEST = 60  # characters of an excerpt
-# Control characters, separators of lines and paragraphs, and what stands for bytes that are no UTF-8.
+# Control characters, separators of lines and paragraphs, and surrogates for bytes that are not UTF-8.
 _CONTROL = {"Cc", "Zl", "Zp", "Cs"}
-# Besides: what changes the direction of writing, or is invisible. Names may have it: some scripts need it.
+# Also characters that change the direction of writing, or are invisible. Names may have them: some scripts need them.
 _UNSHOWN = {*_CONTROL, "Cf"}
 
 
 def printable(text: str) -> bool:
-    """Whether no character of it can end a line or steer a terminal."""
+    """Whether no character can end a line or control a terminal."""
     return (text.isascii() and text.isprintable()) or not any(unicodedata.category(c) in _CONTROL for c in text)
 
 
 def shown(text: str) -> str:
-    r"""The text with what is not to be seen written as an escape: a newline as `\n`, ESC as `\x1b`.
+    r"""The text with special characters as escapes: a newline as `\n`, ESC as `\x1b`.
 
-    A byte of a path that is no UTF-8 is `\xff`, as Python's own escapes have it. All other text stays as it is.
+    A byte of a path that is not UTF-8 becomes an escape like `\xff`, as in Python. Other text is unchanged.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -25,13 +25,13 @@ def shown(text: str) -> str:
 
 
 def excerpt(text: object) -> str:
-    """What a message shows of something from a file: `shown`, of at most 60 characters."""
+    """An excerpt of something from a file for a message: `shown`, at most 60 characters."""
     text = str(text)
     return shown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 def _escaped(character: str) -> str:
     number = ord(character)
-    if 0xDC80 <= number <= 0xDCFF:  # Python's stand-in for a byte that could not be decoded
+    if 0xDC80 <= number <= 0xDCFF:  # Python's surrogate for a byte that could not be decoded
         return f"\\x{number - 0xDC00:02x}"
     return character.encode("unicode_escape", "backslashreplace").decode()

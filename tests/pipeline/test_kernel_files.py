@@ -129,7 +129,7 @@ def test_a_format_wants_a_file(one_line):
     for command in ([*RUN, "--kernel", "naive"], [*BENCH, "--kernels", "naive"],
                     ["report", "--out", "x", "--kernel", "naive"], ["verify", "--kernel", "naive"]):  # fmt: skip
         line, end = one_line(2, *command, "--format", "c-cpu")
-        assert "--format is a kernel file's" in line and end.stdout == ""
+        assert "--format needs a kernel file" in line and end.stdout == ""
     line, _ = one_line(2, *BENCH, "--kernels", "a.cu,b.cu", "--format", "c-gpu,c-gpu,c-gpu")
     assert "3 formats for 2 kernel files" in line
 

@@ -64,10 +64,10 @@ def test_truncated_gzip(small_set, monkeypatch):
 
 def test_not_gzip(small_set, monkeypatch):
     folder, *_ = small_set
-    assert "not a whole gzip" in damaged(folder, monkeypatch, IMAGES, b"<html>not found</html>")
+    assert "not a complete gzip" in damaged(folder, monkeypatch, IMAGES, b"<html>not found</html>")
     flipped = bytearray(gzip.compress(b"x" * 5000))
     flipped[20] ^= 0xFF
-    assert "not a whole gzip" in damaged(folder, monkeypatch, IMAGES, bytes(flipped))
+    assert "not a complete gzip" in damaged(folder, monkeypatch, IMAGES, bytes(flipped))
 
 
 @pytest.mark.parametrize(

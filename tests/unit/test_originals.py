@@ -106,7 +106,7 @@ def test_a_file_put_in_its_place_by_hand(by_hand, invoke):
     path, content = by_hand
     fetch = ("models", "fetch", "fa2020", "--original")
     code, _, err = invoke(*fetch)
-    assert code == 3 and err.count("\n") == 1 and "Project/" in err and f"put one there: {path}" in err
+    assert code == 3 and err.count("\n") == 1 and "Project/" in err and f"copy it to {path}" in err
     path.write_bytes(content[:-1])
     code, _, err = invoke(*fetch)
     assert code == 3 and "is not the course's file: its Git blob is" in err and path.is_file()
@@ -132,7 +132,7 @@ def test_ids_of_the_spec():
     "behaviour, words",
     [
         ("missing", "HTTP 404"),
-        ("corrupt", "what came is damaged"),
+        ("corrupt", "the download is damaged"),
         ("truncated", "connection broke|damaged"),
         ("stalled", "timed out"),
     ],

@@ -140,32 +140,32 @@ IMAGES = idx_bytes(np.zeros((4, 28, 28)))
 LABELS = idx_bytes(np.zeros(4))
 WRONG = {
     "empty": (b"", LABELS, "it is empty"),
-    "text": (b"images", LABELS, "neither an IDX file nor an array of NumPy"),
+    "text": (b"images", LABELS, "neither an IDX file nor a NumPy array"),
     "labels for images": (LABELS, LABELS, "magic number 2049, expected 2051"),
     "images for labels": (IMAGES, IMAGES, "magic number 2051, expected 2049"),
     "floats in IDX": (b"\0\0\x0d\x03" + IMAGES[4:], LABELS, "magic number 3331"),
     "too short": (IMAGES[:-1], LABELS, "3135 bytes where its header says 3136"),
     "too long": (IMAGES + b"\0", LABELS, "3137 bytes where its header says 3136"),
     "ends in its header": (IMAGES[:9], LABELS, "ends within its header"),
-    "a header of terabytes": (struct.pack(">IIII", 2051, 2**31, 2**10, 2**10), LABELS, "the most that is read"),
-    "gzip cut off": (gzip.compress(IMAGES)[:-9], LABELS, "not a whole gzip file"),
+    "a header of terabytes": (struct.pack(">IIII", 2051, 2**31, 2**10, 2**10), LABELS, "more than the limit"),
+    "gzip cut off": (gzip.compress(IMAGES)[:-9], LABELS, "not a complete gzip file"),
     "counts differ": (IMAGES, idx_bytes(np.zeros(5)), "holds 4 images, but .* 5 labels"),
     "none": (idx_bytes(np.zeros((0, 28, 28))), idx_bytes(np.zeros(0)), "holds no images"),
-    "not square": (idx_bytes(np.zeros((4, 28, 20))), LABELS, "square images"),
-    "a pixel": (idx_bytes(np.zeros((4, 1, 1))), LABELS, "square images"),
-    "colours": (npy_bytes(np.zeros((4, 28, 28, 3), np.uint8)), LABELS, "square images in grey"),
-    "floats": (npy_bytes(np.zeros((4, 28, 28))), LABELS, "float64 where whole numbers"),
-    "objects": (npy_bytes(np.array([{}])), LABELS, "object where whole numbers"),
+    "not square": (idx_bytes(np.zeros((4, 28, 20))), LABELS, "square grey images"),
+    "a pixel": (idx_bytes(np.zeros((4, 1, 1))), LABELS, "square grey images"),
+    "colours": (npy_bytes(np.zeros((4, 28, 28, 3), np.uint8)), LABELS, "square grey images"),
+    "floats": (npy_bytes(np.zeros((4, 28, 28))), LABELS, "float64, not integers"),
+    "objects": (npy_bytes(np.array([{}])), LABELS, "object, not integers"),
     "out of range": (npy_bytes(np.full((4, 28, 28), 256)), LABELS, "pixels from 256 to 256"),
     "negative": (npy_bytes(np.full((4, 28, 28), -1)), LABELS, "pixels from -1"),
     "an array that is cut off": (npy_bytes(np.zeros((4, 28, 28), np.uint8))[:-1], LABELS, "its header says 3136"),
-    "an array of terabytes": (header((2**20, 2**10, 2**10)), LABELS, "the most that is read"),
-    "a header that is cut off": (header((4, 28, 28))[:40], LABELS, "not a whole array of NumPy"),
+    "an array of terabytes": (header((2**20, 2**10, 2**10)), LABELS, "more than the limit"),
+    "a header that is cut off": (header((4, 28, 28))[:40], LABELS, "not a complete NumPy array"),
     "a header that is a program": (
-        b"\x93NUMPY\x01\0\x20\0__import__('os').abort()       \n", LABELS, "not a whole array of NumPy",
+        b"\x93NUMPY\x01\0\x20\0__import__('os').abort()       \n", LABELS, "not a complete NumPy array",
     ),
-    "an archive that is none": (b"PK\x03\x04" + bytes(50), LABELS, "not a whole array of NumPy"),
-    "labels in two columns": (IMAGES, npy_bytes(np.zeros((4, 10), int)), "one label an image"),
+    "an archive that is none": (b"PK\x03\x04" + bytes(50), LABELS, "not a complete NumPy array"),
+    "labels in two columns": (IMAGES, npy_bytes(np.zeros((4, 10), int)), "one label per image"),
     "negative labels": (IMAGES, npy_bytes(np.array([0, 1, -1, 2])), "labels from -1 to 2"),
     "labels of 2**40": (IMAGES, npy_bytes(np.array([0, 1, 2**40, 2])), "labels from 0 to"),
 }  # fmt: skip
@@ -186,7 +186,7 @@ def test_a_bomb_is_left_at_the_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(idx, "MOST", 1 << 20)
     (tmp_path / "b.npz").write_bytes(bomb())
     (tmp_path / "l").write_bytes(LABELS)
-    with pytest.raises(DataError, match="where 1,048,576 are the most that is read"):
+    with pytest.raises(DataError, match="more than the limit of 1,048,576"):
         own.load(None, str(tmp_path / "b.npz"), str(tmp_path / "l"))
     (tmp_path / "i.gz").write_bytes(gzip.compress(struct.pack(">IIII", 2051, 4, 28, 28) + bytes(64 << 20)))
     with pytest.raises(DataError, match="at least 1051712 bytes where its header says 3136"):
@@ -234,7 +234,7 @@ def test_labels_beyond_the_models_classes_are_refused_before_anything_runs(tmp_p
         (("--images", "a", "--labels", "b", "--data-dir", "."), 2, "a folder"),
         (("--images", "a", "--labels", "b", "--data", "synthetic"), 2, "not for synthetic"),
         (("--images", "a", "--labels", "b"), 3, "cannot read a: No such file"),
-        (("--data", "own", "--data-dir", "."), 3, "holds no dataset that is known by its names"),
+        (("--data", "own", "--data-dir", "."), 3, "holds no dataset with known names"),
         (("--data", "own", "--data-dir", "none"), 3, "holds no dataset"),
         (("--data", "own", "--data-dir", "set", "--n", "0"), 2, "n must be 1 to 300 images, not 0"),
         (("--data", "own", "--data-dir", "set", "--n", "301"), 2, "n must be 1 to 300 images, not 301"),

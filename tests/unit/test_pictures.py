@@ -267,7 +267,7 @@ def test_every_mode_of_pillow_is_one_of_them():
 )
 def test_values_of_no_known_scale_are_refused(values, words, tmp_path):
     Image.fromarray(values).save(tmp_path / "a.tiff")
-    with pytest.raises(DataError, match=f"a.tiff cannot be shown in grey: .*{words}"):
+    with pytest.raises(DataError, match=f"a.tiff cannot be converted to grey: .*{words}"):
         pictures.read(str(tmp_path / "a.tiff"))
 
 
@@ -412,7 +412,7 @@ def test_sizes_are_checked_before_a_picture_is_decoded(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     said = ended.stdout.splitlines()
     assert not ended.stderr and len(said) == 5 and said[-1] == "(1, 28, 28)"
-    assert all("reduce it first" in line or "not a picture that can be read" in line for line in said[:4]), said
+    assert all("reduce it first" in line or "not a readable picture" in line for line in said[:4]), said
 
 
 def test_a_picture_that_is_too_large_is_not_decoded(tmp_path, monkeypatch):

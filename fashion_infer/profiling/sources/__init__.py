@@ -1,1 +1,1 @@
-"""Where records come from: CUPTI, MXNet's own profiler, and the operator library's log."""
+"""Sources of records: CUPTI, MXNet's own profiler, and the operator library's log."""

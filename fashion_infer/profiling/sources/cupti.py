@@ -1,4 +1,4 @@
-"""Records of a CUDA device and of the calls into CUDA, for any kernel in this process: CUPTI's activity records."""
+"""CUPTI's activity records of a CUDA device and of calls into CUDA, for any kernel in this process."""
 
 import importlib
 import re
@@ -11,15 +11,15 @@ from .. import records
 from ..demangle import demangle
 from ..records import Record
 
-# A record takes some 100 to 200 bytes: one buffer holds a whole run of the largest network, and nothing is handed over
-# while it is measured.
+# A record takes some 100 to 200 bytes. One buffer holds a whole run of the largest network, so that no buffer is
+# delivered during the measurement.
 _BUFFER = 8 << 20
 _KINDS = ("CONCURRENT_KERNEL", "MEMCPY", "MEMSET", "RUNTIME", "DRIVER")
 _FLUSH_ALL = 1
 
 
 class CuptiSource:
-    """CUPTI's activity records, on and off as asked.
+    """CUPTI's activity records, which can be switched on and off.
 
     Raises
     ------
@@ -31,7 +31,7 @@ class CuptiSource:
         try:
             self._cupti = importlib.import_module("cupti.cupti")
         except ImportError as error:
-            # A half-installed one (its own needs missing) says here which module it lacks.
+            # A partly installed one (without its dependencies) names the missing module here.
             missing = getattr(error, "name", None) or "cupti"
             lacks = "" if missing.split(".")[0] == "cupti" else f"; {missing} is missing"
             raise DeviceError(f"{_advice()}{lacks}") from None
@@ -49,7 +49,7 @@ class CuptiSource:
         Raises
         ------
         DeviceError
-            When CUPTI refuses: another profiler holds it, or the driver is missing or older than it.
+            When CUPTI refuses, because another profiler uses it, or the driver is missing or too old.
         """
         if self._on:
             return
@@ -60,14 +60,14 @@ class CuptiSource:
             for kind in self._kinds:
                 self._cupti.activity_enable(kind)
             self._offset = time.time_ns() - self._cupti.get_timestamp()
-        except Exception as error:  # cupti-python has several classes, the driver's absence one of its own
+        except Exception as error:  # cupti-python has several classes, one of them for a missing driver
             raise DeviceError(
                 f"CUPTI cannot record ({_one_line(error)}): is another profiler attached, or the driver too old?"
             ) from None
         self._on = True
 
     def stop(self) -> None:
-        """Hand over what was recorded, and record no more until the next start."""
+        """Deliver the records, and record no more until the next start."""
         if not self._on:
             return
         self._cupti.activity_flush_all(_FLUSH_ALL)
@@ -76,13 +76,13 @@ class CuptiSource:
         self._on = False
 
     def take(self) -> List[Record]:
-        """Return the records up to the last stop, and forget them."""
+        """Return and clear the records up to the last stop."""
         raw, self._raw = self._raw, []
         calls = [self._call(values) for what, values in raw if what == "call"]
         return [self._activity(what, values) for what, values in raw if what != "call"] + records.outermost(calls)
 
     def _completed(self, activities) -> None:
-        """Copy what is wanted of each record: CUPTI takes the memory below them back."""
+        """Copy the needed fields of each record, because CUPTI reuses their memory."""
         kinds = self._cupti.ActivityKind
         for a in activities:
             if a.kind in (kinds.RUNTIME, kinds.DRIVER):
@@ -121,7 +121,7 @@ _names: Dict[Tuple[Any, int], str] = {}
 
 
 def _copy_name(kind: str) -> str:
-    """nvprof's name of a copy: HTOD is [CUDA memcpy HtoD]."""
+    """nvprof's name of a copy: [CUDA memcpy HtoD] for HTOD."""
     return f"[CUDA memcpy {kind.replace('TO', 'to')}]"
 
 

@@ -1,7 +1,7 @@
 """The fused mode's stages as records.
 
-The library's log has a stage's time, summed over the slices of one forward pass, and not when it began: on the timeline
-the stages of a pass lie end to end, from where MXNet's profiler saw the pass begin.
+The library's log has a stage's time, summed over the slices of one forward pass, but not its start. On the timeline,
+the stages of a pass are end to end, from the pass's start in MXNet's profiler.
 """
 
 from typing import Iterable, List, Sequence, Tuple
@@ -9,12 +9,12 @@ from typing import Iterable, List, Sequence, Tuple
 from ...library.op_times import OpTime
 from ..records import STAGE, Record
 
-NETWORK = "_fashion_infer_network"  # the subgraph operator, as the library registers it
+NETWORK = "_fashion_infer_network"  # the subgraph operator's registered name
 _LANE = "stages, summed over the slices and laid end to end"
 
 
 def lay(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Record]:
-    """Stage records of some forward passes.
+    """Create the stage records of forward passes.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ def lay(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Rec
     Returns
     -------
     list of Record
-        Of kind STAGE: one a stage and pass, "[upload]" and "[download]" where there were transfers, and
-        "[between the stages]" for what a pass took beyond them.
+        Records of kind STAGE: one per stage and pass, "[upload]" and "[download]" for transfers, and
+        "[between the stages]" for the remaining time of a pass.
     """
     laid = []
     for each, node in zip(_split(log), sorted(passes, key=lambda r: r.start)):
@@ -44,7 +44,7 @@ def lay(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Rec
 
 
 def _split(log: Iterable[Tuple[str, OpTime]]) -> List[List[Tuple[str, OpTime]]]:
-    """The log pass by pass: one begins where a stage's name comes again."""
+    """Split the log into passes: a new pass begins when a stage's name repeats."""
     passes: List[List[Tuple[str, OpTime]]] = []
     for layer, op in log:
         if not passes or any(layer == other for other, _ in passes[-1]):

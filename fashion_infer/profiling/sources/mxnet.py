@@ -1,4 +1,4 @@
-"""Records of MXNet's nodes and of the calls into its C API, from its own profiler."""
+"""Records of MXNet's nodes and of calls into its C API, from its own profiler."""
 
 import json
 import os
@@ -15,13 +15,13 @@ _API = "MXNET_C_API"
 
 
 class MXNetSource:
-    """MXNet's profiler, on and off as asked; it knows nodes by their operator only, `named` tells them apart."""
+    """MXNet's profiler, which can be switched on and off. It knows only nodes' operators; `named` adds their names."""
 
     def __init__(self):
         self._mx = _mxnet.load()
         self._folder = tempfile.TemporaryDirectory(prefix="fashion-infer-")
         self._path = os.path.join(self._folder.name, "mxnet.json")
-        # Left alone it starts a thread that dumps every second, and then refuses a second set_config().
+        # By default, it starts a thread that dumps every second, and then refuses a second set_config().
         off = dict.fromkeys(("profile_memory", "aggregate_stats", "continuous_dump"), False)
         on = dict.fromkeys(("profile_symbolic", "profile_imperative", "profile_api"), True)
         self._mx.profiler.set_config(filename=self._path, **on, **off)
@@ -31,12 +31,12 @@ class MXNetSource:
         self._mx.profiler.set_state("run")
 
     def stop(self) -> None:
-        """Wait for what MXNet still does, and record no more."""
+        """Wait for MXNet's pending work, and record no more."""
         self._mx.nd.waitall()
         self._mx.profiler.set_state("stop")
 
     def take(self) -> List[Record]:
-        """Return the records, and forget them; DeviceError where MXNet silently failed to write them all."""
+        """Return and clear the records; DeviceError if MXNet silently failed to write them all."""
         self._mx.profiler.set_state("run")  # it dumps only while it runs
         with _mxnet.quiet():
             self._mx.profiler.dump(finished=True)
@@ -46,7 +46,7 @@ class MXNetSource:
                 return parse(stream.read())
         except (OSError, ValueError):
             room = os.path.dirname(self._folder.name)
-            raise DeviceError(f"MXNet's profile is not whole: make room in {room}, or set TMPDIR to a folder") from None
+            raise DeviceError(f"MXNet's profile is truncated: make room in {room}, or set TMPDIR to a folder") from None
 
     def close(self) -> None:
         """Remove its file."""
@@ -54,12 +54,12 @@ class MXNetSource:
 
 
 def parse(text: str) -> List[Record]:
-    """The records of a dump.
+    """Parse the records of a dump.
 
     Parameters
     ----------
     text
-        JSON in the Chrome trace format. From its second dump in a process on, MXNet 1.9.1 begins the list of events
+        JSON in the Chrome trace format. In all but its first dump in a process, MXNet 1.9.1 begins the list of events
         with a comma.
     """
     events = json.loads(re.sub(r"\[\s*,", "[", text, count=1))["traceEvents"]
@@ -74,7 +74,7 @@ def parse(text: str) -> List[Record]:
 
 
 def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
-    """Each begin with its end. MXNet writes an operator twice, as B/E and again as b/e; C API calls as b/e alone."""
+    """Pair each begin with its end. MXNet writes operators twice, as B/E and as b/e, and C API calls only as b/e."""
     open_ones: Dict[Tuple, List[Dict]] = {}
     for event in events:
         phase = event["ph"]
@@ -84,19 +84,19 @@ def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
         waiting = open_ones.setdefault((event["name"], event.get("cat"), event["tid"]), [])
         if phase == wanted[0]:
             waiting.append(event)
-        elif waiting:  # what began before the profiler did has an end alone
+        elif waiting:  # work that began before the profiler has only an end
             yield waiting.pop(), event
 
 
 def named(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]]) -> List[Record]:
-    """Nodes with the names of their layers: "Activation" is "Activation(activation1)" where it is the second one.
+    """Add the names of layers to nodes: the second "Activation" becomes "Activation(activation1)".
 
     Parameters
     ----------
     nodes
         From `take`.
     layers
-        (name, operator) in the order in which each pass runs them.
+        (name, operator) in the order of each pass.
     """
     names: Dict[str, List[str]] = {}
     for name, operator in layers:
