@@ -72,7 +72,7 @@ def request(
     edition = edition or default_edition(program)
     had = MINIDNN if of_minidnn(edition) else MXNET
     if program not in had:
-        raise UsageError(f"{edition} had no program '{program}', but {', '.join(had)}")
+        raise UsageError(f"{edition} had no program '{program}'; it had {', '.join(had)}")
     preset = PROGRAMS[program]
     if preset.arguments == ("n",) and model is not None:
         model, n = None, _only_n(program, str(model), n)

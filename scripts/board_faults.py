@@ -59,7 +59,7 @@ class Submitters(threading.Thread):
                     if answer.status_code in (200, 201):
                         self.acknowledged[answer.json()["id"]] = ms
                         break
-                    if answer.status_code == 429:  # the queue is full enough
+                    if answer.status_code == 429:  # this person has reached a limit: no need to send more
                         break
                     if answer.status_code < 500:
                         raise RuntimeError(f"{answer.status_code}: {answer.text}")

@@ -1,4 +1,4 @@
-"""Benchmarks that you saved by name: JSON files in your data folder, ordered by their times."""
+"""Benchmarks that you saved by name: JSON files in your data folder, oldest first."""
 
 import re
 from pathlib import Path

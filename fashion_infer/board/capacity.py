@@ -48,7 +48,7 @@ class Waits(NamedTuple):
 
 
 def estimate(load: ClassLoad, most_p95: float, seed: int = 0) -> List[Waits]:
-    """Return waits with 1, 2, ... graders, up to the first number with which 95% wait at most `most_p95` seconds."""
+    """Return the waits for 1, 2, ... graders, until the 95th percentile is at most `most_p95` seconds."""
     found: List[Waits] = []
     arrivals, who, takes = _drawn(load, np.random.default_rng(seed))
     graders = 1

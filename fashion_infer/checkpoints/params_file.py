@@ -147,7 +147,7 @@ def _read(reader: _Reader, wanted: Callable[[str], bool]) -> Dict[str, np.ndarra
     arrays = [reader.array() for _ in range(reader.count())]
     names = [reader.name() for _ in range(reader.count())]
     if len(names) != len(arrays) or len(set(names)) != len(names):
-        raise ValueError(f"it has {len(arrays)} arrays but {len(set(names))} names")
+        raise ValueError(f"it has {len(arrays)} arrays, and {len(names)} names, {len(set(names))} of them distinct")
     if reader.file.tell() != reader.size:
         raise ValueError("it goes on past its end")
     found = {name: stored for name, stored in zip(names, arrays) if wanted(name)}

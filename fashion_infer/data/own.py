@@ -74,7 +74,7 @@ def load(
     pixels = as_images(array(files[0], 0), files[0])
     classes = _labels(array(files[1], 1), files[1])
     if len(pixels) != len(classes):
-        raise DataError(f"{files[0]} holds {len(pixels)} images, but {files[1]} {len(classes)} labels")
+        raise DataError(f"{files[0]} holds {len(pixels)} images, but {files[1]} holds {len(classes)} labels")
     if not len(pixels):
         raise DataError(f"{files[0]} holds no images")
     return Own(pixels, classes, str(files[0]))

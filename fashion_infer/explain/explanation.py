@@ -1,4 +1,4 @@
-"""The explanation of one kernel file: the judge's verdict, how it stands, and the findings behind it."""
+"""Explanation of a kernel file: whether it is correct, how fast it is beside others, and the findings on both."""
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 

@@ -33,7 +33,7 @@ class GradeVerdict(NamedTuple):
     name: str
     source: str
     status: str  # JUDGED, REFUSED or FAILED
-    reason: str  # why it is not JUDGED; ""
+    reason: str  # why it was not judged; "" where it was
     digest: str  # SHA-256 of all its files
     kernel: str  # the kernel file in it
     format: str
@@ -59,7 +59,7 @@ class GradeVerdict(NamedTuple):
 
 
 def now() -> str:
-    """The time as a verdict has it: UTC."""
+    """The current UTC time, in the format of verdicts."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 

@@ -294,7 +294,7 @@ def check(graph: Graph, source: str) -> None:
             raise CheckpointError(f"{source}: node '{excerpt(node['name'])}' {why}")
     _check_weights(graph, source)
     if any(head[1:] != [0, 0] for head in graph["heads"]):
-        raise CheckpointError(f"{source}: its output is not the first one of a node")
+        raise CheckpointError(f"{source}: the network's output must be output 0 of its node")
 
 
 def _check_weights(graph: Graph, source: str) -> None:

@@ -139,7 +139,7 @@ def alive() -> Dict[str, Dict[str, float]]:
 
 
 def shares(backend: str, threads: int) -> int:
-    """Workers that the cluster has room for: one a GPU, or one for so many cores of a node."""
+    """Number of workers that fit on the cluster: one per GPU, or one per `threads` cores of a node."""
     resource, each = ("GPU", 1) if backend == "gpu" else ("CPU", threads)
     return sum(int(resources.get(resource, 0) // each) for resources in alive().values())
 

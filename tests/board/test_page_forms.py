@@ -1,4 +1,4 @@
-"""Signing in, the guard of forms, and what instructors do on the pages."""
+"""Signing in, protection against forged forms (CSRF), and the instructors' pages."""
 
 import csv
 import io

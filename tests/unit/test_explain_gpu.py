@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""What the tools say of a GPU kernel, as text and JSON of their shape: no GPU is needed."""
+"""Findings from prepared output of the GPU tools (text and JSON); no GPU is needed."""
 
 import json
 import sys

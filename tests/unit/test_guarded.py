@@ -50,7 +50,7 @@ def memory():
     st.integers(0, 2**32 - 1),
 )
 @example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image shorter than a vector, and nearly the last
-@example((3, 16, 32), 11, (2, 14), "direct", False, 0)  # rows end within the last vectors
+@example((3, 16, 32), 11, (2, 14), "direct", False, 0)  # the last vector of each row is partial
 @example((2, 3, 40), 3, (5, 17), "broadcast", False, 0)  # two tiles a row, two blocks of filters
 @settings(max_examples=profiles.examples(100))
 def test_kernels(memory, sizes, k, beyond, kernel, pixels, seed):

@@ -82,7 +82,8 @@ bool broadcast_pays(const fops_conv& c) {
 const Kernel* choose(const fops_conv& c) {
   if (amx() && tiles_cost(c) < direct_cost(c)) return &kTiles;
   if (broadcast_pays(c)) return &kBroadcast;
-  // Where `direct` cannot read rows in pieces it drops columns or makes copies, which is slower for few channels.
+  // Where `direct` cannot merge rows it usually computes columns that it drops, or copies the input: `shifted` is faster
+  // for few channels.
   return c.C < 8 && c.K > 1 && !merges(c) ? &kShifted : &kDirect;
 }
 

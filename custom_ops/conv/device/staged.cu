@@ -127,7 +127,7 @@ fops_status run_plugin_on_host(const Kernel& kernel, const fops_conv& c, const v
   const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
   size_t free = 0, total = 0;
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
-  // Half of the free memory: such files unroll the input too, or keep a copy of it in half precision.
+  // At most half of the free memory: a user's kernel may also allocate an unrolled or half-precision copy of the input.
   const size_t image = sizeof(float) * (image_floats(c) + output_floats(c));
   const int64_t fit = std::max<int64_t>(1, static_cast<int64_t>(free / 2 / image));
   const int64_t slice = slice_of(kernel, std::min<int64_t>(c.B, fit));

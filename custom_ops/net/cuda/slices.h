@@ -39,7 +39,7 @@ class Slices {
  public:
   Slices(const Steps& steps, const Stream& compute) : steps_(steps), compute_(compute) {}
 
-  // `marks`: maximum events of a pass, one more than it has steps.
+  // `marks`: maximum number of events per pass, the number of its steps plus one.
   fops_status open(size_t marks);
   // Bytes per item on the device besides the steps' buffers.
   int64_t item_bytes(fops_dtype type) const { return kSlots * (steps_.in_bytes(type) + steps_.out_bytes() + 4); }

@@ -57,9 +57,9 @@ def fetch(name, original, edition):
 @click.option(
     "--to",
     "target",
-    metavar="PREFIX",
+    metavar="PREFIX|FILE.bin",
     required=True,
-    help="Writes PREFIX-symbol.json, PREFIX-NNNN.params; of fa2020 also FILE.bin, as mini-dnn reads it.",
+    help="Write PREFIX-symbol.json and PREFIX-NNNN.params or, for fa2020, a single FILE.bin in mini-dnn's format.",
 )
 @options.takes(options.epoch, options.edition)
 def export(name, target, epoch, edition):
@@ -84,7 +84,7 @@ def export(name, target, epoch, edition):
         ("models import weights-86.bin --to fa2020.h5", "the course's file of weights"),
     ),
 )
-@click.argument("prefix", metavar="PREFIX")
+@click.argument("prefix", metavar="PREFIX|FILE.bin")
 @options.takes(
     *(options.epoch, options.trust_symbol, *options.NORMALISATION),
     click.option("--to", "path", metavar="FILE.h5", required=True),

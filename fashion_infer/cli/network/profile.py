@@ -20,10 +20,10 @@ from ..groups import ExampleCommand
 )
 @options.takes_request(
     *options.RUN,
-    click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the two tables."),
+    click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the tables of kernels and calls as CSV."),
     click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
     click.option("--trace", "timeline", metavar="FILE.json", help="Write a timeline that ui.perfetto.dev opens."),
-    click.option("--counters", is_flag=True, help="Hardware counters of each kernel too, by Nsight Compute."),
+    click.option("--counters", is_flag=True, help="Also collect each kernel's hardware counters, with Nsight Compute."),
     click.option(
         "--turns",
         type=int,

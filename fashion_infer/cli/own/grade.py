@@ -25,7 +25,9 @@ FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 @click.argument("submissions", nargs=-1, metavar="SUBMISSION...")
 @options.takes(
     options.edition,
-    click.option("--rubric", metavar="FILE.toml", help="What is asked [default: the edition's, see --print-rubric]."),
+    click.option(
+        "--rubric", metavar="FILE.toml", help="Rubric to grade by [default: the edition's, see --print-rubric]."
+    ),
     click.option("--print-rubric", is_flag=True, help="Print the edition's default rubric, to edit a copy of."),
     click.option("--n", type=click.IntRange(1, 100_000), help="Images of the time checks, in place of the rubric's."),
     click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), help="In place of the rubric's."),

@@ -83,7 +83,7 @@ _WATCH = click.option("--watch", is_flag=True, help="Do it again at every change
 @options.takes(
     options.kernel_format,
     _LAYERS,
-    click.option("--edition", metavar="NAME", help="Insist on one edition [default: those of the file's format]."),
+    click.option("--edition", metavar="NAME", help="Check for this edition alone [default: all of the file's format]."),
     options.backend,
     options.device,
     options.timeout,

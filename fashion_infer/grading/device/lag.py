@@ -74,7 +74,7 @@ def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
 class Bracket(NamedTuple):
     """One bracket, in seconds."""
 
-    taken: float  # from the referee's word to the worker's
+    taken: float  # from the referee's message to the worker's reply
     alone: float  # the same calls in the referee's process, by the device's events
     turn: float  # until the device answered the referee behind it
 

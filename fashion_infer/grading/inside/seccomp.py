@@ -88,7 +88,7 @@ class Rules(NamedTuple):
     unix_sockets: bool = False
     memory_files: bool = False  # memfd_create, which CUDA uses
     shared_memory: bool = False  # mappings that are shared: they count for no process once they are out of its sight
-    signals_to: int = 0  # the only process that it may send signals to: itself
+    signals_to: int = 0  # its own number, the only process that it may signal; 0 for any
 
 
 def supported() -> bool:

@@ -45,8 +45,8 @@ def stage(
     source
         A kernel file (what it includes from its own folder comes along), a folder or an archive.
     room
-        Where such folders lie. A folder's name is its content's digest: the same submission has the same one, and is
-        built once.
+        Parent of these folders. Each is named by the digest of its content, so that identical submissions share a
+        folder and are built once.
     format, backend
         Format and backend to require, as `kernel_files.formats.recognise` takes them.
     file

@@ -84,7 +84,7 @@ def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
         waiting = open_ones.setdefault((event["name"], event.get("cat"), event["tid"]), [])
         if phase == wanted[0]:
             waiting.append(event)
-        elif waiting:  # work that began before the profiler has only an end
+        elif waiting:  # an end without a beginning is of work that began before the profiler, and is left out
             yield waiting.pop(), event
 
 

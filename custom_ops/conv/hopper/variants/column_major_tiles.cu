@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       wait_turn();
 #pragma unroll
       for (int s = 0; s < kAll; ++s) {
-        // The phase's second row of pixels is multiplied with the filters' rows one place further on.
+        // The phase's second row of pixels uses weights one filter row further on.
         const uint32_t b = corner + s % kSteps * 4 * kStored + (s / kSteps + kFirst) * kFilters;
         wgmma_fence();
         wgmma_rs<kColumns>(high, now[s % 2].high, b, s > 0);

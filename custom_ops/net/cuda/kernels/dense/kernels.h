@@ -52,7 +52,7 @@ struct UnitEpilogue {
     if (activation == Activation::tanh) return tanhf(v);
     return activation == Activation::relu && v < 0.0f ? 0.0f : v;  // NaN stays NaN
   }
-  // Whether the output's bit must be set (Doubts); it is for NaN.
+  // Whether this output must be flagged for another computation (see Doubts). True for NaN.
   __device__ bool doubtful(float sum) const { return !(fabsf(before_activation(sum)) >= least); }
 };
 
