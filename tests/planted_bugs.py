@@ -54,7 +54,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 
 def on_gpu():
-    """Names of those that a GPU thread can run unchanged."""
+    """Names of the planted bugs whose loops compile for a GPU thread."""
     return [name for name in PLANTED if not any(word in _source(name) for word in _NEEDS_A_HOST)]
 
 

@@ -140,7 +140,7 @@ def _download(address: str, path: str, most: int) -> None:
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar is enough
     pooch.get_logger().setLevel(logging.ERROR)
     try:
-        # disable=None: only on a terminal. total: pooch sets the real one, but ignores a bar without a total.
+        # disable=None: only on a terminal. total=1: without one, testing the bar's truth fails; pooch sets it later.
         bar = tqdm(desc=address.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None)
         with bar, open(path, "wb") as stream:
             pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(address, _Bounded(stream, most), None)

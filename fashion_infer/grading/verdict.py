@@ -130,9 +130,9 @@ def read(path: str) -> Again:
         submission, backend = found["submission"], found["backend"]
         source = submission["source"]
         if not isinstance(source, str) or not source or "\0" in source:
-            raise ValueError("its source is no path")
+            raise ValueError("its source is not a path")
         if backend not in ("cpu", "gpu"):
-            raise ValueError("its backend is none")
+            raise ValueError("its backend is neither cpu nor gpu")
         digest, seed = _hexadecimal(submission["sha256"], (0, 64)), _hexadecimal(found["seed"], (32,))
         return Again(source, digest, Seed(int(seed, 16)), rubrics.of_dict(found["rubric"]), backend, marks)
     except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
@@ -152,5 +152,5 @@ def _mark(values: Any) -> Mark:
     if not all(isinstance(text, str) for text in (mark.name, mark.kind, mark.message)) or not all(
         isinstance(number, (int, float)) and 0 <= number <= 1e12 for number in points
     ):
-        raise ValueError("a mark is none")
+        raise ValueError("a mark has values of another kind")
     return mark

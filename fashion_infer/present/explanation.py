@@ -53,7 +53,7 @@ def why(findings, right: bool = False) -> List[Part]:
 
 
 def findings(found, right: bool) -> List[Part]:
-    """The same on a page, as a table."""
+    """The findings as a table, for a page; `why` gives them as text."""
     columns, caption = ["finding", "line", "remedy"], "Why it is incorrect"
     rows = [[one.what, one.source and one.source[:_WIDTH], one.remedy] for one in found]
     if right:

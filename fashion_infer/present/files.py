@@ -46,7 +46,7 @@ def check(
         if real.count(place) > 1:
             raise UsageError(f"{path} is to be two files: give each a name of its own")
         if place in read:
-            raise UsageError(f"{path} is to be read, and would be overwritten: give what is written another name")
+            raise UsageError(f"{path} is an input and would be overwritten: choose another name for the output")
 
 
 def save_benchmark(

@@ -25,7 +25,7 @@ class ReportProfile(NamedTuple):
     mode: str
     command: str  # that repeats it
     figures: Figures
-    missing: str  # why the profiler could not run, and the figures are the op times alone; else ""
+    missing: str  # why the profiler could not run, so that figures are op times only; "" if it ran
 
 
 def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile:

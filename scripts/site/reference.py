@@ -11,7 +11,7 @@ from fashion_infer.cli.main import PROGRAM, cli
 from fashion_infer.request import Request
 
 _BEGINNING = (
-    "This page shows how to run a network, judge, explain and time a kernel file, and compare measurements from Python. It "
+    "This page shows how to run a network, check, explain and time a kernel file, and compare files from Python. It "
     "has every function of `fashion_infer`, and what each returns and raises. `from fashion_infer import infer` is the "
     "way in; `fashion_infer.__version__` is the version."
 )

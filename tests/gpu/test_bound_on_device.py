@@ -209,7 +209,7 @@ def test_random_networks():
 @pytest.mark.parametrize("kind", sorted(inputs.KINDS))
 @pytest.mark.parametrize("name", chains.COURSE)
 def test_course_networks(name, kind):
-    """Raw pixels, and values that were never divided, go into dense layers through tanh only here and there."""
+    """Only some networks pass values through tanh before a dense layer, so that dense layers see unscaled ones, too."""
     chain, rng = chains.course(name), np.random.default_rng()
     x = inputs.draw(kind, rng, (20, *chain.shape))
     check_network(chain, chain.weights(pixels=kind == "pixels"), x)

@@ -191,9 +191,9 @@ class GpuExecutor : public Executor {
 
 fops_status make(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
   const std::string name = precision == nullptr ? "" : precision;
-  // "fp16" and "tf32" leave out the products that restore float32 grade in the large dense layers, where most of the
-  // work is. Both round operands to 11 bits, and on these GPUs halves are twice as fast as real TF32. Convolutions stay
-  // at float32 grade, which costs them little: see the times in conv/cuda/13_half.cu.
+  // "fp16" and "tf32" leave out the products that restore float32 grade in the large dense layers. Both round
+  // operands to 11 bits, and on these GPUs halves are twice as fast as real TF32. Convolutions stay at float32 grade,
+  // which costs them little: docs/kernels.md has the times.
   int products = 3;
   if (name == "fp16" || name == "tf32")
     products = 1;

@@ -59,7 +59,7 @@ def _limits(values):
 @click.option("--edition", metavar="NAME", help="Course semester [default: the rubric's, else fa2017].")
 @click.option("--rubric", metavar="FILE.toml", help="Rubric, see `grade --print-rubric` [default: the edition's].")
 @click.option(
-    "--backend", type=click.Choice(["cpu", "gpu"]), help="Where submissions run [default: the rubric's, gpu]."
+    "--backend", type=click.Choice(["cpu", "gpu"]), help="Where submissions run [default: the rubric's, else gpu]."
 )
 @takes_store(*_LIMITS, makes=True)
 def new(store, class_name, edition, rubric, backend, **limits):

@@ -26,7 +26,7 @@ _MORE_TASKS = 8  # bubblewrap's own, and enough for the referee to see that ther
 class Limits(NamedTuple):
     """How much of everything a box may take."""
 
-    seconds: float  # by the wall's clock, from its start to its end
+    seconds: float  # wall-clock time, from start to end
     memory: int  # bytes, beside the tensors
     disk: int  # bytes of its temporary files
     printed: int  # bytes of what it prints
@@ -107,7 +107,7 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
     # CUDA makes files in memory of its own.
     largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
     limits = {"CORE": 0, "FSIZE": largest, "NOFILE": 4096 if box.gpu else box.limits.files}
-    # Beyond the wall's clock, for what escaped it: every core for that long.
+    # Limit on CPU time, for processes that escape the wall clock: every core for that long.
     limits["CPU"] = int(box.limits.seconds * (os.cpu_count() or 1)) + 5
     if not box.gpu:  # CUDA reserves huge ranges of addresses
         limits["DATA"] = box.limits.memory + (1 << 30)

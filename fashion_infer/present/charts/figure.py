@@ -12,7 +12,7 @@ from ...errors import DataError, UsageError
 from ...system.files import replacing
 
 # Colours by what they are for, in a light and in a dark scheme. A chart is drawn in the light ones; in an SVG each
-# becomes the CSS variable of its name. As text all have a contrast of 4.5 and more with their paper.
+# becomes the CSS variable of its name. Those used for text have a contrast of at least 4.5 with the paper.
 PALETTE: Dict[str, Tuple[str, str]] = {
     "paper": ("#ffffff", "#15181c"),
     "ink": ("#1f2328", "#e6edf3"),

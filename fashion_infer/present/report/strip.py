@@ -10,7 +10,7 @@ _PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
 
 
 def strip(measured) -> Strip:
-    """Whether it is correct, how it stands against the best peer and the write floor, and what predictions differ."""
+    """The headline facts: verdict, ratio to the best peer, distance to the write floor, predictions that differ."""
     known = conclusions(measured.convolutions) if measured.convolutions else []
     one = known[0] if known else None
     kernel = measured.kernel

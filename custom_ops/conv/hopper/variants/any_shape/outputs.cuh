@@ -38,7 +38,7 @@ struct alignas(8) Columns {
   int list[128], listed;  // columns that need the fallback, and their number
   uint32_t fallback;      // the last chunk of the latest task with an unsplittable filter: all take the fallback
 
-  // `own`: whether this column is stored here, if it is a real output.
+  // `own`: whether this tile stores the column; padding columns are skipped in any case.
   __device__ void place(const Dims& d, int column, const Position& at, bool own, float scale) {
     offsets[column] = own && at.real ? (at.further * d.M * d.OH + at.h) * d.OW + at.w : -1;
     corners[column] = (at.further * d.C * d.H + at.h) * d.W + at.w;
