@@ -99,7 +99,7 @@ def test_too_few_inputs_and_heads_of_rank_4():
     assert "has shape (1, 4, 13, 13) for 1 images: it must be (1, classes)" in refusal(
         changed(network(), lambda g: g.update(heads=[[4, 0, 0]]))
     )
-    assert "its output is not the first one" in refusal(changed(network(), lambda g: g.update(heads=[[4, 1, 0]])))
+    assert "output 0 of its node" in refusal(changed(network(), lambda g: g.update(heads=[[4, 1, 0]])))
 
 
 @pytest.mark.parametrize("classes", [1, 3, 12])
