@@ -1,1 +1,1 @@
-"""Why a kernel is wrong or slow: findings with the line, the cost and the remedy."""
+"""Explains why a kernel is wrong or slow. Each finding names the source line, the cost and the remedy."""

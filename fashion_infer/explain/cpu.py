@@ -1,7 +1,8 @@
-"""Why a kernel for the CPU is wrong or slow: GCC's sanitizers, its report on vectors, instructions, and threads.
+"""Explains why a CPU kernel is wrong or slow.
 
-A sanitizer's runtime cannot be loaded late into Python, so the file is compiled together with a small program of ours
-(custom_ops/submission/sanitized_call.cpp), which calls it.
+The sources are GCC's sanitizers, GCC's vectorisation report, the machine instructions, and samples of the threads. A
+sanitizer's runtime cannot be loaded into a running Python process. The kernel file is therefore compiled together with
+a small program of ours (custom_ops/submission/sanitized_call.cpp), which calls the kernel.
 """
 
 import os
@@ -18,7 +19,7 @@ from ..system import resources
 from . import programs, samples
 from .findings import KernelFinding, at_line
 
-REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kernel that does so
+REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)
     "out_of_bounds_read": ("bound the loop, or the index, by the tensor's own sides", None),
     "out_of_bounds_write": ("let h and w end at H - K + 1 and W - K + 1", None),
     "array_too_small": ("give the array as many numbers as the loop uses, by the layer's own sides", None),
@@ -47,18 +48,18 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: remedy, our CPU kern
     "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
 }
 _SANITIZE = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
-_BUILD = 60  # seconds of a compilation at most
-_CASE = 20  # seconds of a case under a sanitizer at most
+_BUILD = 60  # time limit of a compilation, in seconds
+_CASE = 20  # time limit of one case under a sanitizer, in seconds
 _RUN = {"ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:symbolize=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 _TENSORS = {"tensor_of_input": "the input", "tensor_of_weights": "the weights", "tensor_of_output": "the output"}
 _FRAME = re.compile(r"#\d+ \S+ in (?P<function>\S+)(?: [^/\n]*)? (?P<file>/[^:\n]+):(?P<line>\d+)")
-_IMAGES, _CALLS = 64, 500  # images of a call; calls at most, for the program ends after a second
-_REGIONS = 200  # parallel regions of a call: more than one for each image, several times
-_WAITING = 0.15  # share of the time: below it, a thread may wait because the machine does something else
-_LIBRARY = 0.2  # share of the time: below it, no other place than the hot loop is worth a finding
-_CALLED = 0.1  # share of the time, in a function that the hot loop calls
-_STORED = 0.3  # stores for each multiply-add: registers would keep the sums of several taps
-_NEAR = 6  # lines between a statement and the head of its loop
+_IMAGES, _CALLS = 64, 500  # images per call, and largest number of calls: the program ends after a second
+_REGIONS = 200  # parallel regions per call above which there are too many: several times the number of images
+_WAITING = 0.15  # least fraction of the time for a finding: a smaller wait may be due to other work of the machine
+_LIBRARY = 0.2  # least fraction of the time in library functions for a finding
+_CALLED = 0.1  # least fraction of the time in a function that the hot loop calls, for a finding
+_STORED = 0.3  # stores per multiply-add above which sums should be kept in registers
+_NEAR = 6  # largest distance, in lines, between a statement and the head of its loop
 _BOUNDS = (
     (r"^(?:C|in_?c\w*|Channel\w*|channels?)$", "channels"),
     (r"^(?:M|Map_out|out_?c\w*|filters?)$", "filters"),
@@ -69,16 +70,16 @@ _STALE = ("accumulates", "carries_over", "not_all_written", "not_written", "sum_
 
 
 def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[KernelFinding]:
-    """The lines that make a kernel wrong, by AddressSanitizer and UndefinedBehaviorSanitizer over two images.
+    """Find the lines that make a kernel wrong, with AddressSanitizer and UndefinedBehaviorSanitizer on two images.
 
     Parameters
     ----------
     file
         A kernel file for the CPU, compiled by us.
     cases
-        What is wrong: `judging.calls.Tried`, whose codes say what no sanitizer sees.
+        The incorrect trials, as `judging.calls.Tried`. Their codes name mistakes that no sanitizer detects.
     seconds
-        For everything.
+        Time limit for all compilations and calls together.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[Kernel
 
 
 def of_report(said: str, path: Path) -> List[KernelFinding]:
-    """Findings in what AddressSanitizer and UndefinedBehaviorSanitizer printed."""
+    """Return the findings in the output of AddressSanitizer and UndefinedBehaviorSanitizer."""
     found = []
     for match in re.finditer(
         r"^(?P<file>/[^:\n]+):(?P<line>\d+):\d+: runtime error: (?P<what>.*)$", said, re.MULTILINE
@@ -144,7 +145,7 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
 
 
 def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
-    """Findings from the judge's verdict and the line that shows it, where no sanitizer found a line."""
+    """Return findings from the judge's verdict, for a file in which no sanitizer found a line."""
     lines = path.read_text(errors="replace").splitlines()
     parallel = [number for number, line in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", line)]
     adding = [number for number, line in enumerate(lines, 1) if re.search(r"\]\s*\+=|\)\s*\+=", line.split("//")[0])]
@@ -165,16 +166,16 @@ def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
 
 
 def slow(file: KernelFile, layers: Sequence[Any], seconds: float) -> "CpuSpeed":
-    """Findings on a correct kernel's speed, largest share first, and the measurements behind them.
+    """Return findings on a correct kernel's speed, largest share of the time first, and the measurements.
 
     Parameters
     ----------
     file
         A kernel file for the CPU, compiled by us.
     layers
-        `judging.calls.Tried` of correct layers; the first one is called.
+        Correct layers, as `judging.calls.Tried`; only the first layer is called.
     seconds
-        For compiling and calling.
+        Time limit for compiling and calling.
 
     Raises
     ------
@@ -196,13 +197,16 @@ def slow(file: KernelFile, layers: Sequence[Any], seconds: float) -> "CpuSpeed":
 
 
 class CpuSpeed(NamedTuple):
-    """Findings, and what was measured."""
+    """Findings on a kernel's speed, and the measurements that they come from."""
 
     findings: List[KernelFinding]
     run: samples.CpuRun
 
     def figures(self, shape: Sequence[int]) -> Dict[str, Any]:
-        """Figures beside this machine's: GFLOP/s, threads, and bytes beside the caches; {} where none was measured."""
+        """Return the kernel's figures next to the machine's limits; {} if nothing was measured.
+
+        They are GFLOP/s, threads and processors, and the tensors' bytes with the sizes of the caches.
+        """
         if not self.run.seconds:
             return {}
         _, channels, side, _, filters, taps = shape
@@ -220,7 +224,7 @@ class CpuSpeed(NamedTuple):
 
 
 def caches() -> Dict[str, int]:
-    """Bytes of the first processor's caches for data, as {"L1": 32768}; {} where the system does not say."""
+    """Return the sizes of the first processor's data caches in bytes, as {"L1": 32768}; {} if unknown."""
     found: Dict[str, int] = {}
     for place in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
@@ -234,12 +238,12 @@ def caches() -> Dict[str, int]:
 
 
 def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
-    """Findings in where the time went, in the instructions of the hot loop, and in GCC's report on vectors."""
+    """Return findings from the time samples, the instructions of the hot loop, and GCC's vectorisation report."""
     lines = path.read_text(errors="replace").splitlines()
-    # The statement that adds, where samples fall on the head of its loop as well.
+    # Samples may also fall on the head of the loop. Prefer the line whose statement adds to the sum.
     adding = [number for number in run.loop_lines[:3] if re.search(r"\+=|fma", lines[number - 1])]
     hot = next(iter([*adding, *run.loop_lines]), None)
-    # What begins too many regions mostly waits: the loop has a part of the rest.
+    # A kernel that begins too many parallel regions mostly waits. The loop's share is a share of the remaining time.
     inside = run.regions > _REGIONS and run.waiting > _WAITING
     busy = 1 - run.waiting if inside else 1.0
     share = run.loop_share * busy
@@ -289,7 +293,7 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
 
 
 def _shared_sums(lines: Sequence[str]) -> List[int]:
-    """Lines that add to an array at the number of the thread, without a distance between the threads' numbers."""
+    """Return the lines that add to an array element indexed by the thread's number alone, without padding."""
     names = {"omp_get_thread_num()"}
     for line in lines:
         match = re.search(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)", line)
@@ -301,7 +305,7 @@ def _shared_sums(lines: Sequence[str]) -> List[int]:
 def _of_loop(
     add: Callable[..., None], path: Path, lines: Sequence[str], said: str, run: samples.CpuRun, hot: int
 ) -> None:
-    """Findings in the instructions of the innermost loop that takes most time."""
+    """Add findings from the instructions of the innermost loop that takes most of the time."""
     loop, share = samples.MachineLoop(run.loop), run.loop_share
     called = [call for call in run.calls if call[1] > _CALLED][:1]
     for name, part, line in called:
@@ -353,14 +357,14 @@ def _of_loop(
 
 
 def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:
-    """The instructions of the hot lines beside their source lines, with the compiler's command above.
+    """Return the instructions of the hot lines, each after its source line, below the compiler's command.
 
     Parameters
     ----------
     file
         A kernel file for the CPU, compiled by us.
     hot
-        The lines; the whole file without them.
+        Numbers of the lines to list; if empty, the whole file is listed.
 
     Raises
     ------
@@ -380,7 +384,7 @@ def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:
 
 
 def _assembly(file: KernelFile, place: Path) -> str:
-    """The instructions of the translation unit that holds the kernel, compiled as the program compiles, with lines."""
+    """Return the assembly of the kernel's translation unit with line numbers, compiled with the program's options."""
     command, path = build.command_in(place, file), str(file.path.resolve())
     sources = [word for before, word in zip(command, command[1:]) if before in ("c", "c++") or word == path]
     kept = path if path in sources else next(word for word in sources if "adapters" in word)
@@ -391,7 +395,7 @@ def _assembly(file: KernelFile, place: Path) -> str:
 
 
 def _program(file: KernelFile, place: Path, flags: Sequence[str]) -> Path:
-    """The program that calls a kernel, compiled with it."""
+    """Compile a kernel with the program that calls it, and return the program's path."""
     command = build.command_in(place, file)
     driver = resources.resource_dir("submission") / "sanitized_call.cpp"
     kept = [word for word in command if word not in ("-shared", "-O3") and not word.startswith("-Wl,")]
@@ -414,7 +418,7 @@ def _said(command: Sequence[str], seconds: float, folder: Path) -> str:
 
 
 def _goes_over(lines: Sequence[str], hot: int) -> str:
-    """Dimension that the hot line's loop runs over, if neither columns nor taps: channels, filters, rows or images."""
+    """Return what the hot line's loop iterates over: channels, filters, rows or images; "" for columns and taps."""
     for number in range(hot, max(0, hot - _NEAR), -1):
         header = re.search(r"\bfor\s*\([^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);", lines[number - 1])
         if header:
@@ -424,7 +428,7 @@ def _goes_over(lines: Sequence[str], hot: int) -> str:
 
 
 def _by_line(assembly: str, path: Path) -> Dict[int, List[str]]:
-    """The instructions of each line of a file, in an assembly with `.loc` directives."""
+    """Return the instructions of each line of a file, from assembly with `.loc` directives."""
     files = {
         number: name for number, name in re.findall(r'^\s*\.file (\d+) (?:"[^"]*" )?"([^"]+)"', assembly, re.MULTILINE)
     }

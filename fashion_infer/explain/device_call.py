@@ -1,8 +1,9 @@
-"""Calls of a built kernel on the GPU in a process of their own: what compute-sanitizer, ncu and CUPTI look into.
+"""Calls a built kernel on the GPU in a separate process, which compute-sanitizer, ncu and CUPTI can observe.
 
 `python -m fashion_infer.explain.device_call LIBRARY IMAGES CHANNELS SIDE FILTERS TAPS CALLS [trace]` needs neither
-the operator library nor a framework. It prints a line of JSON with the times of its calls and, with `trace`, CUPTI's
-records of the last one. What it allocates is as long as the tensors are, so that memcheck sees a read past them.
+the operator library nor a framework. It prints a line of JSON with the times of the calls and, with `trace`, CUPTI's
+records of the last call. Each allocation is exactly as large as its tensor, so that memcheck detects a read past the
+tensor's end.
 """
 
 import ctypes
@@ -21,7 +22,7 @@ from ..library import bindings
 
 
 def main(arguments: Sequence[str]) -> int:  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    """Run the calls; the exit code is that of the kernel's plug-in."""
+    """Call the kernel as the arguments say; return 0, or 1 if the kernel's plug-in or the GPU reports an error."""
     library = Path(arguments[0])
     images, channels, side, filters, taps, calls = map(int, arguments[1:7])
     made = plugin.opened(library)
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:  # pragma: no cover (needs a GPU; tes
 
 
 class _Driver:  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    """Memory of the context that the CUDA runtime uses, too."""
+    """Device memory in the device's primary CUDA context, which the CUDA runtime uses as well."""
 
     def __init__(self) -> None:
         self._cuda = ctypes.CDLL("libcuda.so.1")
@@ -84,7 +85,7 @@ class _Driver:  # pragma: no cover (needs a GPU; tests/gpu runs it)
 
 
 class _Recorder:  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    """CUPTI's records from its making on: kernels with their launches, copies, and calls of the CUDA runtime."""
+    """Records by CUPTI from the moment of construction: kernels, copies, and calls of the CUDA runtime."""
 
     def __init__(self) -> None:
         self._cupti = importlib.import_module("cupti.cupti")

@@ -1,4 +1,4 @@
-"""Explanation of a kernel file: whether it is correct, how fast it is beside others, and the findings on both."""
+"""Explanation of a kernel file: whether it is correct, its speed compared with other kernels, and the findings."""
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -14,28 +14,28 @@ from ..kernel_files.formats import KernelFile
 from . import cpu, gpu
 from .findings import KernelFinding
 
-SECONDS = 60  # for the sanitizers, and for the profilers of one layer
-_MOST = 5  # findings
+SECONDS = 60  # time limit of the sanitizers together, and of the profilers of one layer together
+_MOST = 5  # largest number of findings
 _NO_LINES = "findings by line are for C, C++ and CUDA files"
 _BATCH, _REPEAT = {"cpu": 100, "gpu": 1000}, 5
 
 
 class Explanation(NamedTuple):
-    """Verdict on a kernel file, its speed, and the findings behind both.
+    """Verdict on a kernel file, its speed, and the findings that explain them.
 
-    `standing` and `between` are of a correct file that was timed: how it stands beside peers, the write floor and our
-    best, and the kernels of ours (the next slower, the next faster one) that its time lies between.
+    `standing` and `between` are set only for a correct file that was timed. `standing` compares the file with peers,
+    the write floor and our fastest kernel. `between` names two of our kernels: the next slower and the next faster one.
     """
 
     checked: Checked
-    layer: str  # that was looked at; "" for an incorrect file
+    layer: str  # the examined layer; "" for an incorrect file
     findings: Tuple[KernelFinding, ...]
-    missing: Tuple[str, ...] = ()  # tools that are not here, and how to get them
+    missing: Tuple[str, ...] = ()  # tools that are not installed, and how to get them
     standing: Optional[Conclusion] = None
     milliseconds: Optional[float] = None
     between: Tuple[Optional[str], Optional[str]] = (None, None)
     listing: str = ""
-    figures: Mapping[str, Any] = {}  # on a CPU what a call reached, beside what this machine has
+    figures: Mapping[str, Any] = {}  # on a CPU: the call's figures and this machine's limits
 
     @property
     def right(self) -> bool:
@@ -43,7 +43,7 @@ class Explanation(NamedTuple):
         return self.checked.right
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Return the explanation as a dictionary for JSON."""
         return {
             "verdict": self.checked.sentence,
             "right": self.right,
@@ -67,21 +67,21 @@ def explain(
     asm: bool = False,
     profiler: bool = True,
 ) -> Explanation:
-    """Judge a kernel file, and find the lines that make it wrong, or what holds it back.
+    """Judge a kernel file, and find the lines that make it wrong or slow.
 
     Parameters
     ----------
     file
-        The file, recognised.
+        The kernel file, whose format has been recognised.
     edition, layer
-        The edition, and the number of its layer, that are looked at; else the first edition that the file is correct
-        for, and its last layer.
+        The edition, and the number of its layer, to examine. None examines the last layer of the first edition for
+        which the file is correct.
     device
         Index of the GPU.
     sanitize
-        Run the sanitizers though the file is correct.
+        Whether to run the sanitizers even if the file is correct.
     asm
-        List the hot loop's instructions.
+        Whether to list the hot loop's instructions.
     profiler
         Whether ncu may be used.
 
@@ -124,13 +124,13 @@ class SlowReport(NamedTuple):
     """Findings on a correct file's speed on one layer."""
 
     findings: Tuple[KernelFinding, ...] = ()
-    missing: Tuple[str, ...] = ()  # tools that are not here, or could not run
-    figures: Mapping[str, Any] = {}  # on a CPU what a call reached, beside what this machine has
-    hot: Sequence[int] = ()  # lines of the loop with the most samples, on a CPU
+    missing: Tuple[str, ...] = ()  # tools that are not installed, or could not run
+    figures: Mapping[str, Any] = {}  # on a CPU: the call's figures and this machine's limits
+    hot: Sequence[int] = ()  # on a CPU: numbers of the source lines of the loop with the most samples
 
 
 def why_slow(file: KernelFile, tried: Tried, profiler: bool = True, seconds: float = SECONDS) -> SlowReport:
-    """Findings on a correct file's speed on a layer, in so many seconds at most."""
+    """Return findings on a correct file's speed on one layer, within a limit of `seconds`."""
     if file.format.adapter is None:
         return SlowReport(missing=(_NO_LINES,))
     missing: List[str] = []
@@ -145,11 +145,11 @@ def why_slow(file: KernelFile, tried: Tried, profiler: bool = True, seconds: flo
 
 
 def why_wrong(checked: Checked, seconds: float = SECONDS) -> Tuple[List[KernelFinding], List[str]]:
-    """The lines that make a file wrong, and what is missing here to find them; in so many seconds at most."""
+    """Return findings on why a file is wrong, and the tools that are missing, within a limit of `seconds`."""
     file, cases = checked.file, _cases(checked)
     if file.format.adapter is None:
         return [], [_NO_LINES]
-    if not cases:  # a file that does not end would not end here either
+    if not cases:  # all trials exceeded the time limit, as they would under a sanitizer
         return [], []
     try:
         found = (cpu if file.backend == "cpu" else gpu).wrong(file, cases, seconds)
@@ -159,7 +159,7 @@ def why_wrong(checked: Checked, seconds: float = SECONDS) -> Tuple[List[KernelFi
 
 
 def _cases(checked: Checked) -> List[Tried]:
-    """The trials that the sanitizers repeat: the smallest incorrect layers, or layers of a file that is correct."""
+    """Return the trials for the sanitizers, smallest layer first: the incorrect ones, or all for a correct file."""
     wrong = checked.wrong or [one for one in checked.tried if not one.right]
     cases = [one for one in wrong or checked.tried if one.code != "time_limit"]
     return sorted(cases, key=lambda one: one.shape[1] * one.shape[2] * one.shape[3])
@@ -176,21 +176,25 @@ def _listing(side: Any, file: KernelFile, asm: bool, missing: List[str], hot: Se
 
 
 class _OneConvolution(Convolutions):
-    """The convolution of an edition that has this number, counted from 1."""
+    """Benchmark of one convolution of an edition, given by its number, counted from 1."""
 
     def __init__(self, request: BenchRequest, number: int):
         super().__init__(request)
         self._number = number
 
     def cases(self) -> List[BenchCase]:
-        """The one case."""
+        """Return the case of that convolution, the only one."""
         return [case for case in super().cases() if case.number == self._number]
 
 
 def _standing(
     file: KernelFile, edition: str, number: int, device: int
 ) -> Tuple[Optional[Conclusion], Optional[float], Tuple[Optional[str], Optional[str]]]:
-    """The file beside our kernels and the peers that are here, on one layer."""
+    """Time the file, our kernels and the installed peers on one layer; return a conclusion and the file's neighbours.
+
+    The result is the conclusion, the file's median time in milliseconds, and the names of our next slower and next
+    faster kernel. All are None if the file was not timed.
+    """
     against = None if file.backend == "gpu" else "torch,mxnet"
     asked = BenchRequest(
         (edition,),

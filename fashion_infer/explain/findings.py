@@ -9,19 +9,19 @@ from typing import Any, Dict, Mapping, Optional
 class KernelFinding:
     """One reason why a kernel is wrong or slow."""
 
-    code: str  # a stable identifier, as in "missing_barrier"
-    what: str  # one line
+    code: str  # a stable identifier, such as "missing_barrier"
+    what: str  # description in one line
     file: Optional[str]
     line: Optional[int]
     source: Optional[str]  # the line's text
-    share: Optional[float]  # estimated fraction of the kernel's time that it costs; None when it makes it wrong
+    share: Optional[float]  # estimated fraction of the kernel's time that this costs; None if it makes the kernel wrong
     remedy: str
-    step: Optional[str]  # step of the ladder, as docs/kernels.json names it; on the CPU one of our kernels
-    gain: Optional[float]  # times faster than the step before, by docs/kernels.json
+    step: Optional[str]  # name of a step of the ladder in docs/kernels.json; on the CPU, of one of our kernels
+    gain: Optional[float]  # speed of that step relative to the previous step, from docs/kernels.json
     evidence: Mapping[str, Any]
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Return the finding as a dictionary for JSON."""
         return asdict(self)
 
 
@@ -36,7 +36,7 @@ def at_line(
     step: Optional[str] = None,
     gain: Optional[float] = None,
 ) -> KernelFinding:
-    """A finding that quotes its line; one of the whole file where there is no line."""
+    """Make a finding that quotes its source line; without a line, it applies to the whole file."""
     lines = path.read_text(errors="replace").splitlines() if line else []
     source = lines[line - 1].strip() if line and line <= len(lines) else None
     return KernelFinding(code, what, str(path) if line else None, line, source, share, remedy, step, gain, evidence)

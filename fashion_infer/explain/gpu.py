@@ -1,4 +1,7 @@
-"""Why a kernel for the GPU is wrong or slow: compute-sanitizer, ncu, CUPTI and the compiler, on calls in a process."""
+"""Explains why a GPU kernel is wrong or slow, with compute-sanitizer, ncu, CUPTI and the compiler.
+
+The kernel is called in a separate process (`device_call`).
+"""
 
 import concurrent.futures
 import glob
@@ -26,10 +29,10 @@ NO_SANITIZER = (
     "compute-sanitizer is not installed: it comes with the CUDA toolkit, as NVIDIA's package cuda-sanitizer; "
     "have compute-sanitizer on the PATH"
 )
-_IMAGES = 1000  # images in a profiled call, where the caller names no number
-_TOOL = 25  # seconds of a tool at most: a barrier that is not reached by all may wait for ever
-_FEW = 2  # images of a call under a sanitizer
-# Verdicts whose reason needs the number of images that showed it.
+_IMAGES = 1000  # default number of images in a profiled call
+_TOOL = 25  # time limit of a tool in seconds: a barrier that some threads do not reach may wait forever
+_FEW = 2  # number of images in a call under a sanitizer
+# Mistakes that a few images may not show. The sanitizers repeat these trials with the original number of images.
 _MANY = ("images_from", "fixed_batch", "not_all_written")
 _STORE = r"\b(?:{names})\s*(?:\[[^;]*\]|\([^;]*?\))\s*(?P<how>\+?=)(?!=)"
 
@@ -37,20 +40,20 @@ _STORE = r"\b(?:{names})\s*(?:\[[^;]*\]|\([^;]*?\))\s*(?P<how>\+?=)(?!=)"
 def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     file: KernelFile, cases: Sequence[Any], seconds: float, arch: Optional[str] = None, keep: Optional[Path] = None
 ) -> List[KernelFinding]:
-    """The lines that make a kernel wrong, by compute-sanitizer's four tools over few images of the layers.
+    """Find the lines that make a kernel wrong, with compute-sanitizer's four tools on a few images of each layer.
 
     Parameters
     ----------
     file
         A kernel file for the GPU, compiled by us.
     cases
-        What is wrong: `judging.calls.Tried`, or shapes (input channels, size, filters, kernel size).
+        The incorrect trials, as `judging.calls.Tried`, or shapes (input channels, size, filters, kernel size).
     seconds
-        For all tools together.
+        Time limit for all tools together.
     arch
-        GPU architecture to compile for; that of the first device when None.
+        GPU architecture to compile for; None for the architecture of the first device.
     keep
-        A folder for what the tools said; nothing is kept when None.
+        Folder in which to keep the tools' output; None keeps nothing.
 
     Raises
     ------
@@ -79,7 +82,7 @@ def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
 
 
 def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
-    """Findings from the judge's verdict and the line that stores the output, where no tool found a line."""
+    """Return findings at the line that stores the output, from the judge's verdict, if no tool found a line."""
     text = path.read_text(errors="replace")
     stores = list(_stores(text))
     for code in codes:
@@ -108,7 +111,10 @@ def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
 
 
 def _stores(text: str) -> List[Tuple[int, str]]:
-    """Lines that store to a kernel's output, with = or +=: to a pointer parameter that is not const, or its macro."""
+    """Return the lines that store to a kernel's output with = or +=.
+
+    The output is a pointer parameter that is not const, possibly accessed through a macro.
+    """
     names = {"y4d", "out_4d"}
     for parameters in re.findall(r"__global__[^{;]*?\(([^{;]*)\)\s*\{", text):
         for parameter in parameters.split(","):
@@ -125,7 +131,7 @@ def _stores(text: str) -> List[Tuple[int, str]]:
 
 
 def find_sanitizer() -> str:
-    """The path of compute-sanitizer; DeviceError with how to install it."""
+    """Return the path of compute-sanitizer. If there is none, the DeviceError says how to install it."""
     places = sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"), reverse=True)
     found = shutil.which("compute-sanitizer") or next((place for place in places if os.access(place, os.X_OK)), None)
     if found is None:
@@ -164,12 +170,12 @@ def _call(library: Optional[Path], layer: Layer, calls: int, *more: str) -> List
 
 
 def _ran(command: Sequence[str], seconds: float) -> str:
-    """Output of a program that imports this package from where this process did."""
+    """Return the output of a program that imports this package from the same folder as this process does."""
     return programs.output(command, seconds, more={"PYTHONPATH": os.pathsep.join(part for part in sys.path if part)})
 
 
 def _layer(case: Any, images: Optional[int]) -> Layer:
-    """A layer of a trial, a size of 6 numbers, or a shape of 4; with another number of images where one is named."""
+    """Return a `Layer` from a trial, a size of 6 numbers, or a shape of 4 numbers; `images` replaces its batch."""
     if isinstance(case, Layer):
         return case
     numbers = tuple(getattr(case, "shape", case))
@@ -181,13 +187,13 @@ def _layer(case: Any, images: Optional[int]) -> Layer:
 
 
 class Slow:
-    """Measurements of a kernel on a layer, as JSON from which `findings` can be derived on any machine."""
+    """Measurements of a kernel on one layer, as JSON. `findings` can be computed from them on any machine."""
 
     def __init__(self, raw: Mapping[str, Any]):
         self.raw = raw
 
     def findings(self, path: Path, host_memory: bool = False) -> List[KernelFinding]:
-        """Findings of the layer, largest share first."""
+        """Return the findings on the layer, largest share of the time first."""
         layer = Layer(*self.raw["layer"])
         gains = gains_of(layer)
         tables = self.raw.get("ncu") or _of_records(self.raw)
@@ -207,7 +213,7 @@ def measure(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     arch: Optional[str] = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Slow:
-    """Call a kernel on a layer: alone, and with `profiler` under ncu.
+    """Measure calls of a kernel on one layer, without a profiler and, with `profiler`, under ncu.
 
     Parameters
     ----------
@@ -216,13 +222,13 @@ def measure(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     layer
         A trial, a size of 6 numbers, or a shape of 4.
     seconds
-        For both.
+        Time limit for both measurements together.
     profiler
         Whether to use ncu.
     arch
-        GPU architecture to compile for; that of the first device when None.
+        GPU architecture to compile for; None for the architecture of the first device.
     say
-        Takes a line on what is missing here, and how to allow it.
+        Called with a line about a missing tool or permission, and how to get it.
 
     Raises
     ------
@@ -253,9 +259,9 @@ def slow(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     arch: Optional[str] = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> List[KernelFinding]:
-    """Findings on a correct kernel's speed, largest share first; parameters and errors as in `measure`.
+    """Return findings on a correct kernel's speed, largest share first; parameters and errors as in `measure`.
 
-    Of a code that several layers show, the finding with the largest share is kept.
+    If several layers have findings with the same code, the one with the largest share is kept.
     """
     found: Dict[str, KernelFinding] = {}
     for number, layer in enumerate(layers):
@@ -279,7 +285,7 @@ def _last_json(said: str) -> Dict[str, Any]:
 
 
 def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    """ncu's tables of a call; DeviceError without ncu, its module, or the right to read counters."""
+    """Return ncu's tables of a call; DeviceError without ncu, its Python module, or permission to read counters."""
     ncu = counters.find()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         report = Path(folder) / "report.ncu-rep"
@@ -318,17 +324,17 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no 
 
 
 def _module(ncu: str) -> str:
-    """The folder of ncu's Python module."""
+    """Return the folder of ncu's Python module."""
     above = [Path(ncu).resolve().parent, *Path(ncu).resolve().parents]
     places = [folder / "extras" / "python" for folder in above]
     for pattern in ("/opt/nvidia/nsight-compute/*", "/usr/local/cuda*/nsight-compute*", "/usr/lib/nsight-compute*"):
         places += [Path(place) / "extras" / "python" for place in sorted(glob.glob(pattern), reverse=True)]
-    # The wrapper in a toolkit's bin/ is a script that names the installation.
+    # The ncu on the PATH may be a wrapper script in a toolkit's bin/, outside of the installation with the module.
     return str(next((place for place in places if (place / "ncu_report.py").is_file()), places[0]))
 
 
 def _of_records(raw: Mapping[str, Any]) -> Dict[str, Any]:
-    """The launches that CUPTI recorded, under the names that ncu has for their figures."""
+    """Convert the launches that CUPTI recorded to tables with ncu's names of the metrics."""
     kernels = []
     for record in raw.get("call", {}).get("records", []):
         if record["kind"] == "kernel":
@@ -354,7 +360,7 @@ _USED = re.compile(
 def usage(
     file: KernelFile, arch: Optional[str] = None
 ) -> List[Dict[str, Any]]:  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    """Registers, spills and shared memory of each kernel of a file, by `nvcc -Xptxas -v`."""
+    """Return registers, spills and shared memory of each kernel of a file, from `nvcc -Xptxas -v`."""
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         command = build.command_in(Path(folder), file, arch or build.gpu_arch(0))
         said = _ran([*command, "-Xptxas=-v", "-o", f"{folder}/plugin.so"], 120)
@@ -362,7 +368,7 @@ def usage(
 
 
 def used(said: str) -> List[Dict[str, Any]]:
-    """The kernels in what `ptxas -v` says."""
+    """Parse the kernels in the output of `ptxas -v`."""
     kernels: List[Dict[str, Any]] = []
     for line in said.splitlines():
         entry, stack, registers = _ENTRY.search(line), _STACK.search(line), _USED.search(line)
@@ -394,7 +400,10 @@ def _of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mappin
 
 
 def gains_of(layer: Layer) -> Dict[str, float]:
-    """How many times faster each step of the ladder is than the one before it, on the measured layer most like one."""
+    """Return the speed of each step of the ladder relative to the previous step.
+
+    The times come from the layer in docs/kernels.json that is most similar to the given layer.
+    """
     page = resources.resource_dir("docs") / "kernels.json"
     try:
         cases = json.loads(page.read_text())["cases"]
@@ -418,7 +427,7 @@ _JUMP = re.compile(r"BRA\S*\s.*`\((?P<label>\.L_x_\d+)\)")
 
 
 def listing(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    """The instructions of each kernel's hot loop beside their source lines, with the compiler's command above.
+    """Return the instructions of the hot loop, each after its source line, below the compiler's command.
 
     Raises
     ------
@@ -439,7 +448,10 @@ def listing(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no 
 
 
 def beside_source(disassembly: str, path: Path) -> str:
-    """The innermost loop with most multiply-adds in what `nvdisasm -g -c` printed, after each source line its part."""
+    """Return the loop with the largest share of multiply-adds in the output of `nvdisasm -g -c`.
+
+    The instructions of each source line follow that line.
+    """
     lines = path.read_text(errors="replace").splitlines()
     rows: List[Tuple[Optional[int], str]] = []
     labels: Dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""Why a GPU kernel is slow, from ncu's tables, its launch, and the work that its layer needs.
+"""Explains why a GPU kernel is slow, from ncu's tables, the launch configuration, and the work that the layer needs.
 
-Every figure is a count: instructions executed, threads launched, bytes moved. Shares are estimates of the kernel's time
-by the limit that each count stands against, and order the findings.
+Every figure is a count: executed instructions, launched threads, moved bytes. The share of a finding is an estimate of
+the fraction of the kernel's time that the finding costs. Findings are ordered by this share.
 """
 
 import math
@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 from .findings import KernelFinding, at_line
 
 WARP = 32
-_RESTAGED = 0.45  # share of a kernel that stages each image for each filter: the gain of step 5 of the ladder
-_LOOPS = 0.5  # most that unrolling gains, as a share: instructions around a product run beside others
-_DIVISION = 18  # instructions of a 32-bit integer division, whose reciprocal is one of them
-REMEDIES: Dict[str, Tuple[str, str]] = {  # code: remedy, step of the ladder
+_RESTAGED = 0.45  # share for a kernel that stages each image for each filter, from the gain of step 5 of the ladder
+_LOOPS = 0.5  # factor of the share for a missing unrolling: loop instructions partly overlap with others
+_DIVISION = 18  # number of instructions of a 32-bit integer division; one of them is the reciprocal
+REMEDIES: Dict[str, Tuple[str, str]] = {  # code: (remedy, step of the ladder)
     "sum_in_global_memory": ("add up in a register and store once", "register-accumulate"),
     "no_reuse": ("stage the tile of the image and the weights in shared memory", "shared-tile"),
     "idle_threads": ("map the block's threads in a line onto the outputs", "linear-block"),
@@ -43,7 +43,7 @@ REMEDIES: Dict[str, Tuple[str, str]] = {  # code: remedy, step of the ladder
 
 
 class Layer(NamedTuple):
-    """A convolution's sizes as it was called."""
+    """The sizes of a convolution that a kernel was called with."""
 
     images: int
     channels: int
@@ -53,44 +53,44 @@ class Layer(NamedTuple):
 
     @property
     def outputs(self) -> int:
-        """Numbers in the output."""
+        """Number of elements of the output."""
         return self.images * self.filters * (self.side - self.taps + 1) ** 2
 
     @property
     def products(self) -> int:
-        """Multiply-adds that the definition asks for."""
+        """Number of multiply-adds in the definition of the convolution."""
         return self.outputs * self.channels * self.taps**2
 
     @property
     def input_bytes(self) -> int:
-        """Bytes of the images."""
+        """Size of the input images in bytes."""
         return 4 * self.images * self.channels * self.side**2
 
 
 class Instructions:
-    """A kernel's instructions: what each executed, by operation and by source line."""
+    """A kernel's instructions with their counters, which can be selected by operation and by source line."""
 
     def __init__(self, rows: Sequence[Mapping[str, Any]], path: Path):
         self.rows, self._name = rows, path.name
 
     def of(self, pattern: str) -> List[Mapping[str, Any]]:
-        """Those whose operation a pattern matches."""
+        """Return the instructions whose operation matches a pattern."""
         return [row for row in self.rows if re.search(rf"(?:^|\s){pattern}", _operation(row))]
 
     def warps(self, rows: Optional[Sequence[Mapping[str, Any]]] = None) -> float:
-        """How often warps executed instructions."""
+        """Count the executions of instructions by warps; without `rows`, of all instructions."""
         return sum(row.get("inst_executed", 0.0) for row in (self.rows if rows is None else rows))
 
     def threads(self, rows: Sequence[Mapping[str, Any]]) -> float:
-        """How often threads executed them."""
+        """Count the executions of instructions by threads."""
         return sum(row.get("thread_inst_executed", WARP * row.get("inst_executed", 0.0)) for row in rows)
 
     def total(self, rows: Sequence[Mapping[str, Any]], metric: str) -> float:
-        """A metric added up."""
+        """Return the sum of a metric over instructions."""
         return sum(row.get(metric, 0.0) for row in rows)
 
     def samples(self, rows: Optional[Sequence[Mapping[str, Any]]] = None, reasons: str = ".*") -> float:
-        """Samples of warps at these instructions, of the stall reasons that a pattern matches."""
+        """Count the warp samples at instructions, by default at all of them; `reasons` is a pattern of stall reasons."""
         name = re.compile(rf"smsp__pcsamp_warps_issue_stalled_(?:{reasons})$")
         return sum(
             value
@@ -100,7 +100,7 @@ class Instructions:
         )
 
     def line(self, rows: Sequence[Mapping[str, Any]], weight: Callable[[Mapping[str, Any]], float]) -> Optional[int]:
-        """The user's line with the largest weight."""
+        """Return the line of the user's file with the largest sum of weights."""
         lines: Dict[int, float] = {}
         for row in rows:
             if row.get("file") and Path(row["file"]).name == self._name and row.get("line"):
@@ -117,7 +117,7 @@ def _executed(row: Mapping[str, Any]) -> float:
 
 
 class _Found:
-    """Collects findings of one kernel."""
+    """Collects the findings on one kernel."""
 
     def __init__(self, path: Path, kernel: str, gains: Mapping[str, float]):
         self.path, self.kernel, self.gains = path, kernel, gains
@@ -134,7 +134,7 @@ class _Found:
 def findings(
     tables: Mapping[str, Any], path: Path, layer: Layer, gains: Optional[Mapping[str, float]] = None
 ) -> List[KernelFinding]:
-    """Findings from ncu's tables (`ncu_tables`) of the kernels of one call, largest share of the call first."""
+    """Return findings from ncu's tables (`ncu_tables`) of the kernels of one call, largest share first."""
     kernels = [kernel for kernel in tables["kernels"] if kernel["metrics"].get("gpu__time_duration.sum")]
     whole = sum(kernel["metrics"]["gpu__time_duration.sum"] for kernel in kernels) or 1.0
     found: List[KernelFinding] = []
@@ -168,7 +168,7 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
     waiting = code.samples(reasons="long_scoreboard|lg_throttle|drain|membar|barrier") / stalled
     shared_wait = code.samples(reasons="mio_throttle|short_scoreboard|barrier") / stalled
 
-    # Sums in global memory: as many stores as products.
+    # A kernel that keeps sums in global memory has many more stores than outputs, up to one per product.
     stores = code.threads(writes)
     if stores > 4 * layer.outputs and layer.products >= 8 * layer.outputs:
         if code.threads(reads) > 2 * stores:
@@ -215,7 +215,7 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
             outputs=layer.outputs,
         )
 
-    # Sectors that a warp's access touches beside those that its bytes fill.
+    # Uncoalesced accesses touch more memory sectors than the accessed bytes would fill.
     moved = code.total([*reads, *writes], "memory_l2_theoretical_sectors_global") or 1.0
     for what, rows, verb in (("uncoalesced_reads", reads, "reads"), ("uncoalesced_writes", writes, "writes")):
         sectors = code.total(rows, "memory_l2_theoretical_sectors_global")
@@ -295,7 +295,7 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
     dividing = _DIVISION * code.warps(quotients) / all_warps
     if dividing > 0.2 or code.warps(quotients) > 0.3 * products:
         line = code.line(quotients, _executed)
-        # A remainder takes some twenty instructions, which mostly wait for one another.
+        # A remainder takes some twenty instructions, each of which mostly waits for the previous one.
         found.add(
             "integer_division",
             min(0.95, max(dividing, 0.55)),
@@ -311,7 +311,7 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
 def _reuse(
     found: _Found, code: Instructions, layer: Layer, all_warps: float, products: float, tensor: bool, waiting: float
 ) -> None:
-    """Reads beside products, and what else is executed for one."""
+    """Add findings on reads per multiply-add, and on other instructions per multiply-add."""
     reads = code.of(r"LDG")
     read = code.threads(reads)
     tiles = code.of(r"LDS")
@@ -332,8 +332,8 @@ def _reuse(
         staging = code.samples(reads) + code.samples(code.of(r"(STS|BAR)"))
         share = max(staging / (code.samples() or 1.0), code.warps(reads) / all_warps * 4)
         if any(one.code == "uncoalesced_reads" for one in found.all):
-            share /= 2  # the same reads
-        # Each further time costs barriers and a block's start, which no sample of these instructions shows.
+            share /= 2  # that finding already counts part of the cost of these reads
+        # Each repeated staging also costs barriers and the start of a block, which these samples do not include.
         found.add(
             "restaged_input",
             min(0.8, max(share + 0.15, _RESTAGED if read > 8 * floats else 0.0)),
@@ -397,13 +397,13 @@ def _reuse(
 
 
 def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
-    """The launch beside the layer: threads without an output, blocks beside SMs, the last wave."""
+    """Add findings on the launch: threads without an output, too few blocks for the SMs, and a short last wave."""
     blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
     sms = m.get("device__attribute_multiprocessor_count", 0.0) or m.get("launch__sm_count", 0.0)
     launch = next((number for number, line in enumerate(found.lines, 1) if "<<<" in line), None)
     idle = 1 - layer.outputs / (blocks * threads) if blocks * threads else 0.0
     efficiency = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
-    if idle > 0.2 and efficiency < 0.99:  # threads that are idle by whole warps cost nothing
+    if idle > 0.2 and efficiency < 0.99:  # whole idle warps cost nothing
         found.add(
             "idle_threads",
             0.3 + idle / 2,
@@ -451,18 +451,18 @@ _OUTSIDE = (
 
 
 def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: bool = False) -> List[KernelFinding]:
-    """Time of a call outside of its kernels.
+    """Return findings on the time of a call that is spent outside of its kernels.
 
     Parameters
     ----------
     call
-        What `device_call` printed.
+        The output of `device_call`.
     kernel_ns
-        Time of the kernels where CUPTI did not say it, by ncu; 0 where nothing did.
+        Time of the kernels according to ncu, in ns, used if CUPTI recorded none; 0 if unknown.
     path
         The user's file.
     host_memory
-        The format passes host tensors: its copies and allocations are the format's own.
+        Whether the format passes host tensors. The kernel must then copy and allocate, so nothing is reported.
     """
     records = call.get("records", [])
     kernels = sum(record["ns"] for record in records if record["kind"] == "kernel") or kernel_ns
@@ -483,7 +483,7 @@ def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: 
             continue
         own = min(share, sum(times.values()) * 1e-9 / seconds) if times else share
         if code == "synchronisation_in_call":
-            own = min(own, 0.1)  # a wait for the kernels is their time
+            own = min(own, 0.1)  # most of a synchronisation waits for the kernels
         found.add(
             code,
             own,

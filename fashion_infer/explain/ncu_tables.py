@@ -1,7 +1,7 @@
-"""An ncu report as JSON: each kernel's metrics, rules and instructions with their source lines.
+"""Converts an ncu report to JSON: each kernel's metrics, rules and instructions with their source lines.
 
-A script of its own, for the Python that ncu's module `ncu_report` is made for:
-`python ncu_tables.py REPORT FOLDER_OF_NCU_REPORT`. Rules are kept by identifier, never by their wording.
+It is a separate script, which a Python version that ncu's module `ncu_report` supports can run:
+`python ncu_tables.py REPORT FOLDER_OF_NCU_REPORT`. A rule is stored by its identifier, not by its text.
 """
 
 import json
@@ -19,7 +19,7 @@ _ACTION = re.compile(
 
 
 def tables(path: str) -> Dict[str, Any]:  # pragma: no cover (runs in ncu's Python)
-    """The kernels of a report."""
+    """Return the kernels of a report as a dictionary for JSON."""
     import ncu_report  # type: ignore[import-not-found]
 
     context = ncu_report.load_report(path)

@@ -1,4 +1,4 @@
-"""Programs that explain a kernel, run within a time limit."""
+"""Runs external programs, such as profilers and sanitizers, within a time limit."""
 
 import contextlib
 import os
@@ -11,18 +11,18 @@ from typing import Mapping, Optional, Sequence
 def output(
     command: Sequence[str], seconds: float, folder: Optional[Path] = None, more: Optional[Mapping[str, str]] = None
 ) -> str:
-    """Output of a program; of one that was stopped, its output until then.
+    """Run a program and return its output. At the time limit it is stopped, and its output so far is returned.
 
     Parameters
     ----------
     command
         The program and its arguments.
     seconds
-        Limit; the program is not started when less than a second is left.
+        Time limit. With less than a second, the program is not started.
     folder
-        Its working directory.
+        The program's working directory.
     more
-        Variables in addition to this process's environment.
+        Environment variables to add to this process's environment.
     """
     if seconds <= 1:
         return ""
@@ -51,6 +51,6 @@ def output(
 
 
 def _end(run: subprocess.Popen) -> None:
-    """End a program and its children: a kernel that never leaves a barrier would keep the GPU."""
+    """Kill a program and its children. Otherwise a kernel that never leaves a barrier would keep the GPU busy."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(run.pid, signal.SIGKILL)

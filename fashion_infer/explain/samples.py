@@ -1,6 +1,7 @@
-"""Where a kernel's time goes on the CPU: samples of its threads, by source line and by the machine's loops.
+"""Finds where a CPU kernel spends its time: samples of its threads, by source line and by machine-code loop.
 
-custom_ops/submission/sampled_call.h takes the samples; binutils' addr2line and objdump say what lies there.
+custom_ops/submission/sampled_call.h takes the samples. binutils' addr2line and objdump find the source line and the
+instructions at each sampled address.
 """
 
 import re
@@ -11,8 +12,8 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from . import programs
 
 FLAGS = ["-g", "-DFOPS_SAMPLES", "-Wl,--wrap=GOMP_parallel", "-ldl", "-lpthread"]
-_TOOL = 20  # seconds of addr2line or objdump at most
-_WORKED = 0.05  # of an even share of the samples, the least that counts: a thread with less did no part of the work
+_TOOL = 20  # time limit of addr2line and of objdump, in seconds
+_WORKED = 0.05  # fraction of an even share of the samples; a thread with fewer samples counts as not working
 _BRANCH = re.compile(r"(?:j(?!mp)\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+) <")
 _ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
 _STORE = r"v?mov\w+ %[xyz]mm\d+,(?:-?0x[0-9a-f]+)?\((?!%rsp|%rbp)"
@@ -24,22 +25,22 @@ class CpuRun(NamedTuple):
     """Measurements of a kernel's calls on the CPU."""
 
     seconds: float = 0.0  # duration of the fastest call
-    processor: float = 0.0  # seconds of all its threads
-    regions: float = 0.0  # parallel regions that a call begins
-    peak: float = 0.0  # operations a second of this machine, in multiply-adds on registers; 0 where not measured
-    samples: int = 0
-    threads: int = 0  # that had a part in the work
-    waiting: float = 0.0  # share of the samples in OpenMP's own code
-    lines: Tuple[Tuple[int, float], ...] = ()  # the file's lines with their shares, the largest first
-    loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most time
-    loop_share: float = 0.0
-    loop_lines: Tuple[int, ...] = ()  # the file's lines of the loop's samples, the most frequent first
-    calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # the loop's calls: the function, its share, the line
-    libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # a function of a library, its share, the line calling
+    processor: float = 0.0  # processor time of all threads per call, in seconds
+    regions: float = 0.0  # number of parallel regions per call
+    peak: float = 0.0  # this machine's operations per second in multiply-adds on registers; 0 if not measured
+    samples: int = 0  # number of samples
+    threads: int = 0  # number of threads that did a part of the work
+    waiting: float = 0.0  # fraction of the samples in OpenMP's own code
+    lines: Tuple[Tuple[int, float], ...] = ()  # (line of the file, fraction of the working samples), largest first
+    loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most of the time
+    loop_share: float = 0.0  # fraction of the working samples in that loop
+    loop_lines: Tuple[int, ...] = ()  # lines of the file with samples of that loop, most samples first
+    calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # calls in the loop: (function, fraction, line)
+    libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # (library function, fraction, calling line)
 
 
 class MachineLoop:
-    """The instructions of a loop: x86 in AT&T's order, where the target comes last."""
+    """The instructions of a loop: x86 in AT&T syntax, in which the target is the last operand."""
 
     def __init__(self, texts: Sequence[str]):
         self.texts = texts
@@ -49,17 +50,18 @@ class MachineLoop:
         self.stores = len(self.of(_STORE))
 
     def of(self, pattern: str) -> List[str]:
-        """Those that a pattern matches from their beginning."""
+        """Return the instructions whose beginning matches a pattern."""
         return [text for text in self.texts if re.match(pattern, text)]
 
     @property
     def overlapping(self) -> List[str]:
-        """Stores to one address in every round, and loads repeated after a store: what the compiler must do that fears
-        for its inputs, since a register would have served.
+        """Stores to the same address in every iteration, and loads that are repeated after a store.
+
+        The compiler emits them if the output may overlap the inputs; otherwise it could keep the value in a register.
         """
         found: List[str] = []
         written = {_register(text) for text in self.texts}
-        loaded: Dict[str, bool] = {}  # loaded memory operand: whether a store followed
+        loaded: Dict[str, bool] = {}  # key: a loaded memory operand; value: whether a store followed the load
         for text in self.texts:
             operands = re.findall(r"(?:-?0x[0-9a-f]+)?\([^)]*\)", text)
             if re.match(_STORE, text):
@@ -75,8 +77,8 @@ class MachineLoop:
 
     @property
     def chained(self) -> bool:
-        """Whether most additions need the result of another one just before, so that they cannot run side by side."""
-        depth: Dict[str, int] = {}  # register: additions that its value depends on
+        """Whether most additions need the result of a previous addition, so that they cannot run in parallel."""
+        depth: Dict[str, int] = {}  # key: a register; value: number of chained additions that its value depends on
         for text in self.texts:
             *sources, target = re.findall(r"%[xyz](mm\d+)", text) or [""]
             if target:
@@ -87,18 +89,18 @@ class MachineLoop:
 
 
 def _name(register: str) -> str:
-    """A general register without its width: %rax and %eax are one."""
+    """Return a general register's name without its width, so that %rax and %eax have the same name."""
     return re.sub(r"^[re](?=[a-z])|(?<=\d)[dwb]$", "", register.lstrip("%"))
 
 
 def _register(text: str) -> str:
-    """The general register that an instruction writes; "" for none."""
+    """Return the general register that an instruction writes; "" if it writes none."""
     match = re.search(r"[ ,](%r\w+|%e\w+)$", text)
     return _name(match[1]) if match and not re.match(r"cmp|test|bt\b|push", text) else ""
 
 
 def of(program: Path, said: str, path: Path) -> CpuRun:
-    """Output of the program in `sampled_call.h`, with the file's lines and the loop that the samples hit."""
+    """Evaluate the output `said` of a program with `sampled_call.h`: find the sampled lines and the hot loop."""
     calls = len(re.findall(r"^call \d+: status 0", said, re.MULTILINE))
     measured = re.search(r"^measured (\S+) (\S+) (\d+) (\S+)$", said, re.MULTILINE)
     if not calls or not measured:
@@ -139,7 +141,7 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
 
 
 def _lines(program: Path, addresses: Sequence[int], path: Path) -> Dict[int, int]:
-    """The file's line of each address: where a function is inlined, the outermost place in the file."""
+    """Return the file's line of each address. Within inlined functions, the innermost line in the file counts."""
     if not addresses:
         return {}
     command = ["addr2line", "-a", "-i", "-e", str(program), *(f"{at:x}" for at in addresses)]
@@ -156,10 +158,10 @@ def _lines(program: Path, addresses: Sequence[int], path: Path) -> Dict[int, int
 
 
 def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[str], List[Tuple[str, int, int]]]:
-    """The smallest loop with at least half the samples of the loop that has most: its addresses and instructions, and
-    its calls of the program's functions, each with the function's samples and the call's address.
+    """Find the hot loop: the smallest loop with at least half as many samples as the loop with most samples.
 
-    The samples of a function that the loop calls are the loop's, for it waits for them.
+    Samples in a function that a loop calls count for the loop. Returned are the loop's first and last address, its
+    instructions, and its calls as (function, the function's samples, address of the call).
     """
     code: List[Tuple[int, str]] = []
     owner: Dict[int, str] = {}

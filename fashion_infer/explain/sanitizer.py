@@ -1,4 +1,4 @@
-"""Reports of compute-sanitizer on a kernel, as findings with the source's line."""
+"""Converts compute-sanitizer's reports on a kernel to findings with source lines."""
 
 import functools
 import re
@@ -7,7 +7,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from .findings import KernelFinding, at_line
 
-TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # in the order in which they explain a wrong output
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # the tool whose reports best explain a wrong output comes first
 _PLACE = re.compile(r"(?:\+0x[0-9a-f]+ in |\(\)?\+0x[0-9a-f]+ in |\bin )(?P<file>[^\s()]+\.[A-Za-z]+):(?P<line>\d+)")
 _PLACE_OLD = re.compile(r"(?P<file>[^\s()]+\.(?:cuh?|h|hpp|cpp|cc|inc)):(?P<line>\d+)")
 _ACCESS = re.compile(r"Invalid __(?P<space>\w+)__ (?P<how>read|write|atomic) of size (?P<size>\d+)")
@@ -20,7 +20,7 @@ _TAIL = re.compile(r"__sync(?:threads|warp)\b")
 
 
 class Report(NamedTuple):
-    """One error of compute-sanitizer: its first line, the lines below it, and the places that these name."""
+    """One error of compute-sanitizer: the report's first line, its other lines, and the source lines that they name."""
 
     tool: str
     head: str
@@ -28,7 +28,7 @@ class Report(NamedTuple):
 
     @property
     def places(self) -> List[Tuple[str, int]]:
-        """Files and lines on the device, those of the access first."""
+        """(file, line) of device code that the report names; those of the access come first."""
         found = []
         for line in (self.head, *self.below):
             if "Host Frame" in line or "backtrace" in line:
@@ -40,7 +40,7 @@ class Report(NamedTuple):
 
 
 def reports(text: str, tool: str) -> List[Report]:
-    """The errors in what a tool printed or saved: lines of `=========`, or XML."""
+    """Parse the errors in a tool's output: lines that begin with `=========`, or XML."""
     if text.lstrip().startswith("<"):
         text = _of_xml(text)
     made: List[Report] = []
@@ -49,7 +49,7 @@ def reports(text: str, tool: str) -> List[Report]:
         if not line.startswith("========="):
             continue
         inner = line[len("=========") :]
-        # A report's first line is set off by one space, those below it by more.
+        # A report's first line is indented by one space, its other lines by more.
         if not inner.strip() or not inner.startswith("  "):
             if block and _begins(block[0]):
                 made.append(Report(tool, block[0], tuple(block[1:])))
@@ -65,7 +65,7 @@ def _begins(line: str) -> bool:
 
 
 def _of_xml(text: str) -> str:
-    """The same errors as lines, whatever the elements are named: a record's texts in their order."""
+    """Convert XML output to lines: the texts of each record in their order, whatever the elements are named."""
     import xml.etree.ElementTree as tree
 
     try:
@@ -88,16 +88,16 @@ def _of_xml(text: str) -> str:
 
 
 def findings(found: List[Report], path: Path, text: Optional[str] = None) -> List[KernelFinding]:
-    """Findings of reports, one for each pair of code and lines, those that explain most first.
+    """Convert reports to findings: one for each pair of code and line, in the order of `TOOLS`.
 
     Parameters
     ----------
     found
-        From `reports`, of all tools.
+        Results of `reports`, for all tools.
     path
-        The user's file: reports of other files are left out.
+        The user's file; reports on other files are left out.
     text
-        The file's text; read when None.
+        The file's text; None reads the file.
     """
     lines = (path.read_text(errors="replace") if text is None else text).splitlines()
     made: Dict[Tuple[str, Optional[int]], KernelFinding] = {}
@@ -181,7 +181,7 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
 
 
 def _written_first(report: Report, line: int, other: int) -> Tuple[int, int]:
-    """The lines as (writes, uses)."""
+    """Return the two lines in the order (line that writes, line that uses the value)."""
     return (other, line) if re.search(r"between Read\b", report.head) else (line, other)
 
 
