@@ -1,7 +1,7 @@
-"""Measured ceilings of a device: fill, copy, and matrix products.
+"""Measures a device's ceilings: the best rates of filling memory, copying memory, and matrix products.
 
-Run as a program, `python -m fashion_infer.bench.ceilings BACKEND DEVICE THREADS`, it prints them as one JSON
-object. A separate process keeps PyTorch away from the profiler's CUPTI and out of the run's memory and time.
+As a program, `python -m fashion_infer.bench.ceilings BACKEND DEVICE THREADS`, this module prints the ceilings as one
+JSON object. A separate process keeps PyTorch away from the profiler's CUPTI and out of the run's memory and time.
 """
 
 import json
@@ -17,32 +17,34 @@ from ..library import thread_pool
 from ..system import child_process
 from .machines import open_machine
 
-# Bytes filled and copied: 17 times the 60 MB L2 cache of an H200; on a CPU, larger than most L3 caches.
+# Number of bytes to fill and to copy: on a GPU, 17 times the 60 MB L2 cache of an H200; on a CPU, more than most L3
+# caches.
 _BYTES = {"cpu": 256 << 20, "gpu": 1 << 30}
 _ONE = np.ones((1, 1, 1, 1), np.float32)
-# Rows of the square matrices: 8,192 keep every SM of an H200 busy for some 20 ms in float32.
+# Number of rows of the square matrices: 8,192 rows keep every SM of an H200 busy for some 20 ms in float32.
 _SIZE = {"cpu": 2048, "gpu": 8192}
 _RUNS = 10
 _TIMEOUT = 120
 
 
 def measure(backend: str, device: int = 0) -> Dict[str, float]:
-    """Measure the ceilings, as medians of ten runs.
+    """Measure the ceilings of a device, each as the median of ten runs.
 
     Returns
     -------
     dict
-        fill_gb_s and copy_gb_s in 10^9 bytes per second (a copy counts bytes read and bytes written), fp32_tflop_s in
-        10^12 operations per second; on a GPU also fp16_tflop_s, a half-precision matrix product on the tensor cores.
+        fill_gb_s and copy_gb_s in 10^9 bytes per second (a copy counts bytes read and bytes written), and fp32_tflop_s
+        in 10^12 operations per second. On a GPU also fp16_tflop_s, for a half-precision matrix product on the tensor
+        cores.
 
     Raises
     ------
     DeviceError
-        When the device is missing, or on a GPU neither PyTorch nor CuPy is installed.
+        When the device is missing, or when neither PyTorch nor CuPy is installed for a GPU.
     """
-    machine = open_machine(backend, device)  # times both kinds of device
+    machine = open_machine(backend, device)  # this machine can time a CPU and a GPU
     found: Dict[str, float] = {}
-    for name, moved, median in _memory(machine):  # the fastest way to fill, and to copy, counts
+    for name, moved, median in _memory(machine):  # if there are several ways to fill or to copy, the fastest counts
         found[f"{name}_gb_s"] = max(found.get(f"{name}_gb_s", 0.0), moved / median / 1e9)
     n = _SIZE[backend]
     matrix = np.random.default_rng(1).random((n, n), dtype=np.float32)
@@ -54,7 +56,7 @@ def measure(backend: str, device: int = 0) -> Dict[str, float]:
 
 
 def _memory(machine) -> Iterator[Tuple[str, int, float]]:
-    """Time the contenders that only move memory: name, bytes moved, and median in seconds."""
+    """Time the contenders that only move memory; yield (name, bytes moved, median in seconds)."""
     work = machine.convolution(_ONE, _ONE, (_BYTES[machine.backend] // 4096, 1024))
     for contender, moved in work.limits():
         work.clock.time(contender.run, 1)
@@ -69,9 +71,10 @@ def _matrices(machine, matrix: np.ndarray) -> Dict:
 
 
 def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
-    """TFLOP/s that the ceilings allow at an arithmetic intensity (operations per byte).
+    """Return the TFLOP/s that the ceilings allow at an arithmetic intensity (operations per byte).
 
-    The lower of the best memory rate's limit and the best matrix product; None if neither was measured.
+    The result is the smaller of two limits: the one by the best memory rate, and the best matrix product. It is None
+    if neither was measured.
     """
     memory = [intensity * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
     flat = [value for name, value in ceilings.items() if name.endswith("_tflop_s")]
@@ -79,12 +82,12 @@ def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
 
 
 def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str, float]:
-    """Run `measure` in a separate process, on a CPU with `threads` threads (0: the cores it may use).
+    """Run `measure` in a separate process; on a CPU with `threads` threads (0: one per core that it may use).
 
     Raises
     ------
     DeviceError
-        When it fails, with that process's message.
+        When the process fails. The error has the process's message.
     """
     command = [sys.executable, "-m", "fashion_infer.bench.ceilings", backend, str(device), str(threads)]
     try:

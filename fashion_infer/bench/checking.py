@@ -1,4 +1,4 @@
-"""Check of a library kernel on a convolution before it is timed: data, a first run, comparison."""
+"""Checks a library kernel on a convolution before it is timed: makes data, runs the kernel once, compares outputs."""
 
 from typing import Any, NamedTuple, Optional
 
@@ -12,13 +12,13 @@ from . import user_kernels
 from .records import SKIPPED, WRONG, ConvolutionShape, Measurement
 from .timing import Contender
 
-# Largest error over the output's largest magnitude. fp16 and TF32 keep 11 bits of each operand.
+# Largest allowed error, relative to the output's largest magnitude. fp16 and TF32 keep 11 bits of each operand.
 _TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
-_AT_EITHER_END = 16  # images of the batch that are checked
+_AT_EITHER_END = 16  # number of images to check at the beginning of a batch, and at its end
 
 
 def inputs(shape: ConvolutionShape, first: bool):
-    """Pixels for a first layer, values from -1 to 1 for a later one; the same on every machine."""
+    """Make input and weights, the same on every machine: pixels for a first layer, else values from -1 to 1."""
     rng = np.random.default_rng(shape.C * 1000 + shape.H)
     size = shape[:4]
     if first:
@@ -31,20 +31,20 @@ def inputs(shape: ConvolutionShape, first: bool):
 
 
 def picked(batch):
-    """Indices of the images of a batch to check: the first, the last, and some in between."""
+    """Return the indices of the images of a batch to check: the first, the last, and some in between."""
     ends = np.r_[0 : min(_AT_EITHER_END, batch), max(0, batch - _AT_EITHER_END) : batch]
     return np.unique(np.r_[ends, np.linspace(0, batch - 1, _AT_EITHER_END).astype(int)])
 
 
 class FirstRun(NamedTuple):
-    """A completed run."""
+    """A contender's first run, which ended without an error."""
 
-    output: Any  # argument of `Contender.sample`
+    output: Any  # to be passed to `Contender.sample`
     complete: bool  # whether all of the output was written, without NaN
 
 
 def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun]:
-    """Run a contender on an output filled with NaN; None if it fails. The row records what went wrong."""
+    """Run a contender on an output filled with NaN. If the run fails, return None and record why in `row`."""
     work.poison()
     try:
         ran = FirstRun(contender.run(), work.complete())
@@ -57,7 +57,7 @@ def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun
 
 
 def checked(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
-    """The kernel, if it supports the layer and is correct; else None, and the row says why."""
+    """Return the kernel if it supports the layer and is correct; else return None and record why in `row`."""
     try:
         library.chosen_kernel(x.shape, weight.shape, backend, row.name)
     except UsageError as error:

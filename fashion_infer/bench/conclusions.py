@@ -8,19 +8,19 @@ from .records import OURS, PEER, WRONG, BenchCase, BenchResult, Measurement
 
 
 class Conclusion(NamedTuple):
-    """Summary of one kernel over all cases that it supports; ratios are of sums of median times."""
+    """Summary of one kernel over all cases that it supports. Times are sums of the cases' median times."""
 
     name: str
-    auto: bool  # whether this is what `auto` runs, not your file
-    cases: int  # that it supports
-    wrong: str  # why it is incorrect, from the first such case; "" if correct
+    auto: bool  # True for what `auto` runs, False for a kernel file
+    cases: int  # number of cases that the kernel supports
+    wrong: str  # why the kernel is incorrect, from the first incorrect case; "" if it is correct
     peer: Optional[Tuple[str, float]] = None  # the fastest peer, and its time divided by this kernel's
     percent_of_floor: Optional[float] = None  # None where the write floor does not apply
     best: Optional[Tuple[str, float]] = None  # our fastest kernel, and this kernel's time divided by its time
 
 
 def conclusions(result: BenchResult) -> List[Conclusion]:
-    """A conclusion for each kernel file; without files, one for what `auto` runs, if that was measured."""
+    """Return a conclusion for each kernel file; without files, one for what `auto` runs, if that was measured."""
     files = dict.fromkeys(row.name for case in result.cases for row in case.rows if row.file)
     found = [_conclusion(name, [(case, case.row(name)) for case in result.cases], False) for name in files]
     if not files:
@@ -60,18 +60,21 @@ def _conclusion(name: str, rows, auto: bool) -> Optional[Conclusion]:
 
 
 def fastest_kernel(case: BenchCase) -> Optional[Measurement]:
-    """The fastest of the library's float32 kernels, which `auto` chooses from."""
+    """Return the fastest of the library's float32 kernels in a case. `auto` chooses among these kernels."""
     rows = (row for row in case.timed if row.kind == OURS and not row.file and row.status != WRONG)
     return next((row for row in rows if row.precision == "float32"), None)
 
 
 def fastest_peer(case: BenchCase) -> Optional[Measurement]:
-    """The fastest peer of a case."""
+    """Return the fastest peer of a case; None if no peer was timed."""
     return next((row for row in case.timed if row.kind == PEER), None)
 
 
 def faster_than_auto(case: BenchCase) -> Optional[Tuple[Measurement, float, bool]]:
-    """A kernel faster than what `auto` runs: its row, the ratio, and whether the difference exceeds the noise."""
+    """Return (row, ratio, exceeds noise) of the fastest kernel, if that is not the one that `auto` runs.
+
+    The ratio is the median time of the kernel that `auto` runs divided by the median time of the fastest kernel.
+    """
     auto, best = case.row(case.auto), fastest_kernel(case)
     if auto is None or best is None or not auto.timed or best.name == auto.name:
         return None

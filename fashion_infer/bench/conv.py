@@ -1,4 +1,4 @@
-"""`bench conv`: every kernel on every convolution of the chosen editions, checked, then timed with its peers."""
+"""`bench conv`: checks every kernel on every convolution of the chosen editions, then times it along with peers."""
 
 from typing import Any, Dict, List, Union
 
@@ -16,19 +16,19 @@ _LIMITS = {FILL: "writing the output", COPY: "copying the output"}
 
 
 class Convolutions(Benchmark):
-    """Convolutions of editions, or of a set of layers; kernels of the library and kernel files."""
+    """Benchmark of library kernels and kernel files on the convolutions of editions or of a set of layers."""
 
     name = CONVOLUTIONS
     peers = peers.CONVOLUTION
 
     def check(self) -> None:
-        """Find the layers and the kernels; build and load kernel files."""
+        """Find the requested layers and kernels, and build and load the kernel files."""
         request = self.request
         self._layers = layers.of_set(request.layers) if request.layers else layers.of_editions(request.editions)
         self._kernels = self._chosen()
 
     def cases(self) -> List[BenchCase]:
-        """A case for each convolution."""
+        """Return one case per convolution."""
         usual_batch, usual_repeat = self.machine.convolution_defaults
         self._batch = self.request.batches[0] if self.request.batches else None
         if self._batch is None and not self.request.layers:
@@ -42,7 +42,7 @@ class Convolutions(Benchmark):
         ]
 
     def options(self) -> Dict[str, Any]:
-        """The options that repeat this benchmark."""
+        """Return the command line's options that repeat this benchmark."""
         request = self.request
         return {
             "edition": () if request.layers else request.editions,
@@ -55,7 +55,7 @@ class Convolutions(Benchmark):
         }
 
     def prepare(self, case: BenchCase, index: int) -> Trial:
-        """Check every kernel against float64."""
+        """Check every kernel on a case against float64."""
         shape = case.shape
         assert shape is not None
         self.machine.check_convolution(shape)
@@ -86,7 +86,7 @@ class Convolutions(Benchmark):
         row.error = reference.error(contender.sample(output, self._picked), self._want)
 
     def _chosen(self) -> List[Union[str, LoadedKernel]]:
-        """The kernels by name, and the loaded kernel files."""
+        """Return the requested kernels: names of library kernels, and loaded kernel files."""
         backend = self.request.backend
         words = [word.strip() for word in self.request.kernels.split(",")]
         files = iter(self.request.files)

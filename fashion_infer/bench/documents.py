@@ -1,4 +1,4 @@
-"""Reader of JSON files of measurements, for every command that writes them."""
+"""Reads the JSON files of measurements that `run`, `bench conv` and `bench net` write."""
 
 import json
 import math
@@ -10,7 +10,8 @@ from ..system import inputs
 
 MOST = 64 << 20  # largest file in bytes; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"
-# Our own contenders. Older files, from before all benchmarks shared one kind of record, have "kernel" for convolutions.
+# Values of "kind" for our own contenders. Older files of convolutions have "kernel", because the benchmarks did not
+# share one kind of record yet.
 _OURS = ("ours", "kernel")
 
 
@@ -18,32 +19,32 @@ class MeasuredTime(NamedTuple):
     """A measured time, in milliseconds."""
 
     median: float
-    spread: float  # range of half of the runs, see `_spread` and `_bench_row`
+    spread: float  # width of the range that contains half of the runs, see `_spread` and `_bench_row`
     runs: int
-    ours: bool  # whether getting slower is a fault; for a peer or a limit, it reflects the machine
-    samples: Tuple[float, ...] = ()  # those in the file: all passes of a run, some of a benchmark's runs
-    least: Tuple[float, ...] = ()  # lower bounds for the same on an idle machine; empty if unknown
+    ours: bool  # whether getting slower is a fault; a slower peer or limit only shows a slower machine
+    samples: Tuple[float, ...] = ()  # the single times in the file: all passes of `run`, some runs of a benchmark
+    least: Tuple[float, ...] = ()  # lower bounds of `samples` on an idle machine; empty if unknown
 
 
 class MeasuredFile(NamedTuple):
-    """Contents of one file."""
+    """Contents of one file of measurements."""
 
     name: str
     kind: str  # RUN, CONV or NET
     times: Dict[str, MeasuredTime]  # key: what was timed
     facts: Dict[str, str]  # correctness, and other values that must not change
-    settings: Dict[str, str]  # that may explain a difference
-    size: Any  # images of a run or a batch, if one number holds for all times
-    subject: tuple  # facts of two documents are comparable only if this is equal
+    settings: Dict[str, str]  # settings and versions that may explain a difference
+    size: Any  # number of images in a run or a batch; None if the times have different numbers
+    subject: tuple  # facts of two files are comparable only if their subjects are equal
 
 
 def read(path: str) -> MeasuredFile:
-    """Read a file.
+    """Read a JSON file of measurements.
 
     Raises
     ------
     DataError
-        When it cannot be read, is too large, is not JSON, or is not the output of one of the three commands.
+        When the file cannot be read, is too large, is not JSON, or is not the output of one of the three commands.
     """
     try:
         data = json.loads(inputs.read(path, MOST).decode("utf-8"))
@@ -154,7 +155,8 @@ def _bench_row(times, what, row, ours):
     median, least, runs = _number(row["median_ms"]), _number(row["min_ms"]), int(_number(row["runs"]))
     if not (0 < least <= median and runs):
         raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
-    # The file has no quartiles. Half of the runs are between the minimum and the median, as between the quartiles.
+    # The file has no quartiles. The range from minimum to median replaces the inter-quartile range, because it also
+    # contains half of the runs.
     samples = tuple(_number(value) for value in row.get("samples_ms") or ())  # older files have none
     _add(times, what, MeasuredTime(median, median - least, runs, ours, samples))
 
@@ -166,7 +168,7 @@ def _add(times, what, time):
 
 
 def _spread(ms: List[float]) -> float:
-    """The inter-quartile range; the whole range for fewer than four passes."""
+    """Return the inter-quartile range of passes; for fewer than four passes, the whole range."""
     if len(ms) < 4:
         return max(ms) - min(ms)
     low, _, high = statistics.quantiles(ms, n=4, method="inclusive")

@@ -1,7 +1,7 @@
-"""Convolution outputs at random positions, in float64, and the error bound of a plain float32 sum there.
+"""Computes convolution outputs at random positions in float64, and the error bound of a plain float32 sum there.
 
-|y - exact| <= 2^-24 * (4 + sqrt(n)) * sum |x||k| + the smallest normal number, n = C K K. The cost is small and does
-not depend on the batch.
+The bound is |y - exact| <= 2^-24 * (4 + sqrt(n)) * sum |x||k| + the smallest normal number, where n = C K K. The cost
+is small and does not depend on the batch.
 """
 
 from typing import NamedTuple, Tuple
@@ -11,12 +11,16 @@ import numpy as np
 from .records import ConvolutionShape
 
 _POSITIONS = 256
-_IMAGES = 6  # that contain the positions
+_IMAGES = 6  # number of images that contain the positions
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Positions(NamedTuple):
-    """Positions of outputs. `images` are the images that contain them; the rest are indices, `image` into `images`."""
+    """Positions of outputs.
+
+    `images` are the numbers of the images that contain the positions. The other fields have one index per position;
+    `image` is an index into `images`.
+    """
 
     images: np.ndarray
     image: np.ndarray
@@ -36,14 +40,16 @@ def positions(shape: ConvolutionShape, rng: np.random.Generator) -> Positions:
 
 
 def worst(got: np.ndarray, x: np.ndarray, weight: np.ndarray, at: Positions) -> Tuple[float, float]:
-    """Compare outputs with float64.
+    """Return the largest error of outputs compared with float64.
 
     Parameters
     ----------
     got, x
         The images `at.images` of the output (n,M,OH,OW) and of the input (n,C,H,W).
     weight
-        (M,C,K,K).
+        The weights (M,C,K,K).
+    at
+        The positions to compare.
 
     Returns
     -------
@@ -58,7 +64,7 @@ def worst(got: np.ndarray, x: np.ndarray, weight: np.ndarray, at: Positions) -> 
 
 
 def _exact(x, weight, at):
-    """Compute the sums, and the sums of magnitudes."""
+    """Compute the outputs at the positions, and for each output the sum of its products' magnitudes."""
     channels, side = np.arange(weight.shape[1])[:, None, None], np.arange(weight.shape[2])
     image, row, column = (index[:, None, None, None] for index in (at.image, at.row, at.column))
     windows = x[image, channels, row + side[:, None], column + side].astype(np.float64)

@@ -1,7 +1,7 @@
-"""`bench conv --grid`: `auto` on a grid of shapes, checked and timed with its peers within a time budget per point.
+"""`bench conv --grid`: checks `auto` on a grid of shapes, and times it and peers within a time budget per point.
 
-The grid is every combination of channels, filters, kernel side, image side and batch. A run measures all of it or a
-sample.
+The grid has every combination of channels, filters, kernel side, image side and batch. A run measures all points or a
+random sample of them.
 """
 
 import random
@@ -45,7 +45,7 @@ Batch = Union[int, str]
 
 
 class GridPoint(NamedTuple):
-    """A shape of the grid. `number` numbers channels, filters and sides together from 1, the same for every batch."""
+    """A shape of the grid. `number` counts the combinations without the batch from 1; all batches share it."""
 
     number: int
     batch: Batch
@@ -53,13 +53,13 @@ class GridPoint(NamedTuple):
 
     @property
     def group(self) -> str:
-        """The batch in words: "1 image", "100 images", "largest batch"."""
+        """Batch size in words: "1 image", "100 images", "largest batch"."""
         batch = self.batch
         return "largest batch" if batch == LARGEST else f"{batch:,} image{'s' if batch != 1 else ''}"
 
 
 def parse_batches(words: Sequence[str]) -> Tuple[Batch, ...]:
-    """Parse comma-separated batches; UsageError for one that is neither a number nor "largest"."""
+    """Parse batch sizes, given as words; UsageError for a word that is neither a number nor "largest"."""
     found: List[Batch] = []
     for word in (part.strip() for each in words for part in each.split(",")):
         if word != LARGEST and not (word.isdecimal() and int(word) > 0):
@@ -69,7 +69,7 @@ def parse_batches(words: Sequence[str]) -> Tuple[Batch, ...]:
 
 
 def all_points(batches: Sequence[Batch]) -> List[GridPoint]:
-    """All points, batch by batch."""
+    """Return all points of the grid, batch by batch."""
     return [
         GridPoint(number, batch, _shape(batch, *sizes))
         for batch in batches
@@ -78,7 +78,7 @@ def all_points(batches: Sequence[Batch]) -> List[GridPoint]:
 
 
 def chosen(batches: Sequence[Batch], full: bool, seed: int) -> List[GridPoint]:
-    """All points, or a sample, in an order determined by the seed: any first few of them are a sample too."""
+    """Return all points, or a sample, in a random order given by the seed; a run that stops early has a sample too."""
     points = all_points(batches)
     random.Random(seed).shuffle(points)
     return points if full else points[:SAMPLE]
@@ -93,26 +93,26 @@ def _shape(batch: Batch, channels: int, filters: int, kernel_side: int, side: in
 
 @dataclass
 class GridResult(BenchResult):
-    """A benchmark of the grid."""
+    """Result of a benchmark of the grid."""
 
     seed: int = 1
     full: bool = False
-    asked: int = 0  # requested points; `cases` has fewer if the time ran out
+    asked: int = 0  # number of requested points; `cases` has fewer if the time ran out
 
     def as_dict(self) -> Dict[str, Any]:
-        """The whole result for JSON, with the comparison with each peer."""
+        """Return the result, with the comparison with each peer, as a dictionary for JSON."""
         return {**super().as_dict(), "standings": [each.as_dict() for each in standings.standings(self)]}
 
 
 class Grid(Benchmark):
-    """`auto` at points of the grid."""
+    """Benchmark of `auto` at points of the grid."""
 
     name = CONVOLUTIONS
     peers = peers.CONVOLUTION
     result_type = GridResult
 
     def cases(self) -> List[BenchCase]:
-        """A case for each point."""
+        """Return one case per point."""
         points = chosen(self.request.batches or BATCHES[self.machine.backend], self.request.full, self.request.seed)
         self.machine.check_drawn(max((point.shape for point in points), key=lambda shape: shape.bytes))
         where = MEMORY if self.machine.backend == "cpu" else DEVICE
@@ -122,11 +122,11 @@ class Grid(Benchmark):
         ]
 
     def usual_peers(self) -> str:
-        """The grid's default peers."""
+        """Names of the grid's default peers, with commas between them."""
         return ",".join(peer.name for peer in self.peers if peer.in_grid)
 
     def options(self) -> Dict[str, Any]:
-        """The options that repeat this benchmark."""
+        """Return the command line's options that repeat this benchmark."""
         asked = self.request
         return {
             "batches": request.joined(asked.batches),
@@ -143,7 +143,7 @@ class Grid(Benchmark):
         return result
 
     def prepare(self, case: BenchCase, index: int) -> Trial:
-        """Check random outputs of `auto` against the float32 bound."""
+        """Check outputs of `auto` at random positions against the float32 error bound."""
         shape, seed = case.shape, self.request.seed + index + 1
         assert shape is not None
         self.machine.release()
@@ -159,7 +159,7 @@ class Grid(Benchmark):
         return Trial(work, timed, {fill.name: moved for fill, moved in fills})
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """The number of runs that fit into a point's time budget."""
+        """Return the number of runs that fit into a point's time budget."""
         once = sum((contender.clock or trial.work.clock).time(contender.run, 1)[0] for contender in trial.timed)
         return int(min(_MAX_RUNS, max(_MIN_RUNS, self.machine.point_seconds / once)))
 
@@ -167,7 +167,7 @@ class Grid(Benchmark):
         """Leave out a peer's variant that lacks an algorithm, or memory, for a shape."""
 
     def _checked(self, work, case: BenchCase, row: Measurement, seed: int):
-        """Our kernel; None if it fails or leaves output unwritten, and the row says why."""
+        """Return our kernel, or None if it fails or leaves output unwritten; record errors in `row`."""
         assert case.shape is not None
         at = exact.positions(case.shape, np.random.default_rng(seed))
         contender = work.kernel(case.auto)

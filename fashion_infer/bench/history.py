@@ -12,19 +12,19 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def folder() -> Path:
-    """The folder of saved benchmarks (XDG_DATA_HOME moves it)."""
+    """Return the folder of saved benchmarks (XDG_DATA_HOME moves it)."""
     return Path(platformdirs.user_data_dir("fashion-infer")) / "benchmarks"
 
 
 def path(name: str) -> Path:
-    """The file of a saved benchmark, whether it exists or not; UsageError for an invalid name."""
+    """Return the path for a benchmark's name, whether it exists or not; UsageError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise UsageError(f"'{name}' is not a valid name: use letters, digits, dots, hyphens and underscores")
     return folder() / f"{name}.json"
 
 
 def new(name: str) -> Path:
-    """The file to save a benchmark in; creates its folder, DataError if that fails."""
+    """Return the path to save a benchmark under, and create the folder; DataError if that fails."""
     file = path(name)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def new(name: str) -> Path:
 
 
 def find(name: str) -> Path:
-    """The file of a saved benchmark; UsageError if none has that name."""
+    """Return the path of a saved benchmark; UsageError if none has that name."""
     file = path(name)
     if not file.is_file():
         known = ", ".join(each.stem for each in saved()) or "none"
@@ -43,7 +43,7 @@ def find(name: str) -> Path:
 
 
 def saved() -> List[Path]:
-    """All saved benchmarks, oldest first."""
+    """Return the paths of all saved benchmarks, oldest first."""
     try:
         return sorted(folder().glob("*.json"), key=lambda file: (file.stat().st_mtime_ns, file.name))
     except OSError:
@@ -51,7 +51,7 @@ def saved() -> List[Path]:
 
 
 def last(count: int) -> List[Path]:
-    """The most recently saved benchmarks, oldest first; UsageError if fewer are saved."""
+    """Return the paths of the `count` latest saved benchmarks, oldest first; UsageError if fewer are saved."""
     found = saved()[-count:]
     if len(found) < count:
         raise UsageError(f"--last needs {count} saved benchmarks and there are {len(found)}: `bench conv --save NAME`")

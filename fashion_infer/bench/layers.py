@@ -7,10 +7,10 @@ from .random_network import convolutions
 from .records import ConvolutionShape
 
 OTHERS = "other networks"
-IMAGE_CHANNELS = (1, 3)  # of a network's first layer, whose inputs are pixels, 0 to 255; later layers' are -1 to 1
+IMAGE_CHANNELS = (1, 3)  # C of a network's first layer, whose inputs are pixels, 0 to 255; other inputs are -1 to 1
 SETS = ("course", "others", "all")
-# C, side of the image, M, K and images on a GPU. Typical layers of networks other than the course's: first layers,
-# middle layers of 3x3 and 5x5, and 1x1.
+# Typical layers of networks other than the course's, as (C, side of the image, M, K, images on a GPU): first layers,
+# 3x3 and 5x5 layers from the middle of a network, and 1x1 layers.
 _OTHERS = (
     (1, 48, 12, 5, 10_000),
     (32, 28, 64, 3, 10_000),
@@ -21,16 +21,16 @@ _OTHERS = (
     (128, 28, 128, 1, 1_000),
     (16, 56, 64, 1, 1_000),
 )
-_IMAGES = 10_000  # of an edition's layers, on a GPU
-_FEWER: Dict[str, int] = {"fa2018": 1_000}  # its outputs are the largest
-_ON_A_CPU = 10  # divisor: a CPU gets a tenth of the images
+_IMAGES = 10_000  # number of images for an edition's layers on a GPU
+_FEWER: Dict[str, int] = {"fa2018": 1_000}  # editions with fewer images, because their outputs are very large
+_ON_A_CPU = 10  # divisor of the number of images on a CPU
 
 
 class BenchLayer(NamedTuple):
-    """A convolution to measure. `images` is its batch in a set of layers, on a GPU."""
+    """A convolution to measure. `images` is the batch size on a GPU when the layer is measured in a set of layers."""
 
     edition: str
-    number: int  # from 1, among the convolutions of the edition or of the other networks
+    number: int  # position among the convolutions of the edition or of the other networks, from 1
     C: int
     H: int
     W: int
@@ -39,16 +39,16 @@ class BenchLayer(NamedTuple):
     images: int
 
     def shape(self, batch: int) -> ConvolutionShape:
-        """The layer's shape for a batch of images."""
+        """Return the layer's shape for a batch of images."""
         return ConvolutionShape(batch, self.C, self.H, self.W, self.M, self.K)
 
     def batch(self, backend: str) -> int:
-        """The layer's batch in a set, on a backend."""
+        """Return the batch size of the layer on a backend, when it is measured in a set of layers."""
         return self.images if backend == "gpu" else self.images // _ON_A_CPU
 
 
 def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
-    """The convolutions of editions, in the order of their networks; UsageError for an unknown edition."""
+    """Return the convolutions of editions, in network order; UsageError for an unknown edition."""
     found = []
     for edition in map(editions.get, names):
         images = _FEWER.get(edition.name, _IMAGES)
@@ -59,7 +59,7 @@ def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
 
 
 def of_set(name: str) -> List[BenchLayer]:
-    """A set of layers: "course" (every edition), "others" (other networks) or "all"."""
+    """Return a set of layers: "course" (every edition), "others" (other networks) or "all"."""
     course = of_editions(tuple(editions.EDITIONS)) if name != "others" else []
     others = [
         BenchLayer(OTHERS, number, channels, side, side, filters, size, images)

@@ -1,4 +1,4 @@
-"""`bench net`: the fused network of the chosen editions, checked, then timed with its peers by batch size."""
+"""`bench net`: checks our fused network of the chosen editions, then times it and peers for each batch size."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
@@ -19,22 +19,22 @@ NAME = "fashion-infer"
 # Largest allowed error, relative to the range of the logits. fp16 and TF32 keep 11 bits of each operand, and may change
 # predictions.
 _TOLERANCE = {"float32": 2e-6, "tf32": 1e-2, "fp16": 1e-2}
-_CHECKED = 256  # images
-_RUNS = {16: 300, 1000: 60}  # timed runs by largest batch size, without --repeat
+_CHECKED = 256  # number of images to check
+_RUNS = {16: 300, 1000: 60}  # number of timed runs without --repeat; key: largest batch size to which it applies
 
 
 class _Subject(NamedTuple):
-    """A network, its float64 outputs for the checked images, and our network at every correct precision."""
+    """A network, its float64 outputs for the checked images, and our implementation at every correct precision."""
 
     network: RandomNetwork
     images: np.ndarray
-    picked: np.ndarray  # indices of the checked images, for every batch size
+    picked: np.ndarray  # indices of the checked images
     want: np.ndarray  # outputs of the checked images: logarithms of scores
-    ours: Dict[str, FusedNetwork]  # by precision
+    ours: Dict[str, FusedNetwork]  # key: precision
     device: int
 
     def first_stage(self) -> "_Subject":
-        """The layers up to the first pool."""
+        """Return the same for the network's layers up to the first pool."""
         part = self.network.first_stage()
         options: Dict[str, Any] = {"shape": part.shape, "backend": "gpu", "device": self.device}
         ours = {p: FusedNetwork(part.symbol, part.weights, precision=p, **options) for p in self.ours}
@@ -43,35 +43,35 @@ class _Subject(NamedTuple):
 
 
 class Networks(Benchmark):
-    """Whole networks of editions with random weights, at every precision, from every memory location."""
+    """Benchmark of whole networks of editions with random weights, at every precision and memory location."""
 
     name = NETWORKS
     peers = peers.NETWORK
 
     def check(self) -> None:
-        """Find the editions."""
+        """Find the requested editions."""
         for name in self.request.editions:
             editions.get(name)
         self._batches = sorted(set(self.request.batches or BATCHES))
         self._subject: Optional[_Subject] = None
 
     def known_peers(self) -> Dict[str, Callable]:
-        """The machine's peers for whole networks."""
+        """Return the machine's peers for whole networks, by name."""
         return self.machine.network_peers
 
     def cases(self) -> List[BenchCase]:
-        """A case for each edition, place and batch size."""
+        """Return one case per edition, memory location and batch size."""
         places = self.machine.cases(self._batches)
         return [BenchCase(name, where, batch, 0) for name in self.request.editions for where, batch in places]
 
     def options(self) -> Dict[str, Any]:
-        """The options that repeat this benchmark."""
+        """Return the command line's options that repeat this benchmark."""
         asked = self.request
         batch = request.joined(self._batches)
         return {"edition": asked.editions, "against": asked.against, "batch": batch, "repeat": asked.repeat}
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
-        """Check the logits of an edition at its first case, then our networks on the case's images."""
+        """Check our networks on the case's images; at an edition's first case, check the logits before that."""
         if self._subject is None or self._subject.network.edition != case.edition:
             network = random_network.build(case.edition)
             self.machine.check_network(network, max(self._batches), self._present)
@@ -97,12 +97,12 @@ class Networks(Benchmark):
         _compare(row, contender.sample(output, self._picked), self._want, case.where)
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """Timed runs of each contender: more for small batches."""
+        """Return the number of timed runs of each contender, which is larger for small batches."""
         usual = next((runs for most, runs in _RUNS.items() if case.batch <= most), self.machine.network_repeat)
         return self.request.repeat or usual
 
     def _checked_subject(self, network: RandomNetwork) -> _Subject:
-        """Check the network's logits at every precision; only correct precisions are run."""
+        """Check the network's logits at every precision, and return the subject with the correct precisions."""
         device, backend = self.request.device, self.machine.backend
         images = network.images(max(self._batches))
         picked = np.unique(np.concatenate([_spread(batch) for batch in self._batches]))
@@ -123,8 +123,8 @@ class Networks(Benchmark):
 
 
 def _checked(work, row, fused, where, picked, want) -> List[Contender]:
-    """Our network on the case's images, if correct; else an empty list, and the row says why."""
-    # A score's logarithm is a difference of logits, and both have an error.
+    """Return our network on the case's images if it is correct; else an empty list, and record why in `row`."""
+    # A score's logarithm is a difference of two logits, each with an error: allow twice the tolerance.
     tolerance = (1 if where == STAGE else 2) * _TOLERANCE[row.precision]
     ways = work.ours(row.name, fused)
     try:
@@ -139,7 +139,7 @@ def _checked(work, row, fused, where, picked, want) -> List[Contender]:
 
 
 def _compare(row, got, want, where, tolerance=None):
-    """Record the difference from float64 in the row; with a tolerance, also whether it is incorrect."""
+    """Record the difference from float64 in `row`. With a tolerance, also record whether the output is incorrect."""
     if where == HOST:
         row.changed = int((got != want.argmax(axis=1)).sum())
         if tolerance is not None and row.precision == "float32" and row.changed:
@@ -170,5 +170,5 @@ def _name(precision):
 
 
 def _spread(batch):
-    """Indices of the checked images: evenly spread over the batch, including the first and the last."""
+    """Return the indices of the images to check: evenly spread over the batch, including the first and the last."""
     return np.unique(np.linspace(0, batch - 1, min(_CHECKED, batch)).astype(int))

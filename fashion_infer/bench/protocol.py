@@ -1,7 +1,7 @@
-"""The protocol of every benchmark: cases, their contenders, a check of each contender, interleaved timing, a verdict.
+"""The protocol of every benchmark: check each contender of each case, time the contenders in turns, compare the times.
 
-A subclass of `Benchmark` defines the cases and their contenders. This module does the rest: peers, clocks, rows,
-ratios, what is left out, and errors of frameworks.
+A subclass of `Benchmark` defines the cases and our contenders. This module adds peers, measures the times, fills the
+rows, records the peers that are left out, and translates errors of frameworks.
 """
 
 import functools
@@ -26,9 +26,9 @@ Tick = Callable[[float, str], None]
 class Trial:
     """A prepared case: its limits and our contenders, checked and ready to be timed."""
 
-    work: Any  # the machine's; its `clock` times, its `peers` creates contenders
-    timed: List[Contender]
-    moved: Dict[str, int]  # bytes that each limit moves, by name
+    work: Any  # the machine's object for the case; `clock` measures times, `peers` creates contenders
+    timed: List[Contender]  # contenders to time
+    moved: Dict[str, int]  # key: name of a limit; value: number of bytes that it moves
 
 
 class Benchmark:
@@ -37,46 +37,49 @@ class Benchmark:
     Subclasses set `name`, `peers` and `result_type`, and define `cases` and `prepare`. The other methods have defaults.
     """
 
-    name: ClassVar[str]  # the command: `bench NAME`
-    peers: ClassVar[Sequence[others.Peer]]  # known to this benchmark
+    name: ClassVar[str]  # NAME of the command `bench NAME`
+    peers: ClassVar[Sequence[others.Peer]]  # peers that this benchmark knows
     result_type: ClassVar[Type[BenchResult]] = BenchResult
 
     def __init__(self, request: BenchRequest):
         self.request = request
         self.machine: Any = None
         self.result: Any = None
-        self.missing: Dict[str, str] = {}  # peer: why it is not compared
-        self._present: List[str] = []  # the peers that are compared
+        self.missing: Dict[str, str] = {}  # key: a peer; value: why it is not compared
+        self._present: List[str] = []  # names of the compared peers
         self._shown: Shown = lambda done: None
 
     def check(self) -> None:
-        """Refuse an invalid request before a device is opened: UsageError, or DataError for a kernel file."""
+        """Check the request before a device is opened: UsageError, or DataError for an invalid kernel file."""
 
     def cases(self) -> List[BenchCase]:
-        """All cases, without rows; DeviceError for a case that does not fit in memory."""
+        """Return all cases, without rows; DeviceError for a case that does not fit in memory."""
         raise NotImplementedError
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
-        """Add checked rows of limits and of our contenders to a case; None if none of ours can be timed."""
+        """Add rows of limits and of our contenders to a case, and check the contenders.
+
+        Return the limits and the correct contenders; None if none of our contenders can be timed.
+        """
         raise NotImplementedError
 
     def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
         """Record a peer's error against float64 in its row."""
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """Timed runs of each contender."""
+        """Return the number of timed runs of each contender."""
         return self.request.repeat or 1
 
     def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
-        """Seconds of every run of every contender."""
+        """Time the contenders, and return the seconds of every run of each."""
         return interleaved(trial.work.clock, trial.timed, repeat, tick)
 
     def options(self) -> Dict[str, Any]:
-        """The options of the command line that repeats this benchmark, after the edition and the backend."""
+        """Return the options of the command line that repeats this benchmark."""
         return {}
 
     def usual_peers(self) -> Optional[str]:
-        """The default peers; None for all."""
+        """Names of the default peers, with commas between them; None for all peers."""
         return None
 
     def measure(self, shown: Shown = lambda done: None, tick: Tick = lambda share, what: None) -> Any:
@@ -85,21 +88,21 @@ class Benchmark:
         Parameters
         ----------
         shown
-            Called with each check of a network's logits and with each case, when it is complete.
+            Called with each completed check of a network's logits, and with each completed case.
         tick
-            Called with the fraction of the work done, 0 to 1, and with what is being measured.
+            Called with the fraction of the work that is done, 0 to 1, and a description of the current work.
 
         Returns
         -------
         BenchResult
-            Times in milliseconds. An incorrect contender is included, but not timed (`BenchResult.wrong`).
+            All cases; times are in milliseconds. An incorrect contender has a row, and `BenchResult.wrong` names it.
 
         Raises
         ------
         UsageError
             For an unknown edition, kernel or peer, and for numbers below 1.
         DeviceError
-            Without a device, or without PyTorch and CuPy on a GPU; if memory does not suffice, or the GPU fails.
+            When there is no device, a GPU has neither PyTorch nor CuPy, memory does not suffice, or the GPU fails.
         """
         self.check()
         request = self.request
@@ -130,7 +133,7 @@ class Benchmark:
         return self.result
 
     def known_peers(self) -> Dict[str, Callable]:
-        """The machine's peers for this benchmark, by name."""
+        """Return the machine's peers for this benchmark, by name."""
         return self.machine.convolution_peers
 
     def checked(self, check: LogitsCheck) -> None:
@@ -171,7 +174,7 @@ class Benchmark:
         return True
 
     def _add_peers(self, case: BenchCase, trial: Trial) -> None:
-        """Run every variant of every peer once, so that no set-up is timed; leave out those that do not run."""
+        """Run every variant of every peer once, so that no set-up is timed. Leave out peers that do not run."""
         for name in list(self._present):
             try:
                 contenders = trial.work.peers(self.known_peers()[name])
@@ -192,10 +195,10 @@ class Benchmark:
                 trial.timed.append(contender)
 
     def unrunnable(self, contender: Contender, error: RuntimeError) -> None:
-        """Handle a peer that fails on one case."""
+        """Handle a peer's variant that fails on one case."""
         raise error
 
 
 def _tick(tick: Tick, index: int, cases: int, name: str, share: float) -> None:
-    """Report the progress of one case as progress of all cases."""
+    """Report the progress of one case as a fraction of the progress of all cases."""
     tick((index + share) / cases, name)

@@ -1,7 +1,7 @@
-"""A network of an edition with random weights, and random images for it; the same on every machine.
+"""Makes an edition's network with random weights, and random images for it; both are the same on every machine.
 
-The weights have a realistic size: although pixels go up to 255, every layer's outputs are of order 1, where tanh is
-neither linear nor saturated and an error in any layer reaches the scores.
+The weights are scaled so that every layer's outputs have magnitudes around 1, although pixels go up to 255. In this
+range tanh is neither linear nor saturated, and an error in any layer changes the scores.
 """
 
 from typing import Dict, NamedTuple, Tuple
@@ -14,9 +14,9 @@ from ..graph import symbol
 from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Tanh, walk
 
 _PIXEL = 140.0  # root mean square of the images' pixels
-_PATCHES = 5  # in each direction
+_PATCHES = 5  # number of patches in each direction of an image
 _TANH = 0.7  # magnitude after tanh and the pool, for values of order 1
-_RELU = 0.5  # the same for ReLU and a pool
+_RELU = 0.5  # magnitude after ReLU and the pool, for values of order 1
 _LOGIT = 3.0  # factor by which the last dense layer's outputs are larger, so that scores differ
 
 
@@ -26,11 +26,11 @@ class RandomNetwork(NamedTuple):
     edition: str
     shape: Tuple[int, int, int]  # (C,H,W) of an image
     layers: Tuple[Layer, ...]
-    symbol: str  # the same as JSON, with `New` as convolutions
-    weights: Dict[str, np.ndarray]  # float32, by their names in `walk`
+    symbol: str  # the layers as MXNet's JSON, with the operator `New` for convolutions
+    weights: Dict[str, np.ndarray]  # float32 arrays by their names in `walk`
 
     def images(self, count: int) -> np.ndarray:
-        """(count,C,H,W) uint8: coarse patches with noise, as a network scores images of noise alone almost equally."""
+        """Make images (count,C,H,W) uint8 of coarse patches with noise. Images of noise alone would score alike."""
         rng = np.random.default_rng(1)
         channels, height, _ = self.shape
         cell = np.arange(height) * _PATCHES // height
@@ -40,21 +40,21 @@ class RandomNetwork(NamedTuple):
         return noise
 
     def first(self, count: int) -> "RandomNetwork":
-        """The first layers, at least one."""
+        """Return the network's first `count` layers, at least one."""
         layers = self.layers[:count]
         return self._replace(symbol=symbol.build(layers, self.shape), layers=layers)
 
     def first_stage(self) -> "RandomNetwork":
-        """The layers up to and including the first pool."""
+        """Return the network's layers up to and including the first pool."""
         return self.first([isinstance(layer, MaxPool) for layer in self.layers].index(True) + 1)
 
     def logits(self) -> "RandomNetwork":
-        """All layers except the softmax."""
+        """Return the network without its softmax."""
         return self.first(len(self.layers) - 1)
 
 
 def build(name: str) -> RandomNetwork:
-    """The network of an edition; UsageError for an unknown one."""
+    """Build the network of an edition; UsageError for an unknown edition."""
     edition = editions.get(name)
     layers, shape = edition.layers, edition.shape
     weights = _weights(layers, shape, edition.input_size)
@@ -70,7 +70,7 @@ def _weights(layers, shape, seed) -> Dict[str, np.ndarray]:
 
     steps = list(walk(layers, shape))
     last = max(index for index, step in enumerate(steps) if isinstance(step.layer, Dense))
-    magnitude = _PIXEL  # of the layer's inputs
+    magnitude = _PIXEL  # root mean square of the layer's inputs
     for index, step in enumerate(steps):
         if isinstance(step.layer, Convolution):
             ((name, of),) = step.parameters.items()
@@ -90,6 +90,6 @@ def _weights(layers, shape, seed) -> Dict[str, np.ndarray]:
 
 
 def convolutions(edition: editions.Edition) -> Tuple[vocabulary.Step, ...]:
-    """The convolutions of an edition, in the order of the network, each with its shapes."""
+    """Return the convolutions of an edition with their shapes, in network order."""
     steps = walk(edition.layers, edition.shape)
     return tuple(step for step in steps if isinstance(step.layer, Convolution))

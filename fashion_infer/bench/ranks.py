@@ -1,6 +1,6 @@
-"""Rank test of whether samples are larger than others by more than chance; assumes no distribution.
+"""Rank test of whether samples are larger than others by more than chance. It assumes no distribution.
 
-Hand-written to avoid a dependency on SciPy; tests/unit/test_compare.py compares it with SciPy's.
+The test is hand-written to avoid a dependency on SciPy; tests/unit/test_compare.py compares it with SciPy's test.
 """
 
 import math
@@ -8,21 +8,22 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from typing import Sequence
 
-# Significance for one line of a comparison. A false alarm makes you search for nothing: 50 comparisons of ten lines
-# raise 0.05 by this test alone, and not all of those exceed the noise. With 0.001, tests of two modes had one.
+# Significance level of the test for one line of a comparison. It is small, because a false alarm makes you search for
+# nothing: 50 comparisons of ten lines have 0.05 false alarms on average by this test alone, and not all of them exceed
+# the noise. With a level of 0.001, tests on times with two modes had a false alarm.
 _ALPHA = 0.0001
 
 
 def slower(first: Sequence[float], second: Sequence[float]) -> bool:
-    """Whether the second samples are larger: by the rank test, or because each exceeds all of the first.
+    """Return whether the second samples are larger: by the rank test, or because each exceeds all first samples.
 
-    Fewer than ten of each cannot pass the test; they can only show that they do not overlap.
+    Fewer than ten samples on each side cannot pass the rank test. They differ only if they do not overlap.
     """
     return max(first) < min(second) or p_of_larger(first, second) < _ALPHA
 
 
 def p_of_larger(first: Sequence[float], second: Sequence[float]) -> float:
-    """Probability that samples of one distribution rank as high as the second do, or higher.
+    """Return the probability that the second samples rank this high if both have the same distribution.
 
     This is the one-sided Mann-Whitney U test, by the normal approximation with corrections for ties and continuity.
     """
@@ -31,5 +32,5 @@ def p_of_larger(first: Sequence[float], second: Sequence[float]) -> float:
     ties = sum(count**3 - count for count in Counter([*first, *second]).values())
     variance = pairs / 12 * (n + 1 - ties / (n * (n - 1)))
     if variance <= 0:
-        return 1.0  # all are equal
+        return 1.0  # all samples are equal
     return math.erfc((u - pairs / 2 - 0.5) / math.sqrt(2 * variance)) / 2

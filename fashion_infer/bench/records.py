@@ -1,4 +1,4 @@
-"""Records of every benchmark: a result has cases, which have measurements of contenders."""
+"""Records that all benchmarks share: a result has cases, and a case has measurements of contenders."""
 
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
@@ -12,7 +12,7 @@ OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
 FILL, COPY = "fill", "copy"
 _FLOOR_NOISE = 0.05  # fraction by which a contender at the floor may be measured below it
 
-CONVOLUTIONS, NETWORKS = "conv", "net"  # the benchmarks, by their commands' names
+CONVOLUTIONS, NETWORKS = "conv", "net"  # names of the benchmarks in their commands
 
 # Where a case's inputs and outputs are, or which part of the network it runs.
 MEMORY, DEVICE, HOST, STAGE, STREAM = "memory", "device", "host", "stage", "stream"
@@ -23,7 +23,7 @@ WHERE = {
     STAGE: "convolution, tanh and pool alone, on the device",
     STREAM: "in batches from pinned host memory to predictions on the host",
 }
-_DIGITS = 7  # of a float in a file: more than a clock or float32 has
+_DIGITS = 7  # digits of a float in a file: more than a clock or float32 has
 _MANY = 100  # least number of runs for a meaningful 99th percentile
 
 
@@ -38,41 +38,41 @@ def short(value: Any) -> Any:
 
 @dataclass
 class Measurement:
-    """One contender in one case: ours, a peer or a limit. If it has several variants, the fastest."""
+    """Measurement of one contender in one case; if the contender has several variants, of the fastest."""
 
     name: str
     kind: str  # "ours", "peer" or "limit"
-    step: Optional[int] = None  # in the ladder, from 1, if the kernel is in it
+    step: Optional[int] = None  # step of the ladder, from 1; None for a contender that is not in the ladder
     summary: str = ""  # a kernel's idea, or what a limit does
-    precision: str = ""  # ours: "float32", "tf32" or "fp16"; a kernel file: its observed class
-    status: str = OK  # "ok", "wrong" or "skipped" (ours does not take this case)
-    reason: str = ""  # why it is wrong or skipped
-    layout: str = ""  # the fastest variant
-    error: Optional[float] = None  # the largest, against float64, relative to the range of the output
-    of_bound: Optional[float] = None  # the largest error, relative to the bound of a plain float32 sum
-    changed: Optional[int] = None  # predictions that differ from float64's
-    runs: int = 0
+    precision: str = ""  # "float32", "tf32" or "fp16" for our contenders; for a kernel file, the observed precision
+    status: str = OK  # "ok", "wrong" or "skipped" (our contender does not support this case)
+    reason: str = ""  # why the contender is wrong or skipped
+    layout: str = ""  # name of the fastest variant
+    error: Optional[float] = None  # largest difference from float64, relative to the range of the output
+    of_bound: Optional[float] = None  # largest error, relative to the error bound of a plain float32 sum
+    changed: Optional[int] = None  # number of predictions that differ from float64's
+    runs: int = 0  # number of timed runs
     min_ms: Optional[float] = None
     median_ms: Optional[float] = None
-    p99_ms: Optional[float] = None  # for at least 100 runs
-    samples_ms: Tuple[float, ...] = ()  # at most 50 of the runs, in order
-    images_s: Optional[float] = None
-    gb_s: Optional[float] = None  # input, weights and output, each moved once (for a limit: the bytes that it moves)
+    p99_ms: Optional[float] = None  # 99th percentile; None for fewer than 100 runs
+    samples_ms: Tuple[float, ...] = ()  # times of at most 50 of the runs, in order
+    images_s: Optional[float] = None  # images per second
+    gb_s: Optional[float] = None  # rate of moving input, weights and output once (for a limit: the bytes that it moves)
     tflop_s: Optional[float] = None
-    percent_of_limit: Optional[float] = None  # the write floor's time over this one's, if the floor applies
-    faster_than: Dict[str, float] = field(default_factory=dict)  # peer: its median over this one's
-    file: str = ""  # the path, for a kernel file
+    percent_of_limit: Optional[float] = None  # the write floor's time as a percentage of this time, if it applies
+    faster_than: Dict[str, float] = field(default_factory=dict)  # key: peer; value: its median divided by this median
+    file: str = ""  # path of a kernel file
     layer_ms: Optional[float] = None  # median of prolog, forward and epilog together, for a format with phases
-    findings: Tuple[str, ...] = ()  # observed misbehaviour of a file
+    findings: Tuple[str, ...] = ()  # observed misbehaviour of a kernel file
 
     @property
     def title(self) -> str:
-        """The name, with the fastest variant if there are several."""
+        """The contender's name, followed by the fastest variant if there are several."""
         return f"{self.name} {self.layout}".rstrip()
 
     @property
     def timed(self) -> bool:
-        """Whether it was timed."""
+        """Whether the contender was timed."""
         return self.median_ms is not None
 
     def take(self, summary, batch: int) -> None:
@@ -94,10 +94,10 @@ class BenchCase:
     edition: str
     where: str  # a key of WHERE
     batch: int
-    checked: int  # images compared with float64
+    checked: int  # number of images that were compared with float64
     rows: List[Measurement] = field(default_factory=list)
-    number: Optional[int] = None  # among the edition's convolutions, from 1; None for the network
-    shape: Optional[ConvolutionShape] = None  # of the convolution
+    number: Optional[int] = None  # number of the convolution in the edition, from 1; None for a network
+    shape: Optional[ConvolutionShape] = None  # shape of the convolution; None for a network
     auto: str = ""  # the kernel that `auto` runs on the convolution
 
     @property
@@ -121,12 +121,12 @@ class BenchCase:
 
     @property
     def timed(self) -> List[Measurement]:
-        """The timed rows of ours and of peers, fastest first."""
+        """The timed rows of our contenders and of peers, fastest first."""
         rows = [row for row in self.rows if row.timed and row.kind != LIMIT]
         return sorted(rows, key=lambda row: row.median_ms)  # type: ignore[arg-type, return-value]
 
     def row(self, name: str) -> Optional[Measurement]:
-        """The row of a contender; None if there is none."""
+        """Return the row of a contender; None if there is none."""
         return next((row for row in self.rows if row.name == name), None)
 
     @property
@@ -137,20 +137,20 @@ class BenchCase:
 
     @property
     def below_floor(self) -> List[Measurement]:
-        """Contenders that took less time than writing the output does, by more than noise.
+        """Rows of contenders that were faster than the write floor, by more than the noise.
 
-        Caches and clocks make that possible; the write floor then does not apply to the case.
+        Caches and varying clock rates make that possible. The write floor then does not apply to the case.
         """
         fill = self.fill_ms
         return [row for row in self.timed if fill and row.median_ms < (1 - _FLOOR_NOISE) * fill]  # type: ignore[operator]
 
     def rate(self, moved: Dict[str, int]) -> None:
-        """Add the values that follow from the times: images, bytes and operations per second, and ratios.
+        """Compute from the times of all rows: images, bytes and operations per second, and ratios.
 
         Parameters
         ----------
         moved
-            The bytes that each limit moves, by name.
+            Number of bytes that each limit moves, by the limit's name.
         """
         floor = None if self.below_floor else self.fill_ms
         peers = {row.name: row.median_ms for row in self.timed if row.kind == PEER}
@@ -169,36 +169,36 @@ class BenchCase:
                 row.percent_of_limit = floor and min(100.0, 100 * floor / row.median_ms)
 
     def as_dict(self) -> Dict[str, Any]:
-        """The case for JSON."""
+        """Return the case as a dictionary for JSON."""
         return {**short(asdict(self)), "shape": self.shape and self.shape._asdict()}
 
 
 @dataclass
 class LogitsCheck:
-    """A check of a network's logits (the softmax's inputs) at one precision against float64, before timing."""
+    """Result of comparing a network's logits (the softmax's inputs) at one precision with float64, before timing."""
 
     edition: str
     name: str
     precision: str
-    checked: int  # images
+    checked: int  # number of compared images
     status: str = OK
     reason: str = ""
-    error: Optional[float] = None  # the largest, relative to the range of the logits
-    changed: Optional[int] = None
+    error: Optional[float] = None  # largest error, relative to the range of the logits
+    changed: Optional[int] = None  # number of changed predictions
 
 
 @dataclass
 class BenchResult:
-    """A whole benchmark."""
+    """Result of a whole benchmark."""
 
     benchmark: str  # CONVOLUTIONS or NETWORKS
     backend: str
-    device: Dict[str, Any]  # name, and other identification
+    device: Dict[str, Any]  # name and other identification of the device
     versions: Dict[str, str]
-    command: str  # that repeats it
+    command: str  # command line that repeats the benchmark
     batches: List[int]
-    repeat: Optional[int]  # timed runs of each contender; None if they depend on the batch
-    not_compared: Dict[str, str]  # peer: reason
+    repeat: Optional[int]  # number of timed runs of each contender; None if it depends on the batch
+    not_compared: Dict[str, str]  # key: a peer; value: why it is not compared
     logits: List[LogitsCheck] = field(default_factory=list)
     cases: List[BenchCase] = field(default_factory=list)
 
@@ -210,14 +210,14 @@ class BenchResult:
         return checks + [f"{row.name} on {case.name}" for row, case in rows]
 
     def as_dict(self) -> Dict[str, Any]:
-        """The whole result for JSON; `documents.read` reads it."""
+        """Return the result as a dictionary for JSON, which `documents.read` reads."""
         return {**asdict(self), "cases": [case.as_dict() for case in self.cases]}
 
 
 def restored(data: Dict[str, Any]) -> BenchResult:
     """Restore a benchmark of convolutions or networks from the dictionary of `BenchResult.as_dict`.
 
-    Fields that older files lack have their defaults. Raises KeyError or TypeError for anything else.
+    Fields that older files lack get their default values. Raises KeyError or TypeError for other dictionaries.
     """
     cases = []
     for each in data["cases"]:

@@ -1,4 +1,4 @@
-"""Requests for a benchmark, and their checks; errors of frameworks in one line."""
+"""Requests for a benchmark and checks of their values; conversion of frameworks' errors to one line."""
 
 import importlib.util
 import shlex
@@ -10,7 +10,7 @@ from . import peers as others
 
 
 class BenchRequest(NamedTuple):
-    """A request. Every benchmark reads the fields that it uses; none needs a dataset.
+    """A request for a benchmark. Each kind of benchmark uses some of the fields; none needs a dataset.
 
     Attributes
     ----------
@@ -24,19 +24,20 @@ class BenchRequest(NamedTuple):
     batches
         Images per batch, each at least 1; for the grid also "largest". Empty for the benchmark's default.
     repeat
-        Timed runs of each contender; None for the benchmark's default.
+        Number of timed runs of each contender; None for the benchmark's default.
     kernels
-        For `bench conv`: comma-separated names, "all" or "ladder" for all of the library's, and paths of kernel files.
+        For `bench conv`: comma-separated names of library kernels ("all" or "ladder" for all of them) and paths of
+        kernel files.
     files
-        For `bench conv`: the kernel files that `kernels` names, in its order.
+        For `bench conv`: the kernel files that `kernels` names, in the same order.
     formats
-        For `bench conv`: formats that the user forced on them, as `options` shows them.
+        For `bench conv`: the formats that the user gave for the kernel files, as the option's value.
     layers
-        For `bench conv`: a set of `layers.SETS`, in place of `editions`.
+        For `bench conv`: name of a set in `layers.SETS`, measured instead of `editions`.
     full, seed
-        For the grid: all points, or a sample determined by the seed.
+        For the grid: whether to measure all points, and the seed that determines the order and the sample.
     seconds
-        For the grid: no point is started after this time. None for no limit.
+        For the grid: time after which no point is started; None for no limit.
     images
         For `bench net --device all`: total number of images.
     """
@@ -66,7 +67,7 @@ def check_numbers(request: BenchRequest) -> None:
 
 
 def peer_names(against: Optional[str], known: Sequence[str]) -> List[str]:
-    """Parse comma-separated peers; all for None, none for "none"; UsageError for an unknown one."""
+    """Return the peers in comma-separated names: all for None, none for "none"; UsageError for an unknown name."""
     names = [] if against == "none" else list(known) if against is None else [n.strip() for n in against.split(",")]
     for name in names:
         if name not in known:
@@ -77,16 +78,16 @@ def peer_names(against: Optional[str], known: Sequence[str]) -> List[str]:
 def available(
     peers: Sequence[str], here: Mapping[str, object], backend: str, asked: bool
 ) -> Tuple[List[str], Dict[str, str]]:
-    """Find the peers that can run here, and why the others cannot.
+    """Return the peers that can run on this machine, and for each other peer the reason why it cannot.
 
     Parameters
     ----------
     peers
-        Names, from `peer_names`.
+        Names of peers, from `peer_names`.
     here
         The machine's peers, by name.
     asked
-        Whether the user named the peers; only then is a peer that the machine lacks mentioned.
+        Whether the user named the peers. Only then is a reason given for peers that do not exist for the backend.
     """
     present, missing = [], {}
     for name in peers:
@@ -102,7 +103,7 @@ def available(
 
 
 def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
-    """The command line that runs a benchmark again.
+    """Return the command line that runs a benchmark again.
 
     An option that is None is left out; True gives a flag, and a tuple repeats the option.
     """
@@ -120,12 +121,12 @@ def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
 
 
 def joined(values: Sequence[Any]) -> Optional[str]:
-    """Join values with commas, for an option; None if there are none."""
+    """Join values with commas, for an option; return None if there are no values."""
     return ",".join(map(str, values)) or None
 
 
 def explained(error: Exception, backend: str) -> Exception:
-    """Convert an error of a framework to one of ours: insufficient memory, or a failing GPU."""
+    """Convert a framework's error about insufficient memory or a failing GPU to one of our errors."""
     text = f"{type(error).__name__} {error}".lower()
     if isinstance(error, MemoryError) or any(sign in text for sign in ("outofmemory", "out of memory", "allocate")):
         return DeviceError("out of memory: use a smaller --batch")

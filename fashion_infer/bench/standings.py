@@ -1,4 +1,4 @@
-"""Comparison with each peer over the grid: the fraction of points where ours is ahead, and where it is behind."""
+"""Compares `auto` with each peer over the grid: how often `auto` is ahead, and at which points it is behind."""
 
 import statistics
 from typing import Any, Dict, List, NamedTuple
@@ -6,32 +6,32 @@ from typing import Any, Dict, List, NamedTuple
 from .records import OURS, BenchCase, BenchResult, Measurement
 
 BEHIND = 0.8  # fraction of a peer's speed below which points are reported
-WORST = 10
+WORST = 10  # number of points with the smallest ratios in a report
 
 
 class PeerRatio(NamedTuple):
-    """A peer's median time over ours at one point; above 1, ours is faster."""
+    """A peer's median time divided by ours at one point. Above 1, ours is faster."""
 
     case: BenchCase
     ours: Measurement
     value: float
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Return the ratio as a dictionary for JSON."""
         assert self.case.shape is not None
         shape = self.case.shape._asdict()
         return {"shape": shape, "kernel": self.case.auto, "ratio": self.value, "ours_ms": self.ours.median_ms}
 
 
 class PeerStanding(NamedTuple):
-    """Comparison with one peer: the ratios of all points that both ran, smallest first."""
+    """Comparison of `auto` with one peer: the ratios at all points that both ran, smallest first."""
 
     peer: str
     ratios: List[PeerRatio]
 
     @property
     def ahead(self) -> float:
-        """Fraction of the points where ours is at least as fast."""
+        """Fraction of the points where `auto` is at least as fast as the peer."""
         return sum(ratio.value >= 1 for ratio in self.ratios) / len(self.ratios)
 
     @property
@@ -45,7 +45,7 @@ class PeerStanding(NamedTuple):
         return [ratio for ratio in self.ratios if ratio.value < BEHIND]
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Return the comparison as a dictionary for JSON."""
         return {
             "peer": self.peer,
             "points": len(self.ratios),
@@ -57,7 +57,7 @@ class PeerStanding(NamedTuple):
 
 
 def standings(result: BenchResult) -> List[PeerStanding]:
-    """Compare with every peer that ran a point that ours ran too, in the order of measurement."""
+    """Compare `auto` with every peer that ran at least one point that `auto` ran too, in the order of measurement."""
     found: Dict[str, List[PeerRatio]] = {}
     for case in result.cases:
         ours = next((row for row in case.rows if row.kind == OURS), None)

@@ -1,8 +1,8 @@
-"""`bench net --device all`: millions of images through one GPU, and through all GPUs of this host side by side.
+"""`bench net --device all`: classifies millions of images with one GPU, and with all GPUs of this host concurrently.
 
-Images come repeatedly from a few buffers of pinned memory, so that host memory does not grow with their number. Every
-batch is copied to its device again. A GPU has three threads, each with its own fused network: while one waits for the
-end of its batch, the device works on another.
+The images are taken repeatedly from a few buffers of pinned memory, so that host memory does not grow with the number
+of images. Every batch is copied to its device again. Each GPU has three threads, and each thread has its own fused
+network: while a thread waits for the end of its batch, the device works on another thread's batch.
 """
 
 import time
@@ -24,14 +24,14 @@ from .records import NETWORKS, OURS, STREAM, WRONG, BenchCase, BenchResult, Meas
 from .timing import Contender
 
 IMAGES, BATCH, REPEAT = 10_000_000, 100_000, 3
-_LANES = 3  # threads per GPU
+_LANES = 3  # number of threads per GPU
 _BUFFERS = 4
-_CHECKED = 256  # images compared with float64
+_CHECKED = 256  # number of images of the first buffer that are compared with float64
 
 
 @dataclass
 class StreamPasses:
-    """Several passes of all images through some GPUs."""
+    """Times of several passes of all images through the same GPUs."""
 
     gpus: Tuple[int, ...]
     seconds: List[float] = field(default_factory=list)
@@ -39,19 +39,19 @@ class StreamPasses:
 
     @property
     def name(self) -> str:
-        """A name of the GPUs."""
+        """Name of the GPUs in tables."""
         return "1 GPU" if len(self.gpus) == 1 else f"{len(self.gpus)} GPUs"
 
 
 @dataclass
 class StreamResult(BenchResult):
-    """A benchmark of the stream: one case, with a row for one GPU and one for all."""
+    """Result of the stream's benchmark: one case, with a row for one GPU and a row for all GPUs."""
 
-    passes: List[StreamPasses] = field(default_factory=list)  # one GPU, and all if there are several
-    resident: Optional[int] = None  # resident bytes of the process before the first pass
+    passes: List[StreamPasses] = field(default_factory=list)  # for one GPU, and for all if there are several
+    resident: Optional[int] = None  # resident memory of the process before the first pass, in bytes
 
     def as_dict(self) -> Dict[str, Any]:
-        """The passes, for JSON."""
+        """Return the result with its passes as a dictionary for JSON."""
         (case,) = self.cases
         request = {"edition": case.edition, "images": case.batch, "batch": self.batches[0], "repeat": self.repeat}
         reason = next((row.reason for row in case.rows if row.status == WRONG), "")
@@ -75,12 +75,12 @@ class _Lane:
         self._classes = classes
 
     def predict(self, images: np.ndarray, to: np.ndarray) -> None:
-        """Predict a batch."""
+        """Predict the classes of a batch, and write them to `to`."""
         to[...] = self._fused.predict(images, out=self._classes[: len(images)])
 
 
 class Stream(Benchmark):
-    """One GPU and all GPUs, in turns; every prediction of every pass is checked."""
+    """Benchmark of one GPU and all GPUs in turns. Every prediction of every pass is checked."""
 
     name = NETWORKS
     peers = ()
@@ -100,7 +100,7 @@ class Stream(Benchmark):
         self._network = random_network.build(asked.editions[0])
 
     def cases(self) -> List[BenchCase]:
-        """The stream, the only case."""
+        """Return the only case, the stream."""
         assert self.request.images is not None
         self._images = self.request.images
         self._batch = min(self.request.batches[0], self._images)
@@ -108,13 +108,13 @@ class Stream(Benchmark):
         return [BenchCase(self.request.editions[0], STREAM, self._images, 0)]
 
     def options(self) -> Dict[str, Any]:
-        """The options that repeat this benchmark."""
+        """Return the command line's options that repeat this benchmark."""
         asked = self.request
         given = {"device": "all", "images": asked.images, "batch": asked.batches[0], "repeat": asked.repeat}
         return {"edition": asked.editions, **given}
 
     def prepare(self, case: BenchCase, index: int) -> Trial:
-        """Fill the buffers, check their predictions against float64, and run every network once."""
+        """Fill the buffers, check predictions for the first one against float64, and run every network once."""
         gpus = tuple(device.index for device in library_devices.cuda_devices())
         result, network, tensors = self.result, self._network, self.machine.tensors
         result.batches = list(self.request.batches)
@@ -129,7 +129,7 @@ class Stream(Benchmark):
         for buffer, predictions in zip(self._ring, self._wanted):
             lanes[gpus[0]][0].predict(buffer, predictions)
         self._predictions = np.full(self._images, 255, np.uint8)
-        for lane in (lane for each in lanes.values() for lane in each):  # allocates, and loads the kernels' code
+        for lane in (lane for each in lanes.values() for lane in each):  # allocates memory, loads kernels
             for count in {self._batch, self._images % self._batch or self._batch}:
                 lane.predict(self._ring[0][:count], self._predictions[:count])
         reason = _wrong(network, images, self._wanted[0])
@@ -146,7 +146,7 @@ class Stream(Benchmark):
         return Trial(None, timed, {})
 
     def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
-        """Time passes over all images, with one GPU and all GPUs in turns and no warm-up pass."""
+        """Time passes over all images, with one GPU and all GPUs in turns, without a warm-up pass."""
         times: Dict[Contender, List[float]] = {contender: [] for contender in trial.timed}
         for turn in range(repeat):
             for place, contender in enumerate(trial.timed):
@@ -155,7 +155,7 @@ class Stream(Benchmark):
         return times
 
     def _one_pass(self, passes: StreamPasses, lanes: Dict[int, List[_Lane]], row: Measurement) -> Callable[[], float]:
-        """Return a function that sends all images through some GPUs and returns the seconds."""
+        """Return a function that sends all images through the GPUs of `passes` and returns the seconds."""
         batch, predictions, ring = self._batch, self._predictions, self._ring
 
         def run() -> float:
@@ -180,7 +180,7 @@ class Stream(Benchmark):
 
 
 def _wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) -> str:
-    """Why predictions are incorrect, compared with float64; "" if they are correct."""
+    """Compare predictions with float64 and return why they are incorrect; "" if they are correct."""
     picked = np.unique(np.linspace(0, len(images) - 1, _CHECKED).astype(int))
     logits = network.logits()
     want = reference.run(logits.layers, logits.weights, images[picked]).argmax(axis=1)
@@ -189,13 +189,13 @@ def _wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) 
 
 
 def _different(predictions: np.ndarray, wanted: np.ndarray) -> int:
-    """Count predictions that differ from the ones for their image."""
+    """Count the predictions that differ from the wanted prediction for the same image."""
     buffers, batch = wanted.shape
     parts = (predictions[first : first + batch] for first in range(0, len(predictions), batch))
     return sum(int((part != wanted[place % buffers][: len(part)]).sum()) for place, part in enumerate(parts))
 
 
 def _resident() -> int:
-    """Resident bytes of this process."""
+    """Return the resident memory of this process in bytes."""
     said = proc("self/status", "VmRSS")
     return int(said.split()[0]) * 1024 if said else 0

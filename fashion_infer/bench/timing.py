@@ -1,4 +1,4 @@
-"""Interleaved timing: contenders take turns, so that clock drift affects all of them."""
+"""Interleaved timing: contenders take turns, so that a drift of the clock rate affects all of them."""
 
 import itertools
 import statistics
@@ -10,35 +10,35 @@ import numpy as np
 _PAUSE = 0.1  # seconds; idle threads of ONNX Runtime 1.32 spin for 0.05 s after a run, on cores that others need
 _ROUNDS = 4
 _SLOW_ROUNDS = 2
-_KEPT = 50  # samples in a file; a rank test needs ten, and small batches have 300 runs
+_KEPT = 50  # largest number of samples in a file; a rank test needs ten, and small batches have 300 runs
 
 
 class Contender(NamedTuple):
-    """Something to time. `run` starts one pass and returns its output; `sample` takes items of it as NumPy."""
+    """Something to time. `run` starts one pass and returns its output; `sample` returns output items as NumPy."""
 
     name: str
     run: Callable[[], Any]
     sample: Optional[Callable] = None  # (output, indices) -> (n, ...); None for a limit, which computes nothing
-    layout: str = ""  # or another variant; if there are several, the fastest counts
-    clock: Any = None  # its own, if the case's is not suitable
+    layout: str = ""  # name of the layout or another variant; if there are several, the fastest counts
+    clock: Any = None  # the contender's own clock, if the case's clock is not suitable
 
 
 def interleaved(
     clock, contenders: Sequence[Contender], repeat: int, tick: Callable[[float], None] = lambda share: None
 ) -> Dict[Contender, List[float]]:
-    """Time at least `repeat` runs of every contender, in seconds; three runs of a slow one.
+    """Time at least `repeat` runs of every contender, or three runs of a slow contender, in seconds.
 
     Parameters
     ----------
     clock
-        Its `time(run, n)` returns the seconds of n runs; `slow` is the threshold for a slow run. A contender may have
-        its own clock.
+        The clock for contenders without their own. Its `time(run, n)` returns the seconds of each of n runs; its `slow`
+        is the duration in seconds from which a run is slow.
     contenders
-        Each has run once before, so that the set-up of a first run is not timed.
+        The contenders. Each must have run once, so that the set-up of its first run is not timed.
     repeat
-        At least 1.
+        Number of runs, at least 1.
     tick
-        Called between runs with the fraction of runs done, 0 to 1.
+        Called between runs with the fraction of the runs that are done, 0 to 1.
     """
     times: Dict[Contender, List[float]] = {}
     slow = {}
@@ -63,13 +63,13 @@ def interleaved(
 
 
 class WallClock:
-    """A clock for runs that end when their work is done."""
+    """A clock that measures wall-clock time, for runs that return only when their work is done."""
 
     def __init__(self, slow: float):
         self.slow = slow  # seconds per run
 
     def time(self, run, n: int) -> List[float]:
-        """Seconds of each of n runs."""
+        """Call `run` n times and return the seconds of each call."""
         time.sleep(_PAUSE)
         seconds = []
         for _ in range(n):
@@ -80,18 +80,18 @@ class WallClock:
 
 
 class Summary(NamedTuple):
-    """Times of one contender; if it has several layouts, those of the layout with the smallest median."""
+    """Summary of a contender's times; if it has several layouts, of the layout with the smallest median."""
 
     layout: str
     runs: int
     min_ms: float
     median_ms: float
     p99_ms: float
-    samples_ms: Tuple[float, ...] = ()  # in the order of the runs; at most _KEPT, evenly spaced
+    samples_ms: Tuple[float, ...] = ()  # at most _KEPT evenly spaced times, in the order of the runs
 
 
 def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
-    """Summarise the times by the contenders' names, in their order."""
+    """Return the summary of each contender's times by the contender's name, in the order of `times`."""
     best: Dict[str, Summary] = {}
     for contender, seconds in times.items():
         ms = [1e3 * second for second in seconds]

@@ -1,4 +1,4 @@
-"""Kernel files as contenders of `bench conv`: timed by the library's log, checked and diagnosed."""
+"""Makes kernel files contenders of `bench conv`, which are timed by the library's log, checked and diagnosed."""
 
 import statistics
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
@@ -15,18 +15,18 @@ from ..library import bindings, kernels, op_times
 from .records import OURS, SKIPPED, WRONG, Measurement
 from .timing import Contender
 
-_BY_IMAGES = "wrong from image "  # prefix of such a diagnosis
+_BY_IMAGES = "wrong from image "  # prefix of a diagnosis by image number
 
 
 class LogClock:
-    """A clock for runs that the library logs: Op Time as the file's format defines it."""
+    """A clock for runs that the library logs. It measures Op Time as the file's format defines it."""
 
     def __init__(self, slow: float):
         self.slow = slow  # seconds per run
         self.layer_seconds: List[float] = []  # prolog, forward and epilog together, per run, for a format with phases
 
     def time(self, run, n: int) -> List[float]:
-        """Seconds of each of n runs."""
+        """Call `run` n times and return the Op Time of each call, in seconds."""
         seconds = []
         for _ in range(n):
             op_times.drain()
@@ -39,26 +39,26 @@ class LogClock:
 
     @property
     def layer_ms(self) -> Optional[float]:
-        """Median Layer Time so far, in milliseconds; None for a format without phases."""
+        """Median of the Layer Times so far, in milliseconds; None for a format without phases."""
         return 1e3 * statistics.median(self.layer_seconds) if self.layer_seconds else None
 
 
 class FileContender(NamedTuple):
-    """A kernel file on one convolution's tensors."""
+    """A kernel file that runs on one convolution's tensors."""
 
-    contender: Contender  # with a LogClock
-    complete: Callable[[], bool]  # whether the output of the last run has no NaN
+    contender: Contender  # its clock is a LogClock
+    complete: Callable[[], bool]  # returns whether the output of the last run has no NaN
 
 
 def recognised(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> Tuple[KernelFile, ...]:
-    """Kernel files that run on one backend; UsageError where theirs differ.
+    """Recognise kernel files that run on the same backend; UsageError if their backends differ.
 
     Parameters
     ----------
     files
-        Their paths.
+        Paths of the kernel files.
     names
-        Their formats, as in `formats.insisted`.
+        Formats of the files, as `formats.insisted` takes them.
     backend
         Backend for files that support several.
     """
@@ -71,7 +71,7 @@ def recognised(files: Sequence[str], names: Optional[str], backend: Optional[str
 
 
 def row_of(kernel: LoadedKernel) -> Measurement:
-    """An empty row for a kernel file."""
+    """Return a row for a kernel file, still without measurements."""
     return Measurement(kernel.name, OURS, summary=f"{kernel.path} ({kernel.format})", file=str(kernel.path))
 
 
@@ -79,25 +79,25 @@ def checked(
     backend: str, work, row: Measurement, kernel: LoadedKernel, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
     weight: np.ndarray,
 ) -> Optional[Contender]:  # fmt: skip
-    """Return the file as a contender if it supports the layer and is correct; else None, and the row says why.
+    """Return a kernel file as a contender if it supports the layer and is correct; else None, and the row says why.
 
     Parameters
     ----------
     backend, work
-        Where the convolution runs, and its tensors there.
+        The backend, and the machine's object for the convolution.
     row
-        Gets error, precision class, findings, status and reason.
+        Row in which error, precision class, findings, status and reason are recorded.
     kernel
-        The file.
+        The kernel file.
     picked, want
-        Indices of the compared images, and the reference output for them.
+        Indices of the compared images, and the reference output for these images.
     x, weight
-        The whole input, and the weights.
+        The input of the whole batch, and the weights.
 
     Raises
     ------
     CheckFailed
-        When the file leaves the device in error, so that nothing more can be measured.
+        When the file leaves the device in an error state, so that nothing more can be measured.
     """
     try:
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
@@ -138,7 +138,7 @@ def checked(
 def where_wrong(
     found: Diagnosis, contender: Contender, y, picked: np.ndarray, x: np.ndarray, weight: np.ndarray
 ) -> str:
-    """Diagnose an incorrect kernel in one line: how much differs, where first, and the likely reason.
+    """Diagnose an incorrect kernel in one line: how many outputs differ, the first position, and the likely reason.
 
     `found` is the diagnosis of the picked images of the contender's output y.
     """
@@ -146,7 +146,7 @@ def where_wrong(
 
 
 def _of_all(found: Diagnosis, contender: Contender, y, picked: np.ndarray, x, weight) -> Diagnosis:
-    """Extend the diagnosis of the picked images to image numbers in the whole batch."""
+    """Convert the diagnosis of the picked images to one with image numbers of the whole batch."""
     assert found.first is not None
     first = int(picked[found.first[0]])
     found = found._replace(first=(first, *found.first[1:]))

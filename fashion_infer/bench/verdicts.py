@@ -1,14 +1,15 @@
-"""Differences between two measurements that are larger than the noise.
+"""Compares two files of measurements and finds the differences that are larger than the noise.
 
-The rule: two medians are the same if they differ by no more than the largest of three: the two spreads, and 3% of the
-first median. The spread of a run is the inter-quartile range of its passes. The spread of a benchmark, whose file may
-have no samples, is the median minus the minimum. If either has fewer than four runs, 10% replaces 3%.
+Two medians count as the same if their difference is at most the noise. The noise is the largest of three values: the
+spread of each measurement, and 3% of the first median. With fewer than four runs on either side, 10% replaces 3%. The
+spread of a run is the inter-quartile range of its passes. The spread of a benchmark, whose file may have no samples, is
+the median minus the minimum.
 
-If both files have samples, a difference must also pass `ranks.slower`: medians of ten draws from one distribution
-sometimes differ by more than their quartiles.
+If both files have samples, a difference must also pass `ranks.slower`, because medians of ten draws from one
+distribution sometimes differ by more than their quartiles.
 
-Time taken by other programs does not count: the time that the slower one's threads waited for a processor is subtracted
-before it is judged. Other programs can hardly have cost more than that.
+Time that other programs took does not count. The time for which the slower run's threads waited for a processor is
+subtracted before the run is judged: other programs can hardly have cost more than that.
 """
 
 import statistics
@@ -26,7 +27,7 @@ EQUAL, DIFFERENT, NOT_JUDGED = "same", "DIFFERS", "not comparable"
 
 
 class ComparedTime(NamedTuple):
-    """One time in both documents, in milliseconds."""
+    """One time in both files, in milliseconds."""
 
     what: str
     a: Optional[float]
@@ -37,12 +38,12 @@ class ComparedTime(NamedTuple):
 
     @property
     def ratio(self) -> Optional[float]:
-        """The second over the first: below 1 is faster. None if one is missing, or the first is 0."""
+        """The second time divided by the first, below 1 if the second is faster; None if one is missing, or for 0."""
         return self.b / self.a if self.a and self.b is not None else None
 
 
 class ComparedFact(NamedTuple):
-    """Something that must not change."""
+    """A value in both files that must not change, such as the correctness."""
 
     what: str
     a: str
@@ -51,45 +52,48 @@ class ComparedFact(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two documents side by side."""
+    """Comparison of two files of measurements."""
 
     a: MeasuredFile
     b: MeasuredFile
-    settings: List[Tuple[str, str, str]]  # those that differ: name, first, second
+    settings: List[Tuple[str, str, str]]  # settings that differ, as (name, first, second)
     lines: List[ComparedTime]
     facts: List[ComparedFact]
 
     def faults(self, allowed: float = 0.0) -> List[str]:
-        """Reasons for --check and --fail-above to fail: our times that are slower beyond the noise and by more than the
-        allowed fraction of A's, and facts that differ."""
+        """Return the reasons for which --check and --fail-above fail.
+
+        They are the facts that differ, and those of our times that are slower by more than the noise and by more than
+        the fraction `allowed` of the first time.
+        """
         slower = [line for line in self.lines if line.verdict == SLOWER and line.ours]
         found = [f"{line.what} is slower" for line in slower if line.ratio is None or line.ratio > 1 + allowed]
         return found + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]
 
 
 def compare(first: str, second: str, check: bool = False) -> Comparison:
-    """Compare two files.
+    """Compare two files of measurements.
 
     Parameters
     ----------
     first, second
-        Paths; the second is judged against the first.
+        Paths of the files; the second is judged against the first.
     check
-        Whether the caller acts on `Comparison.faults`; a single repeat is then refused.
+        Whether the caller acts on `Comparison.faults`. Files with a single repeat are then refused.
 
     Raises
     ------
     UsageError
-        When they come from different commands, differ in the number of images, or have nothing in common; with `check`,
-        when one has a single repeat.
+        When the files come from different commands, differ in the number of images, or have nothing in common; with
+        `check`, also when one of them has a single repeat.
     DataError
-        When one is damaged or was not written by this package.
+        When a file is damaged or was not written by this package.
     """
     return compare_files(read(first), read(second), check)
 
 
 def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comparison:
-    """Compare two files that have already been read, as `compare` does."""
+    """Compare two files that have already been read; parameters and errors as in `compare`."""
     if a.kind != b.kind:
         raise UsageError(f"{a.name} is from `{a.kind}` and {b.name} from `{b.kind}`: compare files of the same command")
     if a.size != b.size:
@@ -112,7 +116,7 @@ def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comp
 
 
 def compare_times(what: str, a: Optional[MeasuredTime], b: Optional[MeasuredTime]) -> ComparedTime:
-    """Compare one time of A and B in milliseconds, None if missing, and judge B."""
+    """Compare the times `a` and `b`, None if missing, of what `what` names, and judge whether `b` is slower."""
     if a is None or b is None:
         known = b if a is None else a
         verdict = NO_PARTNER.format("B" if a is None else "A")
@@ -130,7 +134,7 @@ def compare_times(what: str, a: Optional[MeasuredTime], b: Optional[MeasuredTime
 
 
 def _told_apart(less, more) -> bool:
-    """Whether samples differ; without samples, the medians decide."""
+    """Return whether the second samples are larger by the rank test; True if either has no samples."""
     return not less or not more or ranks.slower(less, more)
 
 

@@ -90,7 +90,7 @@ class Instructions:
         return sum(row.get(metric, 0.0) for row in rows)
 
     def samples(self, rows: Optional[Sequence[Mapping[str, Any]]] = None, reasons: str = ".*") -> float:
-        """Count the warp samples at instructions, by default at all of them; `reasons` is a pattern of stall reasons."""
+        """Count the warp samples at instructions, by default at all; `reasons` is a pattern of stall reasons."""
         name = re.compile(rf"smsp__pcsamp_warps_issue_stalled_(?:{reasons})$")
         return sum(
             value

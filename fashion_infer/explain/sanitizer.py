@@ -7,7 +7,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from .findings import KernelFinding, at_line
 
-TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # the tool whose reports best explain a wrong output comes first
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # best explanation first
 _PLACE = re.compile(r"(?:\+0x[0-9a-f]+ in |\(\)?\+0x[0-9a-f]+ in |\bin )(?P<file>[^\s()]+\.[A-Za-z]+):(?P<line>\d+)")
 _PLACE_OLD = re.compile(r"(?P<file>[^\s()]+\.(?:cuh?|h|hpp|cpp|cc|inc)):(?P<line>\d+)")
 _ACCESS = re.compile(r"Invalid __(?P<space>\w+)__ (?P<how>read|write|atomic) of size (?P<size>\d+)")

@@ -1,17 +1,20 @@
-"""Machines that benchmarks run on, one file each. `open_machine` returns the machine of a backend.
+"""Machines that benchmarks run on, each in one file. `open_machine` returns the machine of a backend.
 
 A machine has
-- `backend`, `precisions` (of our networks), `convolution_peers` and `network_peers` (name: a function of `peers`),
-- `convolution_defaults` (batch, repeat) and `network_repeat` (timed runs of a large batch),
-- `describe(peers)`: what identifies it, and versions,
-- `check_convolution(shape)`: refuses shapes that do not fit in memory,
-- `convolution(x, weight, y_shape)`: one convolution, with `kernel`, `poison`, `complete`, `limits`, `peers`, `clock`,
-- `drawn(shape, pixels, seed)`: the same on random tensors that it draws, which `inputs(picked)` returns as NumPy,
-- `check_drawn(shape)`: refuses shapes that do not fit in memory,
-- `point_seconds`: time budget of one point of the grid, and `release()`: frees memory between two points,
-- `cases(batches)`: the cases measured for a network,
-- `check_network(network, batch, peers)`: refuses batches that do not fit in memory,
-- `network(where, network, images)`: one case of a network, with `ours`, `peers` and `clock`.
+- `backend`; `precisions` of our networks; `convolution_peers` and `network_peers`, which map a peer's name to a
+  function of `peers`,
+- `convolution_defaults` (batch, repeat) and `network_repeat` (number of timed runs of a large batch),
+- `describe(peers)`, which returns the machine's identity and versions,
+- `check_convolution(shape)`, which refuses shapes that do not fit in memory,
+- `convolution(x, weight, y_shape)`, which returns one convolution on given tensors, with `kernel`, `poison`,
+  `complete`, `limits`, `peers` and `clock`,
+- `drawn(shape, pixels, seed)`, which returns one convolution on random tensors; its method `inputs(picked)` returns
+  these tensors as NumPy,
+- `check_drawn(shape)`, which refuses shapes that do not fit in memory with `drawn`,
+- `point_seconds`, the time budget of one point of the grid, and `release()`, which frees memory between two points,
+- `cases(batches)`, which returns the cases to measure for a network,
+- `check_network(network, batch, peers)`, which refuses batches that do not fit in memory,
+- `network(where, network, images)`, which returns one case of a network, with `ours`, `peers` and `clock`.
 """
 
 

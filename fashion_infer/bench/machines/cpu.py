@@ -18,13 +18,13 @@ from ..timing import Contender, WallClock
 from ..user_kernels import FileContender, LogClock
 from .memory import check_memory, proc
 
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # of malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # parameter numbers from malloc.h
 _CLOCK = WallClock(slow=2.0)
 _ONE, _ALL = "by one thread", "by all threads"
 
 
 class Cpu:
-    """Every contender uses as many threads as the library (`thread_pool.size()`)."""
+    """This machine's CPU. Every contender uses as many threads as the library does (`thread_pool.size()`)."""
 
     backend = "cpu"
     precisions = ("float32",)
@@ -41,21 +41,21 @@ class Cpu:
         _keep_freed_memory()
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        """The machine's identity, and versions."""
+        """Return the machine's identity, and versions of software."""
         device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
         packages = dict.fromkeys(others.named(peer).package for peer in peers)
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
 
     def check_convolution(self, shape: ConvolutionShape) -> None:
-        """Refuse a batch that does not fit in memory: our tensors, and those of one peer at a time."""
+        """Refuse a batch whose tensors, and those of one peer at a time, do not fit in memory."""
         check_memory(8 * shape.B * shape.C * shape.H * shape.W + 12 * shape.outputs)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
-        """One convolution on float32 tensors, with room for its output."""
+        """Return one convolution on float32 tensors, with memory for its output."""
         return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CpuConvolution":
-        """One convolution on random tensors: pixels, or values from -1 to 1."""
+        """Return one convolution on random tensors, whose inputs are pixels, or values from -1 to 1."""
         rng = np.random.default_rng(seed)
         x = rng.random(shape[:4], dtype=np.float32)
         if pixels:
@@ -66,28 +66,28 @@ class Cpu:
         return self.convolution(x, weight, shape.output)
 
     def check_drawn(self, shape: ConvolutionShape) -> None:
-        """Refuse a shape that does not fit in memory."""
+        """Refuse a shape whose tensors do not fit in memory."""
         self.check_convolution(shape)
 
     def release(self) -> None:
         """Do nothing: malloc keeps freed memory on purpose (`_keep_freed_memory`)."""
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
-        """The cases of a network: (where, batch)."""
+        """Return the cases of a network as (where, batch)."""
         return [(MEMORY, batch) for batch in batches]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
         """Refuse a batch that does not fit in memory.
 
-        A peer keeps its two largest activations, and its heap adds half as much: three peers took 10.4 GB for 10,000
-        images of fa2017.
+        A peer keeps its two largest activations, and its heap adds half of their size. Three peers used 10.4 GB for
+        10,000 images of fa2017.
         """
         largest = max(int(np.prod(step.output)) for step in walk(network.layers, network.shape))
         packages = {others.named(peer).package for peer in peers}
         check_memory(batch * (12 * largest * len(packages) + 9 * int(np.prod(network.shape))))
 
     def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CpuNetwork":
-        """One case of a network on images (n,C,H,W) uint8."""
+        """Return one case of a network on images (n,C,H,W) uint8."""
         return CpuNetwork(network, images, self.threads)
 
 
@@ -101,15 +101,18 @@ class CpuConvolution:
         self._threads, self._pool = threads, pool
 
     def kernel(self, name: str) -> Contender:
-        """A kernel of the library."""
+        """Return a library kernel as a contender."""
         return Contender(name, kernels.prepare(self.x, self.weight, name, out=self.y), _items)
 
     def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """The picked images, and the weights."""
+        """Return the input images with the indices `picked`, and the weights."""
         return self.x[picked], self.weight
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
-        """A kernel file; the library poisons the output before each call, outside the logged time."""
+        """Return a kernel file as a contender.
+
+        The library fills the output with NaN before each call, outside of the logged time.
+        """
 
         def run():
             return kernels.convolve(self.x, self.weight, kernel.name, node=0, out=self.y)
@@ -121,14 +124,14 @@ class CpuConvolution:
         self.y.fill(np.nan)
 
     def complete(self) -> bool:
-        """Whether the output has no NaN."""
+        """Return whether the output has no NaN."""
         return not np.isnan(self.y.max())
 
     def limits(self) -> List[Tuple[Contender, int]]:
-        """Contenders that only move memory, with the bytes that each moves.
+        """Return contenders that only move memory, with the number of bytes that each moves.
 
-        The write floor is the faster of two ways to fill the output: with one thread, which is faster for outputs that
-        fit in the caches; and with all threads, as one does not saturate the memory bus.
+        The write floor is the faster of two ways to fill the output. One thread is faster for outputs that fit in the
+        caches. All threads are faster for larger outputs, because one thread does not saturate the memory bus.
         """
         spare = np.empty_like(self.y)
         y, to, size = self.y.ctypes.data, spare.ctypes.data, self.y.nbytes
@@ -155,11 +158,11 @@ class CpuConvolution:
         ]
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's variants of it; ImportError or DeviceError if the peer cannot be loaded."""
+        """Return a peer's variants of this convolution; ImportError or DeviceError if the peer cannot be loaded."""
         return peer(self.x, self.weight, self._threads)
 
     def _in_parts(self, call):
-        """Move memory in as many threads as the kernels use, without the GIL."""
+        """Apply `call` to parts of the tensors, in as many threads as the kernels use; NumPy releases the GIL."""
         ends = np.linspace(0, self.y.nbytes, self._threads + 1).astype(int).tolist()
         list(self._pool.map(lambda a, b: call(a, b - a), ends[:-1], ends[1:]))
 
@@ -174,13 +177,13 @@ class CpuNetwork:
         self._floats: Optional[np.ndarray] = None
 
     def ours(self, name: str, fused) -> List[Contender]:
-        """The fused network on uint8 images: converting them is part of its work."""
+        """Return our fused network on uint8 images as a contender. Its time includes the conversion of the pixels."""
         images = self._images
         out = np.full((len(images), int(np.prod(fused.stages[-1].output))), np.nan, np.float32)
         return [Contender(name, lambda: fused.forward(images, out=out), _items)]
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's variants on float32 images; ImportError or DeviceError if the peer cannot be loaded."""
+        """Return a peer's variants on float32 images; ImportError or DeviceError if the peer cannot be loaded."""
         if self._floats is None:
             self._floats = self._images.astype(np.float32)
         return peer(self._network, self._floats, self._threads)
@@ -193,9 +196,10 @@ def _items(y, indices):
 def _keep_freed_memory() -> None:
     """Let this process keep freed memory for later allocations.
 
-    Otherwise a peer that allocates its output in every run pays for fresh pages, several times the convolution's cost.
+    Otherwise a peer that allocates its output in every run would wait for fresh pages, which can take several times as
+    long as the convolution.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only; other allocators have no known problem
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only; no problem is known of other libraries
     if mallopt:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
@@ -206,7 +210,7 @@ def _cpu_name():
 
 
 def _version(package):
-    # mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, without metadata under those names.
+    # The packages mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, which have no metadata.
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""A CUDA device as a benchmark machine: tensors of PyTorch or CuPy, our kernels on their pointers and stream."""
+"""A CUDA device as a benchmark machine. Tensors are PyTorch's or CuPy's; our kernels use their pointers and stream."""
 
 from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 
@@ -36,35 +36,36 @@ class Cuda:
     point_seconds = 0.25
 
     def __init__(self, device: int = 0):
-        devices.choose("gpu", device)  # raises when there is none
+        devices.choose("gpu", device)  # raises an error if the device does not exist
         self.device = library_devices.cuda_devices()[device]
         self.tensors = frameworks.find(device)
         _mxnet.set_threads(thread_pool.size())  # before MXNet builds the first network
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        """The device's identity, and versions."""
+        """Return the device's identity, and versions of software."""
         device = self.device._asdict()
         del device["memory_free"]
         return device, {"numpy": np.__version__, **self.tensors.versions()}
 
     def check_convolution(self, shape: ConvolutionShape) -> None:
-        """Refuse a batch that does not fit in host memory: the images, and their staging copy."""
+        """Refuse a batch whose images and their staging copy do not fit in host memory."""
         check_memory(8 * shape.B * shape.C * shape.H * shape.W)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CudaConvolution":
-        """One convolution on float32 tensors on the device, with room for its output."""
+        """Return one convolution on float32 tensors on the device, with memory for its output."""
         return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CudaConvolution":
-        """One convolution on random tensors, drawn on the device: pixels, or values from -1 to 1."""
+        """Return one convolution on tensors drawn on the device, whose inputs are pixels, or values from -1 to 1."""
         x = self.tensors.random(shape[:4], pixels, seed)
         weight = self.tensors.random((shape.M, shape.C, shape.K, shape.K), False, seed + 1)
         return CudaConvolution(self.tensors, x, weight, shape.output, self.device.index, placed=True)
 
     def check_drawn(self, shape: ConvolutionShape) -> None:
-        """Refuse a shape that does not fit in device memory: input and output, and a peer's in NHWC, twice each.
+        """Refuse a shape whose tensors do not fit in device memory.
 
-        cuDNN's workspaces come on top; a variant without room for its workspace is left out.
+        The tensors are our input and output, and a peer's in NHWC, which take twice as much memory. cuDNN's workspaces
+        are not included: a variant whose workspace does not fit is left out.
         """
         x, y = 4 * shape.B * shape.C * shape.H * shape.W, 4 * shape.outputs
         if 3 * (x + y) > self.device.memory_free:
@@ -78,20 +79,20 @@ class Cuda:
         self.tensors.release()
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
-        """The cases of a network: (where, batch)."""
+        """Return the cases of a network as (where, batch)."""
         return [(where, batch) for batch in batches for where in (DEVICE, HOST)] + [(STAGE, max(batches))]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
-        """Refuse a batch that does not fit in host memory: images, pinned images, and a float32 staging copy."""
+        """Refuse a batch whose images, pinned copy and float32 staging copy do not fit in host memory."""
         check_memory(batch * 6 * int(np.prod(network.shape)))
 
     def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CudaNetwork":
-        """One case of a network on images (n,C,H,W) uint8."""
+        """Return one case of a network on images (n,C,H,W) uint8."""
         return CudaNetwork(self.tensors, where, network, images)
 
 
 class CudaConvolution:
-    """One convolution on the device, from NumPy's tensors or on `placed` tensors, which are already there."""
+    """One convolution on the device. Tensors are copied from NumPy unless `placed`, when they are already there."""
 
     def __init__(self, tensors, x, weight, y_shape, device: int = 0, placed: bool = False):
         self.tensors, self.clock = tensors, _Queued(tensors)
@@ -102,7 +103,7 @@ class CudaConvolution:
         self._output_bytes = 4 * int(np.prod(y_shape))
 
     def kernel(self, name: str) -> Contender:
-        """A kernel of the library."""
+        """Return a library kernel as a contender."""
         tensors = self.tensors
         pointers = [tensors.pointer(t) for t in (self.x, self.weight, self.y)]
 
@@ -113,11 +114,11 @@ class CudaConvolution:
         return Contender(name, run, tensors.take)
 
     def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """The picked images, and the weights, as NumPy."""
+        """Return the input images with the indices `picked`, and the weights, as NumPy."""
         return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
-        """A kernel file on these tensors, or on host tensors if it copies by itself."""
+        """Return a kernel file as a contender; on host tensors if its format makes it copy them itself."""
         return self._on_host(kernel) if kernel.host_memory else self._on_device(kernel)
 
     def _on_device(self, kernel):
@@ -149,10 +150,10 @@ class CudaConvolution:
         return not self.tensors.has_nan(self.y)
 
     def limits(self) -> List[Tuple[Contender, int]]:
-        """Contenders that only move memory, with the bytes that each moves.
+        """Return contenders that only move memory, with the number of bytes that each moves.
 
-        The write floor is the faster of the framework's two ways to fill the output: with a value, and with zeros
-        (CuPy's is cudaMemsetAsync).
+        The write floor is the faster of the framework's two ways to fill the output: with a value, and with zeros (CuPy
+        writes zeros with cudaMemsetAsync).
         """
         tensors, spare = self.tensors, self.tensors.empty(self.y.shape)
         return [
@@ -162,12 +163,15 @@ class CudaConvolution:
         ]
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's variants of it; ImportError if the peer cannot be loaded."""
+        """Return a peer's variants of this convolution; ImportError if the peer cannot be loaded."""
         return peer(self.tensors, self.x, self.weight)
 
 
 class CudaNetwork:
-    """One case of a whole network: images and scores on the device, or images and predictions in pinned host memory."""
+    """One case of a whole network.
+
+    Images and scores are on the device, or images and predictions are in pinned host memory.
+    """
 
     def __init__(self, tensors, where: str, network: RandomNetwork, images: np.ndarray):
         self._tensors, self._network, self._images = tensors, network, images
@@ -176,7 +180,7 @@ class CudaNetwork:
         self.clock = WallClock(slow=0.5) if where == HOST else _Events(tensors)
 
     def ours(self, name: str, fused) -> List[Contender]:
-        """The fused network on uint8 images: converting them is part of its work."""
+        """Return our fused network on uint8 images as a contender. Its time includes the conversion of the pixels."""
         return [self._on_device(name, fused) if self._pinned is None else self._from_host(name, fused)]
 
     def _on_device(self, name, fused):
@@ -189,7 +193,7 @@ class CudaNetwork:
             fused.launch(outputs[0], source, np.uint8, target, tensors.stream())
             return out
 
-        run.keeps = pixels  # must live as long: the pointer does not keep it alive
+        run.keeps = pixels  # must live as long as `run`, because the pointer does not keep it alive
         return Contender(name, run, tensors.take)
 
     def _from_host(self, name, fused):
@@ -197,13 +201,13 @@ class CudaNetwork:
         return Contender(name, lambda: fused.predict(pinned, out=answer), lambda y, picked: y[picked])
 
     def peers(self, peer) -> List[Contender]:
-        """A peer's variants of it; ImportError or DeviceError if the peer cannot be loaded."""
+        """Return a peer's variants of this network; ImportError or DeviceError if the peer cannot be loaded."""
         to_host = self._pinned is not None
         return peer(self._tensors, self._network, self._pinned if to_host else self._images, to_host)
 
 
 class _Events:
-    """A clock that uses device events, launches included: a small batch may wait for the host, as in normal use."""
+    """A clock that uses device events. Launches count: a small batch may wait for the host, as it normally does."""
 
     slow = 0.1  # seconds per run
 
@@ -211,7 +215,7 @@ class _Events:
         self._tensors = tensors
 
     def time(self, run, n: int) -> List[float]:
-        """Seconds of each of n runs, queued one after the other."""
+        """Queue n runs one after the other and return the seconds of each."""
         events = [self._tensors.event() for _ in range(n + 1)]
         events[0].record()
         for event in events[1:]:
@@ -222,14 +226,14 @@ class _Events:
 
 
 class _Queued(_Events):
-    """A clock that uses events, with all runs queued before the device begins.
+    """A clock that uses device events and queues all runs before the device begins.
 
-    The host's share of a launch, in which the device would idle for some microseconds, is in no contender's time.
+    No contender's time includes the host's part of a launch, in which the device would idle for some microseconds.
     """
 
     slow = 8e-3
 
     def time(self, run, n: int) -> List[float]:
-        """Seconds of each of n runs."""
+        """Queue n runs before the device begins, and return the seconds of each."""
         self._tensors.head_start()
         return super().time(run, n)

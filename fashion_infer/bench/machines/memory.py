@@ -7,13 +7,13 @@ from ...errors import DeviceError
 
 
 def available_memory() -> Optional[int]:
-    """Bytes of memory available without swapping; None if the system does not report it."""
+    """Return the number of bytes available without swapping; None if the system does not report it."""
     said = proc("meminfo", "MemAvailable")
     return int(said.split()[0]) * 1024 if said else None
 
 
 def check_memory(needed: int) -> None:
-    """Raise DeviceError for a batch that needs more memory than there is: the system would kill this process."""
+    """Raise DeviceError if `needed` bytes exceed the available memory, because the system would kill this process."""
     free = available_memory()
     if free is not None and needed > free:
         raise DeviceError(
@@ -23,7 +23,7 @@ def check_memory(needed: int) -> None:
 
 
 def proc(file: str, key: str) -> Optional[str]:
-    """The value of a key in a file of /proc; None if absent."""
+    """Return the value of a key in a file of /proc; None if it is absent."""
     try:
         lines = Path("/proc", file).read_text().splitlines()
     except OSError:

@@ -16,7 +16,7 @@ def find(device: int):
     for kind in (TorchTensors, CupyTensors):
         try:
             return kind(device)
-        except Exception:  # not installed, built without CUDA, or for another driver: try the next one
+        except Exception:  # the framework is not installed, has no CUDA, or needs another driver: try the next one
             continue
     raise DeviceError(
         "a benchmark on the GPU needs PyTorch or CuPy with CUDA: pip install torch, or cupy-cuda13x; or --backend cpu"
@@ -86,7 +86,7 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         self.torch.cuda.current_stream().synchronize()
 
     def head_start(self):
-        self.torch.cuda._sleep(2_000_000)  # clock cycles: a millisecond in which the host gets ahead
+        self.torch.cuda._sleep(2_000_000)  # in clock cycles: about a millisecond in which the host can queue work ahead
 
 
 class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
@@ -156,7 +156,7 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         self.cupy.cuda.get_current_stream().synchronize()
 
     def head_start(self):
-        # CuPy has no sleep: write a GiB eight times instead, some milliseconds.
+        # CuPy has no sleep. Writing 1 GiB eight times instead takes some milliseconds.
         if self._scratch is None:
             self._scratch = self.cupy.empty(2**28, "float32")
         for _ in range(8):

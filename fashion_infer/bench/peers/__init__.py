@@ -1,12 +1,13 @@
-"""Alternatives to our kernels and networks: one row of `PEERS` and one file each.
+"""Peers: third-party alternatives to our kernels and networks. Each has a row in `PEERS` and a file in this folder.
 
-A peer's functions return contenders, whose samples are outputs as NumPy. They raise ImportError or DeviceError if the
-peer cannot be loaded. Their arguments:
-- on the CPU, all float32: x (B,C,H,W) and weight (M,C,K,K) for a convolution, a RandomNetwork and images x (n,C,H,W)
-  for a network; and the number of threads,
-- on a GPU: the tensors of `machines.tensors`; for a network also images (n,C,H,W) uint8, and whether images and
-  predictions are in pinned host memory. If not, the images are converted to float32 on the device beforehand, and the
-  scores stay there.
+A peer's functions return contenders, whose samples are outputs as NumPy arrays. The functions raise ImportError or
+DeviceError if the peer cannot be loaded. Their arguments are
+- on the CPU, for a convolution: x (B,C,H,W) and weight (M,C,K,K), float32, and the number of threads,
+- on the CPU, for a network: a RandomNetwork, images x (n,C,H,W) float32, and the number of threads,
+- on a GPU, for a convolution: the framework from `machines.tensors`, x and weight,
+- on a GPU, for a network: the framework from `machines.tensors`, a RandomNetwork, images (n,C,H,W) uint8, and whether
+  images and predictions are in pinned host memory. If they are not, the images are converted to float32 on the device
+  before timing, and the scores stay on the device.
 """
 
 import importlib
@@ -16,13 +17,13 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 class Peer(NamedTuple):
     """A third-party program that benchmarks compare with."""
 
-    name: str  # in `--against`
+    name: str  # name in `--against`
     title: str
-    package: Optional[str]  # that it is imported from; None if the machine detects it
-    convolution: Mapping[str, str]  # backend: "module.function" of this folder
-    network: Mapping[str, str]
-    in_grid: bool = True  # on the grid by default, without --against
-    in_report: bool = True
+    package: Optional[str]  # name of the package to import; None if the machine detects the peer
+    convolution: Mapping[str, str]  # key: backend; value: "module.function" of this folder
+    network: Mapping[str, str]  # like `convolution`, for a whole network
+    in_grid: bool = True  # whether `bench conv --grid` includes the peer without --against
+    in_report: bool = True  # whether `report` includes the peer
 
 
 # torch-compile takes minutes for each batch size on a GPU.
@@ -41,22 +42,22 @@ NETWORK = tuple(peer for peer in PEERS if peer.network)
 
 
 def names(peers: Sequence[Peer]) -> List[str]:
-    """Names of peers in `--against`."""
+    """Return the names of peers, as `--against` takes them."""
     return [peer.name for peer in peers]
 
 
 def named(name: str) -> Peer:
-    """The peer with this name; KeyError for an unknown one."""
+    """Return the peer with a name; KeyError for an unknown name."""
     return {peer.name: peer for peer in PEERS}[name]
 
 
 def convolutions(backend: str) -> Dict[str, Callable]:
-    """The functions that measure one convolution on a backend, by peer."""
+    """Return the functions that make contenders for one convolution on a backend, by the peer's name."""
     return {peer.name: _function(peer.convolution[backend]) for peer in CONVOLUTION if backend in peer.convolution}
 
 
 def networks(backend: str) -> Dict[str, Callable]:
-    """The functions that measure a whole network on a backend, by peer."""
+    """Return the functions that make contenders for a whole network on a backend, by the peer's name."""
     return {peer.name: _function(peer.network[backend]) for peer in NETWORK if backend in peer.network}
 
 

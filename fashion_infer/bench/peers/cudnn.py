@@ -7,7 +7,7 @@ from .torch import PRECISIONS, layouts, on_gpu
 
 
 def convolution(tensors, x, weight) -> List[Contender]:
-    """cuDNN in float32 and TF32, in both layouts, with its benchmark mode."""
+    """Return contenders for cuDNN in float32 and TF32, in both memory layouts, with cuDNN's benchmark mode."""
     torch = on_gpu(tensors)
 
     def contender(name, tf32, layout, memory):

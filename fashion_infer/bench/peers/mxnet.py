@@ -11,7 +11,7 @@ from ..timing import Contender
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """One Convolution, with an output allocated once."""
+    """Return a contender that runs one Convolution, with an output allocated once."""
     _mxnet.set_threads(threads)
     mx = _mxnet.load()
     size = x.shape[2] - weight.shape[2] + 1, x.shape[3] - weight.shape[3] + 1
@@ -27,8 +27,8 @@ def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """MXNet's graph with its own Convolution, node by node, as in the baseline programs."""
-    mx = _mxnet.load()  # its threads were set when it was first loaded
+    """Return a contender that runs the graph with MXNet's own Convolution node by node, as the baseline programs do."""
+    mx = _mxnet.load()  # the number of threads was set when MXNet was first loaded
     graph = rewrite.with_operator(json.loads(network.symbol), "builtin")
     symbol = mx.sym.load_json(json.dumps(graph))
     arguments = {name: mx.nd.array(weight) for name, weight in network.weights.items()}

@@ -1,4 +1,4 @@
-"""ONNX models of chains of layers, built with the `onnx` package's helper."""
+"""Builds ONNX models of chains of layers, with the `onnx` package's helper."""
 
 import importlib
 from typing import Dict, Sequence
@@ -7,7 +7,8 @@ import numpy as np
 
 from ...graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
-# Not the newest, so that older releases of ONNX Runtime can read it. Operator set 13 has the semantics needed here.
+# These are not the newest versions, so that older releases of ONNX Runtime can read the model. Operator set 13 has the
+# semantics that the layers need.
 _IR_VERSION, _OPSET = 8, 13
 _OPERATORS = {
     Convolution: "Conv",
@@ -21,21 +22,21 @@ _OPERATORS = {
 
 
 def network(layers: Sequence[Layer], weights: Dict[str, np.ndarray], x_shape) -> bytes:
-    """Build a chain of layers, from the float32 input `x` to the float32 output `y`.
+    """Build the model of a chain of layers, from the float32 input `x` to the float32 output `y`.
 
     Parameters
     ----------
     layers
-        In network order.
+        The layers in network order.
     weights
-        float32, by their names in `walk`.
+        float32 arrays by their names in `walk`.
     x_shape
-        (B,C,H,W).
+        Shape of the input, (B,C,H,W).
 
     Raises
     ------
     ImportError
-        Without the package `onnx` (extra `peers`).
+        When the package `onnx` (extra `peers`) is not installed.
     """
     onnx = importlib.import_module("onnx")
     helper, arrays = importlib.import_module("onnx.helper"), importlib.import_module("onnx.numpy_helper")

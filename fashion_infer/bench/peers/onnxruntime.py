@@ -11,13 +11,13 @@ from . import onnx_model
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """One Conv, with an output allocated once."""
+    """Return a contender that runs one Conv, with an output allocated once."""
     layers = [Convolution(len(weight), weight.shape[2])]
     return _contenders(layers, {"new0_weight": weight}, x, threads)
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """The network, with an output allocated once."""
+    """Return a contender that runs the network, with an output allocated once."""
     return _contenders(network.layers, network.weights, x, threads)
 
 
@@ -44,5 +44,5 @@ def _session(model: bytes, x: np.ndarray, y: np.ndarray, threads: int) -> Callab
         session.run_with_iobinding(binding)
         return y
 
-    run.keeps = x  # type: ignore[attr-defined]  # must live as long: the binding has only its address
+    run.keeps = x  # type: ignore[attr-defined]  # must live as long as `run`, because the binding has only its address
     return run

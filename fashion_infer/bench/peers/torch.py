@@ -1,4 +1,4 @@
-"""PyTorch, eager, on the CPU and on a GPU."""
+"""PyTorch in eager mode, on the CPU and on a GPU."""
 
 import importlib
 from typing import Callable, List
@@ -8,7 +8,7 @@ import numpy as np
 from ...graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
 from ..timing import Contender
 
-PRECISIONS = (("fp32", False), ("tf32", True))  # on a GPU: name, and whether TF32 is allowed
+PRECISIONS = (("fp32", False), ("tf32", True))  # on a GPU: (name, whether TF32 is allowed)
 
 
 def load(threads: int):
@@ -19,12 +19,12 @@ def load(threads: int):
 
 
 def layouts(pytorch):
-    """Both memory layouts: name, and PyTorch's memory format."""
+    """Return both memory layouts as (name, PyTorch's memory format)."""
     return (("NCHW", pytorch.contiguous_format), ("NHWC", pytorch.channels_last))
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """PyTorch's conv2d, in both layouts. It allocates its output in every run, see `machines.cpu`."""
+    """Return contenders for conv2d in both layouts. conv2d allocates its output in every run, see `machines.cpu`."""
     pytorch = load(threads)
 
     def contender(layout, memory):
@@ -41,7 +41,7 @@ def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """The network in both layouts."""
+    """Return contenders for the network in both memory layouts."""
     pytorch = load(threads)
 
     def contender(layout, memory):
@@ -58,7 +58,7 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 
 
 def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[Contender]:
-    """The network in float32 and TF32, in both layouts, with cuDNN's benchmark mode."""
+    """Return contenders for the network in float32 and TF32, in both layouts, with cuDNN's benchmark mode."""
     pytorch = on_gpu(tensors)
     contenders = []
     for name, tf32 in PRECISIONS:
@@ -70,7 +70,7 @@ def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[
 
 
 def on_gpu(tensors):
-    """The PyTorch of the tensors; ImportError if they are CuPy's."""
+    """Return the PyTorch package of the tensors; ImportError if the tensors are CuPy's."""
     pytorch = getattr(tensors, "torch", None)
     if pytorch is None:
         raise ImportError("PyTorch with CUDA is not installed")
@@ -78,14 +78,14 @@ def on_gpu(tensors):
 
 
 def set_precision(pytorch, tf32: bool) -> None:
-    """Set whether PyTorch may use TF32 on a GPU, or float32 only."""
+    """Set whether PyTorch on a GPU may use TF32; otherwise it uses float32 only."""
     pytorch.backends.cudnn.benchmark = True
     pytorch.backends.cudnn.allow_tf32 = tf32
     pytorch.set_float32_matmul_precision("high" if tf32 else "highest")
 
 
 def runner(tensors, function: Callable, images: np.ndarray, to_host: bool, tf32: bool, memory):
-    """(run, sample) for a function from float32 images to scores, or to another tensor on the device."""
+    """Return (run, sample) of a contender for a function from float32 images to a tensor, such as scores."""
     pytorch, pixels = tensors.torch, tensors.torch.from_numpy(images)
 
     def on_device():
@@ -114,11 +114,11 @@ def module(torch, network, where: str = "cpu", memory_format=None) -> Callable:
     Parameters
     ----------
     torch
-        The package.
+        The package `torch`.
     network
         A RandomNetwork.
     where
-        Device of the weights.
+        Name of the device that holds the weights.
     memory_format
         Memory format of the convolutions' weights; None keeps NCHW.
     """
@@ -126,8 +126,8 @@ def module(torch, network, where: str = "cpu", memory_format=None) -> Callable:
     steps = list(walk(network.layers, network.shape))
 
     class Network(torch.nn.Module):
-        """A module with buffers, whose addresses are fixed for the compiler's CUDA graphs. The compiler would copy the
-        weights of a plain function, 14 MB for fa2017, in every run."""
+        """A module with the weights as buffers, whose addresses are fixed for the compiler's CUDA graphs. With a plain
+        function, the compiler would copy the weights (14 MB for fa2017) in every run."""
 
         def __init__(self):
             super().__init__()

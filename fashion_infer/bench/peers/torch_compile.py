@@ -13,11 +13,11 @@ from ...errors import DeviceError
 from ..timing import Contender
 from . import torch as eager
 
-COMPILE_LIMIT = 120  # seconds per batch size: longer would dominate the benchmark
+COMPILE_LIMIT = 120  # time limit per batch size in seconds, so that compilation does not dominate the benchmark
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """The network, compiled before this returns."""
+    """Compile the network and return it as a contender."""
     pytorch = eager.load(threads)
     pytorch._dynamo.reset()  # otherwise a second batch size is compiled for dynamic sizes
     data = pytorch.from_numpy(x)
@@ -31,10 +31,10 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 
 
 def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[Contender]:
-    """The network in float32 and TF32, compiled before this returns.
+    """Compile the network and return it as contenders in float32 and TF32.
 
-    Predictions on the host take two more kernels than a function compiled only for that would: one converts the pixels,
-    one finds the largest score.
+    With predictions on the host, two kernels run in addition to the compiled function: one converts the pixels, one
+    finds the largest score. A function compiled for predictions would not need them.
     """
     functions = _by_precision(tensors, network, images)
     memory = tensors.torch.contiguous_format
@@ -49,7 +49,7 @@ _latest: Dict[Tuple, Dict[str, Callable]] = {}
 
 
 def _by_precision(tensors, network, images):
-    """The compiled functions by precision; reuses those of the last call if nothing changed, which saves minutes."""
+    """Return the compiled functions by precision. If nothing changed since the last call, its functions are reused."""
     pytorch, key = eager.on_gpu(tensors), (network.symbol, images.shape)
     if key not in _latest:
         _latest.clear()
@@ -64,12 +64,12 @@ def _by_precision(tensors, network, images):
 
 
 def compiled(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Callable:
-    """Compile the function for inputs like x and run it three times, which completes its set-up.
+    """Compile a function for inputs like `x` and run it three times, which completes its set-up.
 
     Raises
     ------
     DeviceError
-        When it cannot be compiled, or not within `limit` seconds; the message is one line.
+        When the function cannot be compiled within `limit` seconds. The message is one line.
     """
     if x.device.type == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
         raise DeviceError("it needs a C++ compiler (g++, or the one that CXX names)")
@@ -87,7 +87,7 @@ def compiled(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Call
 
 
 class _TooLong(BaseException):
-    """Not an Exception, so that a compiler that catches exceptions and continues does not catch it."""
+    """Raised at the time limit. It is not an Exception, so that a compiler that handles any error lets it pass."""
 
 
 @contextlib.contextmanager
