@@ -1,1 +1,1 @@
-"""Networks with weights: the editions, the shipped models, and the files that hold them."""
+"""Networks with weights: the course's editions, the shipped models, and readers and writers of their files."""

@@ -7,22 +7,23 @@ import numpy as np
 from ..errors import CheckpointError
 from ..system.text import excerpt
 
-# Limit for all weights together, as float32: 67 million weights. AlexNet has 61 million, fa2017's network 3.6 million.
+# Size limit in bytes of all weights together as float32, that is, 67 million weights. AlexNet has 61 million weights,
+# fa2017's network 3.6 million.
 LARGEST_WEIGHTS = 256 << 20
 
 
 class Checkpoint(NamedTuple):
     """A network and its weights.
 
-    `symbol` is MXNet's JSON; `weights` maps argument names to float32 arrays; `attributes` holds facts about their
-    origin (edition, seed, epoch, command, correctness, ...; may be empty).
+    `symbol` is the network as MXNet's JSON. `weights` maps argument names to float32 arrays. `attributes` has facts
+    about the checkpoint (edition, seed, epoch, command, correctness, ...) and may be empty.
     """
 
     symbol: str
     weights: Dict[str, np.ndarray]
     attributes: Dict[str, Any]
-    trusted: bool = False  # whether its network may have any of MXNet's operators
-    notice: Optional[str] = None  # what was changed when it was read
+    trusted: bool = False  # whether the network may have any of MXNet's operators
+    notice: Optional[str] = None  # notice about changes to the weights when the file was read
 
 
 def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
@@ -33,7 +34,7 @@ def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
 
 
 def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
-    """Raise ValueError if arrays of these shapes, as float32, exceed the size limit for weights."""
+    """Raise ValueError if float32 arrays of these shapes exceed the size limit for weights."""
     sizes = []
     for shape in shapes.values():
         sizes.append(4)
@@ -48,7 +49,7 @@ def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
 
 
 def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
-    """Convert an array to float32; add its name to `names` if that changes a value.
+    """Convert an array to float32, and add its name to `names` if the conversion changes a value.
 
     Values too large for float32 become infinite.
     """
@@ -60,7 +61,7 @@ def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
 
 
 def notice_of_rounded(names: Sequence[str]) -> Optional[str]:
-    """The notice about weights that rounding changed; None if there are none."""
+    """Return a notice about the weights that rounding changed; None if there are no such weights."""
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -1,12 +1,13 @@
-"""Reader for untrusted HDF5 checkpoints: a child process with limits on time, memory and open files.
+"""Reads untrusted HDF5 checkpoints in a child process with limits on time, memory and open files.
 
-`hdf5` checks every object before it reads it. However, the HDF5 library itself traverses the file first. On some
-damaged files it loops forever and ignores Ctrl-C, or crashes the process. A child process can be stopped. Its limits:
-  - 10 s of processor time (fa2017's weights, 14 MB, take 0.1 s), and a minute of elapsed time;
-  - the memory of Python and HDF5, plus 1 GiB: four times the size limit for weights;
-  - one open file, the checkpoint; no writing.
-The cost is starting Python, NumPy and h5py, which the parent then need not load. The shipped models are part of the
-program and are read in its own process.
+The module `hdf5` checks every object in a file before it reads the object. However, the HDF5 library itself traverses
+the file first. On some damaged files the library loops forever and ignores Ctrl-C, or crashes the process. A child
+process can be stopped. The child's limits are
+  - 10 s of processor time (fa2017's weights, 14 MB, take 0.1 s), and a minute of wall-clock time;
+  - the memory of Python and HDF5, plus 1 GiB, which is four times the size limit for weights;
+  - one open file, the checkpoint, which can only be read.
+The cost is that the child starts Python and loads NumPy and h5py; the parent then need not load h5py. The shipped
+models are part of the program and are read without a child.
 """
 
 import io
@@ -35,7 +36,7 @@ def load(path: str) -> Checkpoint:
     Raises
     ------
     CheckpointError
-        When it is missing, damaged or not a checkpoint, or cannot be read within the limits.
+        When the file is missing, damaged or not a checkpoint, or cannot be read within the limits.
     """
     words = [os.fspath(path), str(_CPU_SECONDS)]
     done = confinement.run(_CHILD, words, _SECONDS, {"HDF5_PLUGIN_PRELOAD": "::"})
@@ -55,7 +56,7 @@ def load(path: str) -> Checkpoint:
 
 
 def child(path: str, cpu_seconds: str) -> None:
-    """Main function of the child: read the file, and write it to stdout as one line of JSON and the weights."""
+    """Main function of the child: read a checkpoint, and write it to stdout as one line of JSON and the weights."""
     _rehearse()
     _confine(int(cpu_seconds))
     try:
@@ -71,7 +72,7 @@ def child(path: str, cpu_seconds: str) -> None:
 
 
 def _rehearse() -> None:
-    """Read a small checkpoint from memory, so that Python imports modules before it can open no more files."""
+    """Read a small checkpoint from memory, so that Python imports all modules while it may still open files."""
     shape, layers = (1,), [Dense(1)]
     weights = {name: np.ones(shape) for step in walk(layers, shape) for name, shape in step.parameters.items()}
     hdf5.load(io.BytesIO(hdf5.image(Checkpoint(symbol.build(layers, shape), weights, {"edition": "fa2017"}), {})))
@@ -88,7 +89,7 @@ def _write(said: Dict[str, Any]) -> None:
 
 
 def _unpack(content: bytes) -> Tuple[Dict[str, Any], Dict[str, np.ndarray]]:
-    """Parse the child's output; ValueError if invalid."""
+    """Parse the child's output: the line of JSON, and the weights; ValueError if it is invalid."""
     line, _, rest = content.partition(b"\n")
     said = json.loads(line)
     if "error" in said:

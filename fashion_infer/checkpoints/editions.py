@@ -21,7 +21,7 @@ CLASS_NAMES = (
     "Ankle boot",
 )
 _TANH, _RELU, _POOL = Tanh(), Relu(), MaxPool()
-_LAST_POOL = MaxPool(4, full=True)  # fa2020: from 34 pixels per side to 9; the last window covers 2
+_LAST_POOL = MaxPool(4, full=True)  # fa2020's: from 34 pixels per side to 9; the last window covers 2 pixels
 
 
 class Edition(NamedTuple):
@@ -34,7 +34,7 @@ class Edition(NamedTuple):
 
     @property
     def shape(self) -> Tuple[int, int, int]:
-        """(C,H,W) of an image."""
+        """Shape (C,H,W) of an image."""
         return 1, self.input_size, self.input_size
 
 
@@ -76,7 +76,7 @@ def get(name: str) -> Edition:
 
 
 def convolution_shapes(edition: Edition) -> Iterator[Tuple[int, int, int, int]]:
-    """Input channels, input size (pixels per side), filters and kernel size of each of an edition's convolutions."""
+    """Yield (input channels, input pixels per side, filters, kernel size) of each convolution of an edition."""
     for step in walk(edition.layers, edition.shape):
         if isinstance(step.layer, Convolution):
             yield step.input[0], step.input[1], step.layer.filters, step.layer.kernel_size

@@ -1,16 +1,16 @@
-"""Checkpoints of this package: one HDF5 file.
+"""Reads and writes checkpoints in this package's format, one HDF5 file.
 
-The file has:
+The file has
 - the symbol's JSON as the dataset `symbol`,
 - each weight as `weights/NAME`: float32, or int8 with `scales/NAME`, one float32 per row. The weight is int8 * scale in
   float32, the same bits everywhere,
 - facts about the checkpoint as attributes of the file.
 
-Every object is checked before it is read. It must be in the file itself: soft and external links, external raw storage
-and virtual datasets are refused, because they name other files. Only gzip compression is allowed, because HDF5 may load
-libraries for other filters. Shape and type must suit a weight, and all weights together have a size limit. Weights that
-the symbol does not name are not read. These checks do not protect from the HDF5 library itself, which loops forever on
-some damaged files: untrusted files are read by `confined`.
+Every object is checked before it is read. The object must be in the file itself: soft and external links, external raw
+storage and virtual datasets are refused, because they refer to other places or files. Only gzip compression is allowed,
+because HDF5 may load libraries for other filters. Shape and type must suit a weight, and all weights together have a
+size limit. Weights that the symbol does not name are not read. These checks do not protect from the HDF5 library
+itself, which loops forever on some damaged files. `confined` therefore reads untrusted files.
 """
 
 import io
@@ -31,7 +31,7 @@ from .checkpoint import Checkpoint, check_finite, check_size, notice_of_rounded,
 FORMAT = "fashion-infer checkpoint 1"
 _TYPES = ("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8")  # in either byte order
 _MOST_DIMENSIONS = 8
-_MIN_COMPRESSED = 2 << 10  # bytes; compressing smaller arrays gains nothing
+_MIN_COMPRESSED = 2 << 10  # size in bytes from which arrays are compressed; compressing smaller ones saves nothing
 _LAYOUT = ("v110", "v110")  # HDF5 1.10: a single chunk needs no index, which saves 2 to 6 KB
 _MOST_FACTS, _LARGEST_FACT = 100, 64 << 10
 
@@ -43,7 +43,8 @@ def load(path) -> Checkpoint:
 
     names: List[str] = []
     try:
-        # Without a lock: some network file systems have none, and a file open in another process can then be read.
+        # The file is not locked, because some network file systems have no locks, and so that a file which another
+        # process has open can be read.
         with h5py.File(path, "r", locking=False) as file:
             if file.attrs.get("format") != FORMAT:
                 raise CheckpointError(f"{path} is HDF5, but not a checkpoint of this program")
@@ -75,7 +76,7 @@ def check_edition(facts: Mapping[str, Any], source: str) -> None:
 
 
 def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]:
-    """Read the weights that the network names, if present; for `names`, see `rounded`."""
+    """Read those of the `wanted` weights that the file has; for `names`, see `rounded`."""
     stored, scales = _group(file, "weights"), _group(file, "scales") if "scales" in set(file) else {}
     there, scaled = set(stored), set(scales)
     found = {name: _dataset(stored, _key(name)) for name in wanted if _key(name) in there}
@@ -94,7 +95,7 @@ def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]
 
 
 def _member(group, name: str, kind):
-    """The member of a group with a name, which must be in this file."""
+    """Return the group's member with a name, which must be in this file."""
     import h5py
 
     link = group.get(name, getlink=True)
@@ -113,7 +114,7 @@ def _group(file, name: str):
 
 
 def _dataset(group, name: str):
-    """A dataset that can be read without another file or library."""
+    """Return a dataset, after checking that it can be read without another file or library."""
     import h5py
 
     found = _member(group, name, h5py.Dataset)
@@ -139,7 +140,7 @@ def _text(dataset) -> str:
 
 
 def _facts(attributes) -> Dict[str, Any]:
-    """The attributes of the file as Python values; HDF5's are NumPy scalars and arrays."""
+    """Convert a file's attributes, which are NumPy scalars and arrays, to Python values."""
     _expect(len(attributes) <= _MOST_FACTS, f"it has {len(attributes)} attributes")
     facts = {}
     for name in attributes:
@@ -153,7 +154,7 @@ def _facts(attributes) -> Dict[str, Any]:
 
 
 def _key(name: str) -> str:
-    """The name of a weight in its group. In HDF5, a slash separates a path, and a dot is the group itself."""
+    """Encode a weight's name for its group, because in HDF5 a slash separates a path and a dot is the group itself."""
     return name.replace("%", "%25").replace("/", "%2F") if name not in ("", ".") else f"%{name}"
 
 
@@ -165,13 +166,17 @@ def _expect(condition: Any, otherwise: str) -> None:
 def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np.ndarray, np.ndarray]]] = None):
     """Write an HDF5 checkpoint, completely or not at all.
 
-    It is built in memory and written at once, because the HDF5 library crashes if a write fails.
+    The file's content is built in memory and then written, because the HDF5 library crashes if a write fails.
 
     Parameters
     ----------
+    path
+        Path of the file.
+    checkpoint
+        The checkpoint.
     quantized
-        Weights to store as int8: name -> (values int8 (rows, ...), scale float32 (rows,)). They replace weights of the
-        same name in `checkpoint.weights`.
+        Weights to store as int8: name -> (values int8 (rows, ...), scale float32 (rows,)). They replace the weights
+        with the same names in `checkpoint.weights`.
 
     Raises
     ------
@@ -184,7 +189,7 @@ def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np
 
 @interrupt_deferred()
 def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.ndarray]]) -> bytes:
-    """The bytes of the file that `save` writes."""
+    """Return the content of the file that `save` writes."""
     import h5py
 
     content = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Load a checkpoint of any form from a path."""
+"""Loads a checkpoint in any supported format from a path."""
 
 import os
 import re
@@ -22,11 +22,11 @@ def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
     ----------
     path
         FILE.h5, weights-86.bin, or PREFIX for PREFIX-symbol.json and PREFIX-NNNN.params. The first bytes of a file
-        determine its form; if they match none, its suffix does.
+        determine its format; if they match no format, its suffix does.
     epoch
-        NNNN of the pair; not used for HDF5.
+        The number NNNN of MXNet's pair; not used for the other formats.
     trusted
-        Whether its network may have operators that are not in `operators.TABLE`.
+        Whether the network may have operators that are not in `operators.TABLE`.
 
     Raises
     ------

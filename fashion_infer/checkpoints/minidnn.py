@@ -1,11 +1,11 @@
-"""Reader and writer of `weights-86.bin`, the weights file of the course's mini-dnn years; checks every length.
+"""Reads and writes `weights-86.bin`, the weights file of the years in which the course used mini-dnn.
 
-Little-endian: int32 number of layers; then for each layer int32 count and that many float32. Layers without parameters
-have count 0, and the flattening of the pixels is not counted as a layer. A convolution has its weights (M,C,K,K) and
-then M biases; a dense layer its weights (units, values) and then its biases. The file has no shapes: they are those
-of fa2020's network.
+All numbers are little-endian. The file begins with the number of layers (int32). For each layer follow a count (int32)
+and that many values (float32). Layers without parameters have count 0, and the flattening of the pixels is not counted
+as a layer. A convolution has its weights (M,C,K,K) and then M biases, a dense layer its weights (units, values) and
+then its biases. The file has no shapes: they are those of fa2020's network. Every length is checked.
 
-The course's convolution ignored its biases. So does this one: they are not read, and written as 0.
+The course's convolution ignored its biases, and so does ours. They are not read, and are written as 0.
 """
 
 import struct
@@ -27,24 +27,24 @@ _INT32, _FLOAT32 = np.dtype("<i4"), np.dtype("<f4")
 
 
 def recognised(beginning: bytes) -> bool:
-    """Whether a file's first bytes match: the number of layers and the first layer's count."""
+    """Return whether a file's first bytes have the expected number of layers and the first layer's count."""
     steps = list(_steps())
     return beginning[:8] == struct.pack("<ii", len(steps), _count(steps[0]))
 
 
 def load(path) -> Checkpoint:
-    """Read the file as fa2020's network with the custom operator.
+    """Read a weights file as a checkpoint of fa2020's network with the custom operator.
 
     Raises
     ------
     CheckpointError
-        When it is missing, truncated or damaged, or belongs to another network.
+        When the file is missing, truncated or damaged, or belongs to another network.
     """
     steps = list(_steps())
     size = _INT32.itemsize * (1 + sum(1 + _count(step) for step in steps))
     try:
         with open(path, "rb") as file:
-            content = file.read(size + 1)  # bounded, in case it is another kind of file
+            content = file.read(size + 1)  # bounded, because another kind of file may be very large
     except FileNotFoundError:
         raise CheckpointError(f"no checkpoint at {path}") from None
     except OSError as error:
@@ -67,7 +67,7 @@ def save(path, checkpoint: Checkpoint) -> Path:
     Raises
     ------
     CheckpointError
-        When its network is not fa2020's, or the file cannot be written.
+        When the checkpoint's network is not fa2020's, or the file cannot be written.
     """
     steps = list(_steps("new" if "new0_weight" in checkpoint.weights else "convolution"))
     shapes = {name: shape for step in steps for name, shape in step.parameters.items()}
@@ -84,13 +84,13 @@ def save(path, checkpoint: Checkpoint) -> Path:
 
 
 def _steps(convolution: str = "new") -> Iterator[Step]:
-    """The layers that the file counts."""
+    """Return the layers that have an entry in the file."""
     edition = editions.get(EDITION)
     return (step for step in walk(edition.layers, edition.shape, convolution) if not isinstance(step.layer, Flatten))
 
 
 def _ignored(step: Step) -> int:
-    """Number of biases that are in the file, but not in the network."""
+    """Return the number of a layer's biases that are in the file, but not in the network."""
     return step.layer.filters if isinstance(step.layer, Convolution) else 0
 
 
@@ -99,7 +99,7 @@ def _count(step: Step) -> int:
 
 
 def _parse(content: bytes, steps: List[Step]) -> Mapping[str, np.ndarray]:
-    """The arrays by name, including ignored ones; ValueError unless the counts match these layers."""
+    """Parse the arrays by name, including ignored ones; ValueError unless the counts match the layers."""
     at, found = 0, {}
 
     def take(dtype: np.dtype, count: int) -> np.ndarray:
@@ -124,7 +124,7 @@ def _parse(content: bytes, steps: List[Step]) -> Mapping[str, np.ndarray]:
 
 
 def _arrays(step: Step) -> List[Tuple[str, Tuple[int, ...]]]:
-    """Names and shapes of a layer's arrays in the file."""
+    """Return the names and shapes of a layer's arrays in the file."""
     ignored = [(f"{step.name}_bias", (_ignored(step),))] if _ignored(step) else []
     return [*step.parameters.items(), *ignored]
 

@@ -1,4 +1,4 @@
-"""Checkpoints of MXNet: PREFIX-symbol.json with PREFIX-NNNN.params."""
+"""Reads and writes MXNet's checkpoints, pairs of files PREFIX-symbol.json and PREFIX-NNNN.params."""
 
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
@@ -15,7 +15,7 @@ from .checkpoint import Checkpoint, check_finite, notice_of_rounded, rounded
 
 
 def load(prefix: str, epoch: int = 1) -> Checkpoint:
-    """Read PREFIX-symbol.json and PREFIX-NNNN.params; CheckpointError if they are missing or damaged.
+    """Read PREFIX-symbol.json and PREFIX-NNNN.params; CheckpointError if a file is missing or damaged.
 
     Weights that the symbol does not name are not read.
     """
@@ -43,7 +43,7 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
 
 
 def _text(path: Path) -> str:
-    """Read a symbol's file, up to the size limit for symbols."""
+    """Read a symbol's file as text, if it is within the size limit for symbols."""
     try:
         with open_regular(path) as file:
             return file.read(LARGEST_TEXT + 1).decode("utf-8")
@@ -59,7 +59,7 @@ def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
     Raises
     ------
     CheckpointError
-        When a file cannot be written; both are then unchanged.
+        When a file cannot be written. Both files are then unchanged.
     """
     mx = _mxnet.load()
     symbol_path, params_path = _pair(prefix, epoch)
@@ -85,6 +85,6 @@ def _pair(prefix: str, epoch: int) -> Tuple[Path, Path]:
 
 
 def params_files(prefix: str) -> List[Path]:
-    """The existing files PREFIX-NNNN.params, in the order of their epochs."""
+    """Return the existing files PREFIX-NNNN.params, in the order of their epochs."""
     path = Path(prefix)
     return sorted(p for p in path.parent.glob(f"{path.name}-[0-9][0-9][0-9][0-9].params") if p.is_file())

@@ -1,9 +1,9 @@
-"""The course's own weights, fetched from their public repository and verified by their Git blob ids.
+"""Fetches the course's own weights from their public repository, and verifies them by their Git blob ids.
 
-The repository is illinois-impact/ece408_mxnet_docker on GitHub, folder models/, one branch per edition. Only the
-weights are fetched: the networks are built from `editions`, with the original node names. fa2020's file has no public
-address, but many copies of that year's project contain it: you copy it by hand, and it is verified like the others.
-fa2018's weights are not public.
+The repository is illinois-impact/ece408_mxnet_docker on GitHub. The weights are in its folder models/, with one branch
+per edition. Only the weights are fetched: the networks are built from `editions`, with the original node names.
+fa2020's file has no public address, but many copies of that year's project contain it. You copy it by hand, and it is
+verified like the other files. fa2018's weights are not public.
 """
 
 import os
@@ -19,14 +19,14 @@ from ..system import paths
 from . import editions, minidnn, params_file, zoo
 from .checkpoint import Checkpoint, check_finite
 
-MOST = 32 << 20  # size limit of a file in bytes; the largest has 14.5 MB
+MOST = 32 << 20  # size limit of a file in bytes; the largest file has 14.5 MB
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
 
 class Original(NamedTuple):
-    """A file, and its Git blob id."""
+    """A file of original weights, and its Git blob id."""
 
-    branch: Optional[str]  # in the repository; None for a file that is not in it
+    branch: Optional[str]  # branch of the repository; None for a file that is not in the repository
     file: str
     blob: str
 
@@ -46,7 +46,7 @@ ORIGINALS: Dict[str, Original] = {
 
 
 def path(name: str) -> Path:
-    """The path of a model's original weights in the user's cache."""
+    """Return the path of a model's original weights in the user's cache."""
     if name not in ORIGINALS:
         raise UsageError(f"'{name}' has no original weights; these have: {', '.join(ORIGINALS)}")
     original = ORIGINALS[name]
@@ -54,7 +54,7 @@ def path(name: str) -> Path:
 
 
 def is_here(name: str) -> bool:
-    """Whether the original weights of a model are in the cache."""
+    """Return whether the original weights of a model are in the cache."""
     return name in ORIGINALS and paths.cache() is not None and path(name).is_file()
 
 
@@ -66,8 +66,8 @@ def fetch(name: str) -> Path:
     UsageError
         For a model whose weights are not public.
     DataError
-        When they cannot be downloaded, or do not have the expected blob id; for a file without a public address, also
-        when you have not copied it to its place.
+        When the weights cannot be downloaded, or do not have the expected blob id. For a file without a public address,
+        also when you have not copied it to its path in the cache.
     """
     target = path(name)
     original = ORIGINALS[name]
@@ -82,7 +82,7 @@ def fetch(name: str) -> Path:
 
 
 def _verify_by_hand(name: str, target: Path, original: Original) -> None:
-    """Raise DataError unless the file copied by hand is the original; keep the file in either case."""
+    """Raise DataError unless the file that was copied by hand is the original. Keep the file in either case."""
     if not target.is_file():
         raise DataError(
             f"{original.file} cannot be downloaded: many public copies of {name}'s project contain it, "
@@ -94,7 +94,7 @@ def _verify_by_hand(name: str, target: Path, original: Original) -> None:
 
 
 def load(name: str) -> Checkpoint:
-    """Load a model with its original weights; CheckpointError if they are not fetched, or do not fit its layers."""
+    """Load a model with its original weights; CheckpointError if they are not in the cache or do not fit its layers."""
     target = path(name)
     if not target.is_file():
         raise CheckpointError(

@@ -1,15 +1,16 @@
-"""Reader of MXNet's .params files that checks every length before it uses it.
+"""Reads MXNet's .params files, and checks every length before it is used.
 
 MXNet's own reader trusts the file: a damaged length or shape can end the process (std::bad_alloc, a failed check in
-another thread). Untrusted files are therefore read here. MXNet itself writes them (`mxnet.nd.save`), and the tests
-compare the two.
+another thread). This module therefore reads untrusted files. The files are written by MXNet itself (`mxnet.nd.save`),
+and the tests compare both readers.
 
-Layout, little-endian: uint64 0x112 and uint64 0; uint64 count and that many arrays; uint64 count and that many names
-(uint64 length, bytes). An array, by the version that wrote it (src/ndarray/ndarray.cc of MXNet 1.9.1, NDArray::Load):
+All numbers are little-endian. The file has uint64 0x112 and uint64 0; uint64 count and that many arrays; uint64 count
+and that many names (each a uint64 length and bytes). The beginning of an array depends on the version of its format
+(src/ndarray/ndarray.cc of MXNet 1.9.1, NDArray::Load):
   V3, V2   uint32 0xF993FACA or 0xF993FAC9, int32 storage type (0: dense), shape as int32 ndim and int64 sizes
   V1       uint32 0xF993FAC8, shape as uint32 ndim and int64 sizes
   older    uint32 ndim (no magic), uint32 sizes
-then int32 device type, int32 device index, int32 element type, and the elements.
+In all versions follow int32 device type, int32 device index, int32 element type, and the elements.
 """
 
 import os
@@ -31,7 +32,7 @@ _MOST_ARRAYS, _LONGEST_NAME = 10_000, 16_384  # a network has at most 2,000 node
 
 
 class _Stored(NamedTuple):
-    """An array in the file."""
+    """Position, shape and type of an array in the file."""
 
     offset: int
     dtype: np.dtype
@@ -39,13 +40,13 @@ class _Stored(NamedTuple):
 
 
 class _Reader:
-    """Reader that reads numbers and skips arrays. It compares lengths with the file's size before it reads."""
+    """Reads numbers and skips arrays. Lengths are compared with the file's size before anything is read."""
 
     def __init__(self, file: BinaryIO):
         self.file, self.size = file, os.fstat(file.fileno()).st_size
 
     def ahead(self, size: int) -> int:
-        """The position in the file, after which at least `size` bytes must remain."""
+        """Return the position in the file; ValueError if fewer than `size` bytes follow it."""
         offset = self.file.tell()
         if size > self.size - offset:
             raise ValueError(f"it ends too early (at {self.size} bytes)")
@@ -95,7 +96,7 @@ class _Reader:
             shape = self.shape(self.number("I"), "q")
         else:
             shape = self.shape(magic, "I")
-        self.numbers("i", 2)  # the device it was saved from; not needed
+        self.numbers("i", 2)  # skip the device that had the array
         code = self.number("i")
         if code not in _DTYPES:
             raise ValueError(f"an array has the unknown element type {code}")
@@ -123,7 +124,7 @@ def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> Dict[
     path
         The file.
     wanted
-        Whether to read an array of this name; called for every name in the file.
+        Function that returns whether to read the array with a name. It is called for every name in the file.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The named models: their edition, weights and expected correctness."""
+"""The shipped models with their names, editions, weights and expected correctness."""
 
 import difflib
 from pathlib import Path
@@ -16,32 +16,32 @@ DEFAULT_EDITION = "fa2017"
 class Model(NamedTuple):
     """A shipped model."""
 
-    name: str  # the course's name; after the first edition, prefixed with the edition
+    name: str  # the course's name, prefixed with the edition except for the first edition
     edition: str
-    operator: str  # operator of its convolution layers, "custom" or "builtin"
+    operator: str  # operator of the convolution layers, "custom" or "builtin"
     summary: str
-    expected: Dict[str, List[Tuple[int, float]]]  # (n, correctness on the first n images) for each data source
+    expected: Dict[str, List[Tuple[int, float]]]  # data source: (n, correctness on first n images)
 
     @property
     def short_name(self) -> str:
-        """The course's name, which its programs print."""
+        """The course's name of the model, which the course's programs print."""
         prefix = f"{self.edition}-"
         return self.name[len(prefix) :] if self.name.startswith(prefix) else self.name
 
     @property
     def path(self) -> Path:
-        """The path of its weights."""
+        """Path of the model's weights."""
         return resource_dir("models") / f"{self.name}.h5"
 
     def load(self) -> Checkpoint:
-        """Load its network and weights; CheckpointError if the file is missing or damaged."""
+        """Load the model's network and weights; CheckpointError if the file is missing or damaged."""
         if not self.path.is_file():
             raise CheckpointError(f"the weights of {self.name} are missing ({self.path}): install the package again")
         return hdf5.load(self.path)
 
 
-# The correctness on Fashion-MNIST is the one that the course published for its weights; the shipped weights were
-# selected to show the same. The correctness on the built-in set is computed in float64, see
+# The correctness on Fashion-MNIST is the one that the course published for its own weights. The shipped weights were
+# selected to have the same correctness. The correctness on the built-in set was computed in float64, see
 # tests/unit/test_shipped_models.py.
 MODELS: Dict[str, Model] = {
     model.name: model
@@ -156,14 +156,14 @@ MODELS: Dict[str, Model] = {
 
 
 def get(name: str, edition: Optional[str] = None) -> Model:
-    """Get the model `name`, which may be a short name if an edition is given. Bare names are those of fa2017.
+    """Return the model `name`, which may be a short name if an edition is given. Names without an edition are fa2017's.
 
-    fa2020's model has all names of its edition.
+    fa2020's model can also be named by the aliases of its edition.
 
     Raises
     ------
     UsageError
-        For an unknown model, with the nearest names.
+        For an unknown model. The message suggests similar names.
     """
     name = editions.ALIASES.get(name, name)
     if edition:
@@ -182,13 +182,13 @@ def get(name: str, edition: Optional[str] = None) -> Model:
 
 
 def of_edition(edition: str) -> List[Model]:
-    """An edition's models, in the order of the table; UsageError for an unknown edition."""
+    """Return an edition's models in the order of `MODELS`; UsageError for an unknown edition."""
     wanted = editions.get(edition).name
     return [model for model in MODELS.values() if model.edition == wanted]
 
 
 def default(edition: Optional[str] = None) -> Model:
-    """The default model: the edition's first with the custom operator, else its first.
+    """Return the default model: the edition's first model with the custom operator, else its first model.
 
     Raises
     ------
@@ -202,5 +202,5 @@ def default(edition: Optional[str] = None) -> Model:
 
 
 def chosen(name: Optional[str] = None, edition: Optional[str] = None) -> Model:
-    """The model `name` (see `get`), or the edition's default."""
+    """Return the model `name` (see `get`), or the edition's default model if `name` is None."""
     return get(name, edition) if name else default(edition)

@@ -1,24 +1,24 @@
-"""Candidates for the shell's completion of a value: names of models, editions, kernels and formats, files, folders.
+"""Candidates for a shell's completion of a value: names of models, editions, kernels and formats, files, folders.
 
-Click asks for them once the script of `fashion-infer completion show` runs. Rooms are imported when a name of theirs is
-asked for.
+Click calls `complete` when the shell runs the script that `fashion-infer completion show` printed. Packages are
+imported only when their names are needed.
 """
 
 import os
 
 from click.shell_completion import CompletionItem
 
-_FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json", ".csv")  # in what --help calls the value
+_FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json", ".csv")  # metavar contains one of these
 
 
 def complete(ctx, param, incomplete):
-    """The items that may stand where `incomplete` stands."""
+    """Return the completions of the text `incomplete` for a parameter."""
     from ..errors import FashionInferError
 
     metavar = param.metavar or ""
     try:
         names = NAMES[param.name](ctx) if param.name in NAMES else {}
-    except (FashionInferError, ImportError, OSError):  # a shell has no place for an error
+    except (FashionInferError, ImportError, OSError):  # a shell cannot show an error here
         names = {}
     items = [CompletionItem(name, help=summary) for name, summary in names.items() if name.startswith(incomplete)]
     if "DIR" in metavar:
@@ -44,7 +44,7 @@ def _editions(ctx):
 
 
 def _kernels(ctx):
-    """Kernels of both backends, or of the one that is given before."""
+    """Return the kernels of both backends, or of the backend given earlier on the command line."""
     from ..library import kernels
 
     backend = ctx.params.get("backend")
@@ -72,7 +72,8 @@ def _saved(ctx):
     return {file.stem: None for file in history.saved()}
 
 
-# By a parameter's name in the code. `name` is a model, except in `kernel new`, where it is a format.
+# Functions that return names, by a parameter's name in the code. `name` is a model, except in `kernel new`, where it is
+# a format.
 NAMES = {
     "model": _models,
     "models": _models,
@@ -91,5 +92,5 @@ _OR_FILE = ("kernel", "kernels", "more")
 
 
 def asked():
-    """Whether a shell started this process to complete a command line."""
+    """Return whether a shell started this process to complete a command line."""
     return "_FASHION_INFER_COMPLETE" in os.environ

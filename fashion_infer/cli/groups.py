@@ -1,17 +1,17 @@
-"""Commands whose help ends with examples; groups of them, which alone show their help and what to try next."""
+"""Commands whose help ends with examples, and groups of commands that show their help if no command is given."""
 
 import difflib
 
 import click
 from click.shell_completion import CompletionItem
 
-_WHOLE = 1000  # characters of a summary that a list shows: the whole first sentence
+_WHOLE = 1000  # largest number of characters of a summary in a list, so that the first sentence is not cut
 
 
 class _Examples:
-    """Help that ends with command lines to copy: `examples`, each behind the program's name.
+    """Adds command lines to copy to the end of a command's help. Each of `examples` follows the program's name.
 
-    They run one after the other in an empty folder. An example that needs more is a pair: the line, and what it needs.
+    The examples run one after the other in an empty folder. An example that needs more is a pair (line, requirement).
     """
 
     def __init__(self, *arguments, examples=(), **options):
@@ -19,7 +19,7 @@ class _Examples:
         self.examples = tuple((each, "") if isinstance(each, str) else each for each in examples)
 
     def format_epilog(self, ctx, formatter):
-        """The examples. Click would wrap them, and a line that is wrapped cannot be copied."""
+        """Write the examples without wrapping, because a wrapped line cannot be copied."""
         super().format_epilog(ctx, formatter)
         if self.examples:
             with formatter.section("Examples"):
@@ -31,10 +31,10 @@ class _Examples:
 
 
 class ExampleCommand(_Examples, click.Command):
-    """A command with examples, which suggests --kernel for a file without an option."""
+    """A command with examples. For a kernel file without an option, its error message suggests --kernel."""
 
     def parse_args(self, ctx, args):
-        """As click does, which would refuse arguments that are left over without a suggestion."""
+        """Parse as click does, but refuse unexpected arguments with a suggestion."""
         taken = ctx.allow_extra_args
         ctx.allow_extra_args = True
         super().parse_args(ctx, args)
@@ -49,24 +49,24 @@ class ExampleCommand(_Examples, click.Command):
 
 
 class ExampleGroup(_Examples, click.Group):
-    """A group of commands, whose summaries are not cut. `following` is the command that one would try next."""
+    """A group of commands, whose summaries are not cut. `following` is the command to suggest without a command."""
 
     command_class = ExampleCommand
 
     def __init__(self, *arguments, following="", **options):
-        # Click's own help for a group alone is an exit with 0 before version 8.2, and an error since.
+        # For a group alone, click itself would show help and exit: before version 8.2 with 0, since then with an error.
         super().__init__(*arguments, no_args_is_help=False, **options)
         self.following = following
 
     def parse_args(self, ctx, args):
-        """As click does. Where there is nothing to parse: the help, and a usage error, for nothing was done."""
+        """Parse as click does; without arguments, show the help and raise a usage error, because nothing was done."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help())
             raise click.UsageError(f"missing command; try `{self.following}`")
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx, args):
-        """As click does, with the nearest names where there is no such command."""
+        """Find a command as click does; for an unknown one, the error message suggests similar names."""
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=3)
@@ -75,17 +75,17 @@ class ExampleGroup(_Examples, click.Group):
         return super().resolve_command(ctx, args)
 
     def summaries(self, ctx):
-        """(name, summary) of each command, in the order of the list."""
+        """Return (name, summary) of each command, in the order of `list_commands`."""
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         return [(name, command.get_short_help_str(_WHOLE)) for name, command in commands]
 
     def format_commands(self, ctx, formatter):
-        """The list of commands in --help."""
+        """Write the list of commands for --help."""
         with formatter.section("Commands"):
             formatter.write_dl(self.summaries(ctx))
 
     def shell_complete(self, ctx, incomplete):
-        """Names of commands, with whole summaries; behind a hyphen the group's own options."""
+        """Return completions: names of commands with whole summaries; after a hyphen, the group's own options."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
         return [CompletionItem(n, help=said) for n, said in self.summaries(ctx) if n.startswith(incomplete)]

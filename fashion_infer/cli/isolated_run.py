@@ -1,4 +1,4 @@
-"""Commands whose kernels may be files: with one they run in a child process."""
+"""Runs a command in a child process if one of its kernels is a kernel file."""
 
 import sys
 from typing import Optional, Sequence
@@ -10,9 +10,9 @@ from ..system import isolation
 
 
 def run_isolated(kernels: Sequence[Optional[str]], timeout: float) -> None:
-    """Where a kernel file is among these, run this very command line in a child, and exit as the child did.
+    """If one of `kernels` is a file, run this command line in a child process, and exit with the child's exit code.
 
-    Returns where there is no file, and in the child.
+    The function returns if there is no kernel file, or if this process is the child.
     """
     files = paths.among([name for name in kernels if name])
     if not files or isolation.inside():

@@ -1,6 +1,6 @@
-"""The command line's entry: finds a command and calls it, and turns errors into one line and an exit code.
+"""The command line's entry point: finds a command, calls it, and converts errors to one line and an exit code.
 
-What scripts read goes to stdout; progress, notices and errors go to stderr.
+Results, which scripts may read, go to stdout; progress, notices and errors go to stderr.
 """
 
 import errno
@@ -17,8 +17,8 @@ from . import candidates
 from .groups import ExampleGroup
 
 PROGRAM = "fashion-infer"
-# name -> module of this folder that holds `command`, and the line that --help shows. A module is imported when its
-# command is called: what one command needs costs the others nothing.
+# name: (module of this folder that has `command`, summary for --help). A module is imported only when its command is
+# called, so that a command does not have to wait for other commands' imports.
 COMMANDS = {
     "run": ("network.run", "Classify the first N test images and print correctness and Op Time."),
     "course": ("network.course", "Run one of the course's programs with its own arguments."),
@@ -39,26 +39,26 @@ COMMANDS = {
 }
 
 
-# Exit codes beyond those of `errors`.
-INTERRUPTED, GONE, MISTAKE = 130, 141, 70  # as after SIGINT and SIGPIPE; 70 is EX_SOFTWARE
+# Exit codes in addition to those of `errors`.
+INTERRUPTED, GONE, MISTAKE = 130, 141, 70  # a shell's codes for SIGINT and SIGPIPE, and EX_SOFTWARE
 
 
 class _Text(click.ParamType):
-    """Text that is not empty. Nothing here is called "", so that an empty text is a script's unset variable."""
+    """Type of a text that must not be empty. An empty text usually comes from an unset variable in a script."""
 
     name = "text"
 
     def convert(self, value, param, ctx):
-        """The text itself."""
+        """Return the text; refuse an empty one."""
         return value if value != "" else self.fail("it is empty", param, ctx)
 
     def shell_complete(self, ctx, param, incomplete):
-        """Completions that a shell offers for this argument."""
+        """Return the completions that a shell offers for this argument."""
         return candidates.complete(ctx, param, incomplete)
 
 
 def _refusing_empty(command):
-    """The command, whose texts must not be empty: options and arguments, those of its own commands too."""
+    """Make a command, and the commands in it, refuse empty texts as values of options and arguments; return it."""
     for param in command.params:
         if param.type is click.STRING:
             param.type = _Text()
@@ -68,10 +68,10 @@ def _refusing_empty(command):
 
 
 class LazyGroup(ExampleGroup):
-    """A group that knows its commands' names and summaries, and imports a command's module when it is called."""
+    """A group that knows the names and summaries of its commands, and imports a command's module when it is called."""
 
     def parse_args(self, ctx, args):
-        """As click does; an option of `run` without `run` is answered with the whole line."""
+        """Parse as click does; for an option of `run` without `run`, the error message suggests the complete line."""
         line = " ".join(args)
         try:
             return super().parse_args(ctx, args)
@@ -81,24 +81,25 @@ class LazyGroup(ExampleGroup):
             raise
 
     def list_commands(self, ctx):
-        """The names, in the order of the table."""
+        """Return the names of all commands, in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(self, ctx, name):
-        """The command of that name, None when there is none."""
+        """Import and return the command with a name; None if there is none."""
         if name not in COMMANDS:
             return None
         from ..system import limits
 
-        # On two cores importing takes 110 MB of address space. OpenBLAS starts a thread for each core and reserves
-        # 40 MB for it: with a limit it gets one, because 64 cores would take what MXNet needs.
+        # On two cores, the imports take 110 MB of address space. OpenBLAS starts a thread per core and reserves 40 MB
+        # for each. If address space is limited, OpenBLAS gets one thread; otherwise, with 64 cores, too little would
+        # be left for MXNet.
         if limits.has_limit():
             limits.check(limits.AddressSpace(150, 40), 1, PROGRAM)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
     def summaries(self, ctx):
-        """From the table alone."""
+        """Return (name, summary) of each command from `COMMANDS`, without importing any command."""
         return [(name, summary) for name, (_, summary) in COMMANDS.items()]
 
 
@@ -114,11 +115,11 @@ def cli():
 
 
 def main(argv=None):
-    """Run the command line and end the process with its exit code (see `errors`)."""
+    """Run a command line, and end the process with the command's exit code (see `errors`)."""
     words = sys.argv[1:] if argv is None else argv
     if "FASHION_INFER_ISOLATED_PIPES" not in os.environ:
         return _main(words, argv is None)
-    from ..system import isolation  # a child, with somebody's kernel file
+    from ..system import isolation  # this process is a child that runs a kernel file
 
     isolation.begin()
     try:
@@ -144,22 +145,23 @@ def _main(argv, own_process):
         _fail(f"{' '.join(error.format_message().split()).rstrip('.')}{hint}", error.exit_code)
     except FashionInferError as error:
         _fail(str(error), error.exit_code)
-    except ImportError as error:  # _mxnet says in one sentence what is missing
+    except ImportError as error:  # `_mxnet` raises it with one sentence about what is missing
         _fail(" ".join(str(error).split()), 4)
     except MemoryError:
         _fail("out of memory: use a smaller --batch-size", 4)
     except (KeyboardInterrupt, click.Abort):
-        # An interrupt within an exec of text, as when an import makes a dataclass, has CPython end `python -m` by the
-        # signal at last (-2, not 130) whatever was caught, up to the next such exec (run_eval_code_obj in pythonrun.c).
+        # If an interrupt arrives during an exec of text, for example while an import defines a dataclass, CPython ends
+        # `python -m` by the signal (-2, not 130), even if the exception was caught. Another exec of text resets this
+        # (run_eval_code_obj in pythonrun.c).
         exec("")
         _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone; nothing is left to say
+    except BrokenPipeError:  # the program that reads our output has ended
         _silence(1)
         sys.exit(GONE)
-    except OSError as error:  # a path that no command has its own message for: too long, a loop of links
+    except OSError as error:  # a path error without its own message, such as a path that is too long
         _fail(_explain(error), 3)
     except Exception as error:
-        if str(error).startswith("Symlink loop"):  # pathlib's before Python 3.13
+        if str(error).startswith("Symlink loop"):  # pathlib's error before Python 3.13
             _fail(str(error), 3)
         if "FASHION_INFER_TRACEBACK" in os.environ:
             traceback.print_exc()
@@ -168,7 +170,7 @@ def _main(argv, own_process):
 
 
 def _heeding_interrupts(argv):
-    """`_call`, where C code makes another error of an interrupt: an ImportError or, in CPython's own, a TypeError."""
+    """Call `_call`, and raise KeyboardInterrupt if C code turned an interrupt into an ImportError or a TypeError."""
     try:
         return _call(argv)
     except (click.exceptions.Exit, click.Abort, click.ClickException, FashionInferError):
@@ -182,24 +184,25 @@ def _heeding_interrupts(argv):
 
 
 def _call(argv):
-    """Find the command and call it. Not by click's own `main`, which makes a broken pipe an exit with 1."""
+    """Find the command and call it, without click's own `main`, which exits with 1 for a broken pipe."""
     if argv[:1] in (["help"], ["version"]):
         argv = [*argv[1:], f"--{argv[0]}"]
     if candidates.asked():
-        return cli.main(args=argv, prog_name=PROGRAM)  # a shell that completes a command line
+        return cli.main(args=argv, prog_name=PROGRAM)  # a shell completes a command line
     with cli.make_context(PROGRAM, list(argv), obj=argv) as context:
         return cli.invoke(context)
 
 
 def _explain(error):
-    """One line for a file or a stream that the system refuses."""
+    """Explain an error of the operating system about a file or a stream in one line."""
     reason = error.strerror or str(error)
     if error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {reason}"
     try:
         sys.stdout.flush()
-        # Output longer than the buffer is not kept in it: the flush reports nothing. Our own files have a name in the
-        # error, or an error of their own (system/files.py).
+        # The flush does not fail if the output was longer than the buffer, because it is no longer in the buffer. Then
+        # an error about space must be about stdout: errors for our own files have a file name or another class (see
+        # system/files.py).
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise error
         os.getcwd()
@@ -212,7 +215,7 @@ def _explain(error):
 
 
 def _silence(stream):
-    """Let what is still to be written to stdout (1) or stderr (2) vanish, for it does not take it."""
+    """Discard all further output to stdout (1) or stderr (2), to which nothing can be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 
@@ -221,6 +224,6 @@ def _fail(message, code):
 
     try:
         click.echo(f"{PROGRAM}: {shown(message)}", err=True)
-    except OSError:  # nobody can read it: the code says what it can
+    except OSError:  # nobody can read the message; the exit code must suffice
         _silence(2)
     sys.exit(code)

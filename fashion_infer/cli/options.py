@@ -1,4 +1,4 @@
-"""The options of the commands, each defined once, and the objects that carry them."""
+"""The options of the commands, each defined once, and decorators that give them to commands."""
 
 import functools
 import math
@@ -15,10 +15,10 @@ from .isolated_run import run_isolated
 
 
 class Finite(click.types.FloatParamType):
-    """A finite number: click's own takes NaN and infinity."""
+    """Type of a finite number. Click's own type accepts NaN and infinity."""
 
     def convert(self, value, param, ctx):
-        """The number; a UsageError of click's for any other text."""
+        """Return the number; click's UsageError for any other text."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -26,11 +26,11 @@ class Finite(click.types.FloatParamType):
 
 
 class Number(click.FloatRange, Finite):
-    """A finite number of a range: NaN is outside of none."""
+    """Type of a finite number in a range. Click's own range type accepts NaN."""
 
 
 class _DeviceType(click.ParamType):
-    """A GPU's index, or `all`."""
+    """Type of a GPU's index, or `all`."""
 
     name = "device"
 
@@ -39,14 +39,14 @@ class _DeviceType(click.ParamType):
 
 
 def of_request(name, *, choices=None):
-    """The option of the command line that is a field of a request.
+    """Return the command-line option for a field of a request.
 
     Parameters
     ----------
     name
         The field's name.
     choices
-        Fewer values than the field may have.
+        The allowed values, if they are fewer than those of the field.
     """
     field = BlockRequest.__dataclass_fields__[name]
     settings = dict(help=field.metadata["help"], default=field.default)
@@ -109,7 +109,7 @@ OUTPUTS = (
 
 
 def takes(*options):
-    """A decorator that gives a command these options, in this order in its help."""
+    """Return a decorator that gives a command these options. Its help lists them in this order."""
 
     def decorate(function):
         for option in reversed(options):
@@ -120,15 +120,15 @@ def takes(*options):
 
 
 def takes_request(*options):
-    """A decorator that gives a command these options, and hands them to it as one checked request, its first argument.
+    """Return a decorator that gives a command these options, and passes them to it as one checked request.
 
-    An option that is no field of a request stays an argument of the command.
+    The request is the command's first argument. An option that is not a field of a request remains a separate argument.
     """
 
     def decorate(function):
         @functools.wraps(function)
         def command(*arguments, **values):
-            # Asked before anything is imported. With --ray the devices are those of other machines.
+            # Check for a GPU before anything is imported. With --ray, the devices may be on other machines.
             if values.get("backend") == "gpu" and not values.get("ray") and not compilers.count_cuda_devices():
                 raise DeviceError("there is no CUDA device on this machine (see `fashion-infer doctor`)")
             timeout = values.pop("timeout", TIMEOUT)

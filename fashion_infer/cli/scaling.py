@@ -1,4 +1,4 @@
-"""`run` and `predict` with --ray or --out: many images, classified in blocks."""
+"""`run` and `predict` with --ray or --out, which classify many images in blocks."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ from .network import running
 
 
 def run(request, as_json):
-    """Classify n labelled images: any number of the built-in set."""
+    """Classify n labelled images; of the built-in set, n may be any number."""
     from .. import pipeline
     from ..present import scale as present
     from ..present.render import terminal
@@ -66,7 +66,10 @@ def refuse(**given: Any) -> None:
 
 @contextlib.contextmanager
 def bar(images: int) -> Iterator[Any]:
-    """Progress on stderr, a line every few seconds where that is no terminal; gives what `scale.classify` calls."""
+    """Show progress on stderr, and yield the function that `scale.classify` calls to report it.
+
+    If stderr is not a terminal, a line is printed every few seconds.
+    """
     from ..present.render.progress import ProgressBar
 
     with ProgressBar("images", lines=True, every=2) as shown:
@@ -74,7 +77,7 @@ def bar(images: int) -> Iterator[Any]:
 
         def advance(done: int, nodes: int) -> None:
             nonlocal before
-            before = done if before is None else before  # blocks that were done before a resumed run
+            before = done if before is None else before  # images of blocks that an earlier, interrupted run completed
             rate = (done - before) / max(time.monotonic() - began, 1e-3)
             where = f" on {nodes} node(s)" if nodes else ""
             shown.tick(done / max(images, 1), f"{done:,} of {images:,}, {rate:,.0f}/s{where}")

@@ -1,4 +1,4 @@
-"""The state in which a command starts: Ctrl-C recorded, three open streams, warnings that stay warnings."""
+"""Prepares the process for a command: records Ctrl-C, opens closed standard streams, ignores warnings as errors."""
 
 import io
 import os
@@ -12,24 +12,24 @@ _NAMES = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 
 def prepare() -> None:
-    """Make the process one in which a command can run.
+    """Record Ctrl-C, open the standard streams that are closed, and ignore warnings that would become errors.
 
     Raises
     ------
     DataError
-        When standard output is closed: the first file that the program opens would take its place, and be written to.
+        When standard output is closed. Otherwise the first file that the program opens would receive the output.
     """
     interrupts.record()
     closed = [number for number in _NAMES if not _is_open(number)]
     for number in closed:
-        if os.open(os.devnull, os.O_RDWR) != number:  # the lowest free one
+        if os.open(os.devnull, os.O_RDWR) != number:  # the system gives the lowest free number
             raise AssertionError("descriptors are given out lowest first")
         setattr(sys, _NAMES[number], os.fdopen(number, "r" if number == 0 else "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a character that the terminal does not know
+            stream.reconfigure(errors="backslashreplace")  # for characters that the encoding lacks
     if any(action == "error" for action, *_ in warnings.filters):
-        # PYTHONWARNINGS=error: what warns is other people's code, and a warning is no reason to end.
+        # With PYTHONWARNINGS=error, a warning by other people's code would end the program.
         warnings.simplefilter("ignore")
     if 1 in closed:
         raise DataError("standard output is closed: send it to a file or to /dev/null")

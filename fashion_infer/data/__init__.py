@@ -1,1 +1,1 @@
-"""The dataset: its location, its reader, and the built-in substitute."""
+"""The dataset: where it is, how it is downloaded and read, the built-in substitute, and the user's own images."""

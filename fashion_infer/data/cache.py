@@ -1,4 +1,4 @@
-"""Resized images in the user's cache; every file has a digest. `system.cache_limits` bounds their size."""
+"""Stores resized images in the user's cache. Every file has a digest; `system.cache_limits` bounds the cache's size."""
 
 import contextlib
 import os
@@ -12,15 +12,15 @@ from ..errors import DataError
 from ..system import cache_limits, inputs
 from ..system.files import replacing
 
-# CRC-32 detects damage; it need not resist forgery, which takes access to the user's account. It is faster than SHA-1
-# and BLAKE2b, and costs little compared with resizing the images again.
+# Size of the digest, a CRC-32, which detects damage. It need not resist forgery, because forging a file takes access to
+# the user's account. It is faster than SHA-1 and BLAKE2b, and much faster than resizing the images again.
 _DIGEST_BYTES = 4
 
 
 def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
-    """Get the uint8 array cached under a name; None if there is none, or the file is damaged.
+    """Return the uint8 array cached under a name; None if there is none, or if its file is damaged.
 
-    The check applies to the bytes that were read, so that later changes of the file have no effect.
+    The digest is checked for the bytes that were read, so that later changes of the file have no effect.
     """
     place = cache_limits.folder(cache_limits.RESIZED)
     if place is None:
@@ -41,9 +41,9 @@ def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
 
 
 def put(name: str, array: np.ndarray) -> None:
-    """Cache a uint8 array, after evicting the least recently used ones; does nothing if there is no room.
+    """Cache a uint8 array under a name, and delete the least recently used arrays; do nothing if there is no space.
 
-    The file is a .npy file followed by its digest, which NumPy does not read.
+    The file is a .npy file followed by its digest. NumPy ignores the digest.
     """
     place = cache_limits.folder(cache_limits.RESIZED)
     if (

@@ -1,4 +1,4 @@
-"""Labelled test images: Fashion-MNIST, the built-in set for machines without it, or your own dataset."""
+"""Loads labelled test images: Fashion-MNIST, the built-in set for machines without it, or your own dataset."""
 
 import hashlib
 from typing import NamedTuple, Optional, Tuple
@@ -15,12 +15,12 @@ REAL, SYNTHETIC, OWN = "fashion-mnist", "synthetic", "own"
 
 
 class Images(NamedTuple):
-    """Labelled test images and where they came from."""
+    """Labelled test images and their source."""
 
     images: np.ndarray  # (n,1,28,28) uint8; (n,1,s,s) in your own dataset
     labels: np.ndarray  # (n,) uint8; int64 in your own dataset
     source: str  # "fashion-mnist", "synthetic" or "own"
-    location: str  # the folder, "built in", or your own file of images
+    location: str  # Fashion-MNIST's folder, "built in", or the path of your own file of images
 
 
 def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tuple[np.ndarray, np.ndarray]:
@@ -40,7 +40,7 @@ def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
 def source_of(
     source: Optional[str], data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]
 ) -> Optional[str]:
-    """The source that these options select, None for the first available; UsageError if they contradict."""
+    """Return the source that the options select; None for the first available; UsageError for a contradiction."""
     if source is None and (images or labels):
         source = OWN
     if source == OWN:
@@ -62,13 +62,15 @@ def load(
     Parameters
     ----------
     n
-        1 to 10,000, or to the size of your own dataset; None for all.
+        Number of images: 1 to 10,000, or to the size of your own dataset; None for all.
     data_dir
-        The dataset's folder; None searches `locate.locations()`, and downloads if nothing is found.
+        The dataset's folder. None searches `locate.locations()`, and downloads Fashion-MNIST if it is not found.
     source
-        "fashion-mnist"; "synthetic" for the built-in set; or None for the real set, or the built-in one if the real one
-        is not found and cannot be downloaded (the result's `source` says which). "own" is the dataset that `own.load`
-        reads from `data_dir`, or from `images` and `labels`, which imply it.
+        "fashion-mnist"; "synthetic" for the built-in set; "own" for the dataset that `own.load` reads from `data_dir`,
+        or from `images` and `labels`. None selects "own" if `images` and `labels` are given, else Fashion-MNIST, or the
+        built-in set if Fashion-MNIST is not found and cannot be downloaded. The result's `source` says which.
+    images, labels
+        Files of your own dataset, see `own.load`.
 
     Raises
     ------
@@ -98,14 +100,15 @@ def load(
 def resized(images: Images, size: int) -> np.ndarray:
     """Resize the images to (n,1,size,size) uint8, as the course did (see `resize`).
 
-    10,000 images or more, which take about a second, are cached; without a usable cache they are resized every time.
+    Results of 10,000 images or more, which take about a second, are cached. Without a usable cache, the images are
+    resized every time.
     """
     if size == images.images.shape[-1]:
         return images.images
     if len(images.images) < TEST_SIZE:
         return resize(images.images, size)
     shape = (len(images.images), 1, size, size)
-    # The second file format; the first had no digest.
+    # b"2" stands for the second format of cached files; the first had no digest.
     key = hashlib.sha256(b"2" + repr(images.images.shape).encode() + images.images.tobytes()).hexdigest()[:16]
     name = f"{images.source}-{size}-{key}.npy"
     result = cache.get(name, shape)

@@ -1,10 +1,10 @@
-"""Decoder of untrusted pictures: one child process for all pictures, with limits on time and memory.
+"""Decodes untrusted pictures in one child process, with limits on time and memory.
 
 Pillow decodes with some twenty C libraries. If a malicious picture makes one of them crash or loop forever, the user
-gets a one-line error. In the child, a picture may use
+gets a one-line error. In the child process, the decoder of a picture may use
   - 60 s of processor time (a PNG of 67 megapixels, the largest allowed, takes 2 s; a JPEG 2000 of 17 megapixels 4 s);
-  - 4 GiB of address space (that PNG takes 0.9; decoders with a thread per core reserve 8 MB for each);
-  - no file except itself, and none for writing.
+  - 4 GiB of address space (the same PNG takes 0.9 GiB; decoders with a thread per core reserve 8 MB for each thread);
+  - no file except the picture's, and no file for writing.
 The cost is starting Python, NumPy and Pillow once per command.
 """
 
@@ -36,7 +36,7 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
     Raises
     ------
     DataError
-        For the first that is missing, not a picture, too large, or cannot be decoded within the limits.
+        For the first file that is missing, not a picture, too large, or cannot be decoded within the limits.
     """
     for path in paths:
         pictures.check(path)
@@ -58,9 +58,9 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
 
 
 def child(cpu_seconds: str, invert: str) -> None:
-    """Main function of the child: read the pictures that stdin names, and write each to stdout.
+    """Main function of the child: read the pictures whose paths stdin lists, and write them to stdout.
 
-    The output is a dot and 28x28 bytes for each picture, or an exclamation mark and an error message.
+    The output for each picture is a dot and 28x28 bytes, or an exclamation mark and an error message.
     """
     paths, out = json.load(sys.stdin), sys.stdout.buffer
     _rehearse()
@@ -77,7 +77,7 @@ def child(cpu_seconds: str, invert: str) -> None:
 
 
 def _rehearse() -> None:
-    """Decode a picture of each format, so that Python imports modules before it can open no more files."""
+    """Decode a picture of each format, so that Python imports all modules while it may still open files."""
     from PIL import Image
 
     Image.init()
@@ -91,7 +91,7 @@ def _rehearse() -> None:
 
 
 def _unpack(content: bytes) -> Tuple[List[np.ndarray], str]:
-    """Parse the child's output: pictures, and the error of the next one."""
+    """Parse the child's output: the decoded pictures, and the error of the first picture that was not decoded."""
     found, at = [], 0
     while content[at : at + 1] == b"." and len(content) - at > _PIXELS:
         found.append(np.frombuffer(content, np.uint8, _PIXELS, at + 1).reshape(1, pictures.SIZE, pictures.SIZE))

@@ -1,4 +1,4 @@
-"""Download Fashion-MNIST (Zalando SE, MIT licence) from its mirrors."""
+"""Downloads Fashion-MNIST (Zalando SE, MIT licence) from its mirrors."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,10 @@ MIRRORS = (
 
 
 def mirrors() -> List[str]:
-    """Base addresses of Fashion-MNIST, tried in turn; FASHION_INFER_MIRRORS (blank-separated) replaces them."""
+    """Return the base addresses of Fashion-MNIST, which are tried in turn.
+
+    The environment variable FASHION_INFER_MIRRORS (blank-separated) replaces them.
+    """
     return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
 
 
@@ -24,7 +27,7 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     Parameters
     ----------
     to
-        The folder; other files in it are never touched. None for the user's cache.
+        The folder to download into, whose other files are never touched. None for the user's cache.
 
     Returns
     -------
@@ -34,7 +37,7 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     Raises
     ------
     DataError
-        When no mirror delivers a file, the folder cannot be written, or another file has one of the names.
+        When no mirror delivers a file, the folder cannot be written, or it has another file with one of the names.
     """
     folder = paths.expanded(to) if to else locate.cache_dir()
     for name in locate.FILES[split]:

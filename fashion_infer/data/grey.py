@@ -1,10 +1,10 @@
-"""Conversion of a picture in any of Pillow's modes to grey levels, 0 (black) to 255 (white).
+"""Converts a picture in any of Pillow's modes to grey levels, 0 (black) to 255 (white).
 
 | mode | grey |
 | --- | --- |
 | 1, L, P, RGB, CMYK, YCbCr, HSV and related | the luma of ITU-R BT.601, as in Pillow's mode L |
-| I;16 and its byte orders, I of a PNG or PPM | value / 257: all of the 16 bits count |
-| I of other files | the same; if no value is above 255, the values themselves |
+| I;16 in any byte order, I of a PNG or PPM | value / 257, because the values have 16 bits |
+| I of other files | value / 257; if no value is above 255, the value itself |
 | F | value * 255 if all are in 0 to 1, the value itself if all are in 0 to 255 |
 | LAB | the luma of the sRGB colour; the white point is D50 |
 
@@ -16,18 +16,18 @@ from typing import Callable, Optional, Tuple
 
 import numpy as np
 
-_SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I has 16 bits
+_SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I has values of 16 bits
 _LUMA = np.array([0.299, 0.587, 0.114])
-# CIE XYZ with white point D50 to linear sRGB, adapted by Bradford's method, and that white point.
+# Matrix from CIE XYZ with white point D50 to linear sRGB, adapted by Bradford's method; and the white point D50.
 _XYZ_TO_RGB = np.array(
     [[3.1338561, -1.6168667, -0.4906146], [-0.9787684, 1.9161415, 0.0334540], [0.0719453, -0.2289914, 1.4052427]]
 )
 _D50 = np.array([0.96422, 1.0, 0.82521])
-_STRIP = 1 << 20  # pixels processed at a time as floats
+_STRIP = 1 << 20  # number of pixels processed at a time as floats
 
 
 class UnknownScale(ValueError):
-    """The scale of the values is unknown."""
+    """Raised when it is unknown which values are black and white in a picture."""
 
 
 def levels(picture) -> np.ndarray:
@@ -36,19 +36,19 @@ def levels(picture) -> np.ndarray:
     Parameters
     ----------
     picture
-        A PIL.Image.Image. Its file format determines the scale of mode I.
+        A PIL.Image.Image. If its mode is I, its file format determines the scale of the values.
 
     Raises
     ------
     UnknownScale
-        When values are outside every scale above, or no part of the picture is opaque.
+        When the values fit none of the mode's scales, or no part of the picture is opaque.
     """
     grey, alpha = _split(picture)
     return grey if alpha is None or alpha.min() == 255 else _filled(grey, alpha)
 
 
 def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """Grey levels and, if the picture has transparency, opacity; both (h,w) uint8."""
+    """Return the grey levels and, if the picture has transparency, the opacity (else None); both (h,w) uint8."""
     mode, info = picture.mode, picture.info
     if mode.startswith("I") or mode == "F":
         values = np.asarray(picture)
@@ -84,7 +84,7 @@ def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
 
 
 def _of_lab(lab: np.ndarray) -> np.ndarray:
-    """Grey levels of L, a, b in bytes: L maps 0 to 100 onto 0 to 255, a and b are signed."""
+    """Return the grey levels of a LAB picture in bytes, where 0 to 255 means L from 0 to 100, and a and b are signed."""
 
     def levels_of(part: slice) -> np.ndarray:
         lightness = lab[part][..., 0] * (100 / 255)
@@ -100,7 +100,7 @@ def _of_lab(lab: np.ndarray) -> np.ndarray:
 
 
 def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Fill transparent parts with the background that suits the picture."""
+    """Fill transparent parts with the border's grey, or with a background on which the subject is visible."""
     if not alpha.any():
         raise UnknownScale("it is fully transparent")
     edges = [(part[0], part[-1], part[:, 0], part[:, -1]) for part in (grey, alpha)]
@@ -115,7 +115,7 @@ def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 def _by_strips(shape: Tuple[int, ...], compute: Callable[[slice], np.ndarray]) -> np.ndarray:
-    """Grey levels (h,w) uint8 from `compute`, a few rows at a time: floats for all rows would need much more memory."""
+    """Compute grey levels (h,w) uint8 with `compute`, a few rows at a time, because floats need much memory."""
     found = np.empty(shape, np.uint8)
     rows = max(1, _STRIP // shape[1])
     for start in range(0, shape[0], rows):

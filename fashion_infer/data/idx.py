@@ -1,6 +1,7 @@
-"""Reader of IDX files, gzipped or not, that checks every header and reads no more than it says.
+"""Reads IDX files, gzipped or not. Every header is checked, and no more data is read than the header says.
 
-Hand-written because library readers allocate the size that a header claims, and unpack all that follows.
+The reader is hand-written because libraries' readers allocate the size that a header claims, and unpack all data that
+follows.
 """
 
 import gzip
@@ -16,11 +17,11 @@ from ..errors import DataError
 from ..system import inputs
 from .locate import FILES, file_of
 
-IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned byte, the number of dimensions
-MOST = 512 << 20  # size limit of a file's content in bytes: 684,000 images of 28x28
+IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned bytes, number of dimensions
+MOST = 512 << 20  # size limit of a file's content in bytes, that is, 684,000 images of 28x28 pixels
 GZIP = b"\x1f\x8b"
 _AGAIN = "delete it and fetch it again"
-_PART = 1 << 20  # bytes read at a time; also once after the end, to report the surplus
+_PART = 1 << 20  # bytes read at a time; once more after the end, to report surplus data
 
 
 def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advice: str = _AGAIN) -> np.ndarray:
@@ -31,11 +32,11 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
     path
         The file.
     magic, dimensions
-        Expected header: the magic number, and how many dimension sizes follow it (all big-endian uint32).
+        Expected header: the magic number, and the number of dimension sizes after it (all big-endian uint32).
     gzipped
-        Whether it is compressed.
+        Whether the file is compressed.
     advice
-        Advice about a damaged file, for messages.
+        Advice about a damaged file, for error messages.
 
     Returns
     -------
@@ -45,7 +46,7 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
     Raises
     ------
     DataError
-        When the file is missing, is truncated gzip data, or holds more or less than its header says.
+        When the file is missing, is truncated gzip data, or has more or less data than its header says.
     """
     if not Path(path).exists():
         raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`")
@@ -71,14 +72,14 @@ def _read(stream: Any, path: Path, magic: int, dimensions: int, advice: str) -> 
 
 
 def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray:
-    """Read exactly `size` bytes of a stream, (size,) uint8; `path` and `advice` are for the message.
+    """Read exactly `size` bytes of a stream as (size,) uint8; `path` and `advice` are for error messages.
 
     Memory is allocated as bytes arrive, not as the header claims.
 
     Raises
     ------
     DataError
-        When there are more or fewer, or `size` is more than `MOST`.
+        When the stream has more or fewer bytes, or `size` is more than `MOST`.
     """
     if size > MOST:
         raise DataError(f"{path}: its header says {size:,} bytes, more than the limit of {MOST:,}: {advice}")
@@ -102,7 +103,7 @@ def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray
     Raises
     ------
     DataError
-        When a file is damaged, or the two do not belong together.
+        When a file is damaged, or the two files do not belong together.
     """
     images_file, labels_file = (file_of(folder, name) for name in FILES[split])
     images = read_idx(images_file, IMAGES_MAGIC, 3, images_file.suffix == ".gz")

@@ -1,4 +1,4 @@
-"""Search for Fashion-MNIST: its file names and MD5 sums, the searched folders, and checks of their contents."""
+"""Searches folders for Fashion-MNIST, and checks its files by their names and MD5 sums."""
 
 import hashlib
 import os
@@ -21,14 +21,14 @@ MD5 = {
     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
 }
-# The same files unpacked: MD5 sum and size in bytes.
+# The unpacked files: (MD5 sum, size in bytes).
 UNPACKED = {
     "t10k-images-idx3-ubyte": ("8181f5470baa50b63fa0f6fddb340f0a", 7_840_016),
     "t10k-labels-idx1-ubyte": ("15d484375f8d13e6eb1aabb0c3f46965", 10_008),
     "train-images-idx3-ubyte": ("f4a8712d7a061bf5bd6d2ca38dc4d50a", 47_040_016),
     "train-labels-idx1-ubyte": ("9018921c3c673c538a1fc5bad174d6f9", 60_008),
 }
-# Size limit in bytes, a little above the largest file: nothing larger is read, or accepted from a mirror.
+# Size limits in bytes, a little above the largest files. A larger file is neither read nor accepted from a mirror.
 MOST = {
     "t10k-images-idx3-ubyte.gz": 4_422_102 + 4096,
     "t10k-labels-idx1-ubyte.gz": 5_148 + 4096,
@@ -40,24 +40,24 @@ MOST = {
 class Location(NamedTuple):
     """A folder that may contain the dataset."""
 
-    what: str  # why it is on the list, for messages
+    what: str  # description of the folder for messages
     path: Path
-    explicit: bool  # the user named it: nothing else is searched, and a problem with it is an error
+    explicit: bool  # whether the user named the folder: only this one is searched, and a problem with it is an error
 
 
 def cache_dir() -> Path:
-    """The folder for downloads in the user's cache (XDG_CACHE_HOME moves it)."""
+    """Return the folder for downloads in the user's cache (XDG_CACHE_HOME moves it)."""
     return paths.needed_cache() / "fashion-mnist"
 
 
 def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
-    """Every folder that is searched, in order. A folder named by the user is the only one on the list."""
+    """Return the folders to search, in order. If the user named a folder, it is the only one."""
     if data_dir:
         return [Location("--data-dir", paths.expanded(data_dir), True)]
     if os.environ.get("FASHION_INFER_DATA"):
         return [Location("FASHION_INFER_DATA", paths.expanded(os.environ["FASHION_INFER_DATA"]), True)]
     home, raw = paths.home(), Path("FashionMNIST") / "raw"
-    # Each with its parent folder, which is missing for a user without a home, or in a deleted working folder.
+    # Each with its parent folder; None if the user has no home, or if the working folder was deleted.
     folders = [
         ("the checkout", resource_dir("data"), Path("fashion-mnist")),
         ("the user's cache", paths.cache(), Path("fashion-mnist")),
@@ -71,14 +71,14 @@ def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
 
 
 def _folder(variable: str, home: Optional[Path], otherwise: str) -> Optional[Path]:
-    """The folder that an environment variable names, else one in the user's home."""
+    """Return the folder that an environment variable names, else the folder `otherwise` in the user's home."""
     if variable in os.environ:
         return paths.expanded(os.environ[variable])
     return home and home / otherwise
 
 
 def inspect(folder: Path, split: str = "test") -> Optional[str]:
-    """Check the split's files in a folder.
+    """Check whether a folder has undamaged files of a split.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
     for file in files:
         expected, most = UNPACKED[file.name] if file.name in UNPACKED else (MD5[file.name], MOST[file.name])
         try:
-            # Not with pooch.file_hash, which reads files of any size.
+            # pooch.file_hash is not used, because it reads files of any size.
             digest = hashlib.md5(inputs.read(file, most)).hexdigest()
         except DataError as error:
             return str(error)
@@ -101,13 +101,13 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """The path of a file of `FILES` in a folder; the unpacked file if only that exists."""
+    """Return the path of a file of `FILES` in a folder, or of the unpacked file if only that exists."""
     packed, unpacked = folder / name, folder / name[: -len(".gz")]
     return unpacked if unpacked.is_file() and not os.path.lexists(packed) else packed
 
 
 def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:
-    """Find the first folder with the split, complete and undamaged; None if there is none.
+    """Return the first folder with all files of a split, undamaged; None if there is none.
 
     Raises
     ------

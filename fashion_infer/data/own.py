@@ -1,4 +1,4 @@
-"""Your own labelled dataset: IDX files or NumPy arrays, which determine its size and classes."""
+"""Reads your own labelled dataset from IDX files or NumPy arrays, which determine its image size and classes."""
 
 import math
 import os
@@ -14,25 +14,25 @@ from ..system import inputs, paths
 from ..system.paths import PathOrText
 from . import idx
 
-# Matching files of images and labels, in the order in which a folder is searched.
+# Names of files that belong together, as (images, labels), in the order in which a folder is searched.
 PAIRS = (
     ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),  # as in MNIST and its successors
     ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"),
     ("images.npy", "labels.npy"),
     ("x_test.npy", "y_test.npy"),
 )
-# Names of arrays in one .npz: ours, Keras's, MedMNIST's.
+# Names of arrays in one .npz file, as (images, labels): ours, Keras's, MedMNIST's.
 KEYS = (("images", "labels"), ("x_test", "y_test"), ("test_images", "test_labels"), ("x", "y"))
 _NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
 _DAMAGED = "make or copy it again"
 
 
 class Own(NamedTuple):
-    """A dataset."""
+    """The user's own dataset."""
 
     images: np.ndarray  # (n,1,s,s) uint8
     labels: np.ndarray  # (n,) int64, starting at 0
-    location: str  # the file of the images
+    location: str  # path of the file of images
 
     @property
     def classes(self) -> int:
@@ -56,16 +56,16 @@ def load(
     Parameters
     ----------
     data_dir
-        A folder with one of `PAIRS` (IDX files with or without .gz), or with one .npz with two of `KEYS`.
+        A folder with one pair of `PAIRS` (IDX files with or without .gz), or with one .npz file with a pair of `KEYS`.
     images, labels
-        The two files, instead of a folder: IDX of unsigned bytes (gzipped or not), .npy, or .npz (both may be the same
-        file, with two of `KEYS`). Images are (n,s,s), (n,1,s,s) or (n,s,s,1), integers from 0 to 255. Labels are (n,)
-        or (n,1), integers starting at 0.
+        Two files, given instead of a folder: IDX of unsigned bytes (gzipped or not), .npy, or .npz (both may be the
+        same .npz file with a pair of `KEYS`). Images are (n,s,s), (n,1,s,s) or (n,s,s,1), integers from 0 to 255.
+        Labels are (n,) or (n,1), integers starting at 0.
 
     Raises
     ------
     UsageError
-        When neither or both are given.
+        When neither a folder nor two files are given, or both.
     DataError
         When a file is missing, damaged, or has other contents; or the numbers of labels and images differ.
     """
@@ -100,7 +100,7 @@ def _find(folder: Path) -> Tuple[Path, Path]:
 
 
 def array(path: Path, which: int = 0) -> np.ndarray:
-    """Read a file's array, whose format its first bytes determine; `which` is 0 for images, 1 for labels."""
+    """Read the array of a file, whose first bytes determine its format; `which` is 0 for images, 1 for labels."""
     size = inputs.check(path)
     try:
         with open(path, "rb") as stream:
@@ -121,7 +121,7 @@ def array(path: Path, which: int = 0) -> np.ndarray:
 
 
 def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
-    """Name of the .npy with the images or the labels in a .npz: a known name, or the only one."""
+    """Return the name of the .npy member with images or labels in a .npz file: a known name, or the only member."""
     names = archive.namelist()
     for pair in KEYS:
         if all(f"{key}.npy" in names for key in pair):
@@ -133,12 +133,14 @@ def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
 
 
 def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np.dtype]:
-    """Read the header of a .npy file: shape, whether it is in Fortran order, and an integer dtype.
+    """Read the header of a .npy file: shape, whether the array is in Fortran order, and dtype, which must be integer.
+
+    Afterwards the stream is at the beginning of the data.
 
     Raises
     ------
     DataError
-        When the header is invalid. After a valid header, the stream is at the data.
+        When the header is invalid.
     """
     try:
         version = np.lib.format.read_magic(stream)
@@ -154,7 +156,7 @@ def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np
 
 
 def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
-    """Read a .npy file, checking the header against the data. No object is unpickled."""
+    """Read a .npy file, and check that the header fits the data. No object is unpickled."""
     shape, fortran, dtype = npy_header(stream, path)
     size = math.prod(shape) * dtype.itemsize
     return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")

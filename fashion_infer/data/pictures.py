@@ -1,4 +1,4 @@
-"""Conversion of your own pictures to the network's input: grey, light on dark, 28x28."""
+"""Converts your own pictures to the network's input: grey, light on dark, 28x28 pixels."""
 
 import contextlib
 import io
@@ -13,10 +13,11 @@ from ..system import inputs
 from . import grey
 
 SIZE = 28  # pixels per side
-# Limits, checked before decoding. 50-megapixel photographs and panoramas of 16,382 pixels pass.
+# Limits of a picture's size, checked before decoding. They allow photographs of 50 megapixels and panoramas of 16,382
+# pixels.
 MOST_PIXELS, LONGEST_SIDE = 1 << 26, 1 << 14
-MOST_BYTES = 1 << 30  # of a file: 67,108,864 pixels of four 32-bit floats, uncompressed
-# Allowed formats. Pillow has more; some start programs (Ghostscript for EPS) or have no decoder.
+MOST_BYTES = 1 << 30  # size limit of a file: 67,108,864 uncompressed pixels of four 32-bit floats
+# Allowed formats. Pillow has other formats; some of them start programs (Ghostscript for EPS) or have no decoder.
 FORMATS = ("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "ICNS",
            "PCX", "QOI", "SGI", "XBM", "XPM", "PSD", "DDS")  # fmt: skip
 _STRIP = 1 << 24  # pixels of the padded picture processed at a time
@@ -25,15 +26,16 @@ _STRIP = 1 << 24  # pixels of the padded picture processed at a time
 def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     """Read a picture of any size.
 
-    It is rotated by its EXIF orientation, converted to grey (`grey.levels`), padded to a square with the grey of its
-    border, and reduced to 28x28 (area-weighted, so that thin lines survive).
+    The picture is rotated by its EXIF orientation, converted to grey (`grey.levels`), padded to a square with the grey
+    of its border, and reduced to 28x28 pixels (area-weighted, so that thin lines remain visible).
 
     Parameters
     ----------
     path
-        A PNG, JPEG or other file that Pillow reads; for an animation, its first frame is used.
+        Path of a PNG, a JPEG, or another file that Pillow reads. Of an animation, the first frame is used.
     invert
-        Whether to swap light and dark. None swaps them if the border is light, as Fashion-MNIST is light on black.
+        Whether to swap light and dark. None swaps them if the border is light, because Fashion-MNIST's images are light
+        on black.
 
     Returns
     -------
@@ -43,14 +45,14 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     Raises
     ------
     DataError
-        When the file is missing, not a picture, too large, or its values have an unknown scale.
+        When the file is missing, not a picture or too large, or when its values have an unknown scale.
     """
     check(path)
     return _seen(_decoded(path, path), invert)
 
 
 def check(path: str) -> None:
-    """Raise DataError if the file at a path cannot be opened, or is too large for a picture."""
+    """Raise DataError if the file at `path` cannot be opened, or is larger than `MOST_BYTES`."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -62,7 +64,7 @@ def check(path: str) -> None:
 
 
 def of_bytes(content: bytes, name: str, invert: Optional[bool] = None) -> np.ndarray:
-    """Read a picture from the bytes of its file; `name` is its name in messages."""
+    """Read a picture from the bytes of its file; `name` is the file's name in error messages."""
     return _seen(_decoded(io.BytesIO(content), name), invert)
 
 
@@ -75,18 +77,18 @@ def _seen(levels: np.ndarray, invert: Optional[bool]) -> np.ndarray:
 
 
 def _decoded(file: Union[str, BinaryIO], path: str) -> np.ndarray:
-    """Decode a picture to grey levels, (h,w) uint8; `path` is for messages."""
+    """Decode a picture to grey levels, (h,w) uint8; `path` is for error messages."""
     from PIL import Image, ImageOps
 
     Image.init()
     known = [name for name in FORMATS if name in Image.OPEN]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about damaged metadata, and sizes that are checked here
+            warnings.simplefilter("ignore")  # warnings about damaged metadata, and about sizes, which are checked here
             with Image.open(file, formats=known) as opened:
                 _check_size(path, opened.size)
                 opened.load()
-                _check_size(path, opened.size)  # some formats only know the size now
+                _check_size(path, opened.size)  # in some formats the size is only known now
                 with contextlib.suppress(Exception):  # ignore damaged EXIF, as viewers do
                     ImageOps.exif_transpose(opened, in_place=True)
                 return grey.levels(opened)
@@ -115,8 +117,8 @@ def _check_size(path: str, size) -> None:
 def _fitted(levels: np.ndarray, border: int) -> np.ndarray:
     """Centre grey levels (h,w) in a square of the border's grey, and reduce it to 28x28.
 
-    The result is the same as when Pillow resizes the square, first along its rows and then along its columns. The
-    square is never allocated, as it would be very large for a long, thin picture.
+    The result is the same as if Pillow resized the square, first along its rows and then along its columns. However,
+    the square is never allocated, because it would be very large for a long, thin picture.
     """
     from PIL import Image
 

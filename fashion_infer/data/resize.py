@@ -1,17 +1,18 @@
-"""Resizing of 28x28 images to an edition's larger input size, in exactly the course's arithmetic.
+"""Resizes 28x28 images to an edition's larger input size, with exactly the course's arithmetic.
 
-Bilinear interpolation with the pixel centres aligned, source = (target + 0.5) * 28 / S - 0.5, zero outside the image,
-in double precision on pixel / 256, then times 256 and truncated. Order and grouping of the operations are those of
-scikit-image's `warp` (order 1, mode constant, cval 0) with the affine matrix of that map. Another order gives other
-pictures: an exact integer may come out one rounding error too small, which truncation turns into another pixel.
-scikit-image itself is not used, because its releases may change that order; Pillow and OpenCV use other orders.
+The course used bilinear interpolation with aligned pixel centres, source = (target + 0.5) * 28 / S - 0.5, and zero
+outside of the image. The arithmetic is in double precision on pixel / 256; results are multiplied by 256 and truncated.
+The operations have the same order and grouping as in scikit-image's `warp` (order 1, mode constant, cval 0) with the
+affine matrix of that map. Another order would give other pictures: a result that is an exact integer may be one
+rounding error too small, and is then truncated to another pixel. scikit-image itself is not used, because its releases
+may change the order; Pillow and OpenCV use other orders.
 """
 
 import numpy as np
 
 from ..errors import UsageError
 
-# Images processed at a time: 250 at 70x70 are 10 MB of float64, which fits in the caches.
+# Number of images processed at a time: 250 images of 70x70 pixels are 10 MB of float64, which fits in the caches.
 _SLICE = 250
 
 
@@ -21,9 +22,9 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     Parameters
     ----------
     images
-        (n,1,s,s) uint8.
+        The images, (n,1,s,s) uint8.
     size
-        The new size in pixels, at least 2.
+        The new size in pixels per side, at least 2.
 
     Returns
     -------
@@ -61,14 +62,14 @@ def _resize(images: np.ndarray, size: int) -> np.ndarray:
     low = np.floor(source).astype(int)
     high = np.ceil(source).astype(int)
     fraction = source - low
-    padded = np.zeros((len(images), given + 2, given + 2))  # a frame of zeros represents everything outside
+    padded = np.zeros((len(images), given + 2, given + 2))  # a frame of zeros stands for all pixels outside
     padded[:, 1:-1, 1:-1] = images / 256.0
     low, high = np.clip(low, -1, given) + 1, np.clip(high, -1, given) + 1
 
     along = (1 - fraction) * padded[:, :, low] + fraction * padded[:, :, high]
     down = fraction[:, None]
     out = (1 - down) * along[:, low] + down * along[:, high]
-    # warp clips values that rounding pushed beyond the range of its input.
+    # Like `warp`, clip values that rounding moved out of the input's range.
     flat = images.reshape(len(images), -1)
     lowest, highest = (limit[:, None, None] / 256.0 for limit in (flat.min(axis=1), flat.max(axis=1)))
     outside_used = out.min(axis=(1, 2), keepdims=True) <= 0

@@ -1,9 +1,10 @@
-"""Download of one verified file with pooch: with a progress bar, and only if it does not exist yet.
+"""Downloads one file with pooch, verifies it, and shows a progress bar. A file that exists is not downloaded again.
 
-This uses pooch's downloader and digests, but not its `retrieve`: that has no limit on what a server sends, tries only
-one address, and overwrites a user's file of the same name.
+The module uses pooch's downloader and digests, but not `pooch.retrieve`, which has no limit on the amount of data that
+a server sends, tries only one address, and overwrites a user's file of the same name.
 
-A file gets its name only when it is complete and verified. Another attempt continues with the files that are missing.
+A file gets its name only when it is complete and verified. After a failure, another attempt downloads only the files
+that are missing.
 """
 
 import hashlib
@@ -17,20 +18,21 @@ from ..errors import DataError, FashionInferError
 from ..system.files import replacing
 from ..system.temporary import folder_made
 
-# Seconds to connect, and to wait for the next bytes: without a network, the fallback should come soon.
+# Time limits in seconds for connecting, and for waiting for the next bytes. They are short, so that without a network
+# the built-in set is used soon.
 TIMEOUT = (5, 30)
-LONGEST = 900.0  # seconds for a file from one address, however slowly it arrives
+LONGEST = 900.0  # time limit for a file from one address, in seconds
 
 
 def md5(path: Path) -> str:
-    """The MD5 sum of a file, in hexadecimal."""
+    """Return the MD5 sum of a file, in hexadecimal."""
     import pooch
 
     return pooch.file_hash(str(path), alg="md5")
 
 
 def git_blob(path: Path) -> str:
-    """A file's Git blob id, which pooch lacks: SHA-1 of "blob <size>", a zero byte, and the content."""
+    """Return a file's Git blob id: SHA-1 of "blob <size>", a zero byte, and the content. Pooch does not compute it."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
@@ -48,19 +50,24 @@ def fetch_file(
 
     Parameters
     ----------
+    path
+        Path of the file.
+    addresses
+        URLs, which are tried in turn.
     digest, expected
-        A function from a file to its digest, and the expected digest.
+        Function that returns the digest of a file, and the expected digest.
     advice
-        Advice if no address delivers.
+        Advice in the error message if no address delivers the file.
     most
         Size limit in bytes; an address that sends more is abandoned.
     ours
-        Whether the folder is this program's cache. Elsewhere, another file of that name is the user's and is kept.
+        Whether the folder is this program's cache. In other folders, another file with the same name belongs to the
+        user and is kept.
 
     Raises
     ------
     DataError
-        When no address delivers the file, it cannot be written, or something else has its name.
+        When no address delivers the file, it cannot be written, or another file with its name must be kept.
     """
     if os.path.lexists(path) and _is_there(path, digest, expected, most, ours):
         return
@@ -86,7 +93,7 @@ def fetch_file(
 
 
 def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: int, ours: bool) -> bool:
-    """Whether the file already exists; DataError if another file with its name must be kept."""
+    """Return whether the file already exists; DataError if another file with its name must be kept."""
     elsewhere = "move it away, or choose another folder with `fashion-infer data fetch --to DIR`"
     if os.path.exists(path) and not path.is_file():
         raise DataError(f"{path} is not a regular file: {elsewhere}")
@@ -98,13 +105,13 @@ def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: in
 
 
 def _unpacked(file: str) -> bool:
-    """Whether a file begins like an IDX file."""
+    """Return whether a file begins like an unpacked IDX file."""
     with open(file, "rb") as stream:
         return stream.read(2) == b"\0\0"
 
 
 class _Undelivered(Exception):
-    """An address did not deliver; the next one may."""
+    """Raised when an address did not deliver the file. The next address is then tried."""
 
 
 class _Unwritable(FashionInferError):
@@ -140,7 +147,8 @@ def _download(address: str, path: str, most: int) -> None:
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar is enough
     pooch.get_logger().setLevel(logging.ERROR)
     try:
-        # disable=None: only on a terminal. total=1: without one, testing the bar's truth fails; pooch sets it later.
+        # disable=None shows the bar only on a terminal. total=1 is needed because without a total, converting the bar to
+        # a Boolean fails; pooch sets the total later.
         bar = tqdm(desc=address.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None)
         with bar, open(path, "wb") as stream:
             pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(address, _Bounded(stream, most), None)
@@ -160,7 +168,7 @@ def _reason(error: Exception) -> str:
         return f"HTTP {response.status_code}"
     import requests
 
-    # A stall within the body is a ConnectionError, recognisable only by its text.
+    # A timeout while the content arrives is a ConnectionError, which only its text distinguishes.
     if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error):
         return "timed out"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
@@ -168,7 +176,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, requests.exceptions.SSLError):
         return "its TLS certificate is not accepted: is the clock right, or a proxy in between (REQUESTS_CA_BUNDLE)?"
     if isinstance(error, requests.exceptions.InvalidSchema):
-        return " ".join(str(error).split())  # SOCKS without the package for it
+        return " ".join(str(error).split())  # the package for SOCKS is missing
     if isinstance(error, requests.exceptions.ProxyError):
         return "the proxy that HTTP_PROXY or HTTPS_PROXY names does not connect"
     return "no connection"

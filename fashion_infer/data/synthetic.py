@@ -19,22 +19,22 @@ COUNT = 10000
 CLASSES = 10
 SIZE = 28  # pixels per side
 
-# The unit of everything below is 2**-FRACTION_BITS grey levels. 20 bits keep the multiplier of the weakest component in
-# the hundreds (0.3% rounding), and the largest sum below 2**38.
+# All values below are integers in units of 2**-FRACTION_BITS grey levels. With 20 bits, the multiplier of the weakest
+# component is in the hundreds (0.3% rounding error), and the largest sum is below 2**38.
 FRACTION_BITS = 20
-# The mean is stored in 1/256 of a grey level.
+# The stored mean is in units of 1/256 of a grey level.
 MEAN_BITS = 8
 # A coefficient is the sum of eight random bytes minus 1020: mean 0, variance 8 * (2**16 - 1) / 12.
 COEFFICIENT_BYTES = 8
 COEFFICIENT_MEAN = 1020
 COEFFICIENT_SD = (COEFFICIENT_BYTES * (2**16 - 1) / 12) ** 0.5
 
-# Images processed at a time: 2,000 float64 images are 12.5 MB.
+# Number of images processed at a time: 2,000 float64 images are 12.5 MB.
 _SLICE = 2000
 
 
 def load():
-    """The built-in set: the first 10,000 images of the stream.
+    """Return the built-in set, which is the first 10,000 images of the stream.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def load():
 
 
 def draw(start, count, seed=SEED):
-    """Draw any slice of the endless stream of labelled images, without drawing earlier images.
+    """Draw a slice of the endless stream of labelled images, without drawing earlier images.
 
     Parameters
     ----------
@@ -79,9 +79,10 @@ def draw(start, count, seed=SEED):
 
 
 def differences(components):
-    """Encode components (..., 784), int8, as the file stores them: (..., 28, 28), int8.
+    """Encode components (..., 784), int8, as the model's file stores them: (..., 28, 28), int8.
 
-    Each entry has its left neighbour subtracted, and then its upper one, modulo 256. This compresses better.
+    From each entry, its left neighbour is subtracted, and then its upper neighbour, modulo 256. The result compresses
+    better.
     """
     images = components.reshape(*components.shape[:-1], SIZE, SIZE)
     return np.diff(np.diff(images, axis=-1, prepend=np.int8(0)), axis=-2, prepend=np.int8(0))
@@ -94,7 +95,7 @@ def _components(differences):
 
 @functools.lru_cache(maxsize=1)
 def _model():
-    """Means (10, 784) and bases (10, k, 784): float64 arrays of integers, in units of 2**-FRACTION_BITS."""
+    """Return means (10, 784) and bases (10, k, 784): float64 arrays of integers, in units of 2**-FRACTION_BITS."""
     with np.load(str(resource_dir("data") / "synthetic.npz")) as stored:
         mean = stored["mean"].astype(np.int64) << (FRACTION_BITS - MEAN_BITS)
         basis = _components(stored["differences"]).astype(np.int64) * stored["multipliers"].astype(np.int64)[:, :, None]
@@ -103,7 +104,7 @@ def _model():
 
 def _fill(images, labels, start, seed):
     mean, basis = _model()
-    # One draw for the label and one for each coefficient, so that image i begins at draw i * width.
+    # An image takes one draw for the label and one per coefficient, so that image i begins at draw i * width.
     width = 1 + basis.shape[1]
     generator = np.random.PCG64(seed)
     generator.advance(start * width)
@@ -120,9 +121,9 @@ def _fill(images, labels, start, seed):
 
 
 def _byte_sums(words):
-    """The sum of the eight bytes of each 64-bit word, int64, for any byte order of the machine."""
-    # Bytes are added in pairs, pairs in fours and fours in eights, each in its own lane of the word. These three shifts
-    # replace a reduction over an axis of 8, which is several times slower in NumPy.
+    """Return the sum of the eight bytes of each 64-bit word, int64, for any byte order of the machine."""
+    # The first shift adds neighbouring bytes, the second neighbouring sums of two bytes, the third the sums of four
+    # bytes. A NumPy reduction over an axis of length 8 would be several times slower.
     for bits, lane in ((8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF), (32, 0x00000000FFFFFFFF)):
         words = (words & np.uint64(lane)) + ((words >> np.uint64(bits)) & np.uint64(lane))
     return words.astype(np.int64)

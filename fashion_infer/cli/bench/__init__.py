@@ -1,1 +1,1 @@
-"""Commands that measure, and read what was measured."""
+"""Commands that measure kernels and networks, and commands that read saved measurements."""

@@ -1,4 +1,4 @@
-"""Running any benchmark from the command line: options of history, progress, tables, files, and the exit code."""
+"""Runs any benchmark from the command line: options for saved measurements, progress, tables, files, exit code."""
 
 import json
 
@@ -9,12 +9,12 @@ from .. import options
 
 
 class Percentage(click.ParamType):
-    """A percentage, with or without its sign; as a share."""
+    """Type of an option whose value is a percentage, with or without a percent sign; converted to a fraction."""
 
     name = "percentage"
 
     def convert(self, value, param, ctx):
-        """The share; a UsageError of click's for anything but a number of 0 or more."""
+        """Return the percentage as a fraction; click's UsageError for anything but a number of at least 0."""
         return options.Number(min=0).convert(str(value).rstrip("%"), param, ctx) / 100
 
 
@@ -33,21 +33,21 @@ OUTPUTS = (
 
 
 def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, reads=()):
-    """Measure, show every case as it is done, end with the answer, and write what was asked for.
+    """Run a benchmark, show each completed case and the conclusions, and write the requested files.
 
     Parameters
     ----------
     make
-        Makes the `bench.protocol.Benchmark`, once all options are known to be right.
+        Function that makes the `bench.protocol.Benchmark`. It is called after all options have been checked.
     draw
-        draw(path, result) writes the chart.
+        Function that writes the chart, called as draw(path, result).
     reads
-        Files that the command reads, and must not overwrite.
+        Files that the command reads and must not overwrite.
 
     Raises
     ------
     UsageError
-        Before anything is measured, for files that cannot be written or a name that is not saved.
+        Before the measurement, for a file that cannot be written or a name under which nothing is saved.
     CheckFailed
         When a contender is incorrect, or slower than --fail-above allows.
     """
@@ -90,14 +90,14 @@ def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, re
 
 
 def refuse(given, why):
-    """UsageError when any of these options is given."""
+    """Raise UsageError with the reason `why` if any of the options `given` has a value."""
     found = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
     if found:
         raise UsageError(f"{why} {', '.join(found)}")
 
 
 def numbers(option, words):
-    """The whole numbers of an option, with commas between them or the option repeated; UsageError for anything else."""
+    """Return an option's whole numbers, separated by commas or given by repeating the option; else UsageError."""
     try:
         return tuple(int(word) for part in words for word in part.split(","))
     except ValueError:

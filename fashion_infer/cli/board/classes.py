@@ -1,4 +1,4 @@
-"""`board class` and `board join`: classes with their limits, and their people."""
+"""`board class` and `board join`: commands for classes, their limits, and their people."""
 
 import csv
 import io
@@ -44,7 +44,7 @@ def _deadline(values):
 
 
 def _limits(values):
-    """Return the limits that the command line names."""
+    """Return the limits that the command line sets."""
     return {name: value for name, value in values.items() if value is not None and name != "deadline"}
 
 
@@ -80,7 +80,7 @@ def new(store, class_name, edition, rubric, backend, **limits):
 
 
 def _with_edition(text, edition):
-    """Return a rubric's text for another edition."""
+    """Return a rubric's text with another edition in it."""
     import re
 
     return re.sub(r"(?m)^edition\s*=.*$", f'edition = "{edition}"', text, count=1)
@@ -174,4 +174,4 @@ def join(store, people, revoke, of_class):
             for one in persons.join(session, found, rows):
                 team = one.person.team.name if one.person.team else ""
                 writer.writerow((one.person.name, one.person.role, team, one.token))
-    click.echo(out.getvalue(), nl=False)  # after the transaction: no token is shown that is not kept
+    click.echo(out.getvalue(), nl=False)  # after the transaction, so that only stored tokens are shown

@@ -13,11 +13,11 @@ to = click.option("--to", "url", metavar="URL", help="Board URL [default: FASHIO
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
                          help="Certificate authority to trust [default: login's, else public ones].")  # fmt: skip
 BOARD = (to, authority)
-JOINED = "a board that you have joined (`board login`)"  # what an example needs
+JOINED = "a board that you have joined (`board login`)"  # requirement of an example
 
 
 def client_of(url, authority):
-    """Return a client for the board that the options name."""
+    """Return a client for the board that the options select."""
     from ...board import credentials
     from ...board.client import Client
     from ...present.render import terminal
@@ -122,7 +122,7 @@ def ranking(url, authority):
 
 
 def line(one):
-    """Return a submission in one line."""
+    """Describe a submission in one line."""
     final = "  final" if one["final"] else ""
     start = f"{one['id']}  {one['submitted_at'][:16]}  {one['name']}{final}  {one['status']}"
     if one.get("wait"):
@@ -135,7 +135,7 @@ def line(one):
 
 
 def waits(wait):
-    """Return a position in the queue in words."""
+    """Describe a position in the queue in words."""
     if wait["place"] == 0:
         return f"about {wait['end_in']:.0f} s to go"
     if wait["start_in"] is None:
@@ -144,7 +144,7 @@ def waits(wait):
 
 
 def outcome(judged):
-    """Return the outcome of a judging in words."""
+    """Describe the outcome of a judging in words."""
     if judged["status"] != "judged":
         return judged["reason"]
     time_ms = f", Op Time {judged['op_ms']:.4f} ms" if judged["op_ms"] is not None else ""
@@ -152,7 +152,7 @@ def outcome(judged):
 
 
 def verdict(one):
-    """Return the lines of a verdict, as the page has them: the sentence, the checks that lost points, the findings."""
+    """Return a verdict's lines, as on the board's page: its sentence, the checks that lost points, the findings."""
     from ...board import verdicts
 
     judged, document = one.get("judgement"), one.get("verdict") or {}

@@ -1,4 +1,4 @@
-"""Opens a board's database for the commands that run it."""
+"""Opens a board's database for the commands that run the board."""
 
 import click
 
@@ -14,9 +14,9 @@ STORE = (data, database)
 
 
 def takes_store(*more, makes=False):
-    """Give a command the options of a board's database and the opened store.
+    """Return a decorator that gives a command the options of a board's database, and the opened store.
 
-    Only a command that `makes` a board may find none; when it fails, it leaves none.
+    Only a command with `makes` may be used where there is no board. It creates one, and leaves none if it fails.
     """
 
     def decorate(function):

@@ -1,1 +1,1 @@
-"""Commands about what is installed here: devices, dataset, models."""
+"""Commands about the installation: devices, dataset, models and shell completion."""

@@ -67,7 +67,7 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 
 
 def _check_counters(request):
-    """Refuse what has no hardware counters, as far as that shows without CUDA: a profiler must be there before it."""
+    """Refuse a run on the CPU, which has no hardware counters, and a missing profiler; check without starting CUDA."""
     from ...library import kernels
     from ...profiling import counters as hardware
 
@@ -80,7 +80,7 @@ def _check_counters(request):
 
 
 def _arguments(request):
-    """The options of `run` that give the same request."""
+    """Return the options of `run` that give the same request."""
     from .run import command as run
 
     given = [(p.opts[0], getattr(request, p.name), p.is_flag) for p in run.params if hasattr(request, p.name)]

@@ -1,4 +1,4 @@
-"""A run on the command line: what is being loaded, and the notices. For `run`, `course` and `profile`."""
+"""Messages of `run`, `course` and `profile`: what is being loaded, and notices about the result."""
 
 import shlex
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from ...present.render import terminal
 
 @contextmanager
 def announced(what):
-    """Say what is loaded, and that it is done; end the line first when it fails: an error has a line of its own."""
+    """Print "Loading WHAT... done" around the block. If the block fails, end the line before the error's message."""
     click.echo(f"Loading {what}...", nl=False)
     try:
         yield
@@ -22,7 +22,7 @@ def announced(what):
 
 
 def notices(request, result):
-    """Notices of what the user may not expect: other data than Fashion-MNIST, another backend, another correctness."""
+    """Show notices about unexpected facts: other data than Fashion-MNIST, another backend, another correctness."""
     if result.data_source == "synthetic" and request.data != "synthetic":
         terminal.notice(
             "Fashion-MNIST was not found locally and could not be downloaded: running on the built-in "
@@ -33,9 +33,9 @@ def notices(request, result):
 
 
 def _unexpected(request, result):
-    """One line where the correctness is known and is another one; None where it is right, or not known.
+    """Return a line if the correctness differs from the known one; None if it is equal, or if none is known.
 
-    A lower precision may change predictions, and the output says how many.
+    It is also None for a precision below float32, which may change predictions; the output says how many.
     """
     if result.expected in (None, result.correctness) or result.precision != "float32":
         return None
@@ -55,8 +55,10 @@ def _unexpected(request, result):
 
 
 def check_submission(request, result):
-    """Raise CheckFailed when the run's kernel file is wrong: with the edition that such files are made for, when the
-    run had another one."""
+    """Raise CheckFailed if the run's kernel file is wrong.
+
+    The message names the edition that the file's format is made for, if the run used another edition.
+    """
     verdict = result.submission
     if verdict is None or not verdict.wrong:
         return

@@ -110,7 +110,7 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
 
 
 def _table(documents):
-    """The lines of a class's summary."""
+    """Yield the lines of a table of all submissions."""
     width = max(len(one["submission"]["name"]) for one in documents)
     for one in documents:
         time = "" if one["op_time_ms"] is None else f"{one['op_time_ms']:.3f} ms"
@@ -119,7 +119,7 @@ def _table(documents):
 
 
 def _end(found, kept, require):
-    """The exit code."""
+    """Raise DeviceError if a submission could not be judged, CheckFailed if a required check failed."""
     failed = [one for one in found if not one.judged]
     if failed:
         raise DeviceError(f"could not judge {', '.join(one.name for one in failed)}: {failed[0].reason}")

@@ -12,12 +12,12 @@ from ..groups import ExampleGroup
 
 
 class Sizes(click.ParamType):
-    """A layer's sizes: C,SIZE,M,K."""
+    """Type of a layer's sizes, written as C,SIZE,M,K."""
 
     name = "sizes"
 
     def convert(self, value, param, ctx):
-        """The four numbers; a usage error for anything else."""
+        """Return the four numbers; click's UsageError for anything else."""
         words = value.split(",") if isinstance(value, str) else value
         if len(words) != 4 or not all(str(word).isdecimal() and 1 <= int(word) <= 4096 for word in words):
             self.fail(f"{value} is not CHANNELS,INPUT SIZE,FILTERS,KERNEL SIZE, as 3,32,64,3", param, ctx)
@@ -180,7 +180,7 @@ def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm,
 
 
 def _watched(file, watch, once):
-    """Do something once, or with `watch` again at every change of the file, until Ctrl-C."""
+    """Call `once`; with `watch`, call it again after every change of the file, until Ctrl-C."""
     if not watch:
         once()
         return
@@ -196,7 +196,7 @@ def _watched(file, watch, once):
 
 
 def _stamp(file):
-    """A value that differs after each change of the file; None while an editor replaces it."""
+    """Return a value that differs after each change of the file; None while an editor replaces the file."""
     try:
         found = os.stat(file)
     except OSError:
