@@ -1,7 +1,7 @@
-"""Class leaderboard: people submit kernels to one service, a queue judges them, a ranking shows where each stands.
+"""Class leaderboard: people submit kernels to one service, graders judge them in turn, a ranking compares their times.
 
-`store/` keeps everything in a database, `service.py` is the web application with `api/` and `page/`, `queue/` passes
-submissions to graders, `client.py` is how the command line talks to a board. All but the client needs the extra
+`store/` stores everything in a database. `service.py` is the web application, with `api/` and `page/`. `queue/` passes
+submissions to graders. `client.py` connects the command line to a board. All modules except the client need the extra
 `board`, and graders on Ray need the extra `ray`.
 """
 
@@ -15,7 +15,8 @@ _NEEDS = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "prometheus_client", "p
 
 
 def require(ray: bool = False) -> None:
-    """Check that the extra `board`, and `ray` if it is needed, is installed; DeviceError with what to do when not."""
+    """Check that the extra `board`, and with `ray` the extra `ray`, is installed. A DeviceError says how to install it.
+    """
     if sys.version_info < (3, 10):
         raise DeviceError(f"a board needs Python 3.10 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}")
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]

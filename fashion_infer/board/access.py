@@ -1,4 +1,4 @@
-"""Dependencies that the API and the pages share: the person, the address and the body of a request."""
+"""FastAPI dependencies that the API and the pages share: the person, the address and the body of a request."""
 
 import hashlib
 from typing import Annotated, Iterator
@@ -16,23 +16,23 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
 def store(request: Request) -> Store:
-    """The board's database."""
+    """Return the board's database."""
     return request.app.state.store
 
 
 def reading(request: Request) -> Iterator[Session]:
-    """A read-only database session."""
+    """Yield a read-only database session."""
     with store(request).read() as session:
         yield session
 
 
 def address(request: Request) -> str:
-    """Client address of a request, for the audit log."""
+    """Return the client address of a request, for the audit log."""
     return request.client.host if request.client else ""
 
 
 def person_of(session: Session, credentials: HTTPAuthorizationCredentials | None) -> Person:
-    """The owner of a token; 401 when the token is missing or unknown."""
+    """Return the owner of a token; HTTPException 401 if the token is missing or unknown."""
     found = authenticate(session, credentials.credentials) if credentials else None
     if found is None:
         raise HTTPException(401, "a valid token of this board is needed", {"WWW-Authenticate": "Bearer"})
@@ -52,14 +52,14 @@ Someone = Annotated[Person, Depends(_person)]
 
 
 def staff(who: Someone) -> Person:
-    """An assistant or an instructor; 403 for others."""
+    """Return the person if it is an assistant or an instructor; HTTPException 403 for others."""
     if not sees_all(who):
         raise HTTPException(403, "only staff of the class may do this")
     return who
 
 
 async def body(request: Request, most: int, what: str = "the submission") -> bytes:
-    """The body; 413 as soon as more than `most` bytes have arrived, whatever the header says."""
+    """Return a request's body; HTTPException 413 once more than `most` bytes have arrived, whatever the header says."""
     said = request.headers.get("content-length", "0")
     content = bytearray()
     if not said.isdigit() or int(said) <= most:
@@ -73,6 +73,6 @@ async def body(request: Request, most: int, what: str = "the submission") -> byt
 
 
 def check_digest(content: bytes, sha256: str | None) -> None:
-    """422 when the content does not match its SHA-256."""
+    """Raise HTTPException 422 if the content does not match its SHA-256."""
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise HTTPException(422, "the body does not match its SHA-256: send it again")

@@ -1,4 +1,4 @@
-"""Backup of a board in one file, and restoring it."""
+"""Writes a backup of a board to one file, and restores a board from it."""
 
 import contextlib
 import os
@@ -23,14 +23,14 @@ _ROWS = 200  # rows copied at a time; small, because a row may have a submission
 def write(store: Store, path: str) -> None:
     """Write a board into a SQLite file, completely or not at all, while it runs.
 
-    All tables are read in one transaction: the file has the board of one moment.
+    All tables are read in one transaction, so that the file has the state of one moment.
     """
     with _private(), replacing(path, DataError) as temporary:
         Path(temporary).unlink(missing_ok=True)
         copied = Store(file_url(temporary))
         try:
             copy(store.engine, copied.engine)
-            with copied.engine.connect() as connection:  # puts everything into the one file
+            with copied.engine.connect() as connection:  # so that the backup is one file
                 connection.connection.dbapi_connection.execute("PRAGMA journal_mode=DELETE")  # type: ignore[union-attr]
         except SQLAlchemyError as error:
             raise DataError(f"cannot write the backup: {str(error).splitlines()[0]}") from None
@@ -40,7 +40,7 @@ def write(store: Store, path: str) -> None:
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """Make files created in the block readable only by their owner: they contain code and hashes of tokens."""
+    """Make files created in the block readable only by their owner, because they contain code and hashes of tokens."""
     before = os.umask(0o077)
     try:
         yield
@@ -49,7 +49,7 @@ def _private() -> Iterator[None]:
 
 
 def restore(path: str, store: Store) -> None:
-    """Fill an empty board from a backup; DataError when it has classes, or the file is not a backup."""
+    """Fill an empty board from a backup; DataError if the board has classes, or the file is not a backup."""
     if not Path(path).is_file():
         raise DataError(f"there is no backup {path}")
     with store.read() as session:

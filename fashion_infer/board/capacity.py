@@ -1,8 +1,8 @@
-"""Number of graders that a class needs, from a simulation of its queue until the last verdict.
+"""Estimates the number of graders that a class needs, by simulating its queue until the last verdict.
 
 People submit more often the closer the deadline is. The time from a submission to the deadline is drawn from an
-exponential distribution, cut at the first day. The order is the board's: round robin among people, then first come,
-first served (see `store/queue.py`).
+exponential distribution, cut at the first day. Submissions are judged in the same order as on a board: round robin
+among people, then first come, first served (see `store/queue.py`).
 """
 
 import heapq
@@ -21,9 +21,10 @@ class ClassLoad(NamedTuple):
     days
         Days from the first submission to the deadline.
     rush_hours
-        Mean hours before the deadline: half of all submissions arrive in the last 0.69 of these.
+        Mean time from a submission to the deadline, in hours. Half of all submissions arrive in the last 0.69 times
+        this time.
     seconds
-        Mean duration of a judging.
+        Mean duration of a judging, in seconds.
     spread
         Standard deviation of the duration, as a fraction of the mean.
     """
@@ -37,13 +38,13 @@ class ClassLoad(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Waits, in seconds from a submission to the start of its judging."""
+    """Statistics of waits. A wait is the time from a submission to the start of its judging, in seconds."""
 
     graders: int
     median: float
     p95: float
     longest: float
-    after_deadline: float  # from the deadline to the last verdict
+    after_deadline: float  # seconds from the deadline to the last verdict
     busy: float  # fraction of the graders' time in the day before the deadline
 
 
@@ -76,7 +77,7 @@ def simulated(
     load: ClassLoad, graders: int, arrivals: Sequence[float], who: Sequence[int], takes: Sequence[float]
 ) -> Waits:
     """Simulate the queue with a number of graders."""
-    free = [0.0] * graders  # when each grader is free
+    free = [0.0] * graders  # time at which each grader is free
     queue: List = []
     last_round = [-1] * load.people
     served = 0
@@ -85,7 +86,7 @@ def simulated(
     index, count = 0, len(arrivals)
     while index < count or queue:
         grader = free[0]
-        # Queue the submissions that have arrived when the next grader is free; if there are none, the next to arrive.
+        # Queue the submissions that have arrived when the next grader is free. If none waits, queue the next to arrive.
         while index < count and (arrivals[index] <= grader or not queue):
             turn = max(served, last_round[who[index]] + 1)
             last_round[who[index]] = turn

@@ -13,7 +13,7 @@ import requests
 from .. import __version__
 from ..errors import CheckFailed, DataError, DeviceError, UsageError
 
-_TIMEOUT = (10, 60)  # seconds to connect, and for an answer
+_TIMEOUT = (10, 60)  # seconds to wait for a connection, and for an answer
 _WAIT = 20  # seconds that the board may hold a request for more log lines
 _TRUSTED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _AGAIN = (502, 503, 504)  # statuses of a proxy, or of a board that is restarting
@@ -22,7 +22,7 @@ PATIENCE = 300.0  # seconds to keep retrying a board that does not answer
 
 
 class Client:
-    """A board as one person sees it.
+    """A connection to a board with one person's token.
 
     Parameters
     ----------
@@ -69,12 +69,18 @@ class Client:
     def submit(
         self, name: str, content: bytes, of_class: Optional[str] = None, final: bool = False, again: bool = False
     ) -> Dict[str, Any]:
-        """Submit a file, and retry until the board confirms it. The board stores it only once.
+        """Submit a file, and retry until the board confirms it. The board stores the file only once.
 
         Parameters
         ----------
+        name, content
+            The file's name and bytes.
+        of_class
+            Name of the class; None for the person's class.
+        final
+            Whether the submission counts for marks.
         again
-            Whether to judge the same bytes again.
+            Whether to judge bytes again that the person has already submitted.
         """
         query = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "final": str(final).lower()}
         if of_class:
@@ -84,7 +90,7 @@ class Client:
         return self._ask("POST", "/submissions", params=query, data=content).json()
 
     def submission(self, identifier: str) -> Dict[str, Any]:
-        """Return a submission, with its place or its verdict and rank."""
+        """Return a submission, with its place in the queue, or its verdict and rank."""
         return self._get(f"/submissions/{_identifier(identifier)}")
 
     def history(self, limit: int = 100) -> List[Dict[str, Any]]:
@@ -151,7 +157,10 @@ class Client:
 
 
 class _Bearer(requests.auth.AuthBase):
-    """Sends the token. As `auth`, because requests would replace a plain header with ~/.netrc's entry for the host."""
+    """Adds the token to a request.
+
+    The token is sent by `auth`, because requests would replace a plain header with ~/.netrc's entry for the host.
+    """
 
     def __init__(self, token: str):
         self._token = token

@@ -1,4 +1,4 @@
-"""The user's boards and tokens, in a file of the user's configuration folder that only the user can read."""
+"""Stores the user's boards and tokens in a file of the user's configuration folder that only the user can read."""
 
 import json
 import os
@@ -11,7 +11,7 @@ URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"
 
 
 class KnownBoard(NamedTuple):
-    """A board's URL, the user's token, and the file of certificates to trust; None for the default ones."""
+    """A board's URL, the user's token, and the file of certificates to trust (None for the default certificates)."""
 
     url: str
     token: str
@@ -56,12 +56,12 @@ def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
 
 
 def known(url: Optional[str]) -> KnownBoard:
-    """Return the board to use and the token for it.
+    """Return the board to use and the user's token.
 
     Parameters
     ----------
     url
-        Given by the user; None for FASHION_INFER_BOARD, else the last `board login`.
+        URL given by the user. None for the URL in FASHION_INFER_BOARD, else that of the last `board login`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Structured logs: one line of JSON per event, on stderr."""
+"""Writes structured logs to stderr, one line of JSON per event."""
 
 import json
 import logging
@@ -9,10 +9,10 @@ _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "task
 
 
 class JsonLines(logging.Formatter):
-    """One object per line: at, level, from, message, and the fields of `extra`."""
+    """Formats a log record as one line of JSON with at, level, from, message, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return the line for a log record."""
         said = {
             "at": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(), "from": record.name, "message": record.getMessage(),

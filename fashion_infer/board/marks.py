@@ -1,4 +1,4 @@
-"""A class's ranking and marks as CSV, in a format of ours and in those that Canvas and Moodle import."""
+"""Exports a class's ranking and marks as CSV, in our own formats and in those that Canvas and Moodle import."""
 
 import csv
 import io
@@ -22,18 +22,18 @@ class StudentMarks(NamedTuple):
     person: Person
     place: Optional[RankedPlace]
     submissions: int
-    best: Optional[Judgement]  # the ranked one of the student or team; without a rank, the one with most points
+    best: Optional[Judgement]  # the ranked judgement of the student or team; without a rank, the one with most points
     final: Optional[SubmissionRow]  # the submission marked as final
 
     @property
     def counts(self) -> Optional[Judgement]:
-        """The judgement that makes the mark: of the final submission, else the best."""
+        """The judgement that determines the mark: that of the final submission, else the best."""
         return self.final.judgement if self.final is not None else self.best
 
 
 def marks(session: Session, of_class: Class) -> List[StudentMarks]:
     """Return the marks of every student in the ranking's order; students without a rank come last, by name."""
-    staff = Person(class_id=of_class.id, role="instructor", team_id=None)  # sees everyone's names and submissions
+    staff = Person(class_id=of_class.id, role="instructor", team_id=None)  # a viewer who sees all names and submissions
     places = {one.key: one for one in ranking(session, of_class, staff)}
     found = []
     for person, count, _ in queries.roster(session, of_class):
@@ -51,7 +51,7 @@ def marks(session: Session, of_class: Class) -> List[StudentMarks]:
 
 
 def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
-    """Return a table of `FORMATS`, one line per student.
+    """Return one of the tables in `FORMATS` as CSV, with one line per student.
 
     Names begin with a letter or a digit (`people.join` requires it), so that no spreadsheet reads one as a formula.
     """
@@ -84,7 +84,7 @@ def _marks(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...
 
 
 def _canvas(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
-    """Return Canvas' gradebook: its importer finds a student by the SIS login, an assignment by its title."""
+    """Return a table for Canvas' gradebook, which finds a student by the SIS login and an assignment by its title."""
     title = f"fashion-infer {of_class.name}"
     most = max((one.counts.out_of for one in students if one.counts), default=100.0)
     rows: List[Tuple[Any, ...]] = [("Student", "ID", "SIS User ID", "SIS Login ID", "Section", title),

@@ -1,4 +1,4 @@
-"""`board serve`: run the web service and the dispatcher's process, which is restarted whenever it ends."""
+"""`board serve`: runs the web service and the dispatcher's process, which is restarted whenever it ends."""
 
 import asyncio
 import contextlib
@@ -25,25 +25,25 @@ from .service import create_app
 from .settings import BoardSettings
 
 _log = logging.getLogger("fashion_infer.board")
-_AGAIN = (0.5, 4.0)  # seconds before a dispatcher is restarted: first and longest pause
+_AGAIN = (0.5, 4.0)  # first and longest pause before a dispatcher is restarted, in seconds
 REQUEST_SECONDS = 60.0  # time in which a request must arrive
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection whose request does not arrive completely in time, or not at all.
+    """HTTP/1.1 that closes a connection if no request arrives completely within `REQUEST_SECONDS`.
 
-    uvicorn itself limits only the pause between two requests.
+    Uvicorn itself limits only the pause between two requests.
     """
 
     _timer: Optional[asyncio.TimerHandle] = None
 
     def connection_made(self, transport) -> None:
-        """Wait for the first request."""
+        """Start the timer for the first request."""
         super().connection_made(transport)
         self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a request; stop the timer once it is complete."""
+        """Process received data; start the timer for an incomplete request, and stop it once the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._cancel()
@@ -51,7 +51,7 @@ class LimitedProtocol(H11Protocol):
             self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
 
     def connection_lost(self, exc) -> None:
-        """Stop waiting."""
+        """Stop the timer."""
         self._cancel()
         super().connection_lost(exc)
 
@@ -68,7 +68,7 @@ class Keeper:
         self._settings = settings
         self._process: Optional[subprocess.Popen] = None
         self._ended = threading.Event()
-        # A dispatcher dies with the thread that started it (see lifeline): this thread lives as long as the service.
+        # A dispatcher ends with the thread that started it (see lifeline). This thread lives as long as the service.
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class Keeper:
         while not self._ended.is_set():
             began = time.monotonic()
             command = [sys.executable, "-m", f"{__package__}.queue.process"]
-            # Ray's output is not this command's output: it goes to stderr.
+            # Ray's output goes to stderr, because it is not this command's output.
             self._process = lifeline.start(command, stdin=subprocess.PIPE, stdout=sys.stderr)
             assert self._process.stdin is not None
             try:
@@ -111,9 +111,10 @@ def serve(settings: BoardSettings) -> None:
     Raises
     ------
     UsageError
-        When only one of the two TLS files is given, a proxy is not an address, or plain HTTP would leave the machine.
+        When only one of the two TLS files is given, a proxy is not an IP address, or the service would be reachable
+        from other machines by plain HTTP.
     DataError, DeviceError
-        When a file for TLS or the database cannot be opened, or the port is taken.
+        When a file for TLS or the database cannot be opened, or the port is in use.
     """
     _check_tls(settings)
     if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):

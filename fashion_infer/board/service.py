@@ -15,7 +15,7 @@ from .settings import BoardSettings
 from .store.database import Store, url_of
 from .store.refusals import RefusedSignIns
 
-# A page loads only files of this service, has no inline script or style, and cannot be framed.
+# Headers of every answer. A page loads only files of this service, has no inline script or style, and cannot be framed.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -29,7 +29,7 @@ HEADERS = {
 
 
 def create_app(settings: BoardSettings) -> FastAPI:
-    """Create the application.
+    """Create the web application of a board.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def create_app(settings: BoardSettings) -> FastAPI:
     Returns
     -------
     FastAPI
-        Its `state` has what all requests share: `store`, the opened database; `settings`; `refused`, the count of
-        refused sign-ins; `queues` and `standings`, caches of what many readers ask for.
+        The application. Its `state` has objects that all requests share: `store`, the opened database; `settings`;
+        `refused`, the count of refused sign-ins; `queues` and `standings`, caches for the pages.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def create_app(settings: BoardSettings) -> FastAPI:
 
 
 class _Headers:
-    """Adds each of `HEADERS` to every answer that does not set it."""
+    """Adds each header of `HEADERS` to every answer that does not have that header."""
 
     def __init__(self, app):
         self._app = app
@@ -90,7 +90,7 @@ class _Headers:
 
 
 class _OnlyTls:
-    """Behind a proxy with TLS, refuses requests that did not come through it, except for /healthz."""
+    """Refuses requests, except for /healthz, that did not come through the proxy with TLS."""
 
     def __init__(self, app):
         self._app = app

@@ -17,13 +17,13 @@ class BoardSettings(NamedTuple):
     ray
         "auto" for a local Ray, a cluster's address, or "off" for graders on this machine without Ray.
     cpu_slots
-        Concurrent judgings of CPU classes on this machine.
+        Number of concurrent judgings of CPU classes on this machine.
     certificate, key
         TLS files; None for plain HTTP on the loopback or behind a proxy with TLS.
     proxies
         Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted; None for none.
     grader
-        Command that takes the options of `fashion-infer grade`; None for that command.
+        Command that accepts the options of `fashion-infer grade`; None for `fashion-infer grade` itself.
     """
 
     data: str = "board"

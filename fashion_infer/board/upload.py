@@ -1,4 +1,4 @@
-"""A client's upload: a kernel file, or a reproducible archive of several files."""
+"""Makes a client's upload: a kernel file, or a reproducible archive of several files."""
 
 import io
 import zipfile
@@ -8,7 +8,7 @@ from typing import List, NamedTuple
 from ..errors import UsageError
 from ..kernel_files import neighbours
 
-_MOST = 64 << 20  # bytes; the board has its own limit
+_MOST = 64 << 20  # size limit in bytes; the board has its own limit
 
 
 class Upload(NamedTuple):
@@ -19,10 +19,10 @@ class Upload(NamedTuple):
 
 
 def packed(source: str) -> Upload:
-    """Pack a file or a folder.
+    """Pack a file or a folder for an upload.
 
-    A kernel file that includes other files of its folder is packed with them in an archive. Hidden files of a folder
-    are left out.
+    A kernel file that includes other files of its folder is packed with these files in an archive. Hidden files of a
+    folder are left out.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def _zip(root: Path, files: List[Path]) -> bytes:
             size += len(content)
             if size > _MOST:
                 raise UsageError(f"{root} has more than {_MOST >> 20} MiB")
-            # One date for all, so that an archive of the same files has the same digest.
+            # All members have the same date, so that an archive of the same files has the same digest.
             archive.writestr(zipfile.ZipInfo(path.relative_to(root).as_posix()), content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 

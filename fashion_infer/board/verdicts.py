@@ -1,6 +1,6 @@
-"""A verdict as text and tables, for the pages and the command line. Needs no extra.
+"""Converts a verdict to text and tables, for the pages and the command line. This module needs no extra.
 
-Parts of the document come from the submission: a malformed part is left out.
+Parts of a verdict come from the submission, and malformed parts are left out.
 """
 
 import math
@@ -11,7 +11,7 @@ _Made = TypeVar("_Made")
 
 
 class VerdictFinding(NamedTuple):
-    """A finding and how to fix it. `follows` is its consequence, such as "refused"."""
+    """A finding in a submission, and advice on how to fix it. `follows` is the consequence, such as "refused"."""
 
     follows: str
     text: str
@@ -55,7 +55,7 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
 
 
 def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
-    """Return the well-formed findings."""
+    """Return the well-formed findings of a verdict."""
 
     def read() -> List[VerdictFinding]:
         found = []
@@ -79,14 +79,14 @@ def lost(verdict: Dict[str, Any]) -> List[str]:
 
 
 def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
-    """Return findings, tables and texts of a verdict.
+    """Return the findings, tables and texts of a verdict that a reader may see.
 
     Parameters
     ----------
     verdict
         The grader's document.
     everything
-        Whether the reader is staff; a student sees what the rubric shows.
+        Whether the reader is staff, who may see everything. Students see what the rubric allows.
     """
     from ..present.content import Table
 
@@ -106,7 +106,7 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
 
 
 def shown(verdict: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return the rubric's `[show]`."""
+    """Return the values of the rubric's table `[show]` from a verdict."""
     return _dict(_dict(verdict or {}, "rubric"), "show")
 
 
@@ -122,8 +122,10 @@ def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
 
 
 def _command(verdict: Dict[str, Any]) -> str:
-    """The command that explains the file on its owner's machine: the board runs no profiler, and no code outside of
-    the sandbox."""
+    """Return the command that explains the kernel file on its owner's machine.
+
+    The board itself runs no profiler, and no code outside of the sandbox.
+    """
     kernel, edition = _dict(verdict, "submission").get("kernel"), _dict(verdict, "rubric").get("edition")
     chosen = f" --edition {shlex.quote(edition)}" if isinstance(edition, str) and edition else ""
     return f"fashion-infer kernel explain {shlex.quote('./' + kernel)}{chosen}" if isinstance(kernel, str) else ""

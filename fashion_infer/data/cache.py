@@ -41,7 +41,7 @@ def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
 
 
 def put(name: str, array: np.ndarray) -> None:
-    """Cache a uint8 array under a name, and delete the least recently used arrays; do nothing if there is no space.
+    """Cache a uint8 array under a name, deleting the least recently used files for it; do nothing without space.
 
     The file is a .npy file followed by its digest. NumPy ignores the digest.
     """

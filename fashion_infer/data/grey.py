@@ -84,7 +84,7 @@ def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
 
 
 def _of_lab(lab: np.ndarray) -> np.ndarray:
-    """Return the grey levels of a LAB picture in bytes, where 0 to 255 means L from 0 to 100, and a and b are signed."""
+    """Return the grey levels of a LAB picture in bytes: 0 to 255 means L from 0 to 100, and a and b are signed."""
 
     def levels_of(part: slice) -> np.ndarray:
         lightness = lab[part][..., 0] * (100 / 255)

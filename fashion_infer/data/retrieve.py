@@ -147,8 +147,8 @@ def _download(address: str, path: str, most: int) -> None:
     logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar is enough
     pooch.get_logger().setLevel(logging.ERROR)
     try:
-        # disable=None shows the bar only on a terminal. total=1 is needed because without a total, converting the bar to
-        # a Boolean fails; pooch sets the total later.
+        # disable=None shows the bar only on a terminal. total=1 is needed, because a bar without a total cannot be
+        # converted to a Boolean; pooch sets the total later.
         bar = tqdm(desc=address.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None)
         with bar, open(path, "wb") as stream:
             pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(address, _Bounded(stream, most), None)

@@ -1,9 +1,9 @@
-"""The built-in synthetic set: labelled 28x28 images drawn from a small statistical model of Fashion-MNIST.
+"""Draws the built-in synthetic set: labelled 28x28 images from a small statistical model of Fashion-MNIST.
 
-Image i of the stream depends only on the seed and i, and has the same bits on every machine and with every NumPy since
-1.17, for three reasons. PCG64's raw 64-bit stream is guaranteed by NumPy (unlike its distributions). Arithmetic is in
-integers. float64 is used only for integers below 2**53 and for divisions by a power of two, where each operation is
-exact, so that no order of summation, fused multiply-add or BLAS can change a result.
+Image i of the stream depends only on the seed and i. It has the same bits on every machine and with every NumPy since
+1.17, for three reasons. NumPy guarantees PCG64's raw 64-bit stream (unlike its distributions). The arithmetic is in
+integers. float64 is used only for integers below 2**53 and for divisions by a power of two. These operations are exact,
+so that no order of summation, fused multiply-add or BLAS can change a result.
 
 scripts/fit_synthetic.py creates the model, data/synthetic.npz.
 """

@@ -1,4 +1,4 @@
-"""JSON documents that the API returns. Op Times are in milliseconds, waits in seconds, times in UTC."""
+"""JSON documents that the API returns. Op Times are in milliseconds, waits in seconds, and dates in UTC."""
 
 from datetime import datetime
 from typing import Any, Dict, List, Optional
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ApiDocument(BaseModel):
-    """A document, filled from the attributes of the store's rows."""
+    """Base of all documents. A document is filled from the attributes of the store's rows."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -63,7 +63,7 @@ class LogLineDocument(ApiDocument):
 
 
 class LogDocument(ApiDocument):
-    """Lines of a log, and whether more will come."""
+    """Lines of a log, and whether the log has ended."""
 
     lines: List[LogLineDocument]
     status: str
@@ -97,7 +97,7 @@ class QueueDocument(ApiDocument):
 
 
 class PersonDocument(ApiDocument):
-    """The person who asks, and the class."""
+    """The person who sent the request, and the person's class."""
 
     name: str
     role: str

@@ -1,4 +1,4 @@
-"""Answers to errors: JSON with one line that says what is wrong, without the service's internals."""
+"""The API's answers to errors: JSON with one line that says what is wrong, without the service's internals."""
 
 import logging
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("fashion_infer.board")
 
 
 def install(app: FastAPI) -> None:
-    """Answer exceptions of the store, and drop requests whose client has disconnected."""
+    """Install handlers that answer the store's exceptions, and drop requests whose client has disconnected."""
 
     @app.exception_handler(FashionInferError)
     async def refused(request: Request, error: FashionInferError) -> JSONResponse:

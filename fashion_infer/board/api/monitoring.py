@@ -1,6 +1,6 @@
-"""/healthz for supervisors and load balancers, /metrics for Prometheus.
+"""The endpoints /healthz, for supervisors and load balancers, and /metrics, for Prometheus.
 
-Metrics are counted from the database, so that they are correct right after a restart and equal on every service.
+Metrics are counted from the database, so that they are correct right after a restart and the same on every service.
 """
 
 import time

@@ -1,1 +1,1 @@
-"""The board in a browser: pages rendered on the server, which need no script and load nothing from other sites."""
+"""The board's web pages, rendered on the server. They need no script and load nothing from other sites."""

@@ -1,4 +1,4 @@
-"""The forms of the pages: signing in and out, submitting, cancelling, and what instructors change."""
+"""Handlers of the pages' forms: signing in and out, submitting, cancelling, and changes by instructors."""
 
 from typing import Annotated, Any, Optional
 
@@ -49,7 +49,7 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
 
 
 def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> Response:
-    """Refuse an invalid token. A person with a valid one never waits because others guess."""
+    """Refuse an invalid token. Others' guesses never make a person with a valid token wait."""
     if meant is not None:
         who = who._replace(actor=meant.name, class_id=meant.class_id)
     wait = request.app.state.refused.add(who)

@@ -1,4 +1,4 @@
-"""The queues, shared by all readers and read from the database at most once a second."""
+"""Cache of the queues, which all readers share. A queue is read from the database at most once a second."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ _FRESH, _OLD = 1.0, 5.0  # seconds
 
 
 class QueueCache:
-    """The queues of one service."""
+    """Cache of the queues of one service."""
 
     def __init__(self) -> None:
         self._known: Dict[str, List[QueuedJob]] = {}
@@ -23,7 +23,7 @@ class QueueCache:
 
     def of(self, session: Session, backend: str) -> List[QueuedJob]:
         """Return a queue in its order: running jobs, then waiting ones."""
-        # One reader reads it again; the others get the cached queue unless it is too old.
+        # One reader reads the queue again; the others get the cached queue unless it is too old.
         if self._age(backend) > _FRESH and self._lock.acquire(blocking=self._age(backend) > _OLD):
             try:
                 if self._age(backend) > _FRESH:
@@ -43,5 +43,5 @@ class QueueCache:
 
 
 def queues(request: Request) -> QueueCache:
-    """Return the service's queues."""
+    """Return the service's cache of queues."""
     return request.app.state.queues

@@ -1,4 +1,4 @@
-"""Answers of the pages: filled templates, redirects, downloads and static files."""
+"""Makes the answers of the pages: filled templates, redirects, downloads and static files."""
 
 import hashlib
 from functools import lru_cache
@@ -12,7 +12,7 @@ from fastapi.responses import RedirectResponse, Response
 from ..store.types import now
 from . import words
 
-# For files that people submitted: a browser must neither run them nor guess their type.
+# Headers for files that people submitted: a browser must neither run them nor guess their type.
 INERT = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 

@@ -22,11 +22,11 @@ from .standings import ClassStanding, standings
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 _YEAR = 31_536_000  # seconds
-_MOST_LINES = 5000  # of a log on its page; more are in the download
-_MOST_JOBS = 50  # jobs of a queue; the reader's own are always shown
-_PAGE = 50  # submissions
-_ENTRIES = 100  # of the audit log
-# Styles are safe inside a picture, which runs no script and loads nothing.
+_MOST_LINES = 5000  # largest number of log lines on a page; the download has all lines
+_MOST_JOBS = 50  # largest number of jobs on the queue's page; the reader's own jobs are always shown
+_PAGE = 50  # number of submissions per page
+_ENTRIES = 100  # number of entries of the audit log per page
+# Headers for a picture. Styles are safe inside a picture, which runs no script and loads nothing.
 _PICTURE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"}
 
 
@@ -87,7 +87,7 @@ def _submissions(visit: Visit, title: str, condition, path: str, mine=False, pla
 
 
 def _pages(visit: Visit, path: str, page: int, found: int):
-    """Return the URLs of the newer and the older page; "" for none."""
+    """Return the URLs of the pages with newer and older submissions; "" if there is no such page."""
     newer = f"{path}start={max(0, visit.start - page)}" if visit.start else ""
     return newer, f"{path}start={visit.start + page}" if found > page else ""
 

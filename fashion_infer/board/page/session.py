@@ -1,4 +1,4 @@
-"""Dependencies of the pages: a signed-in person, a role, and a form sent from that person's page."""
+"""FastAPI dependencies of the pages: a signed-in person, a role, and a form sent from that person's page."""
 
 import contextlib
 import secrets
@@ -47,7 +47,7 @@ class PageRoute(APIRoute):
                 return await handler(request)
             except PageAnswer as early:
                 return early.answer
-            except NotFound:  # the same page, whether it is missing or belongs to someone else
+            except NotFound:  # the answer is the same for something missing and something not visible
                 return problem(request, 404, "Not found", "There is no such page, or you may not see it.")
             except NotTaken as error:
                 return problem(request, error.status, "Not accepted", str(error))
@@ -63,7 +63,7 @@ class Visit:
     Attributes
     ----------
     session
-        Database session for queries; within `transaction`, that transaction.
+        Database session for queries; within `transaction`, the session of the transaction.
     web
         The browser's session.
     fields
@@ -77,7 +77,7 @@ class Visit:
 
     @property
     def person(self) -> Person:
-        """The person who asks."""
+        """The signed-in person."""
         return self.web.person
 
     @property
@@ -97,7 +97,7 @@ class Visit:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Write to the database: the whole block or, when it raises, nothing. The session is checked again."""
+        """Run the block in a write transaction, which an exception undoes. The browser's session is checked again."""
         before = self.web
         self.session.close()
         try:
@@ -133,7 +133,7 @@ def _leave(request: Request) -> Any:
 
 def _visit(request: Request, store: OpenStore, session: Reading, address: Address) -> Visit:
     web = _signed_in(request, session) or _leave(request)
-    session.close()  # the next query opens it again; until then a form may arrive slowly
+    session.close()  # the next query opens it again; a form may arrive slowly until then
     request.state.visit = Visit(request, store, session, web, address)
     return request.state.visit
 
@@ -223,9 +223,9 @@ def drop_cookie(request: Request, response: Response, name: str) -> None:
                            secure=request.app.state.settings.secure)  # fmt: skip
 
 
-# The sign-in form has a guard as well, so that another site cannot sign a user in as someone else.
+# The sign-in form has a CSRF token as well, so that another site cannot sign a user in as someone else.
 def gate(request: Request) -> Tuple[str, str]:
-    """Return the sign-in page's cookie and the guard of its form; both "" when the browser has no cookie."""
+    """Return the sign-in page's cookie and the CSRF token of its form; both are "" if the browser has no cookie."""
     cookie = request.cookies.get(cookie_name(request, "gate"), "")
     return (cookie, gate_guard(cookie)) if 20 < len(cookie) < 100 else ("", "")
 
@@ -236,5 +236,5 @@ def fresh_gate() -> str:
 
 
 def gate_guard(cookie: str) -> str:
-    """Return the form's guard for a cookie."""
+    """Return the CSRF token of the sign-in form for a cookie."""
     return hashed(f"gate {cookie}")

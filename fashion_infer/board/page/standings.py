@@ -1,7 +1,7 @@
-"""A class's ranking and its curves, computed once for all readers.
+"""Computes a class's ranking and curves of best times once for all readers.
 
-The ranking of 300 people with 50 submissions each takes 15,000 judgements to compute. It is read far more often than it
-changes: only when a judgement is added, which one small query detects.
+Computing the ranking of 300 people with 50 submissions each takes 15,000 judgements. The ranking is read far more often
+than it changes. It changes only when a judgement is added, which one small query detects.
 """
 
 import bisect
@@ -21,10 +21,10 @@ from ..store import ranking
 from ..store.models import Class, Judgement, Person, Team
 from ..store.ranking import Key, RankedPlace
 
-_KEPT = 10.0  # longest use of a standing, in seconds: names and teams change without a judgement
+_KEPT = 10.0  # longest use of a standing, in seconds, because names and teams change without a judgement
 _SHARE = 4  # a standing is used for at least this multiple of the time to compute it
-_CROWD = 8  # people with a time before a median is drawn
-_DRAWN = 30.0  # seconds for which a chart is used
+_CROWD = 8  # least number of people with a time for which a median is drawn
+_DRAWN = 30.0  # time for which a chart is used, in seconds
 
 Curve = List[Tuple[float, float]]  # steps: seconds since the epoch, ms from then on
 
@@ -34,18 +34,18 @@ class ClassStanding(NamedTuple):
 
     stamp: Tuple
     made: float  # time of creation on the monotonic clock
-    took: float  # seconds
+    took: float  # duration of the computation, in seconds
     places: List[RankedPlace]  # with pseudonyms, unless names are open
     names: Dict[Key, str]  # for the class's staff
-    best_of: Dict[Key, str]  # the submission that counts
+    best_of: Dict[Key, str]  # identifier of the submission that counts
     curves: Dict[Key, Curve]  # best time so far of each person or team
-    best: Curve
-    median: Curve  # of all the bests so far
+    best: Curve  # best time so far of the class
+    median: Curve  # median of all best times so far
     floor_ms: Optional[float]  # time to write the layers' outputs, from the leader's verdict
 
 
 class Standings:
-    """The standings of one service."""
+    """Cache of the standings of one service."""
 
     def __init__(self) -> None:
         self._known: Dict[int, ClassStanding] = {}
@@ -53,13 +53,13 @@ class Standings:
         self._locks: Dict[int, threading.Lock] = {}
 
     def of(self, session: Session, of_class: Class) -> ClassStanding:
-        """Return a class's standing. It may lack the judgements of the last moments."""
+        """Return a class's standing. It may lack the most recent judgements."""
         last = session.scalar(select(func.max(Judgement.id)))
         stamp = (last, of_class.names_open, of_class.cudnn_ms, of_class.finalised_at)
         known = self._known.get(of_class.id)
         if known is not None and _fresh(known, stamp):
             return known
-        # One of many concurrent readers computes it. The others get the previous one, if there is one.
+        # One of many concurrent readers computes the standing. The others get the previous standing, if there is one.
         lock = self._locks.setdefault(of_class.id, threading.Lock())
         if not lock.acquire(blocking=known is None):
             assert known is not None
@@ -85,7 +85,7 @@ class Standings:
 
 
 def standings(request: Request) -> Standings:
-    """Return the service's standings."""
+    """Return the service's cache of standings."""
     return request.app.state.standings
 
 
@@ -127,7 +127,7 @@ def _names(session: Session, of_class: Class) -> Dict[Key, str]:
 
 
 def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
-    """Return three results as steps: each person's best time so far, the class's best, and the median of all bests."""
+    """Return three results as curves: each person's or team's best time so far, the class's best, and the median."""
     curves: Dict[Key, Curve] = {}
     best: Curve = []
     median: Curve = []
@@ -152,7 +152,7 @@ def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
 
 
 def _floor(session: Session, leader: Optional[str]) -> Optional[float]:
-    """Return the time in which the referee wrote as many bytes as the output has, from the leader's verdict."""
+    """Return the write floor in the leader's verdict: the referee's time to write as many bytes as the outputs have."""
     query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == "first")
     text = session.scalar(query) if leader is not None else None
     try:

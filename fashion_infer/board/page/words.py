@@ -6,12 +6,12 @@ from typing import Optional
 from ...system.text import shown
 
 FILTERS = ("line", "log", "machine", "milliseconds", "moment", "position", "seconds", "size", "until")
-NONE = "\u2013"  # in a table's cell
-_MOST_LOG = 200_000  # characters of a log on a page; the download has the whole log
+NONE = "\u2013"  # text of an empty table cell
+_MOST_LOG = 200_000  # largest number of characters of a log on a page; the download has the whole log
 
 
 def milliseconds(ms: Optional[float]) -> str:
-    """Format a time with enough digits to distinguish two in a ranking."""
+    """Format a time with enough digits to distinguish it from others in a ranking."""
     if ms is None:
         return NONE
     return f"{ms:,.1f}" if ms >= 100 else f"{ms:.2f}" if ms >= 10 else f"{ms:.3f}"
@@ -32,7 +32,7 @@ def seconds(value: Optional[float]) -> str:
 
 
 def until(when: datetime, now: datetime) -> str:
-    """Format the distance of a time from now: in 3 days, 5 min ago."""
+    """Format the difference between a time and now, such as "in 3 days" or "5 min ago"."""
     gap = (when - now).total_seconds()
     return f"in {seconds(gap)}" if gap >= 0 else f"{seconds(-gap)} ago"
 
@@ -43,7 +43,7 @@ def moment(when: Optional[datetime]) -> str:
 
 
 def machine(when: Optional[datetime]) -> str:
-    """Format a time for `datetime=`."""
+    """Format a time for the HTML attribute `datetime`."""
     return "" if when is None else f"{when.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -57,7 +57,7 @@ def position(job) -> str:
 
 
 def line(text: object) -> str:
-    """Put a user's text on one line, without invisible characters and those that change the direction of writing."""
+    """Put a user's text on one line, without invisible characters or characters that change the writing direction."""
     return shown(str(text))
 
 

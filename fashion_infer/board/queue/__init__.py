@@ -1,1 +1,1 @@
-"""Passes queued jobs to graders, on Ray or in processes on this machine."""
+"""Passes queued jobs to graders, which run on Ray or in processes on this machine."""

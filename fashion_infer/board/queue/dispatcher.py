@@ -18,11 +18,11 @@ from .graders import DIED, Graders, Said
 _log = logging.getLogger("fashion_infer.board.queue")
 PAUSE = 0.1  # seconds between two steps
 REST = 1.0  # seconds after a grader's death
-KEEPING = 5.0  # seconds between two renewals of the leases, which hold for queue.LEASE
+KEEPING = 5.0  # seconds between two renewals of the leases, which are valid for queue.LEASE
 
 
 class Dispatcher:
-    """A loop over a store and graders.
+    """Repeatedly starts a store's waiting jobs on graders, and writes the results to the store.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class Dispatcher:
     graders
         The graders that run the jobs.
     owner
-        A name that no other running dispatcher has. Jobs of an earlier dispatcher of this name return to the queue
-        at once.
+        A name that no other running dispatcher has. `recover` returns jobs of an earlier dispatcher with the same name
+        to the queue.
     """
 
     def __init__(self, store: Store, graders: Graders, owner: str):
@@ -40,7 +40,7 @@ class Dispatcher:
         self._running: Dict[str, Claimed] = {}
         self._unsaid: List[Said] = []  # messages that could not be written yet
         self._began: Set[str] = set()  # leases whose grader has sent a message
-        self._rest = 0.0  # no start before this time: a job that dies at once would start ten times a second
+        self._rest = 0.0  # time before which no job starts; otherwise a job that dies immediately would start ten times a second
         self._kept = 0.0
         self._slots: Dict[str, int] = {}
 
@@ -65,7 +65,7 @@ class Dispatcher:
             time.sleep(PAUSE)
 
     def step(self) -> None:
-        """Process the messages, the leases and the free slots once."""
+        """Process the graders' messages, renew the leases, and fill the free slots, once."""
         self._unsaid += self._graders.said()
         self._write()
         if time.monotonic() >= self._kept + KEEPING:
@@ -96,7 +96,7 @@ class Dispatcher:
         return True
 
     def _write(self) -> None:
-        """Write messages in their order, and keep those that cannot be written for the next call."""
+        """Write the graders' messages in their order, and keep those that cannot be written for the next call."""
         said = [one for one in self._unsaid if one.lease in self._running]
         if not said:
             self._unsaid = []
@@ -125,7 +125,7 @@ class Dispatcher:
             _log.info("ended", extra={"submission": claimed.submission, "purpose": claimed.purpose, "how": event.kind})
 
     def _keep(self) -> None:
-        """Renew leases, stop graders whose lease is void, recover jobs of dispatchers that died on other machines."""
+        """Renew leases, stop graders whose lease is no longer valid, and recover jobs of dead dispatchers."""
         slots = self._graders.slots()
         with self._store.write() as session:
             held = queue.renew(session, list(self._running))
@@ -148,7 +148,7 @@ class Dispatcher:
             self._graders.stop(lease)
 
     def _stranded(self, slots: Dict[str, int]) -> List[str]:
-        """Return leases of the last jobs, which Ray holds but cannot run because nodes have left."""
+        """Return leases of the jobs that were started last, which Ray cannot run because nodes have left."""
         found: List[str] = []
         for backend, count in slots.items():
             leases = [lease for lease, claimed in self._running.items() if claimed.backend == backend]
@@ -158,7 +158,7 @@ class Dispatcher:
 
 
 def _words(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
-    """Return the last line of a log."""
+    """Return the last line of a submission's log, which describes the outcome."""
     which = "" if claimed.purpose == "first" else f" ({claimed.purpose})"
     if outcome.status != "judged":
         return f"{outcome.status}{which}: {outcome.reason}"

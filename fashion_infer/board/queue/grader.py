@@ -1,4 +1,4 @@
-"""Runs a grader on one submission. It imports little, because it runs in Ray's workers."""
+"""Runs a grader on one submission. This module imports little, because it runs in Ray's workers."""
 
 import contextlib
 import json
@@ -18,13 +18,13 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional
 from ..store.queue import Claimed, JudgingOutcome
 from . import lifeline
 
-LONGEST = 1800.0  # seconds; only for a grader that hangs, because the grader itself limits a submission's time
-_LINES = 2000  # lines of a log
+LONGEST = 1800.0  # time limit in seconds for a grader that hangs; the grader itself limits a submission's time
+_LINES = 2000  # largest number of lines of a log
 _LOG, _OUTCOME, _UNABLE = "log", "outcome", "unable"
 
 
 class Event(NamedTuple):
-    """A grader's message: "log" with a line. The last is "outcome", or "unable" when the machine could not judge."""
+    """A grader's message: "log" with a line. The last message is "outcome", or "unable" if the machine cannot judge."""
 
     kind: str
     text: str = ""
@@ -32,7 +32,7 @@ class Event(NamedTuple):
 
 
 def command_of(grader: Optional[str]) -> List[str]:
-    """Return the grader's command: from the settings, else `fashion-infer grade` of this installation."""
+    """Return the grader's command from the settings, or `fashion-infer grade` of this installation if there is none."""
     return shlex.split(grader) if grader else [sys.executable, "-m", "fashion_infer", "grade"]
 
 
@@ -47,7 +47,7 @@ def run(
     claimed
         The submission.
     grader
-        The command from the settings.
+        The grader's command from the settings.
     longest
         Time limit of the grader, in seconds.
     started
@@ -84,7 +84,7 @@ def run(
             process.wait()
         finally:
             timer.cancel()
-            end(process.pid)  # and processes left in its session
+            end(process.pid)  # also ends processes that remain in its session
             process.wait()
             said.close()
         seconds = time.monotonic() - start

@@ -12,7 +12,7 @@ DIED = "died"
 
 
 class Said(NamedTuple):
-    """An event of the grader that runs under a lease."""
+    """An event, and the lease of the grader that sent it."""
 
     lease: str
     event: Event
@@ -24,12 +24,12 @@ class Graders:
     Parameters
     ----------
     grader
-        The command from the settings.
+        The grader's command from the settings.
     """
 
     def __init__(self, grader: Optional[str]):
         self._grader = grader
-        self.broken = False  # this process can no longer start graders
+        self.broken = False  # True if this process can no longer start graders
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
@@ -100,7 +100,7 @@ class Here(Graders):
         return dict(self._slots)
 
     def stop(self, lease: str) -> None:
-        """Kill the grader, or prevent its start."""
+        """Kill the grader of a lease, or prevent its start."""
         with self._lock:
             self._stopped.add(lease)
             if lease in self._processes:

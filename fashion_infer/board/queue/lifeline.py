@@ -1,4 +1,4 @@
-"""Starts commands that die with the process that started them, however that process ends."""
+"""Starts commands that end when the process that started them ends, however it ends."""
 
 import ctypes
 import os
@@ -12,15 +12,15 @@ _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 def start(command: Sequence[str], **options) -> subprocess.Popen:
     """Start a command in its own session, and kill it when the calling thread ends.
 
-    The caller has threads, so that nothing may run between fork and exec. A bare Python that runs this file sets up
-    the session.
+    The caller has threads, so that no code may run between fork and exec. Instead, a new Python process runs this file,
+    sets up the session, and executes the command.
     """
     words: List[str] = [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *command]
     return subprocess.Popen(words, start_new_session=True, **options)
 
 
 def main() -> None:
-    """Set up the session, and exec the command."""
+    """Set up the session, and replace this process with the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
     if os.getppid() != parent:  # the parent died before the signal was set

@@ -54,7 +54,7 @@ def dispatch(settings: BoardSettings) -> None:
 
 
 def graders_of(settings: BoardSettings) -> Graders:
-    """Return the graders that the settings ask for."""
+    """Return the graders that the settings select."""
     if settings.ray == "off":
         return Here(settings.grader, settings.cpu_slots)
     from .ray_graders import OnRay
@@ -63,12 +63,12 @@ def graders_of(settings: BoardSettings) -> Graders:
 
 
 def owner_of(settings: BoardSettings) -> str:
-    """Return the name of this machine and folder's dispatcher; the lock ensures that there is only one."""
+    """Return the dispatcher's name, which identifies this machine and folder; the lock ensures that it is unique."""
     return hashlib.sha256(f"{socket.gethostname()} {Path(settings.data).resolve()}".encode()).hexdigest()[:16]
 
 
 def _watch(graders: Graders) -> None:
-    """End this process when it can no longer start graders: the service starts another, with a fresh Ray."""
+    """End this process when it can no longer start graders. The service then starts another one with a new Ray."""
     while True:
         time.sleep(_CHECK)
         if not graders.well():

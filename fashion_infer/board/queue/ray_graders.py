@@ -31,15 +31,15 @@ class OnRay(Graders):
     address
         Address of a running cluster; "auto" starts a Ray on this machine that ends with this process.
     cpu
-        Concurrent judgings of CPU classes, for a cluster that is started here.
+        Number of concurrent judgings of CPU classes, for a Ray that is started on this machine.
     """
 
     def __init__(self, command: Optional[str], address: str, cpu: int):
         super().__init__(command)
         local = address == "auto"
         if local:
-            # Ray ignores a loopback address and listens everywhere. When this variable disables clusters, as on a Mac,
-            # all of its ports are on the loopback.
+            # Ray ignores a loopback address and listens on all interfaces. If this variable disables clusters, as Ray
+            # does on macOS, all of its ports are on the loopback.
             os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
             os.environ["RAY_AUTH_MODE"] = "token"
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -51,12 +51,12 @@ class OnRay(Graders):
         self._ray = ray
         common: Dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
         if local:
-            # With another address than "local", Ray would join a cluster that runs on this machine.
+            # With an address other than "local", Ray would join a cluster that runs on this machine.
             ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
                      **common)  # fmt: skip
         else:
             ray.init(address=address, **common)
-        # The dispatcher retries, not Ray: a task that Ray ran again would send all lines twice.
+        # The dispatcher retries instead of Ray, because a task that Ray ran again would send all lines twice.
         self._remote = ray.remote(max_retries=0, num_returns="streaming")(_task)
         self._running: Dict[str, Any] = {}
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class OnRay(Graders):
             for reference in task:
                 yield self._ray.get(reference)
         except self._ray.exceptions.LocalRayletDiedError:
-            self.broken = True  # this process's own node is gone; only a new process gets another
+            self.broken = True  # this process's own node is lost; only a new process gets another node
             raise
         finally:
             with self._lock:

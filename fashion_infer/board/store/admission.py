@@ -1,4 +1,4 @@
-"""Admission of a submission: all limits are checked and everything is stored in one transaction."""
+"""Accepts submissions: checks all limits, and stores and queues a submission in one transaction."""
 
 import hashlib
 import re
@@ -60,17 +60,19 @@ def accept(
     name, content
         The file's name, which is sanitised, and its bytes: a kernel file or an archive.
     key
-        The client's own identifier. Requests with the same key are one submission, however often they are sent. None:
-        the digest (and `final`) is the key, so that the same bytes are judged once.
+        The client's own identifier. Requests with the same key are one submission, however often they are sent. None
+        uses the digest (and `final`) as the key, so that the same bytes are judged once.
     final
-        Whether it counts for marks.
+        Whether the submission counts for marks.
+    address
+        Client address of the request, for the audit log.
     at
-        The time; None for now.
+        Time of the submission; None for now.
 
     Raises
     ------
     NotTaken
-        After the deadline, beyond a limit, for an empty or too large file, and for the key of another submission.
+        After the deadline, beyond a limit, for an empty or too large file, and for a key that another submission has.
     """
     at = at or now()
     of_class = person.of_class

@@ -1,4 +1,4 @@
-"""The audit log: person, action, time and address."""
+"""Writes and reads the audit log, whose entries have a person, an action, a time and an address."""
 
 from datetime import datetime
 from typing import List, Optional
@@ -10,13 +10,13 @@ from .models import AuditEntry, Class
 from .types import now
 
 SOMEBODY = "somebody"
-MOST_A_DAY = 100  # rows of one action that `count` adds per day; one more row counts all others
+MOST_A_DAY = 100  # largest number of rows per action and day that `count` adds; one more row counts all others
 
 
 def record(
     session: Session, actor: str, action: str, what: str = "", class_id: Optional[int] = None, address: str = ""
 ) -> None:
-    """Add an entry, in the transaction of the action.
+    """Add an entry to the audit log, in the transaction of the action.
 
     Parameters
     ----------
@@ -36,14 +36,16 @@ def count(
     session: Session, actor: str, action: str, times: int = 1, class_id: Optional[int] = None, address: str = "",
     what: str = "", at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """Add to the day's entry of an action that anyone can repeat without limit.
+    """Increase the count in the day's entry of an action that anyone can repeat without limit.
 
     Parameters
     ----------
+    actor, action, what, address
+        As in `record`.
     times
-        How often it happened.
+        How often the action happened.
     at
-        The time; None for now.
+        Time of the action; None for now.
     """
     at = at or now()
     today = (AuditEntry.at >= at.replace(hour=0, minute=0, second=0, microsecond=0), AuditEntry.action == action)
@@ -63,7 +65,7 @@ def count(
 
 
 def entries(session: Session, of: Class, limit: int = 200, start: int = 0) -> List[AuditEntry]:
-    """Return entries that the instructors of a class see, newest first: those of the class and those of no class."""
+    """Return the entries that a class's instructors may see, newest first: the class's, and those without a class."""
     seen = or_(AuditEntry.class_id == of.id, AuditEntry.class_id.is_(None))
     query = select(AuditEntry).where(seen).order_by(AuditEntry.id.desc())
     return list(session.scalars(query.offset(start).limit(limit)))

@@ -1,4 +1,4 @@
-"""Parsing of class settings and lists of people from forms and the command line."""
+"""Parses class settings and lists of people from forms and from the command line."""
 
 import csv
 import io
@@ -10,11 +10,11 @@ from ...errors import UsageError
 from .models import Class
 
 _MOST_SECONDS = 1e9
-_MOST_PEOPLE = 1000  # in one form
+_MOST_PEOPLE = 1000  # largest number of people in one form
 
 
 def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
-    """Set a class's settings from its form and return the changes; UsageError for an invalid value."""
+    """Set a class's settings from the fields of its form, and return the changes; UsageError for an invalid value."""
     deadline = fields.get("deadline", "").strip()
     if deadline and not re.search(r"(Z|[+-]\d\d:?\d\d)$", deadline):
         deadline += fields.get("zone", "").strip()  # a date picker has no time zone
@@ -33,7 +33,7 @@ def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
 
 
 def moment(text: str, name: str = "a deadline") -> Optional[datetime]:
-    """Return a time with its zone; None for ""; UsageError for anything else."""
+    """Parse a time with its zone; return None for ""; UsageError for anything else."""
     text = text.strip()
     if not text:
         return None
@@ -62,7 +62,7 @@ def _number(text: str, what: str) -> Optional[float]:
 
 
 def listed(text: str, most: int = _MOST_PEOPLE) -> List[Tuple[str, str, str]]:
-    """Return (name, role, team) for each line of CSV, whose first line may be a header; UsageError for other text."""
+    """Parse CSV, whose first line may be a header, and return (name, role, team) for each line; else UsageError."""
     try:
         lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(map(str.strip, line))]
     except csv.Error as error:

@@ -1,4 +1,4 @@
-"""Creation of a board by one command, completely or not at all."""
+"""Opens a board for a command, or creates it completely or not at all."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from .database import FILE, Store, file_url, url_of
 def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
     """Open the board given by `data` and `database` until the end of the block.
 
-    With `makes`, a board is created in a folder without one if the block succeeds; otherwise the folder is unchanged.
+    With `makes`, a missing board is created in the folder if the block succeeds. Otherwise the folder is unchanged.
 
     Raises
     ------
@@ -37,13 +37,13 @@ def _made(data: str) -> Iterator[Store]:
     with contextlib.ExitStack() as undo:
         try:
             folder = undo.enter_context(folder_made(data, 0o700))
-            # Inside the folder, because hard links do not cross file systems.
+            # The temporary folder is inside the board's folder, because hard links do not cross file systems.
             temporary = undo.enter_context(vanishing(partial(tempfile.mkdtemp, dir=folder, prefix=".new.")))
         except OSError as error:
             raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
         with contextlib.closing(Store(file_url(os.path.join(temporary, FILE)))) as store:
             yield store
         try:
-            os.link(os.path.join(temporary, FILE), folder / FILE)  # link never replaces another command's board
+            os.link(os.path.join(temporary, FILE), folder / FILE)  # unlike a rename, this never replaces another command's board
         except OSError as error:
             raise DataError(f"cannot make the board in {data}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""A board's database: SQLite in its folder, or another one given by a URL. Creates and migrates the tables."""
+"""Opens a board's database, SQLite in its folder or another one given by a URL; creates and migrates the tables."""
 
 import os
 from pathlib import Path
@@ -14,20 +14,20 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...errors import DataError, UsageError
 from ...system.text import excerpt
 
-HEAD = "0003"  # the last migration; tables at this version are opened without Alembic, which is slow
-FILE = "board.sqlite"  # name in a board's folder
-_BUSY_MS = 30_000  # time that a writer waits for another one
+HEAD = "0003"  # latest migration; if the tables have this version, Alembic is not loaded, because it is slow
+FILE = "board.sqlite"  # name of the database in a board's folder
+_BUSY_MS = 30_000  # time for which a writer waits for another writer
 
 
 def file_url(path: Union[str, Path]) -> URL:
-    """Return the URL of an SQLite file. In a plain string, a question mark in the name would begin the query."""
+    """Return the URL of an SQLite file as an object. In a string, a question mark in the name would begin the query."""
     return URL.create("sqlite", database=str(path))
 
 
 def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, URL]:
     """Return the database's URL: `database`, else SQLite in the folder `data`, which is created.
 
-    A PostgreSQL URL without a driver means psycopg 3. Without `make`, a folder without a board is a UsageError.
+    A PostgreSQL URL without a driver means psycopg 3. Without `make`, UsageError if the folder has no board.
     """
     if database:
         scheme, _, rest = database.partition("://")
@@ -57,7 +57,7 @@ def engine_of(url: Union[str, URL]) -> Engine:
 
 
 def _sqlite(connection, record) -> None:
-    connection.isolation_level = None  # transactions begin where `_immediate` says
+    connection.isolation_level = None  # `_immediate` begins transactions instead
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
     cursor.execute("PRAGMA synchronous=FULL")  # committed data survives a power failure
@@ -66,13 +66,13 @@ def _sqlite(connection, record) -> None:
 
 
 def _immediate(connection) -> None:
-    """Lock at the start of a writing transaction: one that starts to write midway cannot wait for the lock."""
+    """Lock at the start of a write transaction, because one that begins to write later cannot wait for the lock."""
     reading = connection.get_execution_options().get("reading", False)
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 def version_of(engine: Engine) -> Optional[str]:
-    """Return the migration of the tables; None without tables, or when the database cannot be reached."""
+    """Return the tables' version, the latest migration; None without tables or if the database cannot be reached."""
     try:
         with engine.execution_options(reading=True).connect() as connection:
             return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
@@ -116,11 +116,12 @@ class Store:
         self._read = sessionmaker(reading, expire_on_commit=False)
 
     def write(self):
-        """Return a transaction for `with`, committed at the end of the block unless an exception ends it."""
+        """Return a transaction for `with`. It is committed at the end of the block unless an exception ends the block.
+        """
         return self._write.begin()
 
     def read(self) -> Session:
-        """Return a read-only session for `with`; nothing waits for it."""
+        """Return a read-only session for `with`; no writer waits for it."""
         return self._read()
 
     def close(self) -> None:

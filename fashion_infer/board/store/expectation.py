@@ -1,4 +1,4 @@
-"""Place and expected wait of a submission, from the queue, the graders, and the last judgings of its class."""
+"""Estimates a submission's place and wait from the queue, the number of graders, and the last judgings of its class."""
 
 import heapq
 import statistics
@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from .models import JobRow, Judgement, QueueRow, SubmissionRow
 from .types import QUEUED, RUNNING, now
 
-_LATELY = 20  # number of judgings of a class whose median is used
-_LAST, _LEAST = timedelta(minutes=1), 10.0  # window in which arrivals are counted; least seconds for a rate
+_LATELY = 20  # number of latest judgings of a class of which the median is used
+_LAST, _LEAST = timedelta(minutes=1), 10.0  # time in which arrivals are counted; shortest time for a rate, in s
 _UNKNOWN = 30.0  # seconds assumed before a class's first judging: the time of a GPU submission of fa2017
 
 
@@ -21,12 +21,12 @@ class ExpectedWait(NamedTuple):
 
     place: int  # 1 is the next; 0 while it runs
     ahead: int  # jobs that start before it
-    start_in: Optional[float]  # seconds, 0 while it runs; None while no grader is running
-    end_in: Optional[float]  # seconds
+    start_in: Optional[float]  # seconds until it starts, 0 while it runs; None while no grader is running
+    end_in: Optional[float]  # seconds until it ends
 
 
 def expected(session: Session, submission: SubmissionRow, at: Optional[datetime] = None) -> Optional[ExpectedWait]:
-    """Return the place and expected wait of a submission's first judging; None when it does not wait or run."""
+    """Return the place and expected wait of a submission's first judging; None if it neither waits nor runs."""
     job = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.purpose == "first")
     found = session.scalar(job)
     return schedule(session, found.backend, at).get(found.id) if found is not None else None
@@ -51,8 +51,8 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
     for job in jobs:
         if job.state == RUNNING:
             own, ran = takes.seconds(job.class_id), (at - job.started_at).total_seconds()
-            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))  # overdue: a tenth of its time
-    free = sorted(wait.end_in or 0.0 for wait in found.values())[:slots]  # when each grader is free
+            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))  # an overdue job is expected to need another tenth of its time
+    free = sorted(wait.end_in or 0.0 for wait in found.values())[:slots]  # seconds until each grader is free
     free += [0.0] * (slots - len(free))
     heapq.heapify(free)
     for ahead, job in enumerate(job for job in jobs if job.state == QUEUED):
@@ -98,8 +98,8 @@ class _Takes:
     def seconds(self, class_id: int) -> float:
         """Return the median of the last judgings, from claim to judgement."""
         if class_id not in self._known:
-            # Read from the newest judgement back until there are enough; + 0 prevents the database from first gathering
-            # all submissions of the class.
+            # Read judgements from the newest back until there are enough. "+ 0" prevents the database from first
+            # collecting all submissions of the class.
             rows = self._session.execute(
                 select(Judgement.started_at, Judgement.finished_at).join(Judgement.submission)
                 .where(SubmissionRow.class_id + 0 == class_id).order_by(Judgement.id.desc()).limit(_LATELY)

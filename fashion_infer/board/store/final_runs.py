@@ -1,4 +1,4 @@
-"""The final ranking: the leaders' submissions run five more times on fresh seeds and are ranked by the medians."""
+"""Makes the final ranking: the leaders' submissions run five more times with new seeds, and the medians rank them."""
 
 from typing import List
 
@@ -31,12 +31,14 @@ def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = 
     Parameters
     ----------
     leaders
-        Number of places of the ranking to run again.
+        Number of places of the ranking whose submissions run again.
+    actor
+        The person who starts the runs, for the audit log.
 
     Returns
     -------
     list of str
-        Submissions for which runs were queued; empty when all runs of all leaders are queued or done.
+        Identifiers of the submissions for which runs were queued; empty if all runs of all leaders are queued or done.
     """
     fresh = []
     for best in best_of(session, of_class)[:leaders]:

@@ -35,8 +35,8 @@ class Class(Base):
     most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # limit of an upload
     most_pending: Mapped[int] = mapped_column(default=4)  # limit of a person's waiting and running submissions
     most_an_hour: Mapped[int] = mapped_column(default=30)  # limit of a person's submissions per hour
-    cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers on the same device, a line of the chart
-    names_open: Mapped[bool] = mapped_column(default=False)  # the ranking shows names, not pseudonyms
+    cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers and device, drawn as a line of the chart
+    names_open: Mapped[bool] = mapped_column(default=False)  # whether the ranking shows names, not pseudonyms
     created_at: Mapped[datetime] = mapped_column(default=now)
     finalised_at: Mapped[Optional[datetime]]  # time when the leaders' last re-run ended
     people: Mapped[List["Person"]] = relationship(back_populates="of_class")
@@ -94,7 +94,7 @@ class WebSession(Base):
     __tablename__ = "sessions"
     id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
-    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # started the session; revoking it ends it
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # the session began with this token; revoking it ends the session
     hashed: Mapped[str] = mapped_column(String(64), unique=True)  # SHA-256 of the cookie
     csrf: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -114,7 +114,7 @@ class SubmissionRow(Base):
     digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the upload, hexadecimal
     name: Mapped[str]  # the file's sanitised name
     size: Mapped[int]  # bytes
-    final: Mapped[bool] = mapped_column(default=False)  # submitted as final: counts for marks
+    final: Mapped[bool] = mapped_column(default=False)  # submitted as final, so that it counts for marks
     status: Mapped[str] = mapped_column(String(20), default=QUEUED)
     spent: Mapped[float] = mapped_column(default=0.0)  # device seconds of the first judging, or until cancelled
     submitted_at: Mapped[datetime] = mapped_column(default=now)
@@ -124,17 +124,17 @@ class SubmissionRow(Base):
 
     @property
     def author(self) -> str:
-        """The name of the person who submitted it."""
+        """Name of the person who submitted."""
         return self.person.name
 
     @property
     def judgement(self) -> Optional["Judgement"]:
-        """Outcome of its first judging; None before that has ended."""
+        """Outcome of the first judging; None before that judging has ended."""
         return next((one for one in self.judgements if one.purpose == "first"), None)
 
     @property
     def finals(self) -> List["Judgement"]:
-        """Outcomes of its runs for the final ranking."""
+        """Outcomes of the submission's runs for the final ranking."""
         return [one for one in self.judgements if one.purpose != "first"]
 
     __table_args__ = (UniqueConstraint("person_id", "key"), Index("ix_submissions_person", "person_id", "submitted_at"),
@@ -150,7 +150,7 @@ class Content(Base):
 
 
 class JobRow(Base):
-    """A judging to do: a submission's first, or one of a leader's five final runs."""
+    """A judging to do: a submission's first judging, or one of a leader's five final runs."""
 
     __tablename__ = "jobs"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -161,7 +161,7 @@ class JobRow(Base):
     round: Mapped[int]  # round in the fair queue
     queued_at: Mapped[datetime] = mapped_column(default=now)
     started_at: Mapped[Optional[datetime]]
-    attempts: Mapped[int] = mapped_column(default=0)  # graders that died under it
+    attempts: Mapped[int] = mapped_column(default=0)  # number of graders that died or failed during the job
     lease: Mapped[Optional[str]] = mapped_column(String(64))  # only its holder may end the job
     lease_until: Mapped[Optional[datetime]]
     submission: Mapped[SubmissionRow] = relationship()
@@ -211,8 +211,8 @@ class QueueRow(Base):
     __tablename__ = "queues"
     backend: Mapped[str] = mapped_column(String(8), primary_key=True)
     round: Mapped[int] = mapped_column(default=0)  # round of the job that was started last
-    slots: Mapped[int] = mapped_column(default=1)  # concurrent judgings
-    seen_at: Mapped[Optional[datetime]]  # its dispatcher's last report
+    slots: Mapped[int] = mapped_column(default=1)  # number of concurrent judgings
+    seen_at: Mapped[Optional[datetime]]  # time of the dispatcher's last report
 
 
 class AuditEntry(Base):

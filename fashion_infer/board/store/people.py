@@ -1,4 +1,4 @@
-"""Classes, people, roles and tokens."""
+"""Adds and finds classes, people, roles and tokens."""
 
 import hashlib
 import hmac
@@ -24,7 +24,7 @@ _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{6
 
 
 class Joined(NamedTuple):
-    """An added person, with a token that cannot be read again."""
+    """An added person, with a new token, which cannot be read again later."""
 
     person: Person
     token: str
@@ -38,18 +38,18 @@ def new_class(
     Parameters
     ----------
     name
-        Letters, digits, dots, dashes; unique.
+        Unique name of letters, digits, dots and dashes.
     edition, backend, rubric
-        Course semester; "cpu" or "gpu"; TOML for `grading.rubric.parse`.
+        Edition of the course; "cpu" or "gpu"; rubric as TOML for `grading.rubric.parse`.
     deadline
         Time-zone-aware deadline; None for no deadline.
     limits
-        gpu_seconds, most_bytes, most_pending, most_an_hour of `models.Class`.
+        Values of gpu_seconds, most_bytes, most_pending, most_an_hour of `models.Class`.
 
     Raises
     ------
     UsageError
-        When the name is invalid or taken.
+        When the name is invalid or already in use.
     """
     if not _CLASS.fullmatch(name):
         raise UsageError(f"a class's name has letters, digits, dots and dashes, at most 60: not {name!r}")
@@ -63,12 +63,12 @@ def new_class(
 
 
 def find_class(session: Session, name: str) -> Optional[Class]:
-    """Return the class of that name; None when there is none."""
+    """Return the class with a name; None if there is none."""
     return session.scalar(select(Class).where(Class.name == name))
 
 
 def the_class(session: Session, name: Optional[str]) -> Class:
-    """Return the class of that name, or the only one; UsageError when there is none."""
+    """Return the class with a name, or the only class if `name` is None; UsageError if there is no such class."""
     if name is None:
         every = session.scalars(select(Class).limit(2)).all()
         if len(every) != 1:
@@ -88,7 +88,7 @@ def join(
     Parameters
     ----------
     people
-        (name, role, team); "" for a student and for no team.
+        (name, role, team) of each person; an empty role means student, an empty team no team.
     actor, address
         The person who adds them, and the client address, for the audit log.
 
@@ -151,9 +151,9 @@ _NOBODY = hashed("nobody")
 
 
 def authenticate(session: Session, token: str) -> Optional[Token]:
-    """Return a token with its person; None when it is unknown or revoked.
+    """Return a token with its person; None if the token is unknown or revoked.
 
-    The comparison takes constant time, also for an unknown selector.
+    The comparison takes constant time, even for an unknown selector.
     """
     parts = _TOKEN.fullmatch(token)
     if parts is None:
@@ -164,7 +164,7 @@ def authenticate(session: Session, token: str) -> Optional[Token]:
 
 
 def named_by(session: Session, token: str) -> Optional[Person]:
-    """Return the person to whom a token's selector belongs, even if the secret is wrong. For the audit log."""
+    """Return the person to whom a token's selector belongs, even if the secret is wrong, for the audit log."""
     parts = _TOKEN.fullmatch(token)
     found = session.scalar(select(Token).where(Token.selector == parts["selector"])) if parts else None
     return found.person if found else None

@@ -1,4 +1,4 @@
-"""Pseudonyms, under which others see a person in the ranking."""
+"""Makes pseudonyms, which other people see in the ranking instead of names."""
 
 import secrets
 
@@ -27,7 +27,7 @@ def fresh(session: Session, of_class: Class) -> str:
     taken = set(session.scalars(select(Person.pseudonym).where(Person.class_id == of_class.id)))
     taken |= set(session.scalars(select(Team.pseudonym).where(Team.class_id == of_class.id)))
     while True:
-        # There are 2,500 pairs; a class of thousands gets numbers as well.
+        # There are 2,500 pairs of words; in a class of thousands, pseudonyms also have numbers.
         name = f"{secrets.choice(_WHICH)} {secrets.choice(_WHO)}"
         if len(taken) > 1000:
             name += f" {secrets.randbelow(1000)}"

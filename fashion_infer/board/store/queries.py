@@ -1,4 +1,4 @@
-"""Queries for the API and the pages: a submission, lists of submissions, the queue, a log, the people of a class.
+"""Queries for the API and the pages: one submission, lists of submissions, the queue, a log, the people of a class.
 
 Functions that take a viewer return only what the viewer may see.
 """
@@ -20,7 +20,7 @@ from .types import PENDING, QUEUED, RUNNING
 
 
 class NotFound(FashionInferError):
-    """No submission with this identifier, or one that the viewer may not see; the error does not say which."""
+    """There is no submission with an identifier, or the viewer may not see it; the error does not say which."""
 
     status = 404
 
@@ -32,17 +32,17 @@ class Detail(NamedTuple):
     """Everything that a viewer may see of one submission."""
 
     submission: SubmissionRow
-    wait: Optional[ExpectedWait]  # None unless it waits or runs
+    wait: Optional[ExpectedWait]  # None unless the submission waits or runs
     verdict: Optional[Dict[str, Any]]  # the grader's document, without what the rubric hides from students
 
     @property
     def judgement(self) -> Optional[Judgement]:
-        """Outcome of the first judging; None before it has ended."""
+        """Outcome of the first judging; None before that judging has ended."""
         return self.submission.judgement
 
 
 def may_read(submission: SubmissionRow, viewer: Person) -> bool:
-    """Whether a person may see a submission's code, log and verdict: its author and the staff of its class may."""
+    """Return whether a person may see a submission's code, log and verdict, as its author or as staff of its class."""
     return viewer.class_id == submission.class_id and (viewer.id == submission.person_id or sees_all(viewer))
 
 
@@ -131,7 +131,7 @@ class QueuedJob(NamedTuple):
     """A queued or running job with everything that any viewer may see."""
 
     place: int  # 0 while it runs
-    start_in: Optional[float]  # seconds; None while no grader is running
+    start_in: Optional[float]  # seconds until it starts; None while no grader is running
     id: int
     state: str
     purpose: str
@@ -145,8 +145,8 @@ class QueuedJob(NamedTuple):
     def seen(self, viewer: Person) -> SeenJob:
         """Return the job as a viewer sees it.
 
-        It has the person's name for that person, for staff of the class and, when the class opens names, for all
-        of the class. Others see a pseudonym.
+        The person's name is visible to that person, to staff of the class and, if the class opens names, to everyone in
+        the class. Others see a pseudonym.
         """
         own, same_class = self.person_id == viewer.id, self.class_id == viewer.class_id
         readable = own or (same_class and sees_all(viewer))
@@ -169,7 +169,7 @@ def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJo
 
 
 def waiting(session: Session, backend: str) -> int:
-    """Return how many jobs wait in a queue."""
+    """Return the number of jobs that wait in a queue."""
     query = select(func.count()).select_from(JobRow).where(JobRow.backend == backend, JobRow.state == QUEUED)
     return session.scalar(query) or 0
 

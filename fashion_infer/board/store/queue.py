@@ -1,12 +1,14 @@
-"""The queue: fair order, leases, and one judgement for each job.
+"""The queue of jobs, with a fair order, leases, and exactly one judgement per job.
 
-A person's waiting submissions have rising round numbers, and the queue is ordered by (round, time of arrival). A new
-submission gets the round after the person's last one, but no earlier round than the one being served. Ten submissions
-at once get ten rounds, and another person's later one gets the first of these (start-time fair queueing).
+A person's waiting submissions have increasing round numbers, and the queue is ordered by (round, time of arrival). A
+new submission gets the round after that of the person's previous submission, but no earlier round than the one being
+served. If a person sends ten submissions at once, they get ten rounds, and another person's later submission gets the
+first of these rounds (start-time fair queueing).
 
 A job is started under a lease that its dispatcher renews. When the lease expires, or its dispatcher is known to be
-dead, the job returns to its old place. Only the holder of the lease may end the job, in the transaction that writes
-the judgement. A judgement is unique by submission and purpose: a job runs at least once and is judged once.
+dead, the job returns to its old position in the queue. Only the holder of the lease may end the job, in the transaction
+that writes the judgement. There is one judgement per submission and purpose, so that a job may run several times but
+is judged once.
 """
 
 import secrets
@@ -21,8 +23,8 @@ from .models import Content, JobRow, Judgement, LogLine, Person, QueueRow, Submi
 from .types import CANCELLED, DONE, FAILED, QUEUED, RUNNING, now
 
 LEASE = timedelta(seconds=30)
-MOST_FAILURES = 3  # failures of a job because machines could not judge
-MOST_DEATHS = 20  # deaths of graders during one job: more are the job's fault
+MOST_FAILURES = 3  # number of reports that a machine could not judge, after which a job is judged as failed
+MOST_DEATHS = 20  # number of graders that died during a job, after which the job is judged as failed
 
 
 class Claimed(NamedTuple):
@@ -55,11 +57,11 @@ class JudgingOutcome(NamedTuple):
 
 
 def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
-    """Return a backend's row, created if necessary, and locked against other writers if `lock`."""
+    """Return the row of a backend's queue, created if necessary, and locked against other writers if `lock`."""
     query = select(QueueRow).where(QueueRow.backend == backend)
     found = session.scalar(query.with_for_update() if lock else query)
     if found is None:
-        # With PostgreSQL two writers may get here at once: the second waits in the insert, then finds the first's row.
+        # With PostgreSQL, two writers may get here concurrently. The second waits in the insert, then finds the row.
         if session.get_bind().dialect.name == "postgresql":
             from sqlalchemy.dialects.postgresql import insert
 
@@ -73,7 +75,7 @@ def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
 
 
 def states(session: Session) -> List[QueueRow]:
-    """Return every backend's row."""
+    """Return the rows of all backends' queues."""
     return list(session.scalars(select(QueueRow)))
 
 
@@ -89,7 +91,7 @@ def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: 
 
 
 def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime] = None) -> Optional[Claimed]:
-    """Start the next job of a queue under a new lease, which starts with its owner's name; None when nothing waits."""
+    """Start the next job of a queue under a new lease, which begins with the owner's name; None if no job waits."""
     at = at or now()
     queue = state_of(session, backend, lock=True)
     job = session.scalar(
@@ -110,7 +112,10 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
 
 
 def renew(session: Session, leases: List[str], at: Optional[datetime] = None) -> List[str]:
-    """Renew leases and return those that are still valid. The other jobs were cancelled or reassigned: stop them."""
+    """Renew leases and return those that are still valid.
+
+    The jobs of the other leases were cancelled or reassigned, and their graders must be stopped.
+    """
     if not leases:
         return []
     at = at or now()
@@ -124,9 +129,9 @@ def give_back(
     session: Session, lease: str, why: str, outcome: Optional[JudgingOutcome] = None, counted: bool = True,
     at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """Return a job to its place because its grader died, or reported in `outcome` that it could not judge.
+    """Return a job to its position because its grader died, or reported in `outcome` that it could not judge.
 
-    After too many returns with `counted`, the job is judged as failed.
+    After too many calls with `counted`, the job is judged as failed.
     """
     job = _held(session, lease)
     if job is None:

@@ -1,4 +1,4 @@
-"""The ranking by the smallest sum of Op Times of each person or team. Others appear under pseudonyms."""
+"""Ranks each person or team by its smallest sum of Op Times. Viewers see other people under pseudonyms."""
 
 import statistics
 from datetime import datetime
@@ -11,7 +11,7 @@ from .models import Class, Judgement, Person, SubmissionRow, Team
 from .people import sees_all
 from .types import JUDGED
 
-RUNS = 5  # final runs of a leader's submission
+RUNS = 5  # number of final runs of a leader's submission
 _ENOUGH = 3  # number of correct final runs needed for a median
 
 Key = Tuple[str, int]
@@ -22,20 +22,20 @@ class RankedPlace(NamedTuple):
 
     place: int  # from 1
     name: str  # or a pseudonym
-    own: bool  # whether it is the viewer's or the viewer's team's
-    op_ms: float  # the best, or the median of the final runs
+    own: bool  # whether the place is the viewer's or the viewer's team's
+    op_ms: float  # the best sum of Op Times, or the median of the final runs
     layer_ms: Optional[float]
-    final: bool  # whether op_ms is of the final runs
-    submitted_at: datetime  # time of the best submission; ties go to the earlier one
+    final: bool  # whether op_ms is the median of the final runs
+    submitted_at: datetime  # time of the best submission; with equal times, the earlier submission is first
     submissions: int  # number of judged submissions
-    submission_id: Optional[str]  # None where the viewer may not see it
-    key: Key  # ("team" or "person", id): not for display
+    submission_id: Optional[str]  # None if the viewer may not see the submission
+    key: Key  # ("team" or "person", id), not for display
 
 
 class RankedBest(NamedTuple):
-    """The submission that ranks a person or team. In sorted order, the first is the winner."""
+    """The submission by which a person or team is ranked. In sorted order, the winner is first."""
 
-    behind: bool  # True without final runs
+    behind: bool  # True if the submission has no final runs, so that it is ranked after all that have
     op_ms: float
     submitted_at: datetime
     submission_id: str
@@ -58,8 +58,8 @@ def ranking(
     Returns
     -------
     list of RankedPlace
-        Submissions with final runs come first, by their medians, then all others by the best time. Ties go to the
-        earlier submission.
+        Submissions with final runs come first, by their medians, then all others by the best time. With equal times,
+        the earlier submission is first.
     """
     rows = judged(session, of_class) if rows is None else rows
     found = bests(rows)
@@ -88,7 +88,7 @@ def key_of(one: Any) -> Key:
 
 
 def judged(session: Session, of_class: Class) -> List[Row]:
-    """Return every judgement of a class in the order of submission. As rows, because a class has thousands."""
+    """Return every judgement of a class in the order of submission, as rows, because a class may have thousands."""
     query = (
         select(
             Judgement.submission_id, Judgement.purpose, Judgement.ranked, Judgement.op_ms, Judgement.layer_ms,
@@ -105,15 +105,15 @@ def judged(session: Session, of_class: Class) -> List[Row]:
 
 
 def best_of(session: Session, of_class: Class) -> List[RankedBest]:
-    """Return the submissions that rank a class, the winner first."""
+    """Return the submissions by which the people and teams of a class are ranked, the winner first."""
     return sorted(bests(judged(session, of_class)).values())
 
 
 def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
     """Return each person's or team's best submission.
 
-    A submission with final runs counts by their median, before any other. One with too few correct final runs has no
-    rank, and the next best takes its place.
+    A submission with final runs counts with their median, and before any submission without. A submission with too few
+    correct final runs has no rank, and the next best submission replaces it.
     """
     finals: Dict[str, List[Row]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Refused sign-ins. Anyone can cause them, so they are counted: the audit log gets at most 101 rows a day for them."""
+"""Counts refused sign-ins. Anyone can cause them, so that the audit log gets at most 101 rows a day for them."""
 
 import threading
 import time
@@ -10,12 +10,12 @@ from . import audit
 from .database import Store
 
 A_MINUTE = 20  # limit per address, and per person whose tokens are tried
-_WRITES = 10  # rows written per minute: others wait for the next minute, or for a visit of the audit log's page
-_KEYS = 10_000  # addresses distinguished in a minute, to bound memory
+_WRITES = 10  # rows written per minute; others wait for the next minute, or until the audit log's page is opened
+_KEYS = 10_000  # number of addresses that are distinguished within a minute, to bound memory
 
 
 class SignInAttempt(NamedTuple):
-    """A refused sign-in, with what is known of its author."""
+    """A refused sign-in, with what is known about the person who tried it."""
 
     address: str
     actor: str = audit.SOMEBODY  # owner of the token, if it was revoked or had a wrong secret
@@ -57,7 +57,7 @@ class RefusedSignIns:
         return max(1, round(60 - now % 60)) if max(named) > A_MINUTE else None
 
     def write(self) -> None:
-        """Write refusals that are only counted so far into the audit log."""
+        """Write the refusals that have only been counted so far to the audit log."""
         with self._lock:
             taken, self._unwritten = self._unwritten, Counter()
         if taken:
@@ -70,7 +70,7 @@ class RefusedSignIns:
 
 
 def network_of(address: str) -> str:
-    """Return the network of a household: for IPv6 the first half of the address, as each has 2**64 addresses."""
+    """Return the network of an address: for IPv6 the first half, because each household has 2**64 addresses."""
     try:
         found = ip_address(address)
     except ValueError:

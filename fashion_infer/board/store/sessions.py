@@ -1,4 +1,4 @@
-"""Browser sessions. The cookie's value is a secret of 256 bits; the database stores its hash."""
+"""Begins and ends browser sessions. The cookie's value is a secret of 256 bits; the database stores its hash."""
 
 import hmac
 import secrets
@@ -14,7 +14,7 @@ from .people import authenticate, hashed
 from .types import now
 
 LIFE = timedelta(hours=12)
-MOST = 20  # sessions per person: one more signs the oldest out
+MOST = 20  # largest number of sessions per person; another one ends the oldest
 
 
 class SignedIn(NamedTuple):
@@ -42,7 +42,7 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
 
 
 def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
-    """Return the session of a cookie; None when there is none, it has expired, or its token was revoked."""
+    """Return the session of a cookie; None if there is none, it has expired, or its token was revoked."""
     query = select(WebSession).where(WebSession.hashed == hashed(cookie))
     whole = joinedload(WebSession.person).joinedload(Person.of_class)  # one query, because each page needs all three
     found = session.scalar(query.options(joinedload(WebSession.token), whole))

@@ -9,22 +9,22 @@ from sqlalchemy.types import TypeDecorator
 
 STUDENT, ASSISTANT, INSTRUCTOR = "student", "assistant", "instructor"
 ROLES = (STUDENT, ASSISTANT, INSTRUCTOR)
-# A submission is queued, then running, then in one of the other four states.
+# States of a submission: it is queued, then running, then in one of the other four states.
 QUEUED, RUNNING, JUDGED, REFUSED, FAILED, CANCELLED = "queued", "running", "judged", "refused", "failed", "cancelled"
 DONE = "done"  # state of an ended job, whatever the outcome
 PENDING = (QUEUED, RUNNING)
 ENDED = (JUDGED, REFUSED, FAILED, CANCELLED)
-_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # without lookalikes
+_LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # without characters that look alike
 
 
 class Utc(TypeDecorator):
-    """A time: aware and in UTC in Python, without a zone in the database."""
+    """Column type of a time, which is time-zone-aware and in UTC in Python, and without a zone in the database."""
 
     impl = DateTime(timezone=False)
     cache_ok = True
 
     def process_bind_param(self, value: Optional[datetime], dialect) -> Optional[datetime]:
-        """Convert for the database; ValueError for a time without a zone."""
+        """Convert a time for the database; ValueError for a time without a zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -32,7 +32,7 @@ class Utc(TypeDecorator):
         return value.astimezone(timezone.utc).replace(tzinfo=None)
 
     def process_result_value(self, value: Optional[datetime], dialect) -> Optional[datetime]:
-        """Convert from the database."""
+        """Convert a time from the database."""
         return None if value is None else value.replace(tzinfo=timezone.utc)
 
 
@@ -42,5 +42,5 @@ def now() -> datetime:
 
 
 def short_id(letters: int = 12) -> str:
-    """Return a new identifier that people can type. 12 of 31 letters have 59 bits."""
+    """Return a new identifier that people can type. 12 of 31 letters are 59 random bits."""
     return "".join(secrets.choice(_LETTERS) for _ in range(letters))

@@ -1,4 +1,4 @@
-"""Add cuDNN's time, a line of the chart."""
+"""Add cuDNN's time, which is drawn as a line of the chart."""
 
 import sqlalchemy as sa
 from alembic import op
