@@ -15,8 +15,7 @@ _NEEDS = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "prometheus_client", "p
 
 
 def require(ray: bool = False) -> None:
-    """Check that the extra `board`, and with `ray` the extra `ray`, is installed. A DeviceError says how to install it.
-    """
+    """Check that the extra `board` (with `ray`, also the extra `ray`) is installed; else DeviceError with advice."""
     if sys.version_info < (3, 10):
         raise DeviceError(f"a board needs Python 3.10 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}")
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]

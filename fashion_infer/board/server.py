@@ -43,7 +43,7 @@ class LimitedProtocol(H11Protocol):
         self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Process received data; start the timer for an incomplete request, and stop it once the request is complete."""
+        """Process received data. Start the timer for an incomplete request; stop it once the request is complete."""
         super().data_received(data)
         if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
             self._cancel()

@@ -63,7 +63,7 @@ class LogLineDocument(ApiDocument):
 
 
 class LogDocument(ApiDocument):
-    """Lines of a log, and whether the log has ended."""
+    """Lines of a log, and whether the log ends with them."""
 
     lines: List[LogLineDocument]
     status: str

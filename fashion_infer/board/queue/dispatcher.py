@@ -40,7 +40,8 @@ class Dispatcher:
         self._running: Dict[str, Claimed] = {}
         self._unsaid: List[Said] = []  # messages that could not be written yet
         self._began: Set[str] = set()  # leases whose grader has sent a message
-        self._rest = 0.0  # time before which no job starts; otherwise a job that dies immediately would start ten times a second
+        # No job starts before this time. Otherwise a job that dies immediately would start ten times a second.
+        self._rest = 0.0
         self._kept = 0.0
         self._slots: Dict[str, int] = {}
 

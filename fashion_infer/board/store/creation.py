@@ -44,6 +44,6 @@ def _made(data: str) -> Iterator[Store]:
         with contextlib.closing(Store(file_url(os.path.join(temporary, FILE)))) as store:
             yield store
         try:
-            os.link(os.path.join(temporary, FILE), folder / FILE)  # unlike a rename, this never replaces another command's board
+            os.link(os.path.join(temporary, FILE), folder / FILE)  # never replaces another command's board
         except OSError as error:
             raise DataError(f"cannot make the board in {data}: {error.strerror}") from None

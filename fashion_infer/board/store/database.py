@@ -116,8 +116,7 @@ class Store:
         self._read = sessionmaker(reading, expire_on_commit=False)
 
     def write(self):
-        """Return a transaction for `with`. It is committed at the end of the block unless an exception ends the block.
-        """
+        """Return a transaction for `with`, which is committed after the block unless an exception ends the block."""
         return self._write.begin()
 
     def read(self) -> Session:

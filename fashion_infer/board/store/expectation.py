@@ -51,7 +51,7 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
     for job in jobs:
         if job.state == RUNNING:
             own, ran = takes.seconds(job.class_id), (at - job.started_at).total_seconds()
-            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))  # an overdue job is expected to need another tenth of its time
+            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))  # if overdue, a tenth of its time
     free = sorted(wait.end_in or 0.0 for wait in found.values())[:slots]  # seconds until each grader is free
     free += [0.0] * (slots - len(free))
     heapq.heapify(free)

@@ -94,7 +94,7 @@ class WebSession(Base):
     __tablename__ = "sessions"
     id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
-    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # the session began with this token; revoking it ends the session
+    token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # revoking this token ends the session
     hashed: Mapped[str] = mapped_column(String(64), unique=True)  # SHA-256 of the cookie
     csrf: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime] = mapped_column(default=now)
