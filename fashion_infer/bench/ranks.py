@@ -23,7 +23,7 @@ def slower(first: Sequence[float], second: Sequence[float]) -> bool:
 
 
 def p_of_larger(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the probability that the second samples rank this high if both have the same distribution.
+    """Return the probability that the second samples rank this high, or higher, if both have the same distribution.
 
     This is the one-sided Mann-Whitney U test, by the normal approximation with corrections for ties and continuity.
     """
