@@ -123,7 +123,7 @@ def check(
     backend: Optional[str] = None,
     device: int = 0,
 ) -> NotebookCheck:
-    """Check a kernel file, as `fashion-infer kernel check` does, each shape in a separate process.
+    """Check a kernel file, as `fashion-infer kernel check` does. Each shape runs in a separate process.
 
     Parameters
     ----------
@@ -132,7 +132,8 @@ def check(
     kernel_format : str, optional
         Format of the file, if it matches several.
     edition : str, optional
-        Edition that it must be correct for. By default, all layers of any one edition of its format suffice.
+        Edition whose layers the file must compute correctly. By default, the file is correct if it computes all layers
+        of at least one edition of its format.
     backend : {'cpu', 'gpu'}, optional
         Backend, for a file that supports both.
     device : int, default 0
@@ -141,7 +142,8 @@ def check(
     Returns
     -------
     Checked
-        Has right, sentence, and tried: the findings for each shape, with the code of a reason.
+        Has the fields `right` (whether the file is correct), `sentence` (the verdict), and `tried` (the findings for
+        each shape, with the code of the reason).
 
     Raises
     ------
@@ -178,7 +180,7 @@ def explain_kernel(
     asm: bool = False,
     profiler: bool = True,
 ) -> NotebookExplanation:
-    """Find the line that makes a kernel file incorrect, or slow, as `fashion-infer kernel explain` does.
+    """Find the line that makes a kernel file incorrect or slow, as `fashion-infer kernel explain` does.
 
     Parameters
     ----------
@@ -187,22 +189,23 @@ def explain_kernel(
     kernel_format : str, optional
         Format of the file, if it matches several.
     edition, layer : str and int, optional
-        Edition, and the number of its layer, to examine.
+        Edition to examine, and number of the edition's layer to examine.
     backend : {'cpu', 'gpu'}, optional
         Backend, for a file that supports both.
     device : int, default 0
         Index of the GPU.
     sanitize : bool, default False
-        Also run the sanitizers on a correct file.
+        Whether to run the sanitizers even if the file is correct.
     asm : bool, default False
-        List the hot loop's instructions.
+        Whether to list the instructions of the hot loop.
     profiler : bool, default True
         Whether ncu may be used.
 
     Returns
     -------
     Explanation
-        Has checked (the verdict), findings (code, file, line, share of the time, remedy, step), and missing tools.
+        Has the verdict (`checked`), the findings (each with code, file, line, share of the time, remedy and step), and
+        the tools that are missing.
 
     Raises
     ------
@@ -318,12 +321,13 @@ def compare(first: Measured, second: Measured) -> NotebookComparison:
     Returns
     -------
     Comparison
-        Has lines, each a time in both, in milliseconds, with its verdict; and facts that must not change.
+        Has lines and facts. A line holds one time of both measurements, in milliseconds, and the verdict on it. A fact
+        must not differ between the two.
 
     Raises
     ------
     UsageError
-        When they differ in kind or number of images, or have nothing in common.
+        When the measurements differ in kind or in number of images, or have nothing in common.
     DataError
         When a file is damaged or was not written by this package.
     """

@@ -1,4 +1,4 @@
-"""The course's programs as presets: what each ran, and its arguments."""
+"""Presets for the course's programs: the operator and backend that each program used, and its arguments."""
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
@@ -36,12 +36,12 @@ PROGRAMS: Dict[str, Program] = {**MXNET, **MINIDNN}
 
 
 def of_minidnn(edition: str) -> bool:
-    """Whether an edition used mini-dnn; UsageError for an unknown edition."""
+    """Return whether an edition used mini-dnn; raise UsageError for an unknown edition."""
     return editions.get(edition).name == minidnn.EDITION
 
 
 def default_edition(program: str) -> str:
-    """The edition of a program when the user names none."""
+    """Return the edition of a program that is used if the user does not name one."""
     return minidnn.EDITION if program in MINIDNN else zoo.DEFAULT_EDITION
 
 
@@ -65,7 +65,7 @@ def request(
     Raises
     ------
     UsageError
-        For an unknown program, one that the edition did not have, or arguments that it did not take.
+        For an unknown program, a program that the edition did not have, or arguments that the program did not take.
     """
     if program not in PROGRAMS:
         raise UsageError(f"unknown program '{program}'; the course had {', '.join(PROGRAMS)}")

@@ -8,7 +8,7 @@ from .library import devices as cuda
 from .library import kernels
 
 BACKENDS = ("auto", "cpu", "gpu")
-ALL = "all"  # in place of a GPU's index: all GPUs
+ALL = "all"  # stands for all GPUs, instead of the index of one
 Device = Union[int, str]
 # mxnet-cu112 holds machine code for compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX. Code for one major
 # version also runs on its later minor versions, so 8.9 works and 9.0 does not.
@@ -38,7 +38,7 @@ def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") ->
     Raises
     ------
     DeviceError
-        When "gpu" was asked for and there is none.
+        When `backend` is "gpu" and there is no GPU.
     UsageError
         For an unknown backend.
     """
@@ -65,7 +65,7 @@ def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") ->
 
 
 def indices(device: Device) -> Tuple[int, ...]:
-    """The indices of the chosen GPUs; DeviceError for `ALL` when there is none."""
+    """Return the indices of the chosen GPUs; raise DeviceError for `ALL` when there is no GPU."""
     return tuple(each.index for each in cuda.cuda_devices()) if device == ALL else (int(device),)
 
 

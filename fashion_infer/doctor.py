@@ -1,4 +1,4 @@
-"""Checks of `doctor`: each part of an installation, with ok or with advice."""
+"""Checks of the command `doctor`: for each part of an installation, whether it works, or what to do about it."""
 
 import json
 import platform
@@ -18,7 +18,7 @@ from .library import devices as cuda
 
 
 class InstalledPart(NamedTuple):
-    """One line of the report. `ok` is None where an optional part is absent."""
+    """One line of the report. `ok` is None if an optional part is absent."""
 
     ok: Optional[bool]
     what: str

@@ -26,7 +26,7 @@ from .request import BlockRequest, Request
 from .result import LayerResult, Result, merge
 from .system import isolation, scheduler_stats
 
-_MAX_DEVICES = 8  # that run at the same time through MXNet; further devices take turns
+_MAX_DEVICES = 8  # number of devices that run at the same time through MXNet; further devices take turns
 
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
@@ -77,18 +77,19 @@ def run(
     request
         All options; checked first.
     images, model, kernel
-        Given where the caller has already loaded them; `kernel` is the request's kernel file.
+        The images, model and kernel file of the request, if the caller has already loaded them.
     announce
         Returns a context for each part that loads something, given its name: "fashion-mnist data" or "model".
     between
         Called with the pass's number, from 0, before each pass and after the last one; starts and stops a profiler.
     judge
-        Whether a kernel file is judged afterwards: `Result.submission`.
+        Whether to judge a kernel file afterwards. The verdict is `Result.submission`.
 
     Raises
     ------
     UsageError, DataError, CheckpointError, DeviceError
-        Nothing is loaded before all options are checked.
+        When an option is invalid, or data, model or device cannot be used. All options are checked before anything is
+        loaded.
     CheckFailed
         When scores are not finite, or a call of a kernel file fails or leaves the device in error.
     """
@@ -124,10 +125,10 @@ def run_in_blocks(
     request
         All options; checked first.
     execute
-        Classifies the images with the model. Its images are None where they are not loaded at once: files, and the
-        built-in set, which is drawn block by block.
+        Classifies the images with the model. The images that it gets are None if they are not loaded as a whole. This
+        is the case for files, and for the built-in set, which is drawn block by block.
     load_images
-        Whether the request's dataset is classified, not files.
+        Whether the request's dataset is classified, instead of files.
     announce
         As in `run`.
 
@@ -235,7 +236,7 @@ def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
 
 
 def _judge(run: Run, execution: Execution, tried: Optional[List[Tried]]) -> Verdict:
-    """Judge a run's kernel file: its predictions against the library's own, and each layer by itself."""
+    """Judge a run's kernel file: compare its predictions with the library's own, and judge each layer by itself."""
     assert run.kernel is not None
     try:
         # The fused mode gives the same predictions as our kernels in operator mode, and is faster.
@@ -269,7 +270,7 @@ def _bind(request: Request, images: dataset.Images, model: LoadedModel, kernel: 
     """Bind a request's network to the device that it runs on."""
     chosen = choose(request, model)
     if kernel is not None and kernel.host_memory:
-        chosen = chosen._replace(context="cpu")  # it copies by itself, and takes no GPU tensors of MXNet
+        chosen = chosen._replace(context="cpu")  # the kernel copies by itself, and does not accept MXNet's GPU tensors
     network = bind_network(request, model, chosen, len(images.images))
     if kernel is not None and not network.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {kernel.name}")
@@ -311,12 +312,15 @@ def _result(
 
 
 def _class_names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
-    """The names of the classes; numbers for your own dataset, whose classes are not Fashion-MNIST's."""
+    """Return the names of the classes; numbers for your own dataset, whose classes are not Fashion-MNIST's."""
     return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
 
 
 def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:
-    """Raise if the network lacks classes of the labels: DataError for your own dataset, else CheckpointError."""
+    """Raise an error if the network lacks a class of the labels.
+
+    The error is a DataError for your own dataset, else a CheckpointError.
+    """
     if images.source == dataset.OWN:
         highest = int(images.labels.max())
         if highest >= classes:
@@ -342,14 +346,14 @@ def check_scores(scores: np.ndarray) -> None:
 def choose(request: Request, model: LoadedModel) -> devices.Choice:
     """Choose where the request runs, load MXNet and set the number of threads.
 
-    MXNet keeps the number of threads of a process's first run.
+    In each process, MXNet keeps the number of threads that the first run set.
     """
     thread_pool.resize(request.threads)
     _mxnet.set_threads(thread_pool.size())
     if request.device == devices.ALL:
         _mxnet.set_networks(_MAX_DEVICES)
     mode = request.mode_or_default
-    # In operator mode, a network without our operator has nothing to run on the GPU (with MXNet's CPU build).
+    # In operator mode with MXNet's CPU build, a network without our operator has no part that could run on the GPU.
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
     wanted = ("cpu" if idle else request.backend, request.device, mode)
     if wanted[0] == "cpu":

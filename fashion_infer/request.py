@@ -244,7 +244,7 @@ def check_normalisation(name: str, value: float) -> None:
 
 
 def check_known(what: str, value: str, known: Sequence[str]) -> None:
-    """Raise UsageError for an unknown value."""
+    """Raise UsageError if a value is not one of the known ones."""
     if value not in known:
         raise UsageError(f"unknown {what} '{value}'; known: {', '.join(known)}")
 

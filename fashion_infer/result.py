@@ -55,9 +55,9 @@ class Result(NamedTuple):
     context: str  # where MXNet kept its tensors, "cpu" or "gpu"
     mode: str
     precision: str
-    changed: Optional[int]  # predictions that differ from those in float32, for other precisions
+    changed: Optional[int]  # number of predictions that differ from those in float32, for other precisions
     operator: str
-    kernel: str  # as asked for; each layer says what ran
+    kernel: str  # as requested; each layer names the kernel that ran
     batch_size: int
     threads: int
     correctness: float
@@ -70,10 +70,10 @@ class Result(NamedTuple):
     notice: Optional[str]
     images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 except in your own dataset
     class_names: Tuple[str, ...]
-    submission: "Optional[Verdict]" = None  # whether it is correct, for a kernel file
+    submission: "Optional[Verdict]" = None  # whether the kernel is correct, if it is a kernel file
     expected: Optional[float] = None  # the model's known correctness on these images, if any
     normalisation: Optional[Dict[str, float]] = None  # scale, mean and std of pixels; None for 0 to 255
-    waited: Tuple[Optional[float], ...] = ()  # per repeat: seconds that its threads waited for a processor, summed
+    waited: Tuple[Optional[float], ...] = ()  # per repeat: seconds that the threads waited for a processor, summed
 
     @property
     def op_times(self) -> List[Tuple[str, float]]:

@@ -1,4 +1,4 @@
-"""Whether every model has its published correctness, in every way to run it."""
+"""Verification that every model has its published correctness, in every way to run it."""
 
 import shlex
 from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple, cast
@@ -13,7 +13,7 @@ from .kernel_files.loading import LoadedKernel
 from .library import kernels
 from .request import Request
 
-_EVERY_MODEL = 4_000_000  # products that take about as long as everything but the convolutions
+_EVERY_MODEL = 4_000_000  # number of products that take about as long as everything but the convolutions
 
 
 class Check(NamedTuple):
@@ -31,35 +31,36 @@ class Check(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether every single prediction counted as it should: the figures are equal, not close."""
+        """Whether the measured correctness is exactly equal to the expected one, not just close to it."""
         return self.got == self.expected
 
 
 def verify(
     models: Sequence[str], asked: Request, tick: Callable[[float, List[Check]], None] = lambda share, checks: None
 ) -> List[Check]:
-    """Check the models (all when none is named) at every n that `zoo` has a figure for, in every way to run them.
+    """Check models in every way to run them, at every number n of images for which `zoo` has a correctness.
 
-    These are the fused mode and the operator mode with our operator, on the backend (with "auto" on the CPU and, where
+    The ways are the fused mode and the operator mode with our operator, on the backend (with "auto" on the CPU and, if
     there is one, the GPU), and MXNet's own operators on the CPU. Original weights that were fetched are checked too.
-    Each network runs once each way, over its largest n: a prediction does not depend on the images that follow it.
+    Each network runs only once in each way, over its largest n, because a prediction does not depend on later images.
 
     Parameters
     ----------
     models
-        Names of `zoo`; none for all.
+        Names of models in `zoo`. If empty, all models are checked.
     asked
-        Backend, device, threads, and where the dataset is. With a kernel only the operator mode with our operator runs,
-        and every convolution goes through that kernel: a name, or a file.
+        Backend, device, threads, and location of the dataset. If it names a kernel (of the library, or a file), only
+        the operator mode with our operator runs, and that kernel computes every convolution.
     tick
-        Called after each run with the share of the work that is done, 0 to 1, and the run's checks.
+        Function that is called after each run with the share of the work that is done, 0 to 1, and the run's checks.
 
     Raises
     ------
     FashionInferError
-        When something can't be run at all. A wrong result is a `Check` that is not ok.
+        When something cannot be run at all. A wrong result does not raise: it is a `Check` that is not ok.
     CheckFailed
-        When the kernel is a file that is wrong on three images already: 10,000 of every model may take an hour.
+        When the kernel is a file whose results are wrong on three images. The file is first tried on so few images
+        because 10,000 images of every model may take an hour.
     """
     asked.check()
     if asked.source == dataset.OWN:
@@ -92,15 +93,15 @@ def verify(
 
 
 def _work(model: zoo.Model) -> int:
-    """About how long a model's runs take beside those of others: products of the convolutions for an image."""
+    """Estimate the time of a model's runs relative to other models: the products of its convolutions for an image."""
     shapes = editions.convolution_shapes(editions.get(model.edition))
     return _EVERY_MODEL + sum(C * M * K * K * (S - K + 1) ** 2 for C, S, M, K in shapes)
 
 
 def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel:
-    """The kernel file, loaded; CheckFailed when it is incorrect on three images of a layer of these models."""
+    """Load the kernel file; raise CheckFailed when it is incorrect on three images of a layer of these models."""
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
-    device = cast(int, asked.device)  # `asked.check` refuses `all` beside a file
+    device = cast(int, asked.device)  # `asked.check` refuses `all` together with a kernel file
     file = formats.recognise(asked.kernel, asked.kernel_format, asked.backend)
     found = trials.check(file, shapes=shapes, device=device)
     wrong = len(found.wrong)
@@ -113,7 +114,7 @@ def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel
 
 
 def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:
-    """(mode, operator, backend) of each way to run a network with one of the library's kernels."""
+    """Yield (mode, operator, backend) of each way to run a network with one of the library's kernels."""
     kernels.check_kernel(str(asked.kernel), asked.backend)
     for backend in ("cpu", "gpu") if asked.backend == "auto" else (asked.backend,):
         if asked.kernel in [kernel.name for kernel in kernels.table(backend)]:
@@ -121,7 +122,7 @@ def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:
 
 
 def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:
-    """(mode, operator, backend) of each way to run a network."""
+    """Yield (mode, operator, backend) of each way to run a network."""
     backends = [devices.choose(asked.backend, asked.device).backend]
     if asked.backend == "auto" and backends == ["gpu"]:
         backends = ["cpu", "gpu"]
@@ -132,6 +133,9 @@ def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:
 
 
 def _weights(name: str, source: str) -> List[str]:
-    """Which weights of a model are here. The figures on the built-in set are those of the shipped ones."""
+    """Return which weights of a model are available: "shipped", "original" or both.
+
+    The expected correctness on the built-in dataset applies to the shipped weights only.
+    """
     fetched = source == dataset.REAL and originals.is_here(name)
     return ["shipped", "original"] if fetched else ["shipped"]

@@ -1,6 +1,6 @@
 """A graph bound to a device by MXNet: inferred shapes, executors, and one forward pass.
 
-MXNet knows the nodes by their numbers (see `rewrite.numbered`); only this module has their names.
+MXNet gets numbers in place of the nodes' names (see `rewrite.numbered`). Only this module maps them to the names.
 """
 
 import json
@@ -18,7 +18,7 @@ from .logs import quiet
 from .plugin import BACKEND, FUSED_OPERATOR, explain, load_operators
 from .stopwatch import Stopwatch
 
-# Limit for the output of one layer for one image. fa2017's largest has 115 kB.
+# Limit for the output of one layer for one image. The largest such output of fa2017 has 115 kB.
 _LARGEST_OUTPUT = 256 << 20  # bytes
 
 
@@ -38,8 +38,8 @@ class BoundGraph:
     context, device
         Where MXNet keeps its tensors: "cpu", or "gpu" and its index.
     fuse
-        Options of our partitioner, which takes every chain of nodes that it can run as fused stages. None leaves the
-        whole graph to MXNet's executor.
+        Options of our partitioner, which replaces every chain of nodes that it can run as fused stages. With None,
+        MXNet's executor runs the whole graph.
 
     Raises
     ------
@@ -79,12 +79,12 @@ class BoundGraph:
         return Stopwatch(self._mx)
 
     def seconds(self, watch: Stopwatch) -> Dict[int, float]:
-        """Seconds on a stopwatch, by node number."""
+        """Return the seconds that a stopwatch measured, by node number."""
         numbers = ((rewrite.number_of(name), seconds) for name, seconds in watch.seconds.items())
         return {number: seconds for number, seconds in numbers if number is not None}
 
     def unfused(self) -> List[int]:
-        """Numbers of the nodes that our partitioner did not take."""
+        """Numbers of the nodes that our partitioner left to MXNet."""
         nodes = json.loads(self._symbol.tojson())["nodes"]
         numbers = [rewrite.number_of(node["name"]) for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
         return [number for number in numbers if number is not None]
@@ -172,7 +172,7 @@ class BoundGraph:
                 )
 
     def _fit(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Any]:
-        """The weights, with auxiliary states, as MXNet arrays, checked against the shapes that the network infers."""
+        """Return weights and auxiliary states as MXNet arrays, checked against the shapes that MXNet infers."""
         arguments = {}
         for key, shape in self._infer_shapes(1).items():
             if key == self._data:
@@ -192,7 +192,7 @@ class BoundGraph:
         return arguments
 
     def _infer_shapes(self, batch: int) -> Dict[str, Tuple[int, ...]]:
-        """Shapes of the arguments and auxiliary states by MXNet's names for them; the output's is checked."""
+        """Infer the shapes of arguments and auxiliary states, by MXNet's names; check the shape of the output."""
         shapes, outputs, auxiliary = self._inferred(self._symbol, batch)
         if not all(shape and 0 not in shape for shape in [*shapes, *outputs, *auxiliary]):
             raise CheckpointError("the network does not fit the images: MXNet cannot infer its shapes")
@@ -205,14 +205,17 @@ class BoundGraph:
         return dict(zip(names, [*shapes, *auxiliary]))
 
     def _inferred(self, of: Any, batch: int) -> Tuple[List[Tuple[int, ...]], ...]:
-        """Shapes of a symbol's arguments, outputs and auxiliary states; () or a shape with a 0 means unknown."""
+        """Infer the shapes of a symbol's arguments, outputs and auxiliary states.
+
+        A shape that is () or contains 0 is unknown.
+        """
         try:
             return of.infer_shape_partial(**{**self._given, self._data: (batch, *self._input_shape)})
         except self._mx.MXNetError as error:
             raise CheckpointError(f"the network does not fit the images: {self._explain(error)}") from None
 
     def _executor(self, batch: int):
-        """An executor for slices of this size; all of them share the weights."""
+        """Create an executor for slices of this size; all executors share the weights."""
         if batch not in self._executors:
             mx, arguments = self._mx, dict(self._arguments)
             try:

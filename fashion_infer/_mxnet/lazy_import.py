@@ -1,7 +1,7 @@
 """A faster `import mxnet`: the Python function of an operator is created when it is first called.
 
 On import, MXNet generates and compiles some 3,000 Python functions, one for each operator and namespace. Whenever an
-operator library is loaded, it does so again for half of them. This takes most of the time of the import and the load.
+operator library is loaded, MXNet generates half of the functions again. This takes most of the time of both.
 Creating the functions on demand avoids it.
 
 Modules that MXNet imports but inference never uses are deferred as well, such as `scipy.stats`. scikit-learn, which
@@ -22,7 +22,7 @@ _HIDDEN_MODULES = ("sklearn",)
 
 @contextlib.contextmanager
 def fast_mxnet_import():
-    """A context in which `import mxnet` is fast. Everything that it defers stays available."""
+    """Return a context in which `import mxnet` is fast. All deferred functions and modules stay available."""
     stand_in = _distutils()
     absent = "distutils" not in sys.modules
     if absent:

@@ -84,7 +84,7 @@ def build():
 
 
 def _recorded_size(distribution):
-    """The size of libmxnet.so in an installed wheel's list of files; None if the wheel is not installed.
+    """Return the size of libmxnet.so from an installed wheel's list of files; None if the wheel is not installed.
 
     The CPU wheel and mxnet-cu112 contain the same file, so that only its size tells them apart.
     """

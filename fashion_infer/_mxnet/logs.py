@@ -10,7 +10,7 @@ _LOG_LINE = re.compile(rb"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 @contextlib.contextmanager
 def quiet():
-    """A context that drops MXNet's log lines from stderr, for short calls; prints other output when it ends.
+    """Return a context that drops MXNet's log lines from stderr, for short calls. It prints other output at its end.
 
     MXNet 1.9.1 writes its log from C++ and cannot disable it.
     """

@@ -1,8 +1,8 @@
-"""Lock for MXNet and other state of the process, which one thread at a time may use.
+"""Lock for MXNet and other state of the process that only one thread at a time may use.
 
-MXNet 1.9.1 must not be called from two threads at once: when two partition a graph, one graph stays unfused; when two
-import it, both fail. The process also has only one op-time log, one number of threads and one stderr. Code that uses
-any of these holds this lock. Waiting costs nothing, because the library's pool serves one caller at a time anyway.
+MXNet 1.9.1 must not be called from two threads concurrently: when two partition a graph, one graph stays unfused; when
+two import MXNet, both fail. The process also has only one op-time log, one number of threads and one stderr. Code that
+uses any of these holds this lock. Waiting costs nothing, because the library's pool serves one caller at a time anyway.
 
 A fork waits until no other thread holds the lock. MXNet is then idle in the child, as its fork handlers require.
 """

@@ -1,4 +1,4 @@
-"""Our operator library in MXNet: loaded once per process, with one-line errors."""
+"""Loads our operator library into MXNet, once per process, and shortens MXNet's errors to one line."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from .mxnet_lock import once
 
 BACKEND = "fashion_infer"  # name of our partitioner for optimize_for
 FUSED_OPERATOR = "_fashion_infer_network"  # the operator that replaces a chain of fused nodes
-# Libraries that MXNet has loaded, as it refuses to register a partitioner twice.
+# Libraries that MXNet has loaded. They must not be loaded again: MXNet refuses to register a partitioner twice.
 _in_mxnet: Set[Path] = set()
 _FAILED = re.compile(r"Check failed|Error in operator|not registered")
 _PLACE = re.compile(r"MXNetError: |\[\d\d:\d\d:\d\d\] |(?:\S*/)?\w+\.(?:cc|h|cu|cuh|hpp|cpp):\d+: ")
@@ -40,7 +40,7 @@ def load_operators() -> None:
 
 
 def explain(error: Exception) -> str:
-    """The useful line of an MXNetError: the operator's own message if there is one, else MXNet's last line."""
+    """Return the useful line of an MXNetError: the operator's own message if there is one, else MXNet's last line."""
     text = str(error)
     start = text.rfind("<<")
     if start >= 0 and ">>" in text[start:]:
@@ -52,6 +52,6 @@ def explain(error: Exception) -> str:
 
 
 def _shortened(line: str) -> str:
-    """A line of MXNet's error without its source location, shortened."""
+    """Remove the source location from a line of MXNet's error, and shorten the line."""
     line = _PLACE.sub("", line).strip()
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -1,4 +1,4 @@
-"""Times of single MXNet nodes."""
+"""Measures the times of single MXNet nodes."""
 
 import time
 from typing import Callable, Dict, Optional

@@ -38,17 +38,17 @@ def set_networks(networks):
 
 
 def openmp_thread_count():
-    """Number of threads for MXNet: from `set_threads`, else the cores that this process may use."""
+    """Return the number of threads for MXNet: the one from `set_threads`, else that of the cores for this process."""
     return _threads or len(os.sched_getaffinity(0))
 
 
 @contextlib.contextmanager
 def openmp_threads():
-    """A context for loading MXNet that sets its number of threads, and makes idle threads sleep.
+    """Return a context for loading MXNet that sets its number of threads and makes idle threads sleep.
 
-    MXNet reads the variables only when it loads. By default it takes half of the cores, and its threads spin for
-    milliseconds after their work, which slows down the fused network. The variables are removed afterwards, as they
-    would affect other libraries.
+    The context sets environment variables, which MXNet reads only when it loads. By default MXNet uses half of the
+    cores, and its threads spin for milliseconds after their work, which slows down the fused network. The variables
+    are removed afterwards, because they would affect other libraries.
     """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
     before = {name: os.environ.get(name) for name in names}

@@ -1,4 +1,4 @@
-"""Grading kernels that one does not trust.
+"""Grading of untrusted kernels.
 
     trusted: this process, the referee                      not trusted: the worker's sandbox
     --------------------------------------------------      ---------------------------------------------------------

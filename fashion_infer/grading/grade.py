@@ -1,4 +1,4 @@
-"""The road of `fashion-infer grade`: submissions are staged, built and checked side by side, and timed one by one."""
+"""The steps of `fashion-infer grade`. Submissions are staged, built and checked in parallel, and timed one by one."""
 
 import os
 import threading
@@ -32,17 +32,17 @@ class GradeRequest(NamedTuple):
     sources
         Files, folders and archives.
     rubric
-        What each is graded by.
+        The rubric by which each submission is graded.
     format, file
-        To insist on a format, or on the kernel file's path in a folder or an archive.
+        The required format, and the kernel file's path in a folder or an archive; None to find them out.
     device
         Index of the GPU.
     unsandboxed
-        Go on without a sandbox.
+        Whether to go on without a sandbox.
     seed
-        None for a fresh one for each submission.
+        The seed of the inputs; None for a fresh seed for each submission.
     digest
-        What a single source must have; None for anything.
+        The digest that a single source must have; None for any.
     """
 
     sources: Tuple[str, ...]
@@ -61,14 +61,14 @@ def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: 
     Parameters
     ----------
     request
-        What is asked.
+        The submissions and how to grade them.
     progress
-        Called with a line for each step.
+        Function that is called with a line of text at each step.
 
     Yields
     ------
     GradeVerdict
-        One a source, in their order.
+        One verdict per source, in the order of the sources.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: 
 
 
 def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
-    """Digest, kernel file and format of each source that can be read, as it is now; raises as `grade` does."""
+    """Return the current digest, kernel file and format of each source that can be read; raise errors as `grade`."""
     paths = [submission.check(source) for source in request.sources]
     machine = Machine(required(request.unsandboxed), request.unsandboxed)
     room = cache_limits.made_folder(cache_limits.GRADED)
@@ -91,7 +91,7 @@ def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
     def of(path: Path) -> Optional[Tuple[str, str, str]]:
         try:
             return _identity(_staged(request, path, machine, room))
-        except Exception:  # `grade` says it in a verdict
+        except Exception:  # `grade` reports the error in a verdict
             return None
 
     with ThreadPoolExecutor(_at_once()) as pool:
@@ -105,12 +105,12 @@ def _identity(staged: Submission) -> Tuple[str, str, str]:
 
 
 def _at_once() -> int:
-    """How many submissions are looked at side by side."""
+    """Return how many submissions are checked in parallel."""
     return max(1, len(os.sched_getaffinity(0)) // 2)
 
 
 class _Ready(NamedTuple):
-    """A submission that is built, or why it is not."""
+    """A submission that has been built, or the reason why it could not be."""
 
     submission: Optional[Submission]
     plugin: Optional[BuiltSubmission]
@@ -132,7 +132,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
         try:
             waiting = [later(_prepared, request, path, machine, room) for path in paths]
             beside: Dict[int, Future] = {}
-            if request.rubric.backend != "gpu":  # on the CPU a compiler beside a measurement would be part of it
+            if request.rubric.backend != "gpu":  # on a CPU, a compiler that runs during a measurement would affect it
                 all_ready = [future.result() for future in waiting]
                 pace.start()
                 if turns.count > 1:
@@ -166,7 +166,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
 
 
 class _Pace:
-    """Which of several submissions it is, and how long all of them will take at the pace of those before."""
+    """Progress over several submissions: the current one's number, and an estimate of the time for all of them."""
 
     def __init__(self, count: int, progress: Callable[[str], None]):
         self._count, self._progress = count, progress
@@ -174,11 +174,11 @@ class _Pace:
         self.start()
 
     def start(self) -> None:
-        """Count the time from here on."""
+        """Start to measure the time."""
         self._start = time.monotonic()
 
     def begin(self, path: Path) -> None:
-        """Say that one begins."""
+        """Report that the judging of a submission begins."""
         self._begun += 1
         left = ""
         if self._count > 1:
@@ -189,7 +189,7 @@ class _Pace:
         self._progress(f"judging {path}{left}")
 
     def end(self) -> None:
-        """Count one that is judged."""
+        """Count a submission whose judging has ended."""
         self._done += 1
 
 
@@ -206,7 +206,7 @@ def _on_gpu(request: GradeRequest, ready: "_Ready") -> bool:
 
 
 def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:
-    """The machine with its GPU, or the reason why there is none."""
+    """Return the machine with its GPU, or the submission with the reason why there is no GPU."""
     from .device import Gpu
 
     try:
@@ -234,7 +234,7 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
     except DeviceError as error:
         return _Ready(staged, None, "", str(error))
     except UsageError:
-        raise  # a mistake of the command, such as another digest
+        raise  # a mistake in the command, such as a digest that does not match
     except Exception as error:
         return _Ready(staged, None, "", _unexpected(error))
 
@@ -242,10 +242,10 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
 def _bounded(
     request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]
 ) -> GradeVerdict:
-    """The boundary around a submission: whatever happens within becomes its verdict, and the next one is judged."""
+    """Judge a submission and turn any error into its verdict, so that the next submission is judged anyway."""
     try:
         found = _verdict(request, path, ready, machine, turns)
-        verdict.as_json(found)  # ValueError for a number that is none
+        verdict.as_json(found)  # raises ValueError for NaN and infinity
         return found
     except Exception as error:
         return _verdict(request, path, _Ready(ready.submission, None, "", _unexpected(error)), machine, turns)
@@ -288,7 +288,7 @@ def _verdict(
 
 
 def _backend(rubric: Rubric, staged: Optional[Submission]) -> str:
-    """Where it runs: what the rubric says, else what the format does."""
+    """Return the backend that a submission runs on: the rubric's, else that of the submission's format."""
     if rubric.backend != "auto":
         return rubric.backend
     said = staged.kernel.backend if staged else "any"

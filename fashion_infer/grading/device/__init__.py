@@ -1,4 +1,4 @@
-"""The referee's side of a GPU: the device, the tensors on it, and whether it is well."""
+"""The referee's side of a GPU: the device, its tensors, and checks of its health."""
 
 from .gpu import Gpu
 

@@ -1,4 +1,4 @@
-"""One GPU as the referee uses it: which nodes a sandbox shows of it, memory, and whether it is still well."""
+"""A GPU for the referee: its device nodes in a sandbox, its memory, and checks that it is still healthy."""
 
 import ctypes
 import os
@@ -21,11 +21,11 @@ from . import lag
 from .tensors import DeviceTensors, filled, free_memory
 
 _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
-_BACK = 64 << 20  # bytes of device memory that may be missing after a submission
-_WAIT = 5.0  # seconds for the driver to clear away what a killed process had
-_SLOWER = 1.5  # times what the known kernel took at first
+_BACK = 64 << 20  # number of bytes of device memory that may be missing after a submission
+_WAIT = 5.0  # seconds in which the driver must release the memory of a killed process
+_SLOWER = 1.5  # largest time of the fill relative to its time before the first submission
 _TRIES = 5
-_PROBED = 256 << 20  # bytes that are filled to see how fast the device is
+_PROBED = 256 << 20  # number of bytes that are filled to measure the device's speed
 
 
 class Gpu:
@@ -34,12 +34,12 @@ class Gpu:
     Parameters
     ----------
     index
-        As the operator library counts them.
+        Index of the GPU, as the operator library counts GPUs.
 
     Raises
     ------
     DeviceError
-        When there is none, or the driver fails.
+        When there is no such GPU, or the driver fails.
     """
 
     def __init__(self, index: int):
@@ -63,27 +63,27 @@ class Gpu:
         self._lag: Optional[Lag] = None
 
     def shown(self, box: Box) -> Box:
-        """A box with this device in it."""
+        """Return a copy of the box that also shows this device."""
         return box._replace(
             devices=(*box.devices, *self._nodes), read=(*box.read, *self._libraries), gpu=True,
             library_path=":".join(dict.fromkeys(str(Path(file).parent) for file in self._libraries)),
         )  # fmt: skip
 
     def lag(self, machine: Any) -> Lag:
-        """Overhead of a call in a machine's sandbox besides its kernels: measured once, before the first submission."""
+        """Return the overhead of a call in a machine's sandbox; it is measured once, before the first submission."""
         if self._lag is None:
             self._lag = lag.measured(self, machine)
         return self._lag
 
     def tensors(self, places: Sequence[Place], beside: Lag = NO_LAG) -> DeviceTensors:
-        """Tensors on it, which a worker can map.
+        """Allocate tensors on the device that a worker can map.
 
         Parameters
         ----------
         places
-            Where the tensors of the calls to come lie.
+            Layouts of the tensors of all later calls.
         beside
-            The lag.
+            The overhead of a call.
         """
         return DeviceTensors(self._device, places, self._scratch, beside)
 
@@ -96,7 +96,10 @@ class Gpu:
         }  # fmt: skip
 
     def ill(self) -> Optional[str]:
-        """Why the GPU is unhealthy after a submission; None when memory is back, a known kernel correct and on time."""
+        """Return why the GPU is unhealthy after a submission; None if it is healthy.
+
+        It is healthy if the memory is free again and a known kernel gives correct results in the usual time.
+        """
         end = time.monotonic() + _WAIT
         while True:
             try:
@@ -113,7 +116,7 @@ class Gpu:
         return f"it takes {known / self._first:.1f} times as long as before to fill its memory"
 
     def _known(self) -> float:
-        """Seconds that a fill takes, the fastest of a few; DeviceError when a kernel of ours is wrong."""
+        """Return the shortest time of a few fills, in seconds; raise DeviceError if a kernel of ours is incorrect."""
         found = kernels.convolve(self._x, self._k, backend="gpu", device=self._index)
         if not np.abs(found - self._wanted).max() <= 2e-5 * np.abs(self._wanted).max():
             raise DeviceError("a kernel that was right before is wrong now")
@@ -121,7 +124,7 @@ class Gpu:
 
 
 def _clocks(node: str) -> str:
-    """Clocks and temperature now, as the vendor's tool says them; "" where there is no such tool."""
+    """Return the current clocks and temperature, as the vendor's tool reports them; "" if the tool is missing."""
     command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader",
                "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"]  # fmt: skip
     try:
@@ -142,7 +145,7 @@ def _allocated(size: int) -> int:
 
 
 def _nodes(device: int) -> Tuple[str, ...]:
-    """The device's nodes: its own by its minor number, which the driver lists by the place on the bus."""
+    """Return the device nodes of a GPU. Its own node has the minor number that the driver lists for its bus address."""
     place = ctypes.create_string_buffer(32)
     driver.call("cuDeviceGetPCIBusId", place, 32, device)
     file = Path("/proc/driver/nvidia/gpus") / place.value.decode().lower() / "information"
@@ -157,7 +160,7 @@ def _nodes(device: int) -> Tuple[str, ...]:
 
 
 def _libraries() -> Tuple[str, ...]:
-    """The driver's own libraries, wherever they were loaded from: the box shows the system's folders anyway."""
+    """Return the paths of the driver's libraries outside the system's folders, which every box shows anyway."""
     driver.library()
     lines = Path("/proc/self/maps").read_text().splitlines()
     loaded = sorted({line.split(None, 5)[5] for line in lines if "libcuda.so" in line or "libnvidia-" in line})

@@ -1,4 +1,4 @@
-"""A kernel of the operator library, known to be right: as a submission, and as this process runs it."""
+"""A kernel of the operator library that is known to be correct: built as a submission, or called in this process."""
 
 import subprocess
 from pathlib import Path
@@ -24,21 +24,21 @@ const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
 
 
 def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[BuiltSubmission]:
-    """A plug-in that passes its calls on to a kernel of the library; None where no compiler is.
+    """Build a plug-in that passes its calls on to a kernel of the library; return None without a compiler.
 
     Parameters
     ----------
     folder
-        Where it is built; one plug-in a kernel there.
+        Folder in which the plug-in is built; it holds one plug-in per kernel.
     kernel
         The kernel's name.
     before
-        C that each call runs first; `call` is the fops_plugin_call.
+        C code that each call runs first. In it, `call` is the fops_plugin_call.
 
     Raises
     ------
     DeviceError
-        When it does not compile.
+        When the plug-in does not compile.
     """
     compiler = compilers.find_cxx()
     if compiler is None:
@@ -55,6 +55,6 @@ def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[Buil
 
 
 def queue(shape: ConvolutionShape, x: int, k: int, y: int) -> None:
-    """Queue one call on the current device: addresses there."""
+    """Queue one call on the current device. `x`, `k` and `y` are addresses in its memory."""
     conv = kernels.describe(shape.data, shape.weights)
     kernels.launch(KERNEL, conv, x, k, y, 0)

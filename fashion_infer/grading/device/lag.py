@@ -1,13 +1,13 @@
-"""How long the way to a worker and back takes here, measured with a kernel of ours.
+"""Measures the lag: the time that a call in a worker takes in addition to its kernels, with a kernel of ours.
 
-A call in a sandbox takes longer than its kernels: two words between processes, a launch by a processor that did other
-work meanwhile, the device's turn from one context to another and back, and a device that begins cold. That is
-paid once for all the calls of a bracket, and is no part of a submission's time.
+A call in a sandbox takes longer than its kernels. Two messages go between processes, the processor that launches the
+kernels did other work before, the device switches from one context to another and back, and the device starts cold.
+This overhead occurs once per bracket (a group of calls that are timed together) and is not part of a submission's time.
 
-The lag is what a bracket of a kernel of ours takes by the referee's clock, less what the same calls take in the
-referee's own process by the device's events, one behind the other: `bench conv` times so. It is measured before any
-submission is there, by a worker of the same kind in a box of the same kind: nothing that is graded has a say in it.
-docs/notebook.md has what was tried.
+The lag is the time of a bracket of our kernel by the referee's clock, minus the time of the same calls in the referee's
+own process. The latter run one after another and are timed by the device's events, as in `bench conv`. The lag is
+measured before any submission is present, by a worker and a box of the same kind, so that no submission can affect it.
+docs/notebook.md describes the alternatives that were tried.
 """
 
 import statistics
@@ -29,22 +29,23 @@ from . import known
 
 _SHAPE = ConvolutionShape(5000, 1, 28, 28, 50, 5)
 _CALLS, _WARM = 15, 3
-# Between two brackets a referee looks at outputs with all cores, which leaves caches cold: a part of the lag.
-_SWEPT = 64 << 20  # floats
+# Number of floats to process between two brackets. A referee checks outputs with all cores between brackets, which
+# leaves the caches cold. The lag must include this effect.
+_SWEPT = 64 << 20
 _LIMITS = Limits(seconds=30.0, memory=4 << 30, disk=64 << 20, printed=1 << 16)
 
 
 def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
-    """The lag of a device; that of no measurement where no compiler is.
+    """Measure the lag of a device; return `NO_LAG` without a compiler.
 
     Parameters
     ----------
     gpu
         A `Gpu`.
     machine
-        A `referee.Machine`: its sandbox.
+        A `referee.Machine`, whose sandbox is used.
     kernel
-        What `known` has: `built` makes a submission of it, `queue` runs it here.
+        A module like `known`: its `built` builds the kernel as a submission, and its `queue` calls it in this process.
 
     Raises
     ------
@@ -56,7 +57,7 @@ def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
         if plugin is None:
             return NO_LAG
         tensors = gpu.tensors([place(_SHAPE)])
-        # Seconds are taken as they are.
+        # Without a lag, the session reports the measured seconds unchanged.
         tensors.lag = Lag(0.0, float("inf"))
         try:
             box = gpu.shown(Box(_LIMITS, read=(str(plugin.path), *plugin.read)))
@@ -76,11 +77,11 @@ class Bracket(NamedTuple):
 
     taken: float  # from the referee's message to the worker's reply
     alone: float  # the same calls in the referee's process, by the device's events
-    turn: float  # until the device answered the referee behind it
+    turn: float  # until the device answered the referee after the bracket
 
 
 def beside(brackets: Sequence[Bracket]) -> float:
-    """Seconds of a bracket beside its calls; never less than none."""
+    """Return the seconds that a bracket takes in addition to its calls, at least 0."""
     taken, alone = (statistics.median(values) for values in zip(*(bracket[:2] for bracket in brackets)))
     return max(0.0, taken - alone)
 

@@ -1,7 +1,8 @@
 """The tensors of one call in device memory that the referee owns and a worker maps.
 
-The referee writes inputs and reads outputs through its own context: nothing that the worker's process has patched lies
-between. Inputs wait in memory that the worker does not see, and are copied over when the call is due.
+The referee writes inputs and reads outputs through its own context, so that no code that a submission has patched in
+the worker's process is involved. Inputs stay in memory that the worker cannot see until the call is due; then they are
+copied to the shared memory.
 """
 
 import ctypes
@@ -17,31 +18,31 @@ from ..referee.inputs import Inputs, SecretStream
 from ..referee.memory import Memory, Place, place
 from ..referee.tensors import NO_LAG, Lag, Shared
 
-# Calls between two looks at the clock. What a look costs is measured and taken off (lag.py), but differs a little from
-# kernel to kernel: a tenth of that difference is what a call's time may be off.
+# Number of calls between two readings of the clock. The overhead of a reading is measured and subtracted (lag.py), but
+# differs a little from kernel to kernel. With ten calls, the error of a call's time is a tenth of that difference.
 _BRACKET = 10
-_LOOKS = 5  # fills of one float: what is left of a fill is the device's part
-_SHARE = 0.25  # share of the free memory that the tensors may take for that
+_LOOKS = 5  # number of fills of one float; their time is subtracted from a fill's to get the device's part
+_SHARE = 0.25  # largest share of the free memory that the tensors of all calls of a bracket may take
 
 
 class DeviceTensors:
-    """Tensors in device memory, for one call or for the few of a bracket.
+    """Tensors in device memory, for one call or for the calls of a bracket.
 
     Parameters
     ----------
     device
-        The driver's handle of it.
+        The driver's handle of the device.
     places
-        Where the tensors of the calls to come lie, from 0 on.
+        Layouts of the tensors of all later calls, with offsets from 0.
     lag
-        What a call takes beside the submission's work.
+        Overhead of a call besides the submission's work.
     scratch
         Device memory of twice the second-level cache's size, to flush it with.
     """
 
     on_device = True
     floor = 0.85  # share of a fill's time: plain stores are 3% faster than the driver's fill
-    latency = 0.02  # seconds; the worker is awake before it is called
+    latency = 0.02  # seconds; small because the worker is awake before it is called
 
     def __init__(self, device: int, places: Sequence[Place], scratch: int, lag: Lag = NO_LAG):
         largest = max(lie.end for lie in places)
@@ -65,13 +66,13 @@ class DeviceTensors:
         ]
 
     def clear(self) -> None:
-        """Leave nothing that an earlier process of the submission wrote."""
+        """Erase everything that an earlier process of the submission wrote."""
         self._small.clear()
         _set(self._block.address, 0, self._block.size // 4)
         driver.synchronize()
 
     def bracket(self, timed: bool) -> List["_Slot"]:
-        """Calls between two readings of the clock: several where they are timed."""
+        """Return the slots of the calls between two readings of the clock: several if the calls are timed."""
         return self._slots if timed else self._slots[:1]
 
     def show(self, bracket: List["_Slot"]) -> None:
@@ -83,7 +84,10 @@ class DeviceTensors:
         driver.synchronize()
 
     def settled(self) -> float:
-        """Seconds that the device was still busy after the worker's word: 0 for what another context's turn takes."""
+        """Return the seconds for which the device was still busy after the worker's message.
+
+        The result is 0 if they are no more than a switch to another context takes.
+        """
         start = time.perf_counter()
         _set(self._scratch, 0, 1)
         driver.synchronize()
@@ -91,7 +95,7 @@ class DeviceTensors:
         return self.turn if self.turn > self.lag.turn else 0.0
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._slots = []
         os.close(self._block.descriptor)
         self._block.close()
@@ -101,13 +105,13 @@ class DeviceTensors:
 
 
 class _Slot:
-    """The tensors of one call: from `start` on in the shared memory, and its inputs where they wait."""
+    """The tensors of one call: those at `start` in the shared memory, and the staged inputs that wait for the call."""
 
     def __init__(self, shared: int, start: int, waiting: int, host: np.ndarray, a_look: float):
         self._shared, self._start, self._host, self._a_look = shared, start, host, a_look
-        self._waits = waiting - start  # to what lies at x in the shared memory
+        self._waits = waiting - start  # distance from an address in the shared memory to its staged inputs
         self._guards: List[Tuple[int, bytes]] = []
-        self.y: Optional[np.ndarray] = None  # the output, once taken; the next slot's takes its place
+        self.y: Optional[np.ndarray] = None  # the output, once fetched; fetching the next slot's output overwrites it
 
     def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
         """Make room for calls of a shape, with fresh guard zones."""
@@ -118,20 +122,20 @@ class _Slot:
         return self._lies
 
     def fill(self, given: Inputs, value: float) -> float:
-        """Stage the next call's inputs, and fill the output: the seconds that the device took for the latter."""
+        """Stage the next call's inputs, and fill the output; return the seconds that the device took for the fill."""
         for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k)):
             _up(self._waits + at, tensor)
         return self.refill(value)
 
     def refill(self, value: float) -> float:
-        """Fill the output alone: the seconds that the device took."""
+        """Fill only the output; return the seconds that the device took."""
         driver.synchronize()
         bits = int(np.float32(value).view(np.uint32))
         return max(0.0, filled(self._shared + self._lies.y, bits, int(np.prod(self._shape.output))) - self._a_look)
 
     @property
     def addresses(self) -> Tuple[int, int, int]:
-        """Where data, weights and output lie for the worker, as this process sees it."""
+        """Addresses of data, weights and output in the shared memory, as mapped in this process."""
         x, k, y = self._lies[:3]
         return self._shared + x, self._shared + k, self._shared + y
 
@@ -148,23 +152,23 @@ class _Slot:
         self.y = self._down(self._lies.y, self._shape.output)
 
     def same_inputs(self, given: Inputs) -> bool:
-        """Whether data and weights are what they were."""
+        """Return whether data and weights still have the values that were given."""
         return all(
             np.array_equal(self._down(at, tensor.shape), tensor)
             for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k))
         )
 
     def same_guards(self) -> bool:
-        """Whether nothing was written between the tensors."""
+        """Return whether the guard zones between the tensors are unchanged."""
         return all(self._down(start, (len(data) // 4,)).tobytes() == data for start, data in self._guards)
 
     def digest(self) -> int:
-        """A number that changes with any element of the output that was taken."""
+        """Return a number that changes with any element of the fetched output."""
         assert self.y is not None
         return int(self.y.reshape(-1).view(np.uint32).sum(dtype=np.uint64))
 
     def _down(self, at: int, size: Tuple[int, ...]) -> np.ndarray:
-        """A tensor of the shared memory, in the same place of the pinned memory."""
+        """Copy a tensor of the shared memory to the same offset of the pinned memory, and return it."""
         count = 4 * int(np.prod(size))
         target = self._host[at - self._start : at - self._start + count]
         driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(target.ctypes.data), ctypes.c_ulonglong(self._shared + at),
@@ -173,7 +177,7 @@ class _Slot:
 
 
 def free_memory() -> int:
-    """Bytes of device memory that nobody has."""
+    """Return the number of free bytes of device memory."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
     return free.value
@@ -185,7 +189,7 @@ def _up(address: int, tensor: np.ndarray) -> None:
 
 
 def filled(address: int, bits: int, count: int) -> float:
-    """Seconds that a fill takes, with what it takes to start one and to see that it is done."""
+    """Fill device memory; return the seconds that it took, including the launch and the wait for its end."""
     start = time.perf_counter()
     _set(address, bits, count)
     driver.synchronize()

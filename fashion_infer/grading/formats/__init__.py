@@ -1,4 +1,4 @@
-"""Verdicts in the words of others: a function a format, from a verdict to text."""
+"""Formats of other programs for verdicts: one function per format converts a verdict to text."""
 
 from typing import Callable, Dict, NamedTuple
 

@@ -7,7 +7,7 @@ from . import text
 
 
 def write(verdict: GradeVerdict) -> str:
-    """The document, with a leaderboard of Op Times where the rubric has one and the verdict may be ranked."""
+    """Write the document. It has a leaderboard of Op Times if the rubric has one and the verdict may be ranked."""
     tests = [
         {
             "name": mark.name, "number": str(number), "score": mark.points, "max_score": mark.out_of,

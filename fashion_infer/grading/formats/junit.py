@@ -1,4 +1,4 @@
-"""JUnit's XML, as continuous integration reads it: one suite a submission, one case a check."""
+"""JUnit's XML, which continuous integration reads: one suite per submission, one case per check."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -6,12 +6,12 @@ import xml.etree.ElementTree as ElementTree
 from ..verdict import FAILED, GradeVerdict
 from . import text
 
-# Characters that XML 1.0 cannot hold: a submission may print anything.
+# Characters that XML 1.0 cannot hold. They are removed from the text, because a submission may print anything.
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(verdict: GradeVerdict) -> str:
-    """The document. A check without all of its points is a failure; where the machine failed, an error."""
+    """Write the document. A check without all of its points is a failure; if the machine failed, it is an error."""
     marks = verdict.marks.marks
     failed = [mark for mark in marks if not mark.passed]
     broken = verdict.status == FAILED

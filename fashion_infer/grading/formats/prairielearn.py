@@ -6,11 +6,14 @@ from typing import Any, Dict
 from ..verdict import FAILED, REFUSED, GradeVerdict
 from . import text
 
-_MOST = 1_000_000  # bytes: PrairieLearn refuses a document beyond
+_MOST = 1_000_000  # largest number of bytes of a document that PrairieLearn accepts
 
 
 def write(verdict: GradeVerdict) -> str:
-    """The document. What this machine could not judge is not gradable; a submission that does not build is, at 0."""
+    """Write the document.
+
+    A submission that this machine could not judge is not gradable. One that does not build is gradable, with 0 points.
+    """
     if verdict.status == FAILED:
         return json.dumps({"gradable": False, "message": f"The grader failed: {verdict.reason}", "format_errors": []})
     results: Dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A verdict for people: points, what was wrong, what to do."""
+"""A verdict as text for people: the points, what was wrong, and what to do about it."""
 
 from typing import List
 
@@ -8,7 +8,7 @@ from ..verdict import JUDGED, GradeVerdict
 
 
 def write(verdict: GradeVerdict) -> str:
-    """The verdict for the grader: everything."""
+    """Write the whole verdict, for the grader."""
     lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
         lines[0] += (
@@ -26,12 +26,12 @@ def write(verdict: GradeVerdict) -> str:
         )
     lines += told(verdict.findings)
     lines.append(f"  sandbox: {verdict.sandbox['available']}{'' if verdict.ranked else '; not ranked'}")
-    # For a terminal, which must obey no name that somebody gave a file.
+    # Escape control characters: the text goes to a terminal, and a file's name may contain any.
     return "".join(f"{shown(line)}\n" for line in "\n".join(lines).split("\n"))
 
 
 def told(findings) -> List[str]:
-    """Findings in lines, each with what to do."""
+    """Format findings as lines, each finding with advice."""
     lines = []
     for finding in findings:
         lines.append(f"  {finding.follows}: {sentence(finding)}")
@@ -40,12 +40,12 @@ def told(findings) -> List[str]:
 
 
 def sentence(finding: Finding) -> str:
-    """A finding in one line."""
+    """Format a finding as one line."""
     return f"{finding.where}: {finding.text}" if finding.where else finding.text
 
 
 def for_student(verdict: GradeVerdict) -> str:
-    """Parts of the verdict that the rubric lets a student see, besides the marks."""
+    """Write the parts of the verdict, besides the marks, that the rubric lets a student see."""
     show, lines = verdict.rubric.show, []
     if verdict.status != JUDGED:
         lines.append(verdict.reason)
@@ -60,5 +60,5 @@ def for_student(verdict: GradeVerdict) -> str:
 
 
 def message(verdict: GradeVerdict, text: str) -> str:
-    """A mark's message as the rubric lets a student see it."""
+    """Return the part of a mark's message that the rubric lets a student see."""
     return text if verdict.rubric.show.diagnosis else ""

@@ -1,7 +1,7 @@
-"""custom_ops/include/fashion_ops_plugin.h through ctypes, without NumPy and without the package.
+"""The structures of custom_ops/include/fashion_ops_plugin.h in ctypes, without NumPy and without the package.
 
-The sandbox shows this folder and nothing else of the package, so these structures are in `library.bindings` too;
-tests/unit/test_grading_inside.py holds them to the header and to `fashion_infer.library.bindings`.
+The sandbox shows only this folder of the package, so that this module repeats structures of `library.bindings`.
+tests/unit/test_grading_inside.py compares them with the header and with `fashion_infer.library.bindings`.
 """
 
 import ctypes
@@ -11,13 +11,13 @@ OK, DEVICE_ERROR = 0, 6
 
 
 class Conv(ctypes.Structure):
-    """fops_conv."""
+    """The header's structure fops_conv."""
 
     _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
 
 
 class Call(ctypes.Structure):
-    """fops_plugin_call."""
+    """The header's structure fops_plugin_call."""
 
     _fields_ = [
         ("conv", Conv),
@@ -37,7 +37,7 @@ RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Call))
 
 
 class Description(ctypes.Structure):
-    """fops_kernel_plugin."""
+    """The header's structure fops_kernel_plugin."""
 
     _fields_ = [
         ("abi", ctypes.c_uint32),

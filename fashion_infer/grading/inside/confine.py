@@ -1,6 +1,6 @@
-"""Puts this process behind rlimits, without capabilities, behind Landlock and a seccomp filter.
+"""Confines this process: sets rlimits, drops capabilities, and applies Landlock and a seccomp filter.
 
-As a program (`main`) it then becomes another one: the compiler runs so.
+Run as a program (`main`), it then executes another program in its place. The compiler is run in this way.
 """
 
 import contextlib
@@ -20,14 +20,15 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
-    """Confine this process; what comes later in it cannot undo that.
+    """Confine this process. Code that runs in it later cannot undo the confinement.
 
     Parameters
     ----------
     plan
-        read, write, devices: paths for Landlock. limits: rlimits by their names without "RLIMIT_", in bytes, seconds
-        or numbers. user: the real user to become, by which tasks are counted; 0 for none. processes, unix_sockets,
-        memory_files, shared_memory: as in `seccomp.Rules`. unsandboxed: only the rlimits.
+        The keys "read", "write" and "devices" hold paths for Landlock. "limits" holds rlimits by their names without
+        "RLIMIT_", in bytes, seconds or counts. "user" is the real user to become, for whom the kernel counts tasks; 0
+        keeps the user. "processes", "unix_sockets", "memory_files" and "shared_memory" are as in `seccomp.Rules`. If
+        "unsandboxed" is true, only the rlimits are set.
 
     Returns
     -------
@@ -63,7 +64,7 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _drop_capabilities() -> bool:
-    """Give up every capability; root without them is a user who owns root's files."""
+    """Drop every capability. Root without capabilities is like an ordinary user who owns root's files."""
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(64):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -76,7 +77,7 @@ def _drop_capabilities() -> bool:
 
 
 def keep_only(*kept: int) -> None:
-    """Close every descriptor but 0, 1, 2 and these."""
+    """Close all descriptors except 0, 1, 2 and the given ones."""
     for name in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else map(str, range(3, 4096)):
         number = int(name)
         if number > 2 and number not in kept:
@@ -85,7 +86,8 @@ def keep_only(*kept: int) -> None:
 
 
 def main() -> None:
-    """Run as `main PLAN REPORT COMMAND...`: confine, write the layers to descriptor REPORT, become the command."""
+    """Run as `main PLAN REPORT COMMAND...`: confine this process, write the layers to descriptor REPORT, and execute
+    the command in its place."""
     plan, report, command = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     keep_only(report)
     os.write(report, json.dumps(confine(plan)).encode())

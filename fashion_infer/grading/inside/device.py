@@ -1,4 +1,4 @@
-"""The worker's side of a GPU: memory that the referee made, and waiting for what a submission queued."""
+"""The worker's side of a GPU: it maps the referee's device memory, and waits for the work that a submission queued."""
 
 import os
 
@@ -11,7 +11,7 @@ class Device:
     Parameters
     ----------
     size, descriptor
-        The shared device memory; size 0 where tensors lie in host memory.
+        Size and descriptor of the shared device memory. The size is 0 if the tensors are in host memory.
     """
 
     def __init__(self, size: int, descriptor: int):
@@ -23,7 +23,7 @@ class Device:
             os.close(descriptor)
 
     def settle(self, call: abi.Call) -> int:
-        """Wait for the device: the status of what it did."""
+        """Wait for the device, and return the status of its work."""
         try:
             driver.synchronize()
         except driver.DriverError as error:

@@ -1,4 +1,4 @@
-"""The CUDA driver's interface through ctypes: as much as referee and worker need, without any library of ours.
+"""The part of the CUDA driver's interface that referee and worker need, through ctypes and without our library.
 
 Every failure raises DriverError with the function's and the error's name.
 """
@@ -39,7 +39,7 @@ class _Access(ctypes.Structure):
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """The driver's library; OSError where there is none."""
+    """Load the driver's library; raise OSError if there is none."""
     return ctypes.CDLL("libcuda.so.1")
 
 
@@ -53,7 +53,8 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def begin(ordinal: int) -> int:
-    """Use a device's primary context, which the CUDA runtime uses as well, in this thread: its handle."""
+    """Make a device's primary context, which the CUDA runtime also uses, current in this thread; return the handle of
+    the device."""
     device, context = ctypes.c_int(), ctypes.c_void_p()
     call("cuInit", 0)
     call("cuDeviceGet", ctypes.byref(device), ordinal)
@@ -68,7 +69,7 @@ def synchronize() -> None:
 
 
 def timed(work: Callable[[], None]) -> float:
-    """Seconds that the device takes for what `work` queues, by its own events."""
+    """Return the seconds that the device takes for the work that `work` queues, measured by the device's events."""
     begun, ended, taken = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()  # milliseconds
     for event in (begun, ended):
         call("cuEventCreate", ctypes.byref(event), 0)
@@ -85,23 +86,23 @@ def timed(work: Callable[[], None]) -> float:
 
 
 def l2_bytes(device: int) -> int:
-    """The size of its second-level cache."""
+    """Return the size of a device's second-level cache, in bytes."""
     size = ctypes.c_int()
     call("cuDeviceGetAttribute", ctypes.byref(size), _L2_BYTES, device)
     return size.value
 
 
 class Block:
-    """Device memory that another process can map: made here, or taken over from where it was made.
+    """Device memory that another process can map: allocated here, or imported from the process that allocated it.
 
     Parameters
     ----------
     device
-        Its handle, as `begin` returns it.
+        Handle of the device, as `begin` returns it.
     size
-        Bytes; rounded up where it is made.
+        Number of bytes; rounded up if the memory is allocated here.
     descriptor
-        Descriptor that the other process passed; None to make the memory.
+        Descriptor that the other process passed; None to allocate the memory.
     """
 
     def __init__(self, device: int, size: int, descriptor: Any = None):
@@ -131,7 +132,7 @@ class Block:
         call("cuMemSetAccess", address, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
 
     def close(self) -> None:
-        """Give it back, here; the other process's mapping keeps the memory until it ends."""
+        """Free the memory in this process. The other process's mapping keeps the memory until that process ends."""
         address, size = ctypes.c_ulonglong(self.address), ctypes.c_size_t(self.size)
         call("cuMemUnmap", address, size)
         call("cuMemAddressFree", address, size)

@@ -1,4 +1,4 @@
-"""A submission as something to call: a plug-in, a library with the plain C function, or a Python file."""
+"""Loads a submission so that it can be called: a plug-in, a library with the plain C function, or a Python file."""
 
 import ctypes
 import importlib.util
@@ -21,22 +21,22 @@ class WorkerKernel(NamedTuple):
 
 
 def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
-    """Load a submission: from here on its code shares this process.
+    """Load a submission. From then on, its code shares this process.
 
     Parameters
     ----------
     kind
-        "plugin" (a build of ours, or somebody's that exports fops_kernel_plugin_main), "c" or "python".
+        "plugin" (built by us, or a library that exports fops_kernel_plugin_main), "c" or "python".
     path
         The library or the file.
     gpu
-        Where tensors lie, for "c" and "python"; a plug-in says it itself.
+        Whether the tensors are in GPU memory, for "c" and "python". A plug-in states its backend itself.
     """
     return {"plugin": _plugin, "c": _plain_c, "python": _python}[kind](path, gpu)
 
 
 def described(kernel: WorkerKernel) -> Dict[str, Any]:
-    """Report to the referee."""
+    """Describe a loaded submission, for the worker's message to the referee."""
     return {name: getattr(kernel, name) for name in ("gpu", "host_memory", "zero_output", "batch_multiple")}
 
 

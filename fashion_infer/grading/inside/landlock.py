@@ -1,4 +1,4 @@
-"""Landlock by system calls: which files a process may see, and that it opens no TCP connection."""
+"""Landlock by system calls: restricts the files that a process may use, and prevents TCP connections."""
 
 import ctypes
 import os
@@ -12,8 +12,8 @@ _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _NETWORK = 3  # bind and connect, TCP
-SCOPES_SINCE = 6  # the version
-_SCOPES = 3  # abstract Unix sockets and signals stay among the confined
+SCOPES_SINCE = 6  # the first version of Landlock's interface that has scopes
+_SCOPES = 3  # abstract Unix sockets and signals reach only other confined processes
 _PR_SET_NO_NEW_PRIVS = 38
 
 
@@ -34,24 +34,24 @@ def _libc() -> ctypes.CDLL:
 
 
 def version() -> int:
-    """The kernel's Landlock interface, 1 or later; 0 where there is none."""
+    """Return the version of the kernel's Landlock interface, from 1; 0 if the kernel has no Landlock."""
     return max(0, _libc().syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION))
 
 
 def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) -> int:
-    """Leave this process, and all that it starts, nothing of the file system but this.
+    """Restrict this process, and all processes that it starts, to the given parts of the file system.
 
     Parameters
     ----------
     read, write
-        Files and folders that may be read and run; and in which everything may be done. What is missing is left out.
+        Files and folders that may be read and executed, and those that may also be changed. Missing paths are ignored.
     devices
         Device nodes that may be opened, with their ioctls.
 
     Returns
     -------
     int
-        The interface's version that was put to use; 0 where there is none, and nothing is in force.
+        The version of the interface that is in force; 0 if the kernel has none, and nothing is restricted.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) 
 
 
 def _everything(known: int) -> Tuple[int, int]:
-    """The accesses that this version knows, and the size of the ruleset's structure in it."""
+    """Return the accesses that a version of the interface knows, and its size of the ruleset structure."""
     bits = (1 << 13) - 1
     for since, bit in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
         bits |= bit if known >= since else 0

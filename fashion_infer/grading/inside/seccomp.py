@@ -1,7 +1,8 @@
-"""A seccomp filter by hand: which system calls a confined process may not make. No library is needed for it.
+"""A seccomp filter, built without a library, that refuses some system calls of a confined process.
 
-The list denies; it does not allow. CUDA needs most of what is left (ioctl, mmap, threads, and on a GPU memfd_create),
-and a driver's next version may need more. What keeps files and networks away are the namespaces and Landlock.
+It lists the calls that are refused, not those that are allowed. CUDA needs most of the others (ioctl, mmap, threads,
+and on a GPU memfd_create), and a later version of the driver may need more. Namespaces and Landlock, not this filter,
+protect files and networks.
 """
 
 import ctypes
@@ -11,7 +12,7 @@ import platform
 import struct
 from typing import Dict, List, NamedTuple, Tuple
 
-_NONE = -1  # an architecture has no such call; 0 is a number like any other: io_setup on aarch64
+_NONE = -1  # the architecture has no such call; 0 is a valid number: io_setup on aarch64
 # Numbers on x86_64 and aarch64.
 _ALWAYS: Dict[str, Tuple[int, int]] = {
     # other processes, and their memory
@@ -19,16 +20,16 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     "pidfd_getfd": (438, 438), "pidfd_send_signal": (424, 424), "process_madvise": (440, 440), "tkill": (200, 130),
     "process_mrelease": (448, 448), "move_pages": (279, 239), "migrate_pages": (256, 238), "setns": (308, 268),
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setsid": (112, 157), "setpgid": (109, 154),
-    # calls that wake a stopped process, or work for it meanwhile (F_SETSIG and others: see `_BY_ARGUMENT`)
+    # calls that wake a stopped process, or work for it while it is stopped (for F_SETSIG, see `_BY_ARGUMENT`)
     "timer_create": (222, 107), "mq_notify": (244, 184), "io_setup": (206, 0), "io_submit": (209, 2),
-    # memory and queues that count for no process, and outlive all of them; those of others, by number
+    # memory and queues that are not charged to a process and outlive all processes, and access to those of others
     "mq_open": (240, 180), "mq_unlink": (241, 181), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186), "msgsnd": (69, 189),
     "msgrcv": (70, 188), "msgctl": (71, 187), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191),
     "semtimedop": (220, 192), "vmsplice": (278, 75),
-    # processes whose tasks are counted: see `sandbox.box`
+    # changes of the user, for whom the kernel counts tasks (see `sandbox.box`)
     "setuid": (105, 146), "setreuid": (113, 145), "setresuid": (117, 147), "setfsuid": (122, 151),
-    # how others are scheduled: a user's processes, the referee among them
+    # scheduling of the user's other processes, such as the referee
     "setpriority": (141, 140), "ioprio_set": (251, 30),
     # parts of the kernel with a long history of holes
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
@@ -54,20 +55,20 @@ _KILL, _TGKILL, _CLONE, _CLONE3, _SOCKET = (62, 129), (234, 131), (56, 220), (43
 _MMAP = (9, 222)
 # Refused when an argument (from 0) has one of these values.
 _BY_ARGUMENT = {
-    # F_SETOWN and FIOSETOWN name who gets a descriptor's signals: the referee would end of them. F_SETSIG says which
-    # signal: SIGCONT. A lease makes others wait who open the file.
+    # F_SETOWN and FIOSETOWN choose the process that gets a descriptor's signals; such signals could end the referee.
+    # F_SETSIG chooses the signal, which could be SIGCONT. A lease makes other processes wait when they open the file.
     "fcntl": ((72, 25), 1, {"F_SETOWN": 8, "F_SETSIG": 10, "F_SETOWN_EX": 15, "F_SETLEASE": 1024, "F_NOTIFY": 1026}),
     "ioctl": ((16, 29), 1, {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}),
     "prctl": ((157, 167), 0, {"PR_SET_PDEATHSIG": 1}),
 }
-# Their first argument is a process: itself and none other. Else one could set the affinity and limits of a referee that
-# is the same user's.
+# The first argument of these calls is a process. It may only be the caller itself; otherwise a submission could set the
+# affinity and limits of a referee that runs as the same user.
 _OF_ITSELF = {
     "sched_setaffinity": (203, 122), "prlimit64": (302, 261), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274),
 }  # fmt: skip
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-_X32 = 0x40000000  # numbers from here on are of x86_64's other calling convention
+_X32 = 0x40000000  # numbers from this one on belong to x86_64's other calling convention, x32
 
 _CLONE_THREAD = 0x00010000
 _CLONE_NEW = 0x7E020080  # any new namespace
@@ -82,17 +83,17 @@ _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 class Rules(NamedTuple):
     """System calls that a process may make beyond computing."""
 
-    processes: bool = False  # start others
-    # CUDA makes two, and binds one to an abstract name; no other family is ever allowed. Only a network namespace or
-    # Landlock (from its version 6 on) keeps them from the sockets of others.
+    processes: bool = False  # start other processes
+    # CUDA creates two Unix sockets, and binds one to an abstract name. No other socket family is ever allowed. Only a
+    # network namespace or Landlock (from its version 6 on) keeps Unix sockets from reaching those of other processes.
     unix_sockets: bool = False
     memory_files: bool = False  # memfd_create, which CUDA uses
-    shared_memory: bool = False  # mappings that are shared: they count for no process once they are out of its sight
-    signals_to: int = 0  # its own number, the only process that it may signal; 0 for any
+    shared_memory: bool = False  # shared mappings, whose memory is not charged to a process once it has unmapped them
+    signals_to: int = 0  # number of the only process that it may signal, which is itself; 0 for any
 
 
 def supported() -> bool:
-    """Whether this machine is one whose numbers are known, and its kernel has filters."""
+    """Return whether the system call numbers of this machine are known and its kernel supports filters."""
     if platform.machine() not in _AUDIT:
         return False
     # A filter at address 0 is refused with EFAULT where the kernel knows filters, and with EINVAL elsewhere.
@@ -101,14 +102,14 @@ def supported() -> bool:
 
 
 def program(rules: Rules, machine: str = "") -> bytes:
-    """The filter's instructions, `struct sock_filter` one after the other.
+    """Return the filter's instructions, as an array of `struct sock_filter`.
 
     Parameters
     ----------
     rules
-        What is allowed.
+        The additional system calls that are allowed.
     machine
-        "x86_64" or "aarch64"; this one when empty.
+        "x86_64" or "aarch64"; this machine if empty.
     """
     machine = machine or platform.machine()
     column = list(_AUDIT).index(machine)
@@ -132,7 +133,7 @@ def program(rules: Rules, machine: str = "") -> bytes:
     for numbers in denied.values():
         if numbers[column] != _NONE:
             code += [(_EQUAL, 0, 1, numbers[column]), refuse]
-    # The C library takes ENOSYS for an old kernel, and calls clone, whose flags a filter can see.
+    # Refuse clone3 with ENOSYS. The C library then assumes an old kernel and calls clone, whose flags a filter can see.
     code += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     clone = (_ANY_BIT, 1, 0, _CLONE_NEW) if rules.processes else (_ANY_BIT, 0, 1, _CLONE_THREAD)
     code += [(_EQUAL, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _ARGUMENTS_AT), clone, (_RETURN, 0, 0, _ALLOW), refuse]
@@ -161,7 +162,7 @@ class _Program(ctypes.Structure):
 
 
 def install(rules: Rules) -> None:
-    """Filter this process, and all that it starts, from here on; OSError when the kernel refuses."""
+    """Install the filter for this process and all that it starts; raise OSError when the kernel refuses."""
     filter = program(rules)
     described = _Program(len(filter) // 8, filter)
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""The worker: a submission's process. It does what the referee's messages say, one after the other.
+"""The worker: the process that runs a submission. It carries out the referee's messages, one after another.
 
     referee                                  worker
     the plan (JSON), memory's descriptors -> confines itself
@@ -12,8 +12,8 @@
     b"go N"                               -> calls it, waits for the device
                                           <- b"done N STATUS OP LAYER FINDINGS MESSAGE"
 
-What the worker says is believed as far as the referee sees it by itself: that a message came, and what the memory holds
-then. Times in it are information.
+The referee does not trust the content of the worker's messages. It relies only on what it observes itself: that a
+message arrived, and what the memory holds at that time. Times in a message are only informative.
 """
 
 import ctypes
@@ -27,8 +27,8 @@ from typing import Any, Dict, Optional
 
 from . import abi, confine, kernels
 
-_MOST = 1 << 16  # bytes of a message
-_POPULATE = 0x8000  # MAP_POPULATE: no page fault falls into a timed call
+_MOST = 1 << 16  # largest number of bytes of a message
+_POPULATE = 0x8000  # MAP_POPULATE, so that no page fault occurs during a timed call
 
 
 class Worker:
@@ -62,7 +62,7 @@ class Worker:
                 self._case(**asked["case"])
 
     def _receive(self) -> bytes:
-        while self._spin:  # on a GPU: waking up takes longer than some kernels
+        while self._spin:  # on a GPU, do not sleep: waking up takes longer than some kernels
             try:
                 return self._channel.recv(_MOST, socket.MSG_DONTWAIT)
             except BlockingIOError:
@@ -87,13 +87,13 @@ class Worker:
                 self._device = Device(**device)
                 self._spin = True
             self._kernel = kernels.load(kind, path, gpu)
-        except BaseException as error:  # whatever it raises is the answer
+        except BaseException as error:  # any exception of the submission is reported to the referee
             self._say(failed=" ".join(f"{type(error).__name__}: {error}".split())[:500])
             return
         self._say(loaded=kernels.described(self._kernel))
 
     def _case(self, shape, places, on_device: bool, examine: bool) -> None:
-        """Sizes B, C, H, W, M, K, and for each call of a bracket where x, k and y lie, from the memory's beginning."""
+        """Set the sizes B, C, H, W, M, K, and for each call of a bracket the offsets of x, k and y in the memory."""
         base = self._device.memory if on_device and self._device else self._memory
         self._calls = [
             abi.Call(abi.Conv(*shape, 0), *(base + place for place in each), None, examine) for each in places
@@ -101,7 +101,7 @@ class Worker:
         self._say(ready=shape)
 
     def _go(self, number: bytes) -> None:
-        assert self._kernel is not None  # the referee has it loaded first
+        assert self._kernel is not None  # the referee sends "load" first
         run, calls = self._kernel.run, self._calls
         for call in calls:
             call.op_seconds, call.layer_seconds, call.findings, call.message = -1.0, 0.0, 0, b""
@@ -124,7 +124,7 @@ class Worker:
 
 
 def _mapped(descriptor: int) -> int:
-    """The address of a shared file, whose descriptor is closed: Python's own mmap would keep one."""
+    """Map a shared file, close its descriptor and return the address. Python's own mmap would keep a descriptor."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -137,5 +137,5 @@ def _mapped(descriptor: int) -> int:
 
 
 def main() -> None:
-    """Run as `main CHANNEL`: the number of the channel's descriptor."""
+    """Run as `main CHANNEL`, where CHANNEL is the number of the channel's descriptor."""
     Worker(socket.socket(fileno=int(sys.argv[1]))).serve()

@@ -1,1 +1,1 @@
-"""Submissions on their way in: unpacked, staged where nothing else lies, built."""
+"""Intake of submissions: unpacking, staging in separate folders, and building."""

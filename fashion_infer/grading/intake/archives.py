@@ -1,4 +1,4 @@
-"""Takes an archive or a folder apart into a fresh folder: plain files only, few and small, none outside of it."""
+"""Unpacks an archive or a folder into a new folder: only plain files, and only within limits of number and size."""
 
 import errno
 import lzma
@@ -12,24 +12,24 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Iterator, List, Tuple
 
 MOST_FILES = 500
-MOST_BYTES = 32 << 20  # bytes of all files together, unpacked
-_MOST_ENTRIES = 5000  # folders and hidden files as well
+MOST_BYTES = 32 << 20  # largest number of bytes of all files together, unpacked
+_MOST_ENTRIES = 5000  # largest number of entries, including folders and hidden files
 _MOST_DEPTH = 12
 _PIECE = 1 << 16
-# Errors that are this machine's, and no submission's.
+# Errors that are caused by this machine, not by a submission.
 _MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 class Refused(Exception):
-    """A submission that is not taken, for what it is itself: the message says why."""
+    """Raised for a submission that is refused because of its own content; the message says why."""
 
 
 def is_archive(path: Path) -> bool:
-    """Whether a file is a zip or a tar archive, by its content."""
+    """Return whether a file is a zip or a tar archive, by its content."""
     try:
         return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
     except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, struct.error, OverflowError):
-        return True  # a compressed file that is damaged: unpacking it says so
+        return True  # a damaged compressed file; unpacking it will report the damage
 
 
 def unpack(source: Path, target: Path) -> List[Path]:
@@ -38,8 +38,8 @@ def unpack(source: Path, target: Path) -> List[Path]:
     Parameters
     ----------
     source
-        A zip or tar archive (.gz, .bz2 and .xz too), or a folder. Hidden files are left out: a folder's version
-        control, an archiver's notes.
+        A zip or tar archive (also compressed as .gz, .bz2 or .xz), or a folder. Hidden files are left out, such as
+        those of version control and those that archivers add.
     target
         The empty folder.
 
@@ -51,9 +51,9 @@ def unpack(source: Path, target: Path) -> List[Path]:
     Raises
     ------
     Refused
-        For names that lead out of the folder, links, devices, too many files or bytes, and a damaged archive.
+        For a name that leads out of the folder, a link, a device, too many files or bytes, or a damaged archive.
     OSError
-        When this machine has no room.
+        When this machine has no disk space left.
     """
     opened = _folder if source.is_dir() else _zip if zipfile.is_zipfile(source) else _tar
     found: List[Path] = []
@@ -93,7 +93,7 @@ def unpack(source: Path, target: Path) -> List[Path]:
 
 
 def listed(folder: Path) -> List[Path]:
-    """The files of a folder that `unpack` filled, sorted; Refused when anything else lies there."""
+    """List the files of a folder that `unpack` filled, sorted; raise Refused if it contains anything else."""
     found = []
     for name, content in _folder(folder):
         content.close()
@@ -102,7 +102,7 @@ def listed(folder: Path) -> List[Path]:
 
 
 def _safe(name: str):
-    """The path below the target; None for what is left out."""
+    """Return the path of an entry relative to the target; None if the entry is left out."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
@@ -118,7 +118,7 @@ def _safe(name: str):
 
 
 def _copy(content: IO[bytes], out: IO[bytes], room: int) -> int:
-    """Copy what there is room for; what a header says of a size is not believed."""
+    """Copy at most `room` bytes. The number of bytes in the archive's header is not trusted."""
     while True:
         piece = content.read(_PIECE)
         if not piece:
@@ -155,12 +155,12 @@ def _tar(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
             if not entry.isreg():
                 raise Refused(f"{entry.name!r} is a link or no plain file")
             content = archive.extractfile(entry)
-            if content is not None:  # None for what is no plain file, refused above
+            if content is not None:  # None for an entry that is not a plain file; those were refused above
                 yield entry.name, content
 
 
 def _folder(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
-    """A folder that somebody else may write to: links are refused, whatever they point to."""
+    """Yield the files of a folder to which someone else may write. Links are refused, whatever they point to."""
     count = 0
     for place, folders, files in os.walk(source):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -1,4 +1,4 @@
-"""Builds a submission in a sandbox, without a GPU and with limits."""
+"""Builds a submission in a sandbox that has limits and no GPU."""
 
 import importlib.util
 import sys
@@ -16,19 +16,19 @@ from .submission import Submission
 
 # Paths that a compiler needs, besides the libraries that every box shows.
 _SYSTEM = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include", "/etc/alternatives")
-_DISK = 1 << 28  # bytes: what nvcc leaves between its stages for the largest of the course's files is a few MiB
+_DISK = 1 << 28  # bytes of temporary files; nvcc's stages need a few MiB for the largest of the course's files
 _PRINTED = 1 << 22
 _THREADS = 256
 
 
 class BuiltSubmission(NamedTuple):
-    """A built submission, as the worker loads it."""
+    """A built submission that the worker can load."""
 
     kind: str  # "plugin", "c" or "python": see `inside.kernels`
     path: Path
-    seconds: float  # that building took
-    host_memory: bool  # whether it takes host tensors
-    phases: bool = False  # whether its adapter can look between prolog, forward and epilog
+    seconds: float  # seconds that the build took
+    host_memory: bool  # whether its tensors are in host memory
+    phases: bool = False  # whether its adapter can check the tensors between prolog, forward and epilog
     read: Tuple[str, ...] = ()  # additional files to mount
     packages: Tuple[str, ...] = ()  # folders of Python packages
 
@@ -36,23 +36,23 @@ class BuiltSubmission(NamedTuple):
 def build(
     submission: Submission, layers: Layers, limits: RubricLimits, backend: str, unsandboxed: bool
 ) -> BuiltSubmission:
-    """Build a submission, or find what was built of it before.
+    """Build a submission, or return its earlier build.
 
     Parameters
     ----------
     submission, layers, limits
-        What, in which sandbox, and within which limits.
+        The submission, the layers of the sandbox to build it in, and the limits of the build.
     backend
         "cpu" or "gpu".
     unsandboxed
-        The operator does without a sandbox.
+        Whether the operator allows builds without a sandbox.
 
     Raises
     ------
     Refused
-        When it does not compile; with the compiler's first error.
+        When the submission does not compile. The message contains the compiler's first error.
     DeviceError
-        When this machine has no compiler for it, no GPU, or no room.
+        When this machine has no compiler for the submission, no GPU, or no disk space.
     """
     recognised = submission.kernel
     name = recognised.format.name
@@ -62,7 +62,7 @@ def build(
         if importlib.util.find_spec("torch") is None:
             raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
-        # Triton compiles, with the system's compiler.
+        # Mount the system's compiler, because Triton compiles with it.
         return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
     if name == "prebuilt":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
@@ -92,8 +92,8 @@ def build(
 
 
 def _needed(recognised) -> Optional[str]:
-    """The GPU's architecture for a GPU format; DeviceError where this machine cannot build it, which is not the
-    submission's fault."""
+    """Return the GPU's architecture for a GPU format; raise DeviceError if this machine cannot build the format, which
+    is not the submission's fault."""
     if compilers.find_cxx() is None:
         raise DeviceError(f"no C++ compiler to build submissions with ({compilers.CXX_PACKAGES})")
     if recognised.format.backend != "gpu":
@@ -104,14 +104,14 @@ def _needed(recognised) -> Optional[str]:
 
 
 def _linked(recognised) -> Tuple[str, ...]:
-    """Folders of libraries that a GPU build may be linked to: cuBLAS."""
+    """Return the folders of libraries that a GPU build may be linked to, such as cuBLAS."""
     nvcc = compilers.find_nvcc() if recognised.format.backend == "gpu" else None
     folders = compilers.cuda_folders(nvcc) if nvcc else []
     return tuple(str(folder / name) for folder in folders for name in ("lib", "lib64") if (folder / name).is_dir())
 
 
 def _tools(command: List[str]) -> Tuple[str, ...]:
-    """The compilers' own folders, where they are not the system's: nvcc runs the C++ compiler too."""
+    """Return the folders of the compilers outside the system's folders. nvcc also runs the C++ compiler."""
     nvcc, cxx = compilers.find_nvcc(), compilers.find_cxx()
     own = [str(folder) for folder in compilers.cuda_folders(nvcc)] if nvcc and command[0] == nvcc else []
     programs = dict.fromkeys([command[0], *([cxx] if cxx else [])])

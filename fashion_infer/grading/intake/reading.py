@@ -1,7 +1,7 @@
-"""Takes a submission apart and recognises its kernel: in a box of its own, because both read a stranger's bytes.
+"""Unpacks a submission and recognises its kernel, in a separate box because both steps read untrusted bytes.
 
-An archive's headers, a regular expression or Python's parser may be made to take any time and memory. The box bounds
-both, and what it leaves is looked at again from outside: plain files only.
+Archive headers, or source text for a regular expression or Python's parser, can be crafted to take unlimited time and
+memory. The box bounds both. Afterwards, the referee's process checks that the box has left only plain files.
 """
 
 import json
@@ -18,16 +18,16 @@ from ...kernel_files.formats import KernelFile
 from . import archives
 from .archives import Refused
 
-# The course's file names; the first of these that a folder has is its kernel file.
+# The course's file names. The kernel file of a folder is the first of these names that the folder contains.
 _NAMES = ("new-forward.cu", "new-forward.cuh", "m3-forward.cu", "conv.cu", "submission.py", "new-forward.h",
           "cpu-new-forward.cc", "conv.cpp", "conv.c", "conv.py")  # fmt: skip
 _SECONDS, _MEMORY, _DISK, _PRINTED = 15.0, 320 << 20, archives.MOST_BYTES + (1 << 20), 1 << 14
-_BEGUN = "reading"  # the child's first line: what ends it from here on is the submission
-_WORDS = 600  # characters of a refusal
+_BEGUN = "reading"  # the child's first line; if the child ends after it, the submission is the cause
+_WORDS = 600  # largest number of characters of a refusal
 
 
 class Wanted(NamedTuple):
-    """Requirements on a submission: a format, a backend, the kernel file's path; None for any."""
+    """Requirements on a submission: its format, its backend and its kernel file's path. None allows any."""
 
     format: Optional[str] = None
     backend: Optional[str] = None
@@ -40,7 +40,7 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
     Raises
     ------
     Refused
-        When it is unsafe to unpack, or has no kernel.
+        When the submission is unsafe to unpack, or has no kernel.
     """
     try:
         single = not (source.is_dir() or archives.is_archive(source))
@@ -53,17 +53,17 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
 
 
 def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandboxed: bool) -> KernelFile:
-    """`read`, in a box without network that may write to `folder` alone, with limits of time, memory and output.
+    """Call `read` in a box that has no network, may write only to `folder`, and has limits of time, memory and output.
 
     Parameters
     ----------
     layers, unsandboxed
-        The sandbox.
+        The layers of the sandbox, and whether to do without them.
 
     Raises
     ------
     Refused
-        As in `read`, and when it takes more than the limits.
+        As in `read`, and when reading exceeds the limits.
     DeviceError
         When the box fails.
     """
@@ -89,7 +89,8 @@ def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandbo
 
 
 def _answered(said: str, folder: Path, code: int) -> KernelFile:
-    """The child's answer, checked: it read untrusted bytes."""
+    """Check the child's answer, which is not trusted because the child read untrusted bytes, and return the kernel
+    file."""
     try:
         found: Dict[str, Any] = json.loads(said)
         if "refused" in found:
@@ -108,7 +109,7 @@ def _answered(said: str, folder: Path, code: int) -> KernelFile:
 
 
 def main() -> None:
-    """Run as `main [SOURCE, FOLDER, FORMAT, BACKEND, FILE]` in JSON: print what was found, in JSON."""
+    """Run as `main JSON`, where JSON is the list [SOURCE, FOLDER, FORMAT, BACKEND, FILE]; print the result as JSON."""
     source, folder, *wanted = json.loads(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     print(_BEGUN, flush=True)
@@ -118,7 +119,7 @@ def main() -> None:
                                  "defines": kernel.defines, "backend": kernel.backend}  # fmt: skip
     except Refused as error:
         found = {"refused": str(error)[:_WORDS]}
-    except OSError as error:  # this machine's: `archives.unpack` has made a refusal of every other
+    except OSError as error:  # an error of this machine: `archives.unpack` turned all others into refusals
         found = {"failed": error.errno or 0}
     print(json.dumps(found))
 

@@ -1,4 +1,4 @@
-"""A submission: a file, a folder or an archive, staged where nothing but it lies, and the kernel file in it."""
+"""A submission (a file, a folder or an archive), staged in a separate folder, and its kernel file."""
 
 import hashlib
 import tempfile
@@ -15,9 +15,9 @@ __all__ = ["Refused", "Submission", "check", "stage"]
 
 
 class Submission(NamedTuple):
-    """A submission that lies in a folder of its own."""
+    """A submission that has been copied to a separate folder."""
 
-    source: Path  # as it was named
+    source: Path  # the path that the user gave
     folder: Path
     files: Tuple[str, ...]  # relative to the folder
     digest: str  # SHA-256 of all files with their names, in hexadecimal
@@ -25,7 +25,7 @@ class Submission(NamedTuple):
 
 
 def check(source: str) -> Path:
-    """The path of a submission; UsageError when there is nothing of that name."""
+    """Return the path of a submission; raise UsageError if it does not exist."""
     path = Path(source)
     try:
         path.stat()
@@ -38,26 +38,26 @@ def stage(
     source: Path, room: Path, format: Optional[str] = None, backend: Optional[str] = None, file: Optional[str] = None,
     layers=None, unsandboxed: bool = False,
 ) -> Submission:  # fmt: skip
-    """Copy a submission into a folder of its own, and find its kernel file.
+    """Copy a submission into a separate folder, and find its kernel file.
 
     Parameters
     ----------
     source
-        A kernel file (what it includes from its own folder comes along), a folder or an archive.
+        A kernel file (copied together with files that it includes from its folder), a folder or an archive.
     room
-        Parent of these folders. Each is named by the digest of its content, so that identical submissions share a
-        folder and are built once.
+        Parent of the folders of submissions. Each folder is named by the digest of its content, so that identical
+        submissions share a folder and are built once.
     format, backend
-        Format and backend to require, as `kernel_files.formats.recognise` takes them.
+        Required format and backend, as in `kernel_files.formats.recognise`.
     file
         The kernel file's path in a folder or an archive; None to look for it.
     layers, unsandboxed
-        The sandbox to read it in; without layers it is read in this process, for a source that is trusted.
+        The sandbox to read the submission in. Without layers, it is read in this process, for a trusted source.
 
     Raises
     ------
     Refused
-        When it is unsafe to unpack, has no kernel, or takes too much to be read.
+        When the submission is unsafe to unpack, has no kernel, or exceeds the limits of reading.
     DeviceError
         When this machine cannot read it.
     """
@@ -77,7 +77,7 @@ def stage(
         try:
             fresh.rename(folder)
         except OSError:
-            if not folder.is_dir():  # else it is there already
+            if not folder.is_dir():  # otherwise an identical submission has been staged before
                 raise
         cache_limits.use(folder)
     return Submission(source, folder, names, digest, kernel._replace(path=folder / relative))
