@@ -1,4 +1,4 @@
-"""From what a referee saw to points."""
+"""Computes the points of a submission from the referee's observations."""
 
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
@@ -7,47 +7,48 @@ from .referee.findings import MARKED, REFUSED, Finding
 from .referee.samples import Times, cases, times
 from .rubric import Rubric, RubricCheck
 
-_OUTSIDE = ("work before", "clocks")  # findings that void Op Time in formats with phases, where the worker reports it
+# Findings that void Op Time in formats with phases, in which the worker reports Op Time.
+_OUTSIDE = ("work before", "clocks")
 
 
 class Mark(NamedTuple):
-    """One line of the marks."""
+    """The mark for one check of the rubric."""
 
     name: str
     kind: str
     points: float
     out_of: float
-    passed: bool  # all of its points
+    passed: bool  # whether it earned all of its points
     message: str
 
 
 class Marks(NamedTuple):
-    """All of them."""
+    """All marks of a submission."""
 
     marks: Tuple[Mark, ...]
     times: Tuple[Times, ...]  # times of every case that was timed
-    op_ms: Optional[float]  # ranks: the sum over the layers of the first time check; None without
+    op_ms: Optional[float]  # for the ranking: sum over the layers of the first time check; None if not timed
     layer_ms: Optional[float]
 
     @property
     def points(self) -> float:
-        """Points in all."""
+        """Sum of the points that were earned."""
         return sum(mark.points for mark in self.marks)
 
     @property
     def out_of(self) -> float:
-        """Points that there are."""
+        """Sum of the points that can be earned."""
         return sum(mark.out_of for mark in self.marks)
 
 
 def nothing(rubric: Rubric, backend: str) -> Marks:
-    """The marks of what could not be run at all."""
+    """Return the marks of a submission that could not be run at all: no points."""
     checks = rubric.checks_of(backend)
     return Marks(tuple(Mark(c.name, c.kind, 0, c.points, False, "it could not be run") for c in checks), (), None, None)
 
 
 def of(rubric: Rubric, observed: Observed) -> Marks:
-    """The marks of a submission that was built and run."""
+    """Compute the marks of a submission that was built and run."""
     backend = rubric.backend
     marks, measured = [], []
     op_ms = layer_ms = None
@@ -89,11 +90,11 @@ def _wanted(check: RubricCheck, share: float) -> str:
 
 
 def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
-    """Why a check has no points; "" when nothing speaks against it."""
+    """Return the reason why a check earns no points; "" if there is none."""
     own = {case.words for case in cases(rubric.edition, check.n, rubric.layers)}
     against = refusals(observed.findings)
     for finding in against:
-        # Whatever is refused anywhere is no measurement; a right answer elsewhere stays one.
+        # A refused finding in any case voids all times. Correct results in other cases still count.
         if check.kind == "time" or finding.where in own or not finding.where:
             return finding.short
     called = {sample.case.words for sample in observed.samples}
@@ -103,10 +104,10 @@ def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
 
 
 def refusals(findings: Sequence[Finding]) -> List[Finding]:
-    """The findings that cost points."""
+    """Return the findings that cost points."""
     return [finding for finding in findings if finding.follows == REFUSED]
 
 
 def marked(findings: Sequence[Finding]) -> List[Finding]:
-    """The findings that are reported."""
+    """Return the findings that are only reported."""
     return [finding for finding in findings if finding.follows == MARKED]

@@ -1,4 +1,4 @@
-"""Verdicts as files: a folder for each submission."""
+"""Writes verdicts as files, in one folder per submission."""
 
 import contextlib
 import csv
@@ -19,19 +19,19 @@ from .verdict import GradeVerdict
 
 
 def written(found: GradeVerdict, form: str) -> str:
-    """A verdict in a format of `formats.FORMATS`, with a line's end."""
+    """Return a verdict as text in a format of `formats.FORMATS`, with a newline at the end."""
     return FORMATS[form].write(found).rstrip("\n") + "\n"
 
 
 class Folder:
-    """Where results go: of one submission right there, of several in a folder each, under its name.
+    """The folder for results. One submission's files are written to it; several get one subfolder each, by name.
 
     Parameters
     ----------
     path
         The folder.
     sources
-        The submissions as they were named.
+        The submissions' paths as the user gave them.
     """
 
     def __init__(self, path: str, sources: Sequence[str]):
@@ -42,7 +42,10 @@ class Folder:
     @classmethod
     @contextlib.contextmanager
     def made(cls, path: str, sources: Sequence[str]) -> Iterator["Folder"]:
-        """The folder, made if need be, and gone again if nothing was saved in it; UsageError when it cannot be."""
+        """Return a context that creates the folder if it is missing, and removes it again if nothing was saved in it.
+
+        It raises UsageError if the folder cannot be created.
+        """
         with contextlib.ExitStack() as undo:
             try:
                 undo.enter_context(folder_made(path))
@@ -51,12 +54,12 @@ class Folder:
             yield cls(path, sources)
 
     def kept(self, identities: Dict[str, Tuple[str, str, str]], asked: Rubric) -> Dict[str, Dict[str, Any]]:
-        """The documents of those submissions of several that this rubric has judged before, as they are now.
+        """Return the saved documents of submissions that have not changed since this rubric judged them.
 
         Parameters
         ----------
         identities
-            As `grade.identities` finds them.
+            Digest, kernel file and format of each source, from `grade.identities`.
         asked
             The rubric.
         """
@@ -68,7 +71,7 @@ class Folder:
         return found
 
     def summary(self, documents: Sequence[Dict[str, Any]]) -> Path:
-        """Write marks.csv, a row for each submission; its path."""
+        """Write marks.csv with one row per submission; return its path."""
         path = self._path / "marks.csv"
         checks = list(dict.fromkeys(mark["name"] for one in documents for mark in one["marks"]))
         with replacing_together([path], DataError) as (temporary,), open(temporary, "w", newline="") as file:
@@ -85,11 +88,11 @@ class Folder:
         return path
 
     def file(self, form: str) -> Path:
-        """Where the format's file of a single submission is."""
+        """Return the path of a single submission's file in a format."""
         return self._path / FORMATS[form].file
 
     def save(self, found: GradeVerdict, form: str) -> None:
-        """Write the verdict's document, and the format's file beside it: both, or neither and DataError."""
+        """Write the verdict's document and the format's file; if one of them fails, write neither and raise DataError."""
         folder = self._path / self._names[found.source] if self._several else self._path
         names = list(dict.fromkeys(("json", form)))
         files = [folder / FORMATS[name].file for name in names]
@@ -102,7 +105,7 @@ class Folder:
 
 
 def _names(sources: Sequence[str]) -> Dict[str, str]:
-    """A folder's name for each source, by the path that a verdict has of it."""
+    """Choose the name of a subfolder for each source, by the source's path in verdicts."""
     found: Dict[str, str] = {}
     for source in sources:
         name = os.fsencode(Path(source).resolve().name).decode(errors="replace")
@@ -115,7 +118,10 @@ def _names(sources: Sequence[str]) -> Dict[str, str]:
 
 
 def _document(path: Path, source: str, asked: Rubric) -> Optional[Dict[str, Any]]:
-    """A verdict's document as this program wrote it; None for anything else, and for one that could not be judged."""
+    """Read the document of a verdict that this program wrote.
+
+    Return None for any other file, and if the submission could not be judged.
+    """
     try:
         found = json.loads(inputs.read(path, verdict.LARGEST, DataError))
         again = verdict.read(str(path))
@@ -127,5 +133,5 @@ def _document(path: Path, source: str, asked: Rubric) -> Optional[Dict[str, Any]
 
 
 def _cell(text: str) -> str:
-    """Text that no spreadsheet takes for a formula."""
+    """Escape text so that no spreadsheet program interprets it as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

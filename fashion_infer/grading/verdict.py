@@ -1,4 +1,4 @@
-"""A verdict: everything that was found of one submission, with all that is needed to find it again."""
+"""A verdict: all results for one submission, and everything that is needed to reproduce them."""
 
 import json
 import os
@@ -22,25 +22,25 @@ from .rubric import Rubric
 
 KIND = "fashion-infer verdict"
 VERSION = 1
-LARGEST = 64 << 20  # bytes of a verdict's file
-# The submission was run, or could not be for what it is; or this machine could not judge it.
+LARGEST = 64 << 20  # largest number of bytes of a verdict's file
+# The submission was run; it could not be run because of its content; or this machine could not judge it.
 JUDGED, REFUSED, FAILED = "judged", "refused", "failed"
 
 
 class GradeVerdict(NamedTuple):
-    """One submission's. Times in milliseconds."""
+    """The verdict on one submission. Times are in milliseconds."""
 
     name: str
     source: str
     status: str  # JUDGED, REFUSED or FAILED
-    reason: str  # why it was not judged; "" where it was
+    reason: str  # reason why it was not judged; "" if it was
     digest: str  # SHA-256 of all its files
-    kernel: str  # the kernel file in it
+    kernel: str  # path of its kernel file
     format: str
     backend: str  # "cpu" or "gpu"
     rubric: Rubric
     seed: Seed
-    ranked: bool  # whether it may be: with a sandbox, and nothing refused
+    ranked: bool  # whether it may be ranked: it ran in a sandbox, and no finding is REFUSED
     sandbox: Dict[str, Any]  # the layers in force
     findings: Tuple[Finding, ...]
     marks: Marks
@@ -48,30 +48,30 @@ class GradeVerdict(NamedTuple):
     fill_ms: Dict[str, float]
     printed: str
     build_seconds: float
-    seconds: float  # that judging took
+    seconds: float  # seconds that the judging took
     device: Dict[str, Any]
     when: str
 
     @property
     def judged(self) -> bool:
-        """Whether the machine could judge it, whatever it came to."""
+        """Whether the machine could judge the submission, whatever the result."""
         return self.status != FAILED
 
 
 def now() -> str:
-    """The current UTC time, in the format of verdicts."""
+    """Return the current UTC time, in the format of verdicts."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def processor() -> Dict[str, Any]:
-    """Name of the CPU, and number of cores that this process may use."""
+    """Return the name of the CPU, and the number of cores that this process may use."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {"cpu": names[0] if names else platform.machine(), "cores": len(os.sched_getaffinity(0))}
 
 
 def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
-    """For JSON."""
+    """Convert a verdict to a dictionary for JSON."""
     return {
         "kind": KIND, "version": VERSION,
         "submission": {"name": verdict.name, "source": verdict.source, "sha256": verdict.digest,
@@ -95,12 +95,12 @@ def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
 
 
 def as_json(verdict: GradeVerdict) -> str:
-    """The document; ValueError where a number is not finite."""
+    """Return the verdict's document in JSON; raise ValueError if a number is not finite."""
     return json.dumps(as_dict(verdict), indent=1, allow_nan=False)
 
 
 class Again(NamedTuple):
-    """Parts of a verdict's document that `--repeat` uses."""
+    """The parts of a verdict's document that `--repeat` uses."""
 
     source: str
     digest: str
@@ -110,7 +110,7 @@ class Again(NamedTuple):
     marks: Tuple[Mark, ...]
 
     def differences(self, verdict: GradeVerdict) -> List[str]:
-        """Differences between the checks of two verdicts, one line each; none when they agree."""
+        """List the differences between the marks of two verdicts, one line each; empty if the verdicts agree."""
         before = {(mark.name, mark.kind): mark for mark in self.marks}
         lines = []
         for mark in verdict.marks.marks:
@@ -121,7 +121,7 @@ class Again(NamedTuple):
 
 
 def read(path: str) -> Again:
-    """Read what is needed to judge again; DataError when it is no verdict."""
+    """Read the parts of a verdict that are needed to judge again; raise DataError if the file is not a verdict."""
     try:
         found = json.loads(inputs.read(path, LARGEST, DataError, "the verdict ").decode("utf-8"))
         if found["kind"] != KIND or found["version"] != VERSION:

@@ -16,9 +16,9 @@ _ONE_VALUE_A_CHANNEL = ("mean", "max", "sum")
 
 
 def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[int] = ()) -> int:
-    """Infer the pixels per side of the images that fit.
+    """Infer the number of pixels per side of the images that a network accepts.
 
-    Pooling rounds down, so that several sizes may fit: a preferred size comes first, then the smallest.
+    Several sizes may fit because pooling rounds down. Then a preferred size is returned, else the smallest.
 
     Parameters
     ----------
@@ -32,8 +32,8 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
     Raises
     ------
     CheckpointError
-        When no size up to 512 fits, or a node before that layer changes the size in another way than convolutions,
-        pools, concatenations and borders do.
+        When no size up to 512 fits, or a node before the first fully connected layer changes the size, but is not a
+        convolution, a pool, a concatenation or a border.
     """
     nodes = graph["nodes"]
     first = next((number for number, node in enumerate(nodes) if node["op"] == "FullyConnected"), None)

@@ -17,7 +17,7 @@ TRUST = "--trust-symbol"
 _LARGEST_WINDOW = 4096  # pixels, the largest image
 _MOST_UNITS = 1 << 24  # filters of a convolution, units of a layer
 _TRUE, _FALSE = ("True", "true", "1"), ("False", "false", "0")
-# Attributes that MXNet reads itself, not the operator: for training, and for creating variables.
+# Attributes that are not the operator's: MXNet itself reads them, for training and for creating variables.
 _HIDDEN = re.compile(r"__.*__|(.*_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)", re.DOTALL)
 
 
@@ -104,7 +104,7 @@ def _with_bias(attributes: Mapping[str, str]) -> int:
 
 _ELEMENTWISE, _PAIR = Operator(_takes(1)), Operator(_takes(2))
 _SCALAR = Operator(_takes(1), {"scalar": _NUMBER, "is_int": _FLAG}, ("scalar",))
-# Over the pixels; keepdims True gives (n, C, 1, 1).
+# Reductions over the pixels of an image; keepdims True gives (n, C, 1, 1).
 _OVER_PIXELS = Operator(
     _takes(1), {"axis": _word("(2, 3)", "(2,3)", "[2, 3]"), "keepdims": _FLAG, "exclude": _word(*_FALSE)}, ("axis",)
 )
@@ -270,7 +270,7 @@ TABLE: Dict[str, Operator] = {
 }
 
 
-_PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU")  # after their data come weights
+_PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU")  # inputs after the data are weights
 
 
 def check(graph: Graph, source: str) -> None:
@@ -298,7 +298,7 @@ def check(graph: Graph, source: str) -> None:
 
 
 def _check_weights(graph: Graph, source: str) -> None:
-    """Check that nodes read weights where MXNet expects them: a BatchNorm with a computed gamma crashes it."""
+    """Check that inputs that MXNet expects to be weights are weights: a computed gamma of a BatchNorm crashes MXNet."""
     nodes, moving = graph["nodes"], set(auxiliary(graph))
     for node in nodes:
         for place, (number, *_) in enumerate(node["inputs"]):
@@ -315,7 +315,7 @@ def _check_weights(graph: Graph, source: str) -> None:
 
 
 def _refusal(node: Node) -> str:
-    """Why a node is not allowed; "" if it is."""
+    """Return the reason why a node is not allowed; "" if it is allowed."""
     name = node["op"]
     attributes = node["attrs"] = {k: v for k, v in node["attrs"].items() if not _HIDDEN.fullmatch(k)}
     if name == "null":
@@ -349,7 +349,7 @@ def _refusal(node: Node) -> str:
     moving = FIRST_MOVING if name == BATCH_NORM else wanted
     if any(entry[1:] != [0, 0] for entry in node["inputs"][:moving]) or any(
         entry[1:] not in ([0, 0], [0, 1])
-        for entry in node["inputs"][moving:]  # their version, as training changes them
+        for entry in node["inputs"][moving:]  # set the entry's version, because training changes moving averages
     ):
         return "takes another output of a node than its first"
     return ""

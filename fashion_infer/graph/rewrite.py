@@ -29,7 +29,7 @@ class Normalisation(NamedTuple):
     std: float = 1.0
 
     def of(self, pixels: np.ndarray) -> np.ndarray:
-        """Normalised pixels, float32: in the steps of `normalising`, with the same bits."""
+        """Return normalised pixels in float32, computed in the steps of `normalising` and so with the same bits."""
         found = pixels.astype(np.float32)
         if self.scale != 1:
             found /= np.float32(self.scale)
@@ -69,7 +69,8 @@ def with_operator(graph: Graph, operator: str) -> Graph:
     Raises
     ------
     CheckpointError
-        When a `Convolution` has what `New` does not support: a bias, padding, groups, a stride or dilation not 1.
+        When a `Convolution` has something that `New` does not support: a bias, padding, groups, or a stride or
+        dilation other than 1.
     """
     graph = _copy(graph)
     for node in graph["nodes"]:
@@ -96,7 +97,7 @@ def taking_pixels(graph: Graph) -> Graph:
 
 
 def takes_pixels(graph: Graph) -> bool:
-    """Whether only our operator reads `data`; it takes uint8 directly."""
+    """Return whether only our operator reads `data`. Our operator accepts uint8 data."""
     nodes = graph["nodes"]
     data = {index for index, node in enumerate(nodes) if node["op"] == "null" and node["name"] == "data"}
     readers = {node["op"] for node in nodes for entry in node["inputs"] if entry[0] in data}
@@ -104,8 +105,8 @@ def takes_pixels(graph: Graph) -> bool:
 
 
 def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0) -> Graph:
-    """Number every node that computes for the op-time log, starting at `first`, and tell our operator's nodes how to
-    run."""
+    """Number every computing node for the op-time log, from `first` on, and set backend, device and kernel of our
+    operator's nodes."""
     graph = _copy(graph)
     for number, node in enumerate(graph["nodes"], first):
         if node["op"] == "null":

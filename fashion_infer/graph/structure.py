@@ -1,7 +1,7 @@
 """Parser that rebuilds a symbol's JSON into a consistent graph.
 
-MXNet trusts the file: a wrong index, type or number of inputs can crash the process. The file's JSON therefore never
-reaches it. Every value is read and checked here, and a new graph is built from the values; anything else is dropped.
+MXNet trusts the file: a wrong index, type or number of inputs can crash the process. The file's JSON is therefore never
+passed to MXNet. This module reads and checks every value, builds a new graph from the values, and drops the rest.
 See `operators` for the operators that a graph may have.
 """
 
@@ -19,7 +19,7 @@ _MOST_NODES = 2_000  # a ResNet of 152 layers has about 1,000
 _LONGEST_NAME, _LONGEST_ATTRIBUTE = 4096, 4096  # characters
 _MOST_OUTPUTS = 64  # per node
 _MOST_DIGITS = 20  # Python takes quadratic time in the number of digits
-# Symbols of MXNet 0.11 to 1.9 have attributes under one or two of these; if they differ, the first one counts.
+# Symbols of MXNet 0.11 to 1.9 have a node's attributes under one or two of these keys; the first key takes precedence.
 ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 
 
@@ -31,7 +31,7 @@ def read(text: str) -> Graph:
     Raises
     ------
     ValueError
-        When it is not JSON, or not a graph, with a message that fits after "it is not a symbol: ".
+        When the text is not JSON, or not a graph, with a message that fits after "it is not a symbol: ".
     """
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"it has more than {LARGEST_TEXT >> 20} MiB")

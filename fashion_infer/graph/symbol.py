@@ -113,7 +113,7 @@ def parse(text: str, source: str) -> Graph:
     Raises
     ------
     CheckpointError
-        When it is not JSON, or not a graph.
+        When the text is not JSON, or not a graph.
     """
     try:
         return structure.read(text)
@@ -139,7 +139,7 @@ def slopes(graph: Graph) -> List[int]:
 
 
 def attributes(node: Node) -> Dict[str, str]:
-    """A node's attributes, in any of MXNet's formats; the node's own dictionary, created if missing."""
+    """Return a node's attributes, in any of MXNet's formats. The result is the node's own dictionary, not a copy."""
     for key in structure.ATTRIBUTE_KEYS:
         if key in node:
             return node[key]
@@ -149,7 +149,7 @@ def attributes(node: Node) -> Dict[str, str]:
 def sizes(node: Node, key: str) -> List[int]:
     """The integers of an attribute, as MXNet or Python 2 wrote them: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
 
-    Empty if the value is None, for which MXNet uses its default.
+    The result is empty if the value is None, for which MXNet uses its default.
 
     Raises
     ------

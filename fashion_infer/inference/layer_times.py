@@ -12,9 +12,9 @@ class LayerTime(NamedTuple):
     name: str  # for a fused stage, its nodes' names joined by "+"
     operator: str  # MXNet's name: "New", "Activation", ...; for a fused stage "New+Activation+..."
     kernel: Optional[str]  # the kernel that ran, for our operator; "fused" for a fused stage
-    seconds: float  # only the kernel for our operator; the whole node for MXNet's
-    upload: float  # host to device (and `download` back), for our operator on a GPU
-    download: float
+    seconds: float  # time of the kernel alone for our operator, of the whole node for MXNet's operators
+    upload: float  # copies from host to device, for our operator on a GPU
+    download: float  # copies from device to host, for our operator on a GPU
     log: Tuple[OpTime, ...] = ()  # the library's records, slice by slice
 
     @property
@@ -66,9 +66,9 @@ def numbered(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
 
 
 def together(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
-    """Combine the times of simultaneous passes on several devices: the longest for each layer.
+    """Combine the times of simultaneous passes on several devices; a layer's time is the longest of the devices' times.
 
-    A device without work has no times of our layers, and is allowed.
+    A device without work, which has no times of our layers, is allowed.
     """
     found = []
     for layer in max(passes, key=len):

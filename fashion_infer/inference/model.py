@@ -15,7 +15,7 @@ from ..system.text import excerpt
 
 
 class LoadedModel(NamedTuple):
-    """A model as the user named it."""
+    """A loaded model, with its network and weights."""
 
     label: str  # its name in the output
     checkpoint: Checkpoint

@@ -24,8 +24,8 @@ from .layer_times import LayerTime, assemble, numbered
 BATCH_SIZE = 100
 # On a GPU, a slice should fill the device and amortise the cost of a launch; 2,500 images take 288 MB on the host.
 GPU_BATCH_SIZE = 2500
-# The fused mode slices internally, to fit the caches or the device. This bounds MXNet's arrays: 8 MB of pixels for
-# fa2017, 49 MB for fa2019.
+# The fused mode slices internally, to fit the caches or the device. This batch size bounds MXNet's arrays: 8 MB of
+# pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
 
 
@@ -131,7 +131,7 @@ class Predictor:
         scores : numpy.ndarray
             (n, classes) float32, the network's output.
         times : list of LayerTime
-            Every layer, in network order.
+            The time of every layer, in network order.
 
         Raises
         ------
@@ -161,7 +161,7 @@ class Predictor:
         return self._bound.stopwatch()
 
     def warm(self, part: np.ndarray) -> None:
-        """Set up a slice of this size, and run it unmeasured where the first run is slow."""
+        """Set up slices of this size; if the first run would be slow, run the slice once without measuring it."""
         if self._bound.seen(len(part)):
             return
         self._bound.prepare(len(part))
@@ -169,11 +169,14 @@ class Predictor:
             self._bound.forward(part, self._bound.stopwatch())
 
     def forward(self, part: np.ndarray, watch: Stopwatch) -> np.ndarray:
-        """Compute the scores of one slice; its times go to the stopwatch and the op-time log."""
+        """Compute the scores of one slice, and record times in the stopwatch and the op-time log."""
         return self._bound.forward(part, watch)
 
     def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
-        """Every layer's time in a pass, from the stopwatch and the log's records; ignores those of other networks."""
+        """Return the time of every layer in a pass, from the stopwatch and the log's records.
+
+        Records of other networks are ignored.
+        """
         own = numbered(records, self._first_node, len(self._graph["nodes"]))
         return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
 

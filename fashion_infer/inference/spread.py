@@ -22,7 +22,7 @@ class SpreadPredictor:
     predictors
         One per device; predictor i numbers its nodes from i * NODES.
     count
-        Images that it will run at once; each device gets a part even of a small batch.
+        Number of images that it will run per call. Even a small batch is split between all devices.
     """
 
     def __init__(self, predictors: Sequence[Predictor], count: int):

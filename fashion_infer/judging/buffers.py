@@ -20,7 +20,7 @@ from ..library.op_times import OpTime
 
 _GUARD = 1 << 16  # bytes: more than a row of the largest layer
 _ALIGNED = 256  # bytes, as cudaMalloc aligns
-_BYTE, _LAST_BYTE = 0xFF, 0xA5  # in the guard zones, and in the one after the output
+_BYTE, _LAST_BYTE = 0xFF, 0xA5  # content of the guard zones, and of the zone after the output
 GUARD_BITS = 0xFFFFFFFF  # a NaN that neither arithmetic nor the library's poison produces
 
 Size = Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
@@ -93,7 +93,7 @@ class HostBuffers:
         return self._bytes[at : at + 4 * int(np.prod(shape))].view(np.float32).reshape(shape)
 
     def _outside(self, tensors: List[np.ndarray], places: Tuple[int, ...]) -> str:
-        """The code of a write to a guard zone, "" if none."""
+        """Return the code of a write to a guard zone; "" if none was changed."""
         begins = [0, *(at + tensor.nbytes for at, tensor in zip(places, tensors))]
         zones = [self._bytes[begin:end] for begin, end in zip(begins, places)]
         held = (_BYTE, _BYTE, _BYTE, _LAST_BYTE)

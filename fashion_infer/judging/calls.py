@@ -31,7 +31,7 @@ SAME_INPUTS = 5  # minimum number of calls on the same inputs
 _MOST_RACE_CALLS = 100  # limit for further calls on the same inputs, for a kernel with threads
 _THREADS = re.compile(r"\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par")
 _INTERVAL = 1e-4  # seconds between interrupts of a thread
-_SOME = 8  # images at either end, and in between, that are compared first in a large batch
+_SOME = 8  # number of images at each end, and in between, that are compared first in a large batch
 
 
 class Tried(NamedTuple):
@@ -256,7 +256,7 @@ class _Trial:
             output = plugin.run_over_zeros(self.kernel.name, *inputs)
             return output is not None and diagnose(output, *inputs).right
         if self.kernel.host_memory:
-            # The file allocates the output itself, over the adapter's NaN; the guard zones stay on the host.
+            # A file that allocates the output itself ignores the adapter's NaN, and the guard zones stay on the host.
             return bool(computed_of_nan(first.output).all())
         x, weight = inputs
         return diagnose(self._buffers.call(x, weight, over=0.0).output, x, weight).right
@@ -290,7 +290,10 @@ def _like(output: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> bool:
 
 
 def _diagnosed(output: np.ndarray, x: np.ndarray, weight: np.ndarray) -> Diagnosis:
-    """Diagnose an output; in a large batch, only some images unless one of them is incorrect, which saves seconds."""
+    """Diagnose an output.
+
+    In a large batch, only some images are compared, unless one of them is incorrect. This saves seconds.
+    """
     if len(x) > 4 * _SOME:
         picked = np.unique(np.r_[:_SOME, np.linspace(0, len(x) - 1, _SOME).astype(int), len(x) - _SOME : len(x)])
         found = diagnose(output[picked], x[picked], weight)

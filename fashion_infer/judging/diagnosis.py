@@ -26,7 +26,7 @@ class Diagnosis(NamedTuple):
     total: int
     largest: float  # the largest absolute error; infinity if NaN was left
     scale: float  # the largest magnitude of the reference
-    first: Optional[Tuple[int, ...]]  # image, filter, row, column of the first output that differs
+    first: Optional[Tuple[int, ...]]  # indices (image, filter, row, column) of the first output that differs
     got: Optional[float]
     wanted: Optional[float]
     code: str  # the likely reason, a code in `reasons`; "" for a correct output
@@ -34,7 +34,7 @@ class Diagnosis(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the output is correct, in one precision or the other."""
+        """Whether the output is correct, in float32 or in a lower precision."""
         return self.precision != "wrong"
 
     def line(self, reason: str = "") -> str:
@@ -94,7 +94,10 @@ def _why(code: str, *details: object) -> Reason:
 
 
 def _reason(output, off, x, weight, wanted) -> Reason:
-    """The likely reason of an incorrect output, from its pattern or from another computation that gives the same."""
+    """Return the likely reason of an incorrect output.
+
+    It is derived from the pattern of the errors, or from another computation that gives the same output.
+    """
     if np.isnan(output).all() and not computed_of_nan(output).any():
         return _why("not_written")
     if not output.any():
@@ -113,7 +116,10 @@ def _reason(output, off, x, weight, wanted) -> Reason:
 
 
 def computed_of_nan(output: np.ndarray) -> np.ndarray:
-    """Which outputs are the NaN of the guard zones, or of a GPU's arithmetic: computed from memory outside tensors."""
+    """Return a mask of the outputs that were computed from memory outside the tensors.
+
+    These are NaN with the bits of the guard zones, or of a GPU's arithmetic on them.
+    """
     return np.isnan(output) & ((output.view(np.uint32) & 0x3FFFFF) == GUARD_BITS & 0x3FFFFF)
 
 
@@ -122,13 +128,16 @@ def _outside(output) -> Optional[Reason]:
 
 
 def _from(wrong, share, code: str) -> Optional[Reason]:
-    """Incorrect from some image or filter on. All from there must be, as a single one at the end proves nothing."""
+    """Return a reason if all outputs from some image or filter on are incorrect.
+
+    A single incorrect image or filter at the end is not enough.
+    """
     first = int(wrong.argmax())
     return _why(code, first) if first > 0 and wrong[first:].all() and share[first:].min() > 0.5 else None
 
 
 def _border(output, off) -> Optional[Reason]:
-    """Incorrect only in rows or columns at an edge."""
+    """Return a reason if only rows or columns at an edge are incorrect."""
     places = off.any(axis=(0, 1))
     height, width = places.shape
     rows, columns = places.all(axis=1), places.all(axis=0)
@@ -148,12 +157,12 @@ def _border(output, off) -> Optional[Reason]:
 
 
 def _run(flags) -> int:
-    """Number of flags set at the start."""
+    """Count the flags that are set before the first unset one."""
     return len(flags) if flags.all() else int((~flags).argmax())
 
 
 def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
-    """Another computation, which the kernel does correctly."""
+    """Return a reason if the output is the correct result of another computation."""
     images = slice(0, 2)  # two images suffice
     got, x, wanted = output[images].astype(np.float64), x[images], wanted[images]
     if np.isnan(got).any():
@@ -193,7 +202,7 @@ def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
 
 
 def _with_row_stride(x, weight, stride: int) -> np.ndarray:
-    """The output if rows of the data are read with row stride `stride`, and planes with the correct stride."""
+    """Compute the output that results if rows of the data are read with the given stride, but planes correctly."""
     B, C, H, W = x.shape
     M, _, K, _ = weight.shape
     rows, columns = np.arange(H - K + 1), np.arange(W - K + 1)
@@ -207,7 +216,10 @@ def _with_row_stride(x, weight, stride: int) -> np.ndarray:
 
 
 def _missing_taps(got, x, weight, wanted, scale) -> Optional[Reason]:
-    """Taps (p, q) of the kernel whose products are missing from the sum, found by a fit of each tap's share."""
+    """Return a reason if products of some taps (p, q) of the kernel are missing from the sums.
+
+    The missing taps are found by a fit of each tap's share in the errors.
+    """
     K = weight.shape[2]
     if K == 1:
         return None
@@ -231,7 +243,7 @@ def _missing_taps(got, x, weight, wanted, scale) -> Optional[Reason]:
 
 
 def _running_sum(output, wanted) -> Optional[Reason]:
-    """Each output also includes the sum of all earlier ones."""
+    """Return a reason if each output also includes the sum of all earlier outputs."""
     got, want = output[:1].astype(np.float64).ravel(), wanted[:1].ravel()
     if len(got) < 8 or not np.isfinite(got).all():
         return None

@@ -1,4 +1,4 @@
-"""Trials of a kernel file, one process per shape: a crash, an exit or the time limit ends only that shape.
+"""Trials of a kernel file in one process per shape, so that a crash, an exit or the time limit ends only one trial.
 
 A server process imports modules that every trial needs, without CUDA and without the kernel's code, and forks for each
 shape. The forked process loads the kernel, tries the shape, and sends the result.
@@ -23,7 +23,7 @@ from ..library import kernels
 from . import reasons
 from .calls import Shape, Tried, try_shape
 
-# Imports the same modules as this process, and none from the current folder.
+# Code of the server process. It imports modules from the same folders as this process, not from the current folder.
 _SERVER = f"import sys; sys.path[:] = sys.argv[2].split(':'); from {__name__} import serve; serve(int(sys.argv[1]))"
 _LOOK = 0.05  # seconds between checks of a silent process
 _LEAST, _MOST = 10.0, 60.0  # limits for one shape in seconds, within the limit for all
@@ -66,7 +66,8 @@ def try_each(job: TrialJob, tick: Tick = lambda share, what: None) -> List[Tried
     job
         The kernel file and the shapes.
     tick
-        Called before each shape with the share of the work that is done, 0 to 1, and the shape in words.
+        Function that is called before each shape with the share of the work that is done, 0 to 1, and the shape as
+        text.
 
     Raises
     ------
@@ -175,7 +176,7 @@ def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
             found = try_shape(kernel, *asked, seed=job.seed, device=job.device, quiet=True, race_seconds=races)
     except FashionInferError as error:
         found = error
-    except BaseException:  # our error: a kernel's errors have become messages
+    except BaseException:  # an error of this package: errors of the kernel have been turned into messages
         traceback.print_exc()
         os._exit(70)
     results.send((found,))
@@ -199,7 +200,7 @@ def _ended(asked: TrialShape, code: str, detail: object) -> Tried:
 
 
 def _status(child: int) -> Optional[int]:
-    """A child's exit status; None while it runs."""
+    """Return a child's exit status; None while the child runs."""
     ended, status = os.waitpid(child, os.WNOHANG)
     return status if ended else None
 

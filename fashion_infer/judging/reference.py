@@ -1,4 +1,4 @@
-"""Reference for every contender: NumPy in float64."""
+"""Reference implementation in NumPy and float64, with which all kernels and peers are compared."""
 
 from typing import Dict, Sequence
 
@@ -6,18 +6,18 @@ import numpy as np
 
 from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
-_SLICE = 32  # images at a time: fa2019's first convolution reads 32 times 0.9 MB in float64
+_SLICE = 32  # number of images at a time; for 32, fa2019's first convolution reads 32 times 0.9 MB in float64
 
 
 def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Valid, stride-1 cross-correlation: x (B,C,H,W), weight (M,C,K,K) to (B,M,H-K+1,W-K+1), in float64."""
+    """Compute the valid, stride-1 cross-correlation of x (B,C,H,W) and weight (M,C,K,K) in float64."""
     size = weight.shape[2], weight.shape[3]
     windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), size, axis=(2, 3))  # type: ignore[call-overload]
     return np.einsum("bchwpq,mcpq->bmhw", windows, weight.astype(np.float64), optimize=True)
 
 
 def error(got: np.ndarray, want: np.ndarray) -> float:
-    """The largest error, relative to the output's largest magnitude; infinite if an output is NaN."""
+    """Return the largest error, relative to the output's largest magnitude; infinity if an output is NaN."""
     with np.errstate(invalid="ignore"):
         worst = np.abs(got - want)
     return float(np.where(np.isnan(worst), np.inf, worst).max() / max(np.abs(want).max(), 1e-30))
@@ -70,6 +70,6 @@ def _pool(x, layer, outputs):
 
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
-    """Logarithms of the softmax scores of (n, classes)."""
+    """Compute the logarithms of the softmax scores of logits with shape (n, classes)."""
     shifted = logits - logits.max(axis=1, keepdims=True)
     return shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))

@@ -17,7 +17,7 @@ OTHER = "another size"
 GIVEN = "the given sizes"
 # Possible effects on other sizes when sizes are fixed at compile time.
 _OF_FIXED_SIZES = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero", "crash", "device_error")
-# Odd sizes, all sizes 1, a kernel as large as the image, more filters than in a tile.
+# In this order: odd sizes, all sizes 1, a kernel as large as the image, more filters than in a tile.
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
 _FEW = 3  # images per call by default
 _MOST = 32  # limit of images per call of a kernel with threads, for any number of processors
@@ -67,7 +67,7 @@ class Checked(NamedTuple):
         return next((name for name in ("tf32 or half", "float32") if name in classes), "wrong")
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Convert the check to a dictionary for JSON."""
         return {
             "file": str(self.file.path),
             "format": self.file.format.name,
@@ -156,12 +156,12 @@ def check(
     verbose
         Show the compiler's warnings on stderr.
     tick
-        As `processes.try_each` takes it.
+        Progress function, as in `processes.try_each`.
 
     Returns
     -------
     Checked
-        Has everything that went wrong in a call.
+        The trials of all shapes, with everything that went wrong in a call.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def _try_each(
 
 
 def _few(file: KernelFile) -> int:
-    """Images per call on the CPU: enough for threads to interfere, if the file has threads."""
+    """Return the number of images per call on the CPU: enough for threads to interfere, if the file has threads."""
     return min(_MOST, max(_FEW, 2 * len(os.sched_getaffinity(0)))) if runs_threads(file) else _FEW
 
 

@@ -8,8 +8,8 @@ from ..system import process_memory
 from .buffers import Size
 from .calls import Tried, try_shape
 
-# A caching allocator or a library's handle takes memory only in the first calls. A file that takes a megabyte in every
-# slice leaks it.
+# Bytes per slice from which on a file leaks memory. A caching allocator or a library's handle allocates only in the
+# first calls, but a file that allocates a megabyte in every slice leaks it.
 _LEAK = 1 << 20
 
 
@@ -50,7 +50,7 @@ class Verdict(NamedTuple):
         return self.wrong or f"{self.kernel.name} is correct ({self.precision})"
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Convert the verdict to a dictionary for JSON."""
         return {
             "file": str(self.kernel.path),
             "format": self.kernel.format,
@@ -94,7 +94,7 @@ def judge(
 
 
 class MemoryWatch:
-    """Device memory after each slice of a run: that of this process, or of the whole device if unknown."""
+    """Record of the used device memory after each slice of a run: this process's, or the whole device's if unknown."""
 
     def __init__(self, kernel: LoadedKernel, device: int):
         self._free: List[int] = []

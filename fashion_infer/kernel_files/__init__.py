@@ -1,1 +1,1 @@
-"""Your kernel file: its format, the plug-in built from it, and its registration as a kernel of the library."""
+"""Kernel files of the user: their formats, the plug-ins built from them, and their registration in the library."""

@@ -1,8 +1,8 @@
 """Build of a plug-in of the operator library from a kernel file, with the compilers of the library.
 
 Plug-ins are cached (`system.cache_limits`) under a key made from all inputs: the file, its neighbours, the adapter and
-our headers, the command, the compiler's version. A build runs in a temporary folder and moves into place as a whole. A
-second process that needs the same plug-in waits for the first.
+our headers, the command, and the compiler's version. A build runs in a temporary folder, and only the finished library
+moves to the cache. A second process that needs the same plug-in waits for the first process.
 """
 
 import functools
@@ -32,7 +32,7 @@ _ERROR = re.compile(
     r"error\b[^:\n]*:\s*(?P<text>.*)$",
     re.MULTILINE,
 )
-_ROOM = 8 << 20  # bytes: more than a compiler's intermediate files for any of the course's files
+_ROOM = 8 << 20  # bytes; more than the compiler's intermediate files for any of the course's files
 _LARGEST = 1 << 28  # size limit of a library in bytes
 # Advice that the compiler does not give.
 _HINTS = {
@@ -61,7 +61,7 @@ class Compiled(NamedTuple):
     output: str
 
 
-# Runs a compiler's command in its own folder, the only one that it writes to.
+# Function that runs a compiler's command in a separate folder, the only folder that the command writes to.
 Compile = Callable[[List[str], Path], Compiled]
 
 
@@ -97,7 +97,8 @@ def build(
     UnusableCompiler
         When the compiler also fails on a known-good file of this format.
     DeviceError
-        When there is no compiler, or it reports an error: the first one, with file and line.
+        When there is no compiler, or the compiler reports an error. The message has the first error, with file and
+        line.
     """
     path = kernel_file.path.resolve()
     beside = neighbours.of(path, within)
@@ -110,8 +111,8 @@ def build(
             cache_limits.use(target)
             return Built(target, said.read_text(), False)
         with vanishing(lambda: tempfile.mkdtemp(dir=folder, prefix="build-")) as temporary:
-            # The compiler's own folder. An untrusted file may have made it write anything there, even links and FIFOs.
-            # Afterwards, only the library is opened there, and nothing is written.
+            # `place` is the compiler's own folder. An untrusted file may have made the compiler write anything there,
+            # even links and FIFOs. Afterwards, only the library is opened there, and nothing is written.
             outside = Path(temporary)
             place = outside / "compiler"
             place.mkdir()
@@ -132,7 +133,9 @@ def build(
 def command_in(
     place: Path, kernel_file: KernelFile, arch: Optional[str] = None, within: Optional[Path] = None
 ) -> List[str]:
-    """The compiler's command for a kernel file, without the output; writes the other files it needs to `place`.
+    """Return the compiler's command for a kernel file, without the output option.
+
+    The other files that the command needs are written to `place`.
 
     Other parameters are those of `build`.
 
@@ -182,7 +185,7 @@ def _last(name: str) -> str:
 
 
 def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compile, outside: Path) -> None:
-    """Build the template of a kernel file's format; raise UnusableCompiler if that fails too."""
+    """Build the template of a kernel file's format; raise UnusableCompiler if the template fails to build too."""
     folder = outside / "known-good"
     folder.mkdir()
     template = folder / str(kernel_file.format.template)
@@ -199,7 +202,7 @@ def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compi
 
 
 def first_error(output: str, path: Path) -> str:
-    """The compiler's first error in one line, with the file's name as the user gave it."""
+    """Return the compiler's first error in one line, with the file's name as the user gave it."""
     match = _ERROR.search(output)
     if match:
         file = match.group("file").strip()
@@ -215,7 +218,7 @@ def first_error(output: str, path: Path) -> str:
 
 
 def gpu_arch(device: int) -> str:
-    """The architecture of a GPU: "80", or "90a" with architecture-specific features.
+    """Return the architecture of a GPU, such as "80", or "90a" with architecture-specific features.
 
     Raises
     ------
@@ -229,10 +232,10 @@ def gpu_arch(device: int) -> str:
 
 
 def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:
-    """The compiler's command without the output and the temporary folder."""
+    """Return the compiler's command without the output option and the temporary folder."""
     ours = resources.resource_dir("submission")
     adapter = ours / "adapters" / str(kernel_file.format.adapter)
-    # A header next to the file takes precedence over ours.
+    # The file's folder comes first: a header next to the file takes precedence over ours.
     places = [path.parent, *beside.folders, ours / "adapters", *(ours / "headers" / name for name in _HEADERS),
               resources.resource_dir("include")]  # fmt: skip
     flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
@@ -272,7 +275,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
 
 
 def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
-    """Options for cuBLAS if the file uses it: headers and libraries of the toolkit, or of its wheel."""
+    """Return compiler options for cuBLAS if the file uses it; cuBLAS is taken from the toolkit or from its wheel."""
     included = neighbours.included_by(text)
     used = sorted({library for header, library in _CUBLAS.items() if header in included})
     flags: List[str] = []
@@ -318,7 +321,7 @@ def _version(compiler: str) -> str:
 
 
 def _processor(command: List[str]) -> str:
-    """The processor that -march=native selects: different machines may share a home folder."""
+    """Return the processor that -march=native selects. It is part of the key because machines may share a cache."""
     if "-march=native" not in command:
         return ""
     try:

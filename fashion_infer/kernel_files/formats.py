@@ -1,4 +1,4 @@
-"""The formats of kernel files: how each is recognised, and who used it."""
+"""The formats of kernel files: tests that recognise each format, and the years or programs that used it."""
 
 import re
 from pathlib import Path
@@ -173,7 +173,7 @@ _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 
 
 def find(name: str) -> KernelFormat:
-    """Get a format by name; UsageError with all names if unknown."""
+    """Return the format with a name; raise UsageError, which lists all names, if the name is unknown."""
     for entry in FORMATS:
         if entry.name == ALIASES.get(name, name):
             return entry
@@ -201,7 +201,7 @@ def insisted(files: Sequence[str], names: Optional[str]) -> List[Optional[str]]:
 
 
 def template(name: str) -> str:
-    """A naive kernel in a format, to start from.
+    """Return the source of a naive kernel in a format, as a template.
 
     Raises
     ------
@@ -215,7 +215,7 @@ def template(name: str) -> str:
 
 
 def _near_miss(code: str, suffix: str) -> str:
-    """End of a message: what in the file is almost a kernel."""
+    """Return the end of a message that names the part of the file that is almost a kernel."""
     if suffix == ".py":
         return signs.python_near_miss(code)
     if source.definitions(code, "solution"):
@@ -264,7 +264,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     data = inputs.read(path, MOST, UsageError, "the kernel file ")
     if data.startswith(b"\x7fELF"):
         prebuilt = find("prebuilt")
-        # For a library, plain C determines where its pointers are.
+        # For a prebuilt library, the name of the plain C format determines whether pointers are on the host or the device.
         where = {"c-cpu": "cpu", "c-gpu": "gpu"}.get(find(insist).name) if insist else None
         if (where or prebuilt in wanted) and any(name in data for name in _EXPORTS):
             return KernelFile(path, prebuilt, (), where or backend or prebuilt.backend)
@@ -272,7 +272,8 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     text = data.decode("utf-8", "replace")
     suffix = path.suffix.lower()
     code = text if suffix == ".py" else source.stripped(text)
-    # A file may only include the kernel's file. Files outside its folder are not read, as the file may be untrusted.
+    # Read neighbours too: the file may only include the kernel's source. Files outside its folder are not read, because
+    # the file may be untrusted.
     beside = [] if suffix == ".py" else neighbours.of(path, path.resolve().parent).included
     whole = "\n".join([code, *(source.stripped(neighbours.text_of(file)) for file in beside)])
     for seen, entry in [(seen, entry) for seen in dict.fromkeys((code, whole)) for entry in wanted]:

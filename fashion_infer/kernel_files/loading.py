@@ -34,7 +34,7 @@ class LoadedKernel(NamedTuple):
 
 THOUSAND = 1000  # images; the course's GPU files may need a multiple of this
 _lock = threading.Lock()
-_loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and what was built from it
+_loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and key of the plug-in
 
 
 def load(
@@ -53,13 +53,13 @@ def load(
     file
         From `formats.recognise`.
     verbose
-        Show the compiler's warnings on stderr.
+        Whether to show the compiler's warnings on stderr.
     arch
         GPU architecture to compile for, such as "90a"; None for that of the device.
     device
         Index of the GPU that will run it.
     library
-        Library from `built`; None builds it.
+        The built library, from `built`. If None, the file is built.
 
     Raises
     ------
@@ -100,7 +100,8 @@ def built(
     Returns
     -------
     tuple
-        The file with the backend that it runs on, and the plug-in's library, None if nothing is compiled.
+        The file with the backend that it runs on, and the path of the plug-in's library. The path is None if nothing is
+        compiled.
     """
     file = file.placed()
     requirements.check(file, arch, device)

@@ -1,4 +1,4 @@
-"""Plug-ins of the operator library through ctypes: load one, create one from a Python function, and register it."""
+"""Plug-ins of the operator library through ctypes: loads them, creates them from Python functions, registers them."""
 
 import ctypes
 import functools
@@ -25,7 +25,7 @@ FOUND = {
 
 
 def said(findings: int) -> Tuple[str, ...]:
-    """Names for the bits of a record's findings."""
+    """Return the names of the bits that are set in a record's findings."""
     return tuple(text for bit, text in FOUND.items() if findings & bit)
 
 
@@ -60,7 +60,10 @@ def opened(library: Path) -> Plugin:
 
 
 def backend_of(library: Path) -> str:
-    """Where a prebuilt library's pointers are: as a plug-in reports, or on the GPU if it names the CUDA runtime."""
+    """Return the backend of a prebuilt library.
+
+    A plug-in reports its backend. Another library is for the GPU if it names the CUDA runtime, else for the CPU.
+    """
     data = library.read_bytes()
     if b"\0fops_kernel_plugin_main\0" in data:
         return opened(library.resolve()).backend
@@ -75,7 +78,7 @@ def prebuilt(library: Path, backend: str) -> Plugin:
     library
         The file. conv_forward is called with the stream as an extra argument, which a function without one ignores.
     backend
-        Where its pointers are.
+        "cpu" if its pointers are on the host, "gpu" if they are on the device.
     """
     library = library.resolve()
     data = library.read_bytes()
@@ -109,11 +112,12 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool, take
     Parameters
     ----------
     run
-        Takes a `bindings.PluginCall`; may set its op_seconds. An error that it raises becomes the message of the pass.
+        Function of a `bindings.PluginCall`, whose op_seconds it may set. If it raises an error, the error becomes the
+        message of the pass.
     backend, summary, key, host_memory
         As in `PluginDescription` and `Plugin`.
     takes
-        Whether it supports a `bindings.ConvSize`; None for all sizes.
+        Function that returns whether `run` supports a `bindings.ConvSize`; None if it supports all sizes.
     """
 
     def guarded(pointer):
@@ -134,7 +138,7 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool, take
 
 
 def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
-    """The float32 array of a shape at an address in host memory, without a copy."""
+    """Return a view of the float32 array of a shape at an address in host memory."""
     buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
     return np.ctypeslib.as_array(buffer).reshape(shape)
 
@@ -153,7 +157,7 @@ def register(name: str, plugin: Plugin) -> None:
 
 
 def run_over_zeros(name: str, x: np.ndarray, weight: np.ndarray) -> Optional[np.ndarray]:
-    """Run a registered CPU plug-in on a zeroed output, which the library's calls would poison; None if it fails.
+    """Run a registered CPU plug-in on an output of zeros, as the library would fill it with NaN; None if it fails.
 
     Parameters
     ----------

@@ -1,7 +1,6 @@
-"""Kernels in Python over torch tensors: `conv_forward(x, k)`, KernelBot's `custom_kernel(data)`, LeetGPU's `solve`.
+"""Kernels in Python on torch tensors: `conv_forward(x, k)`, KernelBot's `custom_kernel(data)` and LeetGPU's `solve`.
 
-The tensors are views of the library's memory, on the host or on the device; only the result is copied. The file imports
-other modules itself.
+The tensors are views of the library's memory, on the host or on the device. Only the result is copied.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
     Raises
     ------
     UsageError
-        When importing the file fails, or it has no known function.
+        When importing the file fails, or the file has no known function.
     DeviceError
         When torch, or a module that the file imports, is missing.
     """
@@ -72,7 +71,8 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
 
 
 def _function(path: Path):
-    """The file's function, adapted to data, weights and output tensors, and the sizes it supports (None: all)."""
+    """Return the file's function, adapted to tensors of data, weights and output, and a test of the sizes that it
+    supports (None if it supports all)."""
     spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", path)
     assert spec is not None and spec.loader is not None  # true for every path that ends in .py
     module = importlib.util.module_from_spec(spec)

@@ -34,8 +34,10 @@ def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None
 
 
 def device_usable(backend: str) -> bool:
-    """Whether the device still works after a failed call: after an illegal address, for example, it is unusable in this
-    process."""
+    """Return whether the device still works after a failed call.
+
+    After an access to an illegal address, for example, this process cannot use the device any more.
+    """
     if backend != "gpu":
         return True
     try:

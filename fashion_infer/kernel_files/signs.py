@@ -35,7 +35,10 @@ def _const(parameter: str) -> bool:
 
 
 def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
-    """How the file declares its host pointers, which differs by year; a class member must match exactly."""
+    """Return compiler definitions for the file's declarations of host pointers.
+
+    They differ by year, and the declaration of a class member must match its definition exactly.
+    """
     defines = ("FOPS_HOST_OUTPUT_CONST",) if _const(parameters[0]) else ()
     return (*defines, "FOPS_HOST_POINTERS_CONST") if _const(parameters[1]) else defines
 
@@ -129,7 +132,7 @@ def python(code, suffix):
 
 
 def python_near_miss(code: str) -> str:
-    """End of a message: what in a Python file is almost a kernel."""
+    """Return the end of a message that names the part of a Python file that is almost a kernel."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:

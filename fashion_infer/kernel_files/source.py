@@ -26,7 +26,7 @@ class Function(NamedTuple):
 
 
 def stripped(text: str) -> str:
-    """The source with a space for each comment and "" for each string; extern "C" stays."""
+    """Replace each comment in a source by a space, and each string by "". Keep extern "C"."""
 
     def replacement(match):
         if match.group("linkage"):

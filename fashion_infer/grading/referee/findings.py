@@ -3,13 +3,13 @@
 from typing import Dict, NamedTuple
 
 REFUSED, MARKED = "refused", "marked"
-_MOST = 1000  # characters of a finding's text
+_MOST = 1000  # largest number of characters of a finding's text
 
 
 class Kind(NamedTuple):
     """A kind of finding."""
 
-    follows: str  # REFUSED (no points for what it touches) or MARKED (told, and counted as `advice` says)
+    follows: str  # REFUSED (no points for the affected checks) or MARKED (reported; `advice` states the consequence)
     short: str
     advice: str  # advice to the student
 
@@ -33,29 +33,29 @@ KINDS: Dict[str, Kind] = {
 
 
 def plain(text: str) -> str:
-    """Text that a submission may have a part in, as one line without control characters: it goes to terminals."""
+    """Convert text that may come from a submission to one line without control characters, safe for terminals."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(line.split())[:_MOST]
 
 
 class Finding(NamedTuple):
-    """One thing that was found."""
+    """An observation of the referee about a submission."""
 
     kind: str  # a name in KINDS
-    where: str  # the layer and n; "" for the whole submission
+    where: str  # the layer and the number of images; "" for the whole submission
     text: str
 
     @property
     def follows(self) -> str:
-        """Either REFUSED or MARKED."""
+        """Consequence of the finding: REFUSED or MARKED."""
         return KINDS[self.kind].follows
 
     @property
     def advice(self) -> str:
-        """Advice to the student, in words."""
+        """Advice to the student, as text."""
         return KINDS[self.kind].advice
 
     @property
     def short(self) -> str:
-        """Where and what, in a few words."""
+        """Place and kind of the finding, in a few words."""
         return f"{self.where}: {KINDS[self.kind].short}" if self.where else KINDS[self.kind].short

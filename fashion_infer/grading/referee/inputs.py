@@ -1,4 +1,4 @@
-"""Fresh inputs for every call, from a secret that only the referee has."""
+"""Generates fresh inputs for every call, from a secret that only the referee knows."""
 
 import hashlib
 import secrets
@@ -8,8 +8,9 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 
-_BLOCK = 1 << 20  # bytes at a time, each a hash of its own
-# 65,536 values between -1 and 1. No power of two, so that they are no halves either, nor sums of few.
+_BLOCK = 1 << 20  # number of bytes that are generated at a time, each block from a separate hash
+# Step between the 65,536 values between -1 and 1. It is not a power of two, so that half precision cannot represent the
+# values exactly, and sums of a few values are not exact either.
 _STEP = np.float32(1 / 32768.9)
 
 
@@ -21,9 +22,9 @@ class Inputs(NamedTuple):
 
 
 class SecretStream:
-    """Random bytes of a key: SHAKE128 of the key and a counter.
+    """Stream of random bytes from a key: SHAKE128 of the key and a counter.
 
-    Who sees any of it, as a submission sees its inputs, learns neither the key nor what else comes of it.
+    A submission that sees some of the bytes, as its inputs, learns neither the key nor the other bytes.
     """
 
     def __init__(self, key: bytes):
@@ -31,30 +32,30 @@ class SecretStream:
 
     @classmethod
     def fresh(cls) -> "SecretStream":
-        """One that did not exist before now."""
+        """Create a stream with a new random key."""
         return cls(secrets.token_bytes(32))
 
     def take(self, count: int) -> bytes:
-        """The next bytes."""
+        """Return the next `count` bytes."""
         blocks = [self._block(min(_BLOCK, count - start)) for start in range(0, count, _BLOCK)]
         return b"".join(blocks)
 
     def words(self, count: int) -> np.ndarray:
-        """The next numbers of 64 bits."""
+        """Return the next `count` integers of 64 bits."""
         return np.frombuffer(self.take(8 * count), "<u8")
 
     def uniform(self, count: int) -> np.ndarray:
-        """The next numbers above 0, up to 1, in float64."""
+        """Return the next `count` float64 numbers, greater than 0 and at most 1."""
         return ((self.words(count) >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
 
     def normal(self, count: int) -> np.ndarray:
-        """The next numbers of a normal distribution, in float64."""
+        """Return the next `count` float64 numbers of a normal distribution."""
         half = -(-count // 2)
         radius, angle = np.sqrt(-2 * np.log(self.uniform(half))), 2 * np.pi * self.uniform(half)
         return np.r_[radius * np.cos(angle), radius * np.sin(angle)][:count]
 
     def fill(self, values: np.ndarray, dtype: str) -> None:
-        """Give a flat array the next numbers of an unsigned type."""
+        """Fill a flat array with the next numbers of an unsigned type."""
         size = _BLOCK // np.dtype(dtype).itemsize
         for start in range(0, len(values), size):
             piece = values[start : start + size]
@@ -66,40 +67,40 @@ class SecretStream:
 
 
 class Seed(NamedTuple):
-    """A secret of 128 bits, from which every call's inputs follow; a verdict reveals it."""
+    """A secret of 128 bits, from which the inputs of all calls are derived. The verdict reveals it."""
 
     value: int
 
     @classmethod
     def fresh(cls) -> "Seed":
-        """One that nobody could guess."""
+        """Create a seed that nobody can guess."""
         return cls(secrets.randbits(128))
 
     @property
     def hex(self) -> str:
-        """As a verdict writes it."""
+        """The seed in hexadecimal, as verdicts contain it."""
         return f"{self.value:032x}"
 
     def stream(self, *numbers: int) -> SecretStream:
-        """Random bytes for one purpose, which the numbers name.
+        """Return the stream of random bytes for one purpose, which the numbers identify.
 
-        Each purpose has a key of its own: BLAKE2b of the numbers, keyed with the secret.
+        Each purpose has a separate key: BLAKE2b of the numbers, keyed with the secret.
         """
         purpose = ",".join(map(str, numbers)).encode()
         return SecretStream(hashlib.blake2b(purpose, digest_size=32, key=self.value.to_bytes(16, "big")).digest())
 
 
 def fresh(stream: SecretStream, shape: ConvolutionShape, first: bool) -> Inputs:
-    """Inputs of one call.
+    """Generate the inputs of one call.
 
     Parameters
     ----------
     stream
-        Of this call alone.
+        Random stream that is used for this call only.
     shape
-        Its sizes.
+        Sizes of the call.
     first
-        Whether the layer is its network's first: then x holds pixels, 0 to 255, else values between -1 and 1.
+        Whether the layer is the first of its network. Then x holds pixels, 0 to 255; else values between -1 and 1.
     """
     x = np.empty(int(np.prod(shape.data)), np.float32)
     stream.fill(x, "u1" if first else "<u2")
@@ -111,5 +112,5 @@ def fresh(stream: SecretStream, shape: ConvolutionShape, first: bool) -> Inputs:
 
 
 def shuffled(stream: SecretStream, things) -> Tuple:
-    """The things in a random order."""
+    """Return the things in a random order."""
     return tuple(things[int(index)] for index in np.argsort(stream.words(len(things)), kind="stable"))

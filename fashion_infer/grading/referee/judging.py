@@ -1,4 +1,4 @@
-"""One case in one process: its calls, and what each shows."""
+"""Judges the calls of one case in one process."""
 
 import time
 from typing import Dict, List, NamedTuple, Optional
@@ -12,16 +12,18 @@ from .samples import Case, Sample
 from .scrutiny import CLASSES, Found, scrutinise
 from .session import Called, Session
 
-_LONG = 20e-3  # seconds: beyond that what a call takes beside its kernels is below 2%
-_SLOW = 0.5  # seconds: what a first call costs once is no part worth leaving out of a longer one
-_FLOOR_BYTES = 32 << 20  # below that outputs stay in caches
-# Seconds by which the way to a worker differs from what was measured of it (device/lag.py), once for a bracket, with
-# room to spare: it differs between brackets of one call and of ten, and from call to call.
+_LONG = 20e-3  # seconds; in a call longer than this, the overhead besides the kernels is below 2%
+_SLOW = 0.5  # seconds; in a first call longer than this, the one-time costs are too small to exclude the call
+_FLOOR_BYTES = 32 << 20  # smaller outputs stay in the caches
+# Upper bound, in seconds per bracket, of the difference between the time of the messages to and from a worker and the
+# measured lag (device/lag.py). The difference varies between brackets of one and of ten calls, and from call to call.
 _JITTER = 100e-6
-_AGAIN = 5  # fills before a call is said to be faster than possible
-_DISAGREE = 0.2  # share by which two honest clocks differ at most, beside what waking up takes
-_LEFTOVER = 0.05, 1.0  # seconds that a wrong submission is given to go on: what changes then is work after the clock
-_BITS = {1: "work before", 2: "work after", 4: "inputs changed"}  # FOPS_FOUND_*, which the worker's adapter saw
+_AGAIN = 5  # number of further fills before a call is reported as faster than possible
+_DISAGREE = 0.2  # largest relative difference between two honest clocks, besides the time to wake up
+# Seconds (least, most) for which an incorrect submission continues to run. If its output changes, it works after the
+# clock has stopped.
+_LEFTOVER = 0.05, 1.0
+_BITS = {1: "work before", 2: "work after", 4: "inputs changed"}  # the FOPS_FOUND_* that the worker's adapter reports
 
 
 class Plan(NamedTuple):
@@ -29,10 +31,11 @@ class Plan(NamedTuple):
 
     calls: int
     timed: bool
-    until: float = float("inf")  # by time.monotonic(): then one timed call is enough
-    zeroed: bool = False  # the output holds zeros before a call, as MXNet's years had it, and not NaN
-    phases: bool = False  # the format has a prolog and an epilog: Op Time is the forward call's, by the adapter's clock
-    examine: bool = False  # let the adapter look between its phases
+    until: float = float("inf")  # time.monotonic() after which one timed call is enough
+    zeroed: bool = False  # whether the output holds zeros before a call, as in the years with MXNet, instead of NaN
+    # Whether the format has a prolog and an epilog. Op Time is then that of the forward call, by the adapter's clock.
+    phases: bool = False
+    examine: bool = False  # whether the adapter checks the tensors between its phases
 
 
 class Notes:
@@ -42,36 +45,36 @@ class Notes:
         self.rubric, self.seed = rubric, seed
         self.samples: List[Sample] = []
         self.findings: List[Finding] = []
-        self.fill: Dict[Case, float] = {}  # seconds, the fastest that the referee wrote as many bytes
+        self.fill: Dict[Case, float] = {}  # shortest time in seconds in which the referee wrote as many bytes
 
     @property
     def refused(self) -> bool:
-        """Whether anything was found that is refused."""
+        """Whether any finding is REFUSED."""
         return any(finding.follows == "refused" for finding in self.findings)
 
     def found(self, kind: str, case: Optional[Case], text: str) -> None:
-        """Note a finding; of a kind only the first for each case."""
+        """Note a finding. Of each kind, only the first finding for each case is kept."""
         where = case.words if case else ""
         if not any((finding.kind, finding.where) == (kind, where) for finding in self.findings):
             self.findings.append(Finding(kind, where, plain(text)))
 
 
 def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: Plan) -> None:
-    """Call a submission on a case, and look at every call.
+    """Call a submission on a case, and check every call.
 
     Parameters
     ----------
     session, tensors
-        The worker, and what it shares.
+        The session with the worker, and the tensors that the worker shares.
     notes
-        Gets samples and findings.
+        Samples and findings are added to it.
     case, run, plan
-        The case, the number of the process, and how often.
+        The case, the number of the process, and how the case is called.
 
     Raises
     ------
     Broken
-        When the submission ends, or fails.
+        When the submission's process ends, or a call fails.
     """
     ours = (run, case.layer, case.shape.B)
     bracket: List = []
@@ -82,7 +85,7 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
             bracket = wanted
             lies = [slot.prepare(case.shape, notes.seed.stream(*ours, 1, at)) for at, slot in enumerate(bracket)]
             session.case(case.shape, lies, tensors.on_device, plan.examine)
-        # The second call alone says how long one takes: the first loads code.
+        # Time the second call by itself to find out how long a call takes. The first call also loads code.
         alone = tensors.on_device and number == 1 and not _known(notes, case)
         given = [
             inputs.fresh(notes.seed.stream(*ours, 2, number, index), case.shape, case.layer == 1)
@@ -107,17 +110,17 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
 
 
 def _known(notes: Notes, case: Case) -> List[float]:
-    """Times of a case's calls, without the first of each process, which loads code."""
+    """Return the times of a case's calls, without the first call of each process, which loads code."""
     return [sample.seconds for sample in notes.samples if sample.case == case and (sample.call or sample.timed)]
 
 
 def _short(notes: Notes, case: Case) -> bool:
-    """Whether a call is known, and so short that several are to be between two looks at the clock."""
+    """Return whether the time of a call is known and so short that the clock is read only once for several calls."""
     return min(_known(notes, case), default=_LONG) < _LONG
 
 
 def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Called, given) -> Found:
-    """Look at what one call has left."""
+    """Check the output, the inputs and the guard zones after one call."""
     slot.take()
     found = scrutinise(slot.y, given, case.shape, SecretStream.fresh())
     if not found.right:
@@ -134,21 +137,21 @@ def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Cal
 def _sample(
     tensors, notes: Notes, case: Case, run: int, number: int, called: Called, found: Found, plan: Plan, bracket: List
 ) -> Sample:
-    """Sample made from the calls of a bracket."""
+    """Make a sample from the calls of a bracket."""
     for bit, kind in _BITS.items():
         if called.findings & bit:
             notes.found(kind, case, "as the adapter saw between the phases")
-    if not plan.examine:  # that takes time of its own
+    if not plan.examine:  # the examination takes time, so that times are not comparable
         _clocks(tensors, notes, case, called, plan.phases, bracket)
     first = number == 0 and called.seconds < _SLOW
-    # The format decides which clock counts, never a message.
+    # The format decides which clock counts; messages of the worker cannot change that.
     op = min(max(called.op_seconds, 0.0), called.seconds) if plan.phases else called.seconds
     return Sample(case, run, number, plan.timed and not first, called.seconds, op, called.op_seconds, found.precision,
                   found.diagnosis.line())  # fmt: skip
 
 
 def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called: Called, said: str) -> None:
-    """Say why, as far as it shows."""
+    """Note the likely reason why an output is incorrect."""
     before = slot.digest()
     session.rest(min(max(called.seconds, _LEFTOVER[0]), _LEFTOVER[1]))
     slot.take()
@@ -161,7 +164,7 @@ def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called
 
 
 def _clocks(tensors, notes: Notes, case: Case, called: Called, phases: bool, bracket: List) -> None:
-    """Compare the call's time with what is possible, and with the worker's own."""
+    """Compare the call's time with the shortest possible time, and with the time by the worker's own clock."""
     images, filters, height, width = case.shape.output
 
     def too_fast() -> bool:
@@ -169,7 +172,7 @@ def _clocks(tensors, notes: Notes, case: Case, called: Called, phases: bool, bra
         return called.seconds < floor
 
     if 4 * images * filters * height * width >= _FLOOR_BYTES and too_fast():
-        # The first fill of memory takes longer, and so does one beside other programs.
+        # Fill again before the comparison: the first fill takes longer, and so does a fill while other programs run.
         again = min(slot.refill(0.0) for slot in bracket for _ in range(_AGAIN))
         notes.fill[case] = min(again, notes.fill[case])
         if too_fast():

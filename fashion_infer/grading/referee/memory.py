@@ -1,8 +1,8 @@
-"""The tensors that referee and worker share, in a file in memory: data, weights and output, with guard zones between.
+"""The tensors that referee and worker share, in a file in memory: data, weights and output, separated by guard zones.
 
     | guard | x | guard | k | guard | y | guard |
 
-The file cannot be shortened by the worker: reading what is gone would end the referee.
+Seals keep the worker from shortening the file; otherwise the referee would crash when it reads the missing part.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 
-_GUARD = 1 << 16  # bytes; a page or more, so that a whole row of the largest layer still falls into it
+_GUARD = 1 << 16  # bytes; at least a page, and large enough for a whole row of the largest layer
 _PAGE = 4096
 _ADD_SEALS, _SEALS = 1033, 0x1 | 0x2 | 0x4  # F_ADD_SEALS; no more seals, no shrinking, no growing
-_PIECE = 1 << 21  # floats at a time
+_PIECE = 1 << 21  # number of floats that are processed at a time
 WORKERS = os.cpu_count() or 1
 
 
 class Place(NamedTuple):
-    """Where the tensors of a shape lie: bytes from the beginning, and the bytes of all."""
+    """Layout of the tensors of a shape: their offsets in bytes, and the offset of the end."""
 
     x: int
     k: int
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 def place(shape: ConvolutionShape, start: int = 0) -> Place:
-    """The layout of a shape's tensors, from a multiple of a page on."""
+    """Compute the layout of a shape's tensors, which starts at a multiple of the page size."""
     at, starts, guards = start, [], []
     for size in (shape.data, shape.weights, shape.output):
         begin = _up(at + _GUARD)
@@ -47,12 +47,12 @@ def place(shape: ConvolutionShape, start: int = 0) -> Place:
 
 
 class Memory:
-    """The shared file, mapped here.
+    """The shared file, mapped into this process.
 
     Parameters
     ----------
     size
-        Bytes: the largest `Place.end` of the calls to come.
+        Number of bytes: the largest `Place.end` of all later calls.
     """
 
     def __init__(self, size: int):
@@ -65,37 +65,37 @@ class Memory:
         self._bytes = np.frombuffer(self._map, np.uint8)
 
     def close(self) -> None:
-        """Give the memory back. Arrays of it must be gone, or live as long as the process."""
+        """Unmap the memory. Arrays in it must no longer exist, or else the memory stays until the process ends."""
         os.close(self.descriptor)
         del self._bytes
         with contextlib.suppress(BufferError):
             self._map.close()
 
     def clear(self) -> None:
-        """Leave nothing of what an earlier process wrote."""
+        """Erase everything that an earlier process wrote."""
         fill(self._bytes.view(np.float32), 0.0)
 
     def tensor(self, at: int, size: Tuple[int, ...]) -> np.ndarray:
-        """The float32 tensor at a place; no copy."""
+        """Return a view of the float32 tensor at an offset."""
         return self._bytes[at : at + 4 * int(np.prod(size))].view(np.float32).reshape(size)
 
     def zone(self, guard: Tuple[int, int]) -> np.ndarray:
-        """The bytes of a guard zone."""
+        """Return a view of the bytes of a guard zone."""
         return self._bytes[guard[0] : guard[1]]
 
 
 def fill(y: np.ndarray, value: float) -> None:
-    """Set every element, with all cores."""
+    """Set every element of an output to a value, on all cores."""
     in_pieces(y.reshape(-1), lambda piece: piece.fill(value))
 
 
 def count_nan(y: np.ndarray) -> int:
-    """How many elements are NaN."""
+    """Count the elements that are NaN."""
     return sum(in_pieces(y.reshape(-1), lambda piece: int(np.isnan(piece).sum())))
 
 
 def in_pieces(flat: np.ndarray, work) -> List:
-    """Apply `work` to each piece of a flat array on all cores: NumPy releases the interpreter's lock."""
+    """Apply `work` to each piece of a flat array, in threads on all cores, as NumPy releases the interpreter's lock."""
     with ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(work, _pieces(flat)))
 

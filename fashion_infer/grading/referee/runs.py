@@ -1,8 +1,8 @@
-"""The referee: calls a submission in its sandbox, and believes nothing but its own clock and its own eyes.
+"""The referee: calls a submission in its sandbox, and relies only on its own clock and on the outputs that it reads.
 
-A run is a fresh process, which gets all cases in a random order. The first run asks whether outputs are right, for
-every number of images; the later ones are timed. Every call of either has fresh inputs and a poisoned output, and is
-looked at whole (`judging`).
+A run is a new process, which gets all cases in a random order. The first run checks whether outputs are correct, for
+every number of images; later runs are timed. Every call has fresh inputs and an output that was filled with NaN or
+zeros before. The whole output of every call is checked (`judging`).
 """
 
 import contextlib
@@ -22,17 +22,17 @@ from .samples import Case, Sample, cases, spread
 from .session import Session
 from .tensors import HostTensors
 
-_CALLS = 2  # calls of each case in the untimed run: state kept from one call shows in the next
-_MOST_BROKEN = 2  # runs that may break before the rest is left
+_CALLS = 2  # number of calls of each case in the untimed run; the second reveals state that was kept from the first
+_MOST_BROKEN = 2  # number of runs that may break before the remaining cases are skipped
 
 
 class Turns:
-    """Who may use the machine: several submissions that are asked whether they are right, or one that is timed.
+    """Lock for the machine: several submissions at a time may use it for correctness checks, or one to be timed.
 
     Parameters
     ----------
     count
-        How many side by side.
+        Largest number of submissions that run concurrently.
     """
 
     def __init__(self, count: int):
@@ -41,19 +41,19 @@ class Turns:
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
-        """With others that are not timed."""
+        """Return a context in which other submissions may run, but none is timed."""
         with self._taken(1):
             yield
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """With no other."""
+        """Return a context in which no other submission runs."""
         with self._taken(self.count):
             yield
 
     @contextlib.contextmanager
     def _taken(self, count: int) -> Iterator[None]:
-        with self._next:  # who waits for all of it is not overtaken by those who need one part
+        with self._next:  # a thread that waits for all parts is not overtaken by threads that need one
             for _ in range(count):
                 self._free.acquire()
         try:
@@ -64,7 +64,7 @@ class Turns:
 
 
 class Machine(NamedTuple):
-    """Where submissions run."""
+    """The sandbox and the GPU with which submissions run."""
 
     layers: Layers
     unsandboxed: bool = False
@@ -72,13 +72,13 @@ class Machine(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """All that a referee has seen of a submission."""
+    """All observations of a referee about a submission."""
 
     samples: Tuple[Sample, ...]
     findings: Tuple[Finding, ...]
     layers: Dict[str, Any]  # layers of the sandbox, as the worker reported them before it loaded the submission
     printed: str
-    fill_ms: Dict[str, float]  # by case, the fastest that the referee wrote as many bytes
+    fill_ms: Dict[str, float]  # by case, the shortest time in which the referee wrote as many bytes
 
 
 class Referee:
@@ -87,15 +87,15 @@ class Referee:
     Parameters
     ----------
     plugin
-        What was built.
+        The built submission.
     rubric
-        What is asked; its backend is "cpu" or "gpu".
+        The rubric; its backend is "cpu" or "gpu".
     seed
-        The secret.
+        The secret from which inputs are derived.
     machine
-        Where.
+        The machine on which the submission runs.
     turns
-        Of several submissions; None for one alone.
+        Lock that several submissions share; None for a single submission.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Referee:
     ):
         self._plugin, self._rubric, self._seed, self._machine = plugin, rubric, seed, machine
         self._turns = turns or Turns(1)
-        self._tensors: Any = None  # while it observes
+        self._tensors: Any = None  # set only during `observe`
         self._begin()
 
     def _begin(self) -> None:
@@ -114,7 +114,7 @@ class Referee:
         self._broken = 0
 
     def observe(self) -> Observed:
-        """Run everything; what goes wrong in a submission is in the result.
+        """Run and check all cases. Errors of the submission do not raise; they are findings in the result.
 
         Raises
         ------
@@ -122,11 +122,11 @@ class Referee:
             When the machine fails.
         """
         right, to_time = self._cases("right"), self._cases("time")
-        # Only an adapter with phases has something to look at between them.
+        # Only an adapter with phases can check the tensors between phases.
         plan = Plan(_CALLS, False, phases=self._plugin.phases, examine=self._plugin.phases)
         with self._turns.beside(), self._made(right):
             self._one_run(right, plan)
-        if self._notes.refused and self._turns.count > 1:  # submissions beside this one must not cost it points
+        if self._notes.refused and self._turns.count > 1:  # try again alone, in case other submissions caused it
             self._begin()
             with self._turns.alone(), self._made(right):
                 self._one_run(right, plan)
@@ -144,7 +144,7 @@ class Referee:
 
     @contextlib.contextmanager
     def _made(self, asked: Sequence[Case]) -> Iterator[None]:
-        """With tensors for some cases, where the submission's format has them."""
+        """Return a context with tensors for some cases, in the memory that the submission's format uses."""
         gpu = self._machine.gpu if self._rubric.backend == "gpu" else None
         places = [place(case.shape) for case in asked]
         if not places:
@@ -160,7 +160,7 @@ class Referee:
             self._tensors.close()
 
     def _time(self, to_time: Sequence[Case]) -> None:
-        """Fresh processes until the spread is small, or the time is up."""
+        """Time the cases in new processes until the spread of the times is small or the time limit is reached."""
         timing = self._rubric.timing
         start, runs = time.monotonic(), 0
         while not self._notes.refused:
@@ -177,7 +177,7 @@ class Referee:
         return all(spread(seconds) <= self._rubric.timing.spread for seconds in values)
 
     def _one_run(self, todo: Sequence[Case], plan: Plan) -> None:
-        """One fresh process; again a fresh one for what is left when it breaks."""
+        """Run cases in a new process. When it breaks, run the remaining cases in another one."""
         waiting = list(inputs.shuffled(self._notes.seed.stream(self._run, 0), todo))
         while waiting and self._broken < _MOST_BROKEN:
             self._run += 1
@@ -194,7 +194,7 @@ class Referee:
                     finally:
                         self._printed = self._printed or session.printed
             except Broken as error:
-                # In loading it would break again.
+                # A process that breaks while it loads the submission would break again: do not retry.
                 self._broken = _MOST_BROKEN if case is None else self._broken + 1
                 self._notes.found("broken", case, str(error))
 

@@ -1,4 +1,4 @@
-"""Cases, the calls that were made of them, and what their times come to."""
+"""Cases, samples of their calls, and statistics of the times."""
 
 import statistics
 from typing import List, NamedTuple, Optional, Sequence, Tuple
@@ -16,22 +16,22 @@ class Case(NamedTuple):
 
     @property
     def words(self) -> str:
-        """For messages."""
+        """The case as text, for messages."""
         return f"layer {self.layer}, n = {self.shape.B}"
 
 
 class Sample(NamedTuple):
-    """One call. Times in seconds."""
+    """Result of one call. Times are in seconds."""
 
     case: Case
-    run: int  # a fresh process each
-    call: int  # in its process
-    timed: bool  # for the time checks, and not the first of its case
-    seconds: float  # by the referee's clock: the whole call
+    run: int  # number of the run; each run is a new process
+    call: int  # number of the call in its process
+    timed: bool  # whether it counts for the time checks: a call of a timed run that is not the first of its case
+    seconds: float  # time of the whole call by the referee's clock
     op_seconds: float  # Op Time
-    worker_seconds: float  # by the worker's own clock: information
+    worker_seconds: float  # time by the worker's own clock, only informative
     precision: str  # one of `scrutiny.CLASSES`
-    said: str  # the diagnosis, in one line
+    said: str  # the diagnosis of the output, in one line
 
 
 class Times(NamedTuple):
@@ -40,14 +40,14 @@ class Times(NamedTuple):
     layer: int
     n: int
     op: float  # median
-    spread: float  # between the quartiles (of fewer than four: between the ends), over the median
+    spread: float  # interquartile range (range, of fewer than four values) divided by the median
     layer_time: float  # median of the whole call
-    worker: float  # median by the worker's own clock
-    samples: Tuple[float, ...]  # Op Times
+    worker: float  # median of the times by the worker's own clock
+    samples: Tuple[float, ...]  # Op Times of the timed calls
 
 
 def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = ()) -> List[Case]:
-    """Every layer of an edition, or of those that a rubric lists, with every number of images."""
+    """Return the cases: every layer of an edition, or every layer that a rubric lists, with every number of images."""
     shapes = layers or [RubricLayer(*sizes) for sizes in editions.convolution_shapes(editions.get(edition))]
     found = [
         Case(number, ConvolutionShape(min(n, images or n), channels, size, size, filters, side))
@@ -58,9 +58,9 @@ def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = (
 
 
 def spread(values: Sequence[float]) -> float:
-    """Interquartile range over the median; of fewer than four values, their range over it.
+    """Return the interquartile range divided by the median; for fewer than four values, the range divided by it.
 
-    Infinity for a single value, and where the median is 0, as of a clock that stands still.
+    The result is infinity for a single value, and if the median is 0, as for a clock that stands still.
     """
     if len(values) < 2:
         return float("inf")
@@ -72,7 +72,7 @@ def spread(values: Sequence[float]) -> float:
 
 
 def times(samples: Sequence[Sample], case: Case) -> Optional[Times]:
-    """Times of a case, from its timed calls; None without any."""
+    """Summarise the times of a case's timed calls; return None if there are none."""
     timed = [sample for sample in samples if sample.case == case and sample.timed]
     if not timed:
         return None

@@ -1,16 +1,17 @@
-"""Whether an output is right: all of it, after every call, in a fraction of the time of a second convolution.
+"""Checks whether an output is correct: all of it, after every call, much faster than by a second convolution.
 
-Some images, picked after the call, are compared element by element with float64. The rest is compared in sums. With
-secret random factors s (one an image) and r (one a filter), drawn after the call, and because a convolution is linear,
+Some images, chosen after the call, are compared element by element with float64. The other images are compared in sums.
+Secret random factors are drawn after the call: s, one per image, and r, one per filter. As convolutions are linear,
 
     sum over b, m of s[b] r[m] y[b,m]  =  conv(sum over b of s[b] x[b], sum over m of r[m] k[m])
 
-for groups of 8 images: the right side in float64, at 1/(8 M) of the layer's work. An element that is wrong
-shows in its group's sum whatever the factors; several that are wrong would have to cancel by luck. Factors of 1 and -1
-would let two errors of one size cancel in every second call; so they lie between 3/4 and 5/4, of either sign. Rounding
-errors of a right output are independent, so that they grow with the root of the number of summands.
+holds for groups of 8 images. The right side is computed in float64 and takes 1/(8 M) of the layer's work. A single
+incorrect element changes its group's sum, whatever the factors; several incorrect elements would have to cancel by
+chance. With factors of 1 and -1, two errors of equal size would cancel in every second call. The factors are therefore
+between 3/4 and 5/4, with random signs. Rounding errors of a correct output are independent, so that they grow with the
+square root of the number of summands.
 
-Nothing of what is checked follows from the seed: it is drawn when the call is over, and did not exist before.
+The images and factors cannot be derived from the seed: they are drawn from new randomness after the call.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -25,10 +26,10 @@ from .inputs import Inputs, SecretStream
 from .memory import WORKERS
 
 _GROUP = 8  # images
-_CHUNK = 64  # images at a time: fa2017's output of as many is 7 MB, which the caches hold
-_PICKED = 8  # images that are compared element by element
+_CHUNK = 64  # number of images that are processed at a time; fa2017's output for 64 has 7 MB, which the caches hold
+_PICKED = 8  # number of images that are compared element by element
 _ALLOWED = 0.25  # allowed error over sqrt(number of summands) x one summand's; a correct float32 sum takes 0.02 of it
-_BY_IMAGES = "wrong from image "  # how such a diagnosis begins
+_BY_IMAGES = "wrong from image "  # beginning of a diagnosis that names the first incorrect image
 CLASSES = ("float32", "tf32 or half", "wrong")
 
 
@@ -41,23 +42,23 @@ class Found(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether it is a correct kernel's, in one precision or the other."""
+        """Whether the output is correct, in float32 or in a lower precision."""
         return self.precision != "wrong"
 
 
 def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, stream: SecretStream) -> Found:
-    """Look at one call's output.
+    """Check the output of one call.
 
     Parameters
     ----------
     y
         (B,M,H-K+1,W-K+1) float32.
     inputs
-        What the referee gave; not what lies in shared memory now.
+        The inputs that the referee generated, not the present content of shared memory.
     shape
         The call's sizes.
     stream
-        Factors and images are drawn from it: one that is made after the call.
+        Stream from which factors and images are drawn. It must be created after the call.
     """
     picked = _picked(stream, shape.B)
     found = diagnose(y[picked], inputs.x[picked], inputs.k)
@@ -73,7 +74,7 @@ def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, stream: S
 
 
 def _picked(stream: SecretStream, images: int) -> np.ndarray:
-    """The first, the last, and some between that nobody knows before."""
+    """Choose images: the first, the last, and random ones in between, which nobody can predict."""
     between = stream.words(_PICKED - 2) % np.uint64(images)
     return np.unique(np.r_[0, images - 1, between.astype(np.int64)])
 
@@ -84,13 +85,14 @@ def _factors(stream: SecretStream, count: int) -> np.ndarray:
 
 
 def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
-    """For each group of images the largest deviation of a sum, as an error of one element over the output's scale."""
-    # Sums of the same values in float32, in which the sums of x are made.
+    """Return, for each group of images, the largest deviation of a sum: the error of one element over the output's
+    scale."""
+    # Round the factors to float32, because the sums of x are computed in float32.
     factors, across = (_factors(stream, count).astype(np.float32).astype(np.float64) for count in (shape.B, shape.M))
     kernel = np.tensordot(across, inputs.k.astype(np.float64), 1)  # (C,K,K)
 
     def chunk(start: int) -> np.ndarray:
-        with np.errstate(invalid="ignore", over="ignore"):  # a thread's own
+        with np.errstate(invalid="ignore", over="ignore"):  # NumPy's error state is per thread
             return deviations(start)
 
     def deviations(start: int) -> np.ndarray:
@@ -98,7 +100,8 @@ def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
         groups = np.arange(0, stop - start, _GROUP)
         s = factors[start:stop]
         height, width = shape.output[2:]
-        # In float32, whose error is 2% of what is allowed; three times as fast as BLAS, which shares no cores.
+        # float32 is enough: its error is 2% of the allowed one. einsum is three times as fast as BLAS here, because
+        # BLAS does not share cores with other threads.
         part = np.einsum("m,bmp->bp", across.astype(np.float32), y[start:stop].reshape(stop - start, shape.M, -1))
         got = np.add.reduceat(s[:, None] * part, groups)
         x = np.add.reduceat(s[:, None].astype(np.float32) * inputs.x[start:stop].reshape(stop - start, -1), groups)
@@ -117,12 +120,12 @@ def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
 
 
 def _located(y, inputs: Inputs, off: np.ndarray, found: Diagnosis, picked: np.ndarray) -> Diagnosis:
-    """The diagnosis of the first group that is wrong, with the numbers that its images have among all."""
+    """Diagnose the first incorrect group of images; the diagnosis has the images' numbers in the whole batch."""
     bad = off > FLOAT32
     if not bad.any():
         return _renumbered(found, picked)
     first = int(bad.argmax())
-    start = max(0, first * _GROUP - _GROUP)  # with the group before, which is right: that shows where it begins
+    start = max(0, first * _GROUP - _GROUP)  # includes the correct group before, to show where the errors begin
     images = np.arange(start, min(len(y), (first + 2) * _GROUP))
     looked = diagnose(y[images], inputs.x[images], inputs.k, reference.convolve(inputs.x[images], inputs.k))
     if looked.first is None:

@@ -1,4 +1,4 @@
-"""A worker as the referee has it: started, told what to do, timed, stopped between its calls, ended."""
+"""The referee's side of a worker: starts it, sends it messages, times it, stops it between calls, and ends it."""
 
 import json
 import math
@@ -15,19 +15,19 @@ from ..sandbox.start import plan, python
 from .memory import Place
 from .tensors import Shared
 
-_MOST = 1 << 16  # bytes of a message
-_LOOK = 0.05  # seconds between two looks at what the worker takes
+_MOST = 1 << 16  # largest number of bytes of a message
+_LOOK = 0.05  # seconds between two checks of the worker's resources
 _NOT_ITS_OWN = "it wrote to a descriptor that is not its own"
 _CLOSED = "it closed the referee's channel"
-_LEAST = 1e-6  # seconds of a bracket: the way to the worker varies, and no call takes nothing
-_STARTING = 30.0  # seconds that a bare Python may take to confine itself
+_LEAST = 1e-6  # shortest time of a bracket in seconds; subtracting the lag, which varies, must not give 0 or less
+_STARTING = 30.0  # largest number of seconds in which a bare Python must confine itself
 
 
 class Called(NamedTuple):
     """Result of one call."""
 
     seconds: float  # by the referee's clock, from the worker's first instruction to its message that it is done
-    status: int  # an fops_status; what follows is what the worker says: information, whatever its format counts
+    status: int  # an fops_status; this field and the following ones are claims of the worker
     op_seconds: float
     layer_seconds: float
     findings: int
@@ -37,21 +37,22 @@ class Called(NamedTuple):
 class Session:
     """One worker in its box, from start to end.
 
-    Between calls every thread of it is stopped: a submission's code runs only while a clock of the referee's does.
+    Between calls, all threads of the worker are stopped, so that a submission's code runs only while the referee's
+    clock runs.
 
     Parameters
     ----------
     box, layers, unsandboxed
-        The sandbox.
+        The box, the layers that enforce it, and whether to do without a sandbox.
     shared
-        The memory that it shares with the worker.
+        The memory that the referee shares with the worker.
     packages
         Folders of Python packages, for a submission in Python.
 
     Raises
     ------
     DeviceError
-        When it cannot be started.
+        When the worker cannot be started.
     """
 
     def __init__(
@@ -69,18 +70,18 @@ class Session:
                      "keep": list(shared.descriptors)}  # fmt: skip
             self._channel.send(json.dumps(asked).encode())
             self.layers: Dict[str, Any] = self._answer("layers", _STARTING)
-        except Broken as error:  # nothing of the submission is there yet
+        except Broken as error:  # the submission has not been loaded yet, so it is not the cause
             printed = self.printed
             self.close()
             raise DeviceError(f"the sandbox failed: {error}; {printed[-300:].strip()}") from None
 
     def load(self, plugin: BuiltSubmission, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        """Load the submission: what it says of itself (`inside.kernels.described`).
+        """Load the submission; return its description of itself (`inside.kernels.described`).
 
         Raises
         ------
         Broken
-            When it cannot be loaded, or describes itself in another way than a worker does.
+            When the submission cannot be loaded, or its description is not one that a worker writes.
         """
         self._send(load={"kind": plugin.kind, "path": str(plugin.path), "gpu": gpu, "device": device})
         found = self._answer("loaded", self._sandbox.remaining)
@@ -92,7 +93,7 @@ class Session:
     def case(
         self, shape: ConvolutionShape, places: Sequence[Place], on_device: bool = False, examine: bool = False
     ) -> None:
-        """Say which sizes the next calls have, and where the tensors of each call of a bracket lie."""
+        """Send the sizes of the next calls, and the layout of the tensors of each call of a bracket."""
         lie = [place[:3] for place in places]
         self._calls = len(lie)
         self._send(case={"shape": shape, "places": lie, "on_device": on_device, "examine": examine})
@@ -101,27 +102,27 @@ class Session:
         self._sandbox.freeze()
 
     def call(self, number: int, tensors, bracket) -> Called:
-        """Let the submission run once for each call of a bracket, on what lies in the shared memory now.
+        """Run the submission once for each call of a bracket, on the present content of the shared memory.
 
         Parameters
         ----------
         number
-            Of the bracket in this process.
+            Number of the bracket in this process.
         tensors, bracket
-            Where the inputs wait: they are shown now.
+            The tensors and the slots of the calls. On a GPU, the inputs are copied to the shared memory now.
 
         Returns
         -------
         Called
-            Seconds are those of the bracket over its calls.
+            Its seconds are the time of the bracket divided by the number of its calls.
 
         Raises
         ------
         Broken
-            When it ends, takes too much, or says what a worker does not say.
+            When the worker ends, exceeds a limit, or sends a message that no worker sends.
         """
         word = b"go %d" % number
-        if tensors.on_device:  # waking up takes longer than some kernels, and the inputs are not there yet
+        if tensors.on_device:  # wake it untimed, before it can see the inputs: waking up takes longer than some kernels
             self._tell(b"wake")
             self._sandbox.thaw()
             if self._receive(self._sandbox.remaining) != b"awake":
@@ -135,12 +136,12 @@ class Session:
         said = self._receive(self._sandbox.remaining)
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()
-        # A thread's work between the worker's message and the stop counts; a GPU is not stopped this way.
+        # On a CPU, the time includes work between the worker's message and the stop. A stop does not affect a GPU.
         seconds = max((done if tensors.on_device else stopped) - start - tensors.lag.word, _LEAST)
         return _called(said, number, seconds / self._calls)
 
     def rest(self, seconds: float) -> None:
-        """Let it go on for so long, without a call."""
+        """Let the worker run for some seconds, without a call."""
         self._sandbox.thaw()
         time.sleep(seconds)
         self._sandbox.freeze()
@@ -151,7 +152,7 @@ class Session:
         return self._sandbox.printed
 
     def close(self) -> None:
-        """End it, with all that it started."""
+        """End the worker and all processes that it started."""
         self._channel.close()
         self._sandbox.kill()
 
@@ -181,7 +182,7 @@ class Session:
             raise Broken(_NOT_ITS_OWN) from None
 
     def _receive(self, patience: float) -> bytes:
-        """The next message, watching what the worker takes meanwhile."""
+        """Receive the next message; check the worker's use of resources while waiting."""
         end, look = time.monotonic() + patience, 0.0
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)

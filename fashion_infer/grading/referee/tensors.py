@@ -1,4 +1,4 @@
-"""The tensors of one call, where the worker sees them: in shared host memory. `device.tensors` has those on a GPU."""
+"""The tensors of one call, in host memory that the worker shares. `device.tensors` has those in GPU memory."""
 
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -15,18 +15,18 @@ class Shared(NamedTuple):
     """Description of the shared memory, for the worker."""
 
     host: Memory
-    descriptors: Tuple[int, ...]  # beside the host memory's
+    descriptors: Tuple[int, ...]  # further descriptors, besides that of the host memory
     device: Optional[Dict[str, Any]]  # arguments of `inside.device.Device`; None on the CPU
 
 
 class Lag(NamedTuple):
     """Overhead of a call besides the submission's work, in seconds."""
 
-    word: float  # from the referee's word to the worker's, of a call that does nothing
-    turn: float  # until the device answers the referee behind it; what takes longer is work of the submission
+    word: float  # from the referee's message to the worker's reply, for a call that does nothing
+    turn: float  # until the device answers the referee after the call; a longer time is work of the submission
 
 
-NO_LAG = Lag(0.0, 100e-6)  # where nothing was measured
+NO_LAG = Lag(0.0, 100e-6)  # used if the lag was not measured
 
 
 class HostTensors:
@@ -35,16 +35,16 @@ class HostTensors:
     Parameters
     ----------
     largest
-        Bytes: the largest `Place.end` of the calls to come.
+        Size in bytes: the largest `Place.end` of all later calls.
     gpu
-        Whether the worker uses a GPU: its format copies by itself.
+        Whether the worker uses a GPU, with a format that copies the tensors itself.
     """
 
     on_device = False
     lag = NO_LAG
-    # Share of the time to write as many bytes here: no kernel writes its output faster.
+    # Smallest possible time of a kernel, relative to the time in which this process writes as many bytes.
     floor = 0.5
-    # Seconds that a worker on a busy machine may take to wake up: its own clock does not see them.
+    # Seconds that a worker on a busy machine may take to wake up. The worker's own clock does not include them.
     latency = 0.25
 
     def __init__(self, largest: int, gpu: bool = False):
@@ -53,7 +53,7 @@ class HostTensors:
         self._guards: List[Tuple[np.ndarray, bytes]] = []
 
     def clear(self) -> None:
-        """Leave nothing that an earlier process of the submission wrote."""
+        """Erase everything that an earlier process of the submission wrote."""
         self._memory.clear()
 
     def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
@@ -68,44 +68,44 @@ class HostTensors:
         return lies
 
     def fill(self, given: Inputs, value: float) -> float:
-        """Make the next call's inputs ready, and the output full of a value: the seconds that the latter took."""
+        """Write the next call's inputs, and fill the output with a value; return the seconds that the fill took."""
         self._x[...], self._k[...] = given.x, given.k
         return self.refill(value)
 
     def refill(self, value: float) -> float:
-        """Fill the output alone: the seconds that it took."""
+        """Fill only the output; return the seconds that it took."""
         start = time.perf_counter()
         memory.fill(self.y, value)
         return time.perf_counter() - start
 
     def bracket(self, timed: bool) -> List["HostTensors"]:
-        """Calls between two readings of the clock: here a single one."""
+        """Return the slots of the calls between two readings of the clock: on a CPU, a single one."""
         return [self]
 
     def show(self, bracket: List["HostTensors"]) -> None:
-        """Show the inputs: here they lie before a worker that is stopped."""
+        """Do nothing: the inputs are already in shared memory, and the worker is stopped."""
 
     def settled(self) -> float:
-        """Seconds until what the worker left running was done: on the CPU it is stopped."""
+        """Return the seconds until work that the worker left running was done: 0, as a worker on the CPU is stopped."""
         return 0.0
 
     def take(self) -> None:
         """Fetch the output to `y`."""
 
     def same_inputs(self, given: Inputs) -> bool:
-        """Whether data and weights are what they were."""
+        """Return whether data and weights still have the values that were given."""
         return _same(self._x, given.x) and _same(self._k, given.k)
 
     def same_guards(self) -> bool:
-        """Whether nothing was written between the tensors."""
+        """Return whether the guard zones between the tensors are unchanged."""
         return all(bytes(zone) == data for zone, data in self._guards)
 
     def digest(self) -> int:
-        """A number that changes with any element of the output."""
+        """Return a number that changes with any element of the output."""
         return sum(memory.in_pieces(self.y.reshape(-1).view("u4"), lambda piece: int(piece.sum(dtype="u8"))))
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._guards = []
         self._x = self._k = self.y = np.empty(0, np.float32)
         self._memory.close()

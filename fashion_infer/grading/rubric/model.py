@@ -1,4 +1,4 @@
-"""A rubric: what is checked, for how many points, within which limits, and what the student sees of it."""
+"""A rubric: the checks with their points, the limits, and the parts of the verdict that students see."""
 
 from typing import List, NamedTuple, Optional, Tuple
 
@@ -10,18 +10,18 @@ _MIB, _KIB = 1 << 20, 1 << 10
 
 
 class RubricCheck(NamedTuple):
-    """One line of the marks."""
+    """A check of a submission, which gives one line of the marks."""
 
     name: str
     kind: str
     points: float
     backend: str = "any"
-    n: Tuple[int, ...] = ()  # images
+    n: Tuple[int, ...] = ()  # numbers of images
     steps: Tuple[Tuple[float, float], ...] = ()  # (ms, share of the points), times rising, shares falling
     between: str = "linear"
 
     def share(self, ms: float) -> float:
-        """The share of the points that a time earns; none beyond the last of the steps."""
+        """Return the share of the points that a time earns; 0 for a time beyond the last of the steps."""
         if ms <= self.steps[0][0]:
             return self.steps[0][1]
         for (before, high), (after, low) in zip(self.steps, self.steps[1:]):
@@ -40,7 +40,7 @@ class Timing(NamedTuple):
 
 
 class RubricLimits(NamedTuple):
-    """How much a submission may take. Memory, disk and prints in bytes."""
+    """Limits of a submission. Memory, disk and printed output are in bytes."""
 
     build_seconds: float = 120.0
     build_memory: int = 4096 * _MIB
@@ -58,45 +58,45 @@ class Show(NamedTuple):
     times: bool = True
     printed: bool = True
     leaderboard: bool = True
-    explain: bool = False  # the command that explains the file on the student's own machine
+    explain: bool = False  # the command with which students can explain their file on their own machine
 
 
 class RubricLayer(NamedTuple):
-    """A convolution of a class's own network."""
+    """A convolution layer of a network that a class defined itself."""
 
     channels: int
-    input_size: int  # pixels a side
+    input_size: int  # pixels per side
     filters: int
     kernel_size: int
-    images: int = 0  # at most so many of it in a call; 0 for as many as a check names
+    images: int = 0  # largest number of images per call of this layer; 0 for the number that a check names
 
 
 class Rubric(NamedTuple):
-    """All of it."""
+    """A whole rubric."""
 
-    edition: str  # "" where it lists layers
+    edition: str  # "" if the rubric lists layers
     backend: str
     precision: str
     checks: Tuple[RubricCheck, ...]
     timing: Timing = Timing()
     limits: RubricLimits = RubricLimits()
     show: Show = Show()
-    layers: Tuple[RubricLayer, ...] = ()  # in place of the edition's
+    layers: Tuple[RubricLayer, ...] = ()  # the network's layers, if it is not an edition's
 
     @property
     def network(self) -> str:
-        """The network in words: the edition, or the rubric's own layers."""
+        """Description of the network: the edition, or the rubric's own layers."""
         return self.edition or "layers " + "; ".join(",".join(map(str, layer[:4])) for layer in self.layers)
 
     def checks_of(self, backend: str) -> List[RubricCheck]:
-        """The checks for submissions of a backend."""
+        """Return the checks for submissions that run on a backend."""
         return [check for check in self.checks if check.backend in ("any", backend)]
 
 
 def changed(rubric: Rubric, backend: Optional[str], n: Optional[int]) -> Rubric:
-    """A rubric for another backend, or with other numbers of images in its time checks; None leaves what it has.
+    """Return the rubric with another backend, or with another number of images in its time checks; None keeps a value.
 
-    Times to reach grow and shrink with the images.
+    The times of the steps are scaled with the number of images.
     """
     checks = tuple(_scaled(check, n) if n and check.kind == "time" else check for check in rubric.checks)
     return rubric._replace(backend=backend or rubric.backend, checks=checks)

@@ -1,4 +1,4 @@
-"""A rubric's text: reading it, the default of an edition, and what a verdict keeps of it."""
+"""Reads rubrics from text, makes the default rubric of an edition, and converts rubrics for verdicts."""
 
 from pathlib import Path
 from typing import Any, Dict, Optional, Tuple
@@ -10,11 +10,12 @@ from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, Ru
 
 _MOST_IMAGES = 100_000
 _MOST_SIDE, _MOST_WEIGHTS = 4096, 1 << 24
-_LARGEST = 1 << 20  # bytes of a rubric's file
-_MOST = 100  # checks, numbers of images, steps, layers
+_LARGEST = 1 << 20  # largest number of bytes of a rubric's file
+_MOST = 100  # largest number each of checks, numbers of images, steps and layers
 _MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES = 1e12, 86_400, 10_000
-# Seconds per multiply-add: for all points, and for none. The seven plain loops, which wait for one addition after the
-# other on any CPU, and one thread per output on an H200 take longer than for none.
+# Seconds per multiply-add that earn all points, and that earn none. Two simple kernels take longer than the latter and
+# earn no points: seven nested loops on any CPU, where each addition waits for the one before, and one thread per output
+# on an H200.
 _CPU, _GPU = (0.1e-9, 0.4e-9), (0.1e-12, 0.3e-12)
 _MIB, _KIB = 1 << 20, 1 << 10
 _TOP = ("edition", "layer", "backend", "precision", "check", "timing", "limits", "show")
@@ -23,7 +24,7 @@ _UNITS = {"build_memory_mib": ("build_memory", _MIB), "memory_mib": ("memory", _
 
 
 def default_text(edition: str) -> str:
-    """The default rubric of an edition, as TOML with comments; UsageError when there is no such edition."""
+    """Return the default rubric of an edition as TOML with comments; raise UsageError for an unknown edition."""
     work = sum(
         filters * channels * side**2 * (size - side + 1) ** 2
         for channels, size, filters, side in editions.convolution_shapes(editions.get(edition))
@@ -36,7 +37,7 @@ def default_text(edition: str) -> str:
 
 
 def default(edition: str) -> Rubric:
-    """The default rubric of an edition."""
+    """Return the default rubric of an edition."""
     return parse(default_text(edition), f"the default rubric of {edition}")
 
 
@@ -46,14 +47,14 @@ def read(path: str, edition: Optional[str] = None) -> Rubric:
     Parameters
     ----------
     path
-        TOML.
+        Path of the TOML file.
     edition
-        In place of the file's own.
+        Edition that replaces the one in the file.
 
     Raises
     ------
     UsageError
-        When it cannot be read, or something in it is not known or out of range.
+        When the file cannot be read, or contains an unknown name or a value out of range.
     """
     try:
         text = inputs.read(path, _LARGEST, UsageError, "the rubric ").decode("utf-8")
@@ -66,7 +67,7 @@ def read(path: str, edition: Optional[str] = None) -> Rubric:
 
 
 def parse(text: str, where: str) -> Rubric:
-    """A rubric of its text; UsageError as in `read`."""
+    """Parse the text of a rubric; raise UsageError as `read` does."""
     try:
         import tomllib as toml
     except ImportError:  # Python 3.8 to 3.10
@@ -76,14 +77,18 @@ def parse(text: str, where: str) -> Rubric:
             raise UsageError(f"rubrics need tomli on this Python: {installation.extra('grade')}") from None
     try:
         return of_dict(toml.loads(text))
-    except (toml.TOMLDecodeError, RecursionError, ValueError) as error:  # nested too deeply, an integer too long
+    except (
+        toml.TOMLDecodeError,
+        RecursionError,
+        ValueError,
+    ) as error:  # also nested too deeply, or too long integers
         raise UsageError(f"{where} is not TOML: {error}") from None
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
 
 
 def of_dict(values: Dict[str, Any]) -> Rubric:
-    """A rubric of a table, as TOML or a verdict has it."""
+    """Convert a table from TOML or from a verdict to a rubric."""
     _known(values, _TOP, "")
     layers = _layers(values)
     edition = "" if layers else _text(values, "edition", None)
@@ -118,7 +123,7 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
 
 
 def as_dict(rubric: Rubric) -> Dict[str, Any]:
-    """A rubric as `of_dict` takes it."""
+    """Convert a rubric to a table that `of_dict` can read."""
     limits = rubric.limits._asdict()
     return {
         **({"layer": [{name: value for name, value in layer._asdict().items() if value}
@@ -224,5 +229,5 @@ def _known(values: Any, known, where: str) -> None:
 
 
 def _line(name: Any) -> str:
-    """A name as messages have it."""
+    """Format a name for messages."""
     return "".join(character if character.isprintable() else " " for character in str(name))[:_MOST]

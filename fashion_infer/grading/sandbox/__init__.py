@@ -1,4 +1,4 @@
-"""Somebody's code in a box: namespaces by bubblewrap, and under them what `inside.confine` puts in force."""
+"""Sandboxes ("boxes") for untrusted code: namespaces by bubblewrap, and the restrictions of `inside.confine`."""
 
 from .box import Box, Limits
 from .layers import Layers, available, required

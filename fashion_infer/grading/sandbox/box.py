@@ -14,42 +14,43 @@ from ..inside.landlock import SCOPES_SINCE
 
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
-# Without a mount namespace these show through; Landlock leaves nothing else of the two.
+# Paths in /proc and /sys that a box without a mount namespace may read; Landlock hides everything else in the two.
 _KERNEL = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node")
 _NOBODY = "65534"
 TEMPORARY = "/tmp"
-_ADDRESSES, _MANY_ADDRESSES = 4 << 30, 32 << 30  # bytes of addresses: of compiled code; of PyTorch, and of compilers
+# Address space in bytes: for compiled code; for PyTorch and compilers.
+_ADDRESSES, _MANY_ADDRESSES = 4 << 30, 32 << 30
 _CAP_SYS_PTRACE = 19
-_MORE_TASKS = 8  # bubblewrap's own, and enough for the referee to see that there are too many
+_MORE_TASKS = 8  # further tasks: bubblewrap's own, and enough for the referee to detect that there are too many
 
 
 class Limits(NamedTuple):
-    """How much of everything a box may take."""
+    """Limits of a box's resources."""
 
     seconds: float  # wall-clock time, from start to end
-    memory: int  # bytes, beside the tensors
+    memory: int  # bytes, without the tensors
     disk: int  # bytes of its temporary files
-    printed: int  # bytes of what it prints
+    printed: int  # bytes of its printed output
     threads: int = 1024
     files: int = 64  # open descriptors
 
 
 class Box(NamedTuple):
-    """A box. Paths are the same within and without."""
+    """A sandbox. Paths are the same inside and outside."""
 
     limits: Limits
     read: Tuple[str, ...] = ()
     write: Tuple[str, ...] = ()
     devices: Tuple[str, ...] = ()
-    processes: bool = False  # may it start others?
-    gpu: bool = False  # CUDA asks for more: Unix sockets, files in memory, descriptors
+    processes: bool = False  # whether it may start other processes
+    gpu: bool = False  # whether it uses CUDA, which needs more: Unix sockets, files in memory, descriptors
     memory_files: bool = False
-    shared: int = 0  # bytes of tensors that it maps beside its own memory
-    library_path: str = ""  # where the loader looks first
+    shared: int = 0  # bytes of tensors that it maps in addition to its own memory
+    library_path: str = ""  # folders that the loader searches first
 
 
 def python() -> Tuple[str, ...]:
-    """Paths that a bare Python needs: the executable, the standard library and libpython."""
+    """Return the paths that a bare Python needs: the executable, the standard library and libpython."""
     executable = os.path.realpath(sys.executable)
     paths = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
     library = sysconfig.get_config_var("LIBDIR")
@@ -58,7 +59,7 @@ def python() -> Tuple[str, ...]:
 
 
 def existing(box: Box) -> List[str]:
-    """Paths that the box may read, without missing ones and those inside another of them."""
+    """Return the paths that the box may read, without missing paths and paths inside another of them."""
     places: List[str] = []
     for path in sorted({*_LIBRARIES, *python(), *box.read}, key=len):
         if os.path.exists(path) and not any(path.startswith(f"{place}/") for place in places):
@@ -67,14 +68,14 @@ def existing(box: Box) -> List[str]:
 
 
 def bubblewrap(path: str, box: Box, info: int) -> List[str]:
-    """The command that makes the namespaces; the box's own command follows it.
+    """Return the command of bubblewrap that creates the namespaces. The box's own command must be appended to it.
 
     Parameters
     ----------
     path
-        Of bubblewrap.
+        Path of bubblewrap.
     box
-        What to show.
+        The box, with the paths to show.
     info
         Descriptor that bubblewrap writes the first process's number to.
     """
@@ -103,15 +104,16 @@ def _shown(place: str) -> List[str]:
 
 
 def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Dict[str, Any]:
-    """Limits that the first process of the box puts on itself: see `inside.confine`."""
-    # CUDA makes files in memory of its own.
+    """Return the restrictions that the first process of the box applies to itself (see `inside.confine`)."""
+    # With CUDA, the limit on file sizes is that of memory, because CUDA creates files in memory.
     largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
     limits = {"CORE": 0, "FSIZE": largest, "NOFILE": 4096 if box.gpu else box.limits.files}
-    # Limit on CPU time, for processes that escape the wall clock: every core for that long.
+    # Limit on CPU time, for processes that escape the limit on wall-clock time. All cores may be used for that long.
     limits["CPU"] = int(box.limits.seconds * (os.cpu_count() or 1)) + 5
     if not box.gpu:  # CUDA reserves huge ranges of addresses
         limits["DATA"] = box.limits.memory + (1 << 30)
-        # Page tables take 1/512 of the addresses that were touched. Each thread's allocator reserves 128 MiB of them.
+        # Limit the address space: page tables take 1/512 of the touched addresses. Each thread's allocator reserves
+        # 128 MiB of addresses.
         room = _MANY_ADDRESSES if box.processes else _ADDRESSES
         limits["AS"] = box.limits.memory + box.shared + room + (os.cpu_count() or 1) * (128 << 20)
     user = 0 if namespaces or unsandboxed or box.write or box.gpu else _fresh_user()
@@ -123,11 +125,11 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         "limits": limits,
         "user": user,
         "read": [*existing(box), *kernel],
-        # CUDA names its threads, and gives up where it may not.
+        # CUDA names its threads through /proc/self/task, and fails if it cannot.
         "write": [*([TEMPORARY] if namespaces else []), *box.write, *(["/proc/self/task"] if box.gpu else [])],
         "devices": [*_DEVICES, *box.devices],
         "processes": box.processes,
-        # Else an abstract socket would reach the host's.
+        # Unix sockets are only allowed if an abstract socket cannot connect to those of the host.
         "unix_sockets": box.gpu and (namespaces or landlock >= SCOPES_SINCE),
         "memory_files": box.gpu or box.memory_files,
         "shared_memory": box.gpu or box.processes,
@@ -136,11 +138,11 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
 
 
 def _fresh_user() -> int:
-    """For root, whose tasks are never counted, the number of a user that has none; 0 where it is of no use.
+    """Return the number of a user without tasks, as the kernel never counts root's tasks; 0 if it cannot be used.
 
-    It becomes the real user alone, by which tasks are counted: files are opened as before. Compilers and shells do
-    other things where the two users differ. Nor could the referee look at the memory of such a process without
-    CAP_SYS_PTRACE.
+    A process in the box sets only its real user to it, because the kernel counts tasks for the real user. Files are
+    opened with the same rights as before. Compilers and shells behave differently if real and effective user differ, so
+    that they do not get such a user. The referee needs CAP_SYS_PTRACE to inspect the memory of such a process.
     """
     if os.geteuid() != 0:
         return 0
@@ -149,12 +151,12 @@ def _fresh_user() -> int:
 
 
 def _counted_apart() -> bool:
-    """Whether RLIMIT_NPROC counts a user namespace's tasks alone: since Linux 5.14."""
+    """Return whether RLIMIT_NPROC counts only the tasks of a user namespace, as since Linux 5.14."""
     return tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2]) >= (5, 14)
 
 
 def _tasks_of_user() -> int:
-    """Threads of all processes of this user now."""
+    """Count the threads of all processes of this user."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):

