@@ -91,10 +91,10 @@ def try_each(job: TrialJob, tick: Tick = lambda share, what: None) -> List[Tried
 
 @contextlib.contextmanager
 def _server() -> Iterator[Connection]:
-    """A connection to a new server process. It and its children end with the block."""
+    """Return a context with a connection to a new server process. On its exit, the process and its children end."""
     ours, its = socket.socketpair()
     path = ":".join(part for part in sys.path if part)
-    # What a kernel prints as it is loaded goes where the program's messages go.
+    # The server's stdout is stderr, because a kernel may print while it is loaded.
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVER, str(its.fileno()), path],
         stdin=subprocess.DEVNULL, stdout=2, pass_fds=(its.fileno(),), start_new_session=True,

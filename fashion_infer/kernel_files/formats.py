@@ -264,7 +264,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     data = inputs.read(path, MOST, UsageError, "the kernel file ")
     if data.startswith(b"\x7fELF"):
         prebuilt = find("prebuilt")
-        # For a prebuilt library, the name of the plain C format determines whether pointers are on the host or the device.
+        # For a prebuilt library, a plain C format's name determines whether pointers are on the host or on the device.
         where = {"c-cpu": "cpu", "c-gpu": "gpu"}.get(find(insist).name) if insist else None
         if (where or prebuilt in wanted) and any(name in data for name in _EXPORTS):
             return KernelFile(path, prebuilt, (), where or backend or prebuilt.backend)

@@ -17,20 +17,20 @@ from ..system import resources
 
 BACKENDS = {"cpu": 0, "gpu": 1}
 FLOAT32, UINT8 = 0, 1
-NOT_LOGGED = -1  # instead of a node's number
+NOT_LOGGED = -1  # used instead of a node's number
 OK, INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR = range(7)
 
 Text, Int, Handle = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p
 
 
 class ConvSize(ctypes.Structure):
-    """fops_conv."""
+    """The C API's structure fops_conv."""
 
     _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
 
 
 class PluginCall(ctypes.Structure):
-    """fops_plugin_call."""
+    """The C API's structure fops_plugin_call."""
 
     _fields_ = [
         ("conv", ConvSize),
@@ -50,7 +50,7 @@ RUN_PLUGIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(PluginCall))
 
 
 class PluginDescription(ctypes.Structure):
-    """fops_kernel_plugin."""
+    """The C API's structure fops_kernel_plugin."""
 
     _fields_ = [
         ("abi", ctypes.c_uint32),
@@ -67,13 +67,13 @@ class PluginDescription(ctypes.Structure):
 
 
 class KernelInfo(ctypes.Structure):
-    """fops_kernel_info."""
+    """The C API's structure fops_kernel_info."""
 
     _fields_ = [(name, ctypes.c_char_p) for name in ("name", "summary", "takes", "precision")]
 
 
 class OpRecord(ctypes.Structure):
-    """fops_op_record."""
+    """The C API's structure fops_op_record."""
 
     _fields_ = [
         ("first_node", ctypes.c_int32),
@@ -89,7 +89,7 @@ class OpRecord(ctypes.Structure):
 
 
 class DeviceInfo(ctypes.Structure):
-    """fops_device_info."""
+    """The C API's structure fops_device_info."""
 
     _fields_ = [
         ("name", ctypes.c_char * 256),
@@ -104,7 +104,7 @@ class DeviceInfo(ctypes.Structure):
 
 
 class NetworkNode(ctypes.Structure):
-    """fops_node."""
+    """The C API's structure fops_node."""
 
     _fields_ = [
         ("op", ctypes.c_char_p),
@@ -119,7 +119,7 @@ class NetworkNode(ctypes.Structure):
 
 
 class StageInfo(ctypes.Structure):
-    """fops_stage_info."""
+    """The C API's structure fops_stage_info."""
 
     _fields_ = [
         ("name", ctypes.c_char_p),
@@ -136,7 +136,7 @@ class StageInfo(ctypes.Structure):
 
 
 def _prototypes():
-    """Result and arguments of each function. A pointer to a structure, a handle or a number takes that itself."""
+    """Return the result and argument types of each function."""
     text, integer, pointer, n, node = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     nodes = ctypes.POINTER(NetworkNode)
     to, conv = ctypes.POINTER, ctypes.POINTER(ConvSize)
@@ -179,12 +179,12 @@ def _prototypes():
 
 
 def library_path() -> Path:
-    """The library's absolute path: from FASHION_OPS_LIBRARY, else the package's own."""
+    """Return the library's absolute path: from FASHION_OPS_LIBRARY, else the package's own."""
     named = os.environ.get("FASHION_OPS_LIBRARY")
     return Path(os.path.realpath(named)) if named else resources.library_path()
 
 
-# Messages of the dynamic loader if there is no room for a library.
+# Messages of the dynamic loader if there is not enough memory for a library.
 _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")
 
 
@@ -214,52 +214,52 @@ def load() -> ctypes.CDLL:
 
 
 def message() -> str:
-    """The message of the calling thread's last failure."""
+    """Return the message of the calling thread's last failure."""
     return load().fops_last_error().decode()
 
 
 def check(status: int) -> None:
-    """Raise the error of a status of the library: UsageError for the caller's mistakes, else DeviceError."""
+    """Raise an error if a status of the library is not OK: UsageError for the caller's mistakes, else DeviceError."""
     if status != OK:
         usage = status in (INVALID, UNKNOWN_KERNEL, UNSUPPORTED)
         raise (UsageError if usage else DeviceError)(message())
 
 
 def element_type(dtype: Any) -> int:
-    """The library's number of an element type: uint8, or float32 for any other type."""
+    """Return the library's number of an element type: that of uint8, or of float32 for any other type."""
     return UINT8 if np.dtype(dtype) == np.uint8 else FLOAT32
 
 
 def address(array: np.ndarray) -> int:
-    """Address of a contiguous array. Faster than `ctypes.data`, which matters for small networks."""
+    """Return the address of a contiguous array. This is faster than `ctypes.data`, which matters for small networks."""
     if array.flags.writeable and array.size:
         return ctypes.addressof(ctypes.c_byte.from_buffer(array.data))
     return array.ctypes.data
 
 
 def sizes(values: Sequence[int]) -> ctypes.Array:
-    """An array of int64."""
+    """Return a ctypes array of int64 with these values."""
     return (ctypes.c_int64 * len(values))(*values)
 
 
 def weight_pointers(addresses: Sequence[Optional[int]], version: int) -> Tuple[ctypes.Array, ctypes.Array]:
-    """Addresses of weights (None if absent), and a version for each."""
+    """Return ctypes arrays of the weights' addresses (null if None) and of their versions, which are all the same."""
     count = len(addresses)
     return (ctypes.c_void_p * count)(*addresses), (ctypes.c_uint64 * count)(*[version] * count)
 
 
 def records(count: int) -> ctypes.Array:
-    """An array for `count` records of the op-time log."""
+    """Return a ctypes array for `count` records of the op-time log."""
     return (OpRecord * count)()
 
 
 def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ctypes.Array, List]:
-    """The nodes of a graph in the library's form, each numbered by its index.
+    """Convert the nodes of a graph to the library's structures. Each node is numbered by its index.
 
     Parameters
     ----------
     described
-        Operator, name, attributes (text to text) and the numbers of the input nodes.
+        For each node: operator, name, attributes (text to text) and the numbers of the input nodes.
 
     Returns
     -------

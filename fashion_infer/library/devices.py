@@ -8,7 +8,7 @@ from .bindings import check, load
 
 
 class CudaDevice(NamedTuple):
-    """A CUDA device as the library sees it. Memory in bytes."""
+    """A CUDA device that the library can use. Memory is in bytes."""
 
     index: int  # type: ignore[assignment]  # hides tuple.index, which a device does not need
     name: str
@@ -21,12 +21,12 @@ class CudaDevice(NamedTuple):
 
 
 def cuda_devices() -> List[CudaDevice]:
-    """The CUDA devices that the library can use.
+    """Return the CUDA devices that the library can use.
 
     Raises
     ------
     DeviceError
-        When there is none; the message has the reason.
+        When there is no such device. The message has the reason.
     """
     count = bindings.Int()
     check(load().fops_device_count(count))
@@ -50,7 +50,7 @@ def cuda_devices() -> List[CudaDevice]:
 
 
 def cuda_device(index: int) -> CudaDevice:
-    """The CUDA device with an index; DeviceError if there is none."""
+    """Return the CUDA device with an index; raise DeviceError if there is none."""
     found = cuda_devices()
     if not 0 <= index < len(found):
         raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}")

@@ -1,4 +1,4 @@
-"""A whole network run by the operator library's fused stages, outside MXNet, for tests and benchmarks.
+"""Runs a whole network in the operator library's fused stages, without MXNet, for tests and benchmarks.
 
 Within MXNet, `symbol.optimize_for("fashion_infer")` runs the same code; see inference/predictor.py.
 """
@@ -12,7 +12,7 @@ from ..graph import symbol as symbols
 from . import bindings
 from .bindings import BACKENDS, address, check, element_type, load
 
-# "float32" is float32 grade; the others are only for the GPU.
+# "float32" is float32 grade; the other precisions are only for the GPU.
 PRECISIONS = ("float32", "tf32", "fp16")
 ACTIVATIONS = ("", "tanh", "relu")  # fops_activation
 
@@ -27,7 +27,7 @@ class Stage(NamedTuple):
     input: Tuple[int, int, int]
     output: Tuple[int, int, int]
     kernel_size: int  # pixels per side of a convolution's kernel, else 0
-    activation: str  # in its epilogue: "tanh", "relu" or ""
+    activation: str  # activation in its epilogue: "tanh", "relu" or ""
     pool_size: int  # pixels per side of a window of its epilogue's max pool, or 0
     pool_stride: int  # pixels from one window to the next, or 0
 
@@ -134,7 +134,7 @@ class FusedNetwork:
         return out
 
     def predict(self, data: np.ndarray, out: Optional[np.ndarray] = None) -> np.ndarray:
-        """Index of each item's largest value, as with NumPy's argmax; on a GPU, the device finds it.
+        """Return the index of each item's largest value, as NumPy's argmax does. On a GPU, the device computes it.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ def check_precision(precision: str) -> None:
 
 
 def c_nodes(symbol: str):
-    """The nodes of a symbol in the library's form (`bindings.nodes`)."""
+    """Convert the nodes of a symbol to the library's structures (see `bindings.nodes`)."""
     graph = symbols.parse(symbol, "the network")
     return bindings.nodes(
         [

@@ -20,7 +20,7 @@ class Kernel(NamedTuple):
 
 
 def table(backend: str = "cpu") -> List[Kernel]:
-    """The kernels of a backend, "cpu" or "gpu"; empty for a GPU if the library has no CUDA part."""
+    """Return the kernels of a backend, "cpu" or "gpu"; none for "gpu" if the library was built without CUDA."""
     kernels = []
     for index in range(load().fops_kernel_count(BACKENDS[backend])):
         info = bindings.KernelInfo()
@@ -30,9 +30,9 @@ def table(backend: str = "cpu") -> List[Kernel]:
 
 
 def steps(backend: str = "cpu") -> Dict[str, int]:
-    """The steps of a backend's ladder by kernel name, counted from 1.
+    """Return the steps of a backend's ladder by kernel name, counted from 1.
 
-    The ladder consists of the kernels before `tensor-core`, which is the library of variants after the CUDA ladder.
+    The ladder consists of the kernels before `tensor-core`. The latter stands for the variants after the CUDA ladder.
     """
     names = itertools.takewhile(lambda name: name != "tensor-core", (kernel.name for kernel in table(backend)))
     return {name: step for step, name in enumerate(names, 1)}
@@ -50,7 +50,10 @@ def check_kernel(kernel: str, backend: str) -> None:
 
 
 def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.ConvSize:
-    """The C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError if the shapes do not fit together."""
+    """Return the C struct for data (B,C,H,W) and weights (M,C,K,K).
+
+    Raise UsageError if the shapes do not fit together.
+    """
     if len(x_shape) != 4 or len(k_shape) != 4 or k_shape[1] != x_shape[1] or k_shape[2] != k_shape[3]:
         raise UsageError(f"data must be (B,C,H,W) and weights (M,C,K,K), not {tuple(x_shape)} and {tuple(k_shape)}")
     return bindings.ConvSize(*x_shape, k_shape[0], k_shape[2], bindings.element_type(dtype))
@@ -59,7 +62,7 @@ def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -
 def chosen_kernel(
     x_shape: Sequence[int], k_shape: Sequence[int], backend: str = "cpu", kernel: str = "auto", dtype=np.float32
 ) -> str:
-    """The kernel that runs for these shapes; UsageError if `kernel` does not support them."""
+    """Return the name of the kernel that runs for these shapes; raise UsageError if `kernel` does not support them."""
     chosen = bindings.Text()
     check(load().fops_conv_check(BACKENDS[backend], kernel.encode(), describe(x_shape, k_shape, dtype), chosen))
     return (chosen.value or b"").decode()

@@ -13,9 +13,9 @@ class OpTime(NamedTuple):
     kernel: str  # the kernel that ran, never "auto"; "fused" for a stage
     shape: Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
     seconds: float  # kernel time, without transfers
-    upload: float  # host to device; 0 on the CPU
-    download: float
-    item_bytes: int = 4  # of the data; 1 for pixels
+    upload: float  # copy from host to device; 0 on the CPU
+    download: float  # copy from device to host; 0 on the CPU
+    item_bytes: int = 4  # bytes per element of the data; 1 for pixels
     layer_seconds: float = 0.0  # prolog, forward and epilog together, for a kernel file with phases
     findings: int = 0  # FOPS_FOUND_* bits: observed misbehaviour of a kernel file (kernel_files.check)
 

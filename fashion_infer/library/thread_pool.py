@@ -6,10 +6,10 @@ from .bindings import check, load
 
 
 def resize(threads: Optional[int]) -> None:
-    """Set the number of threads, 1 to 1024; None or 0 for the default, the cores that this process may use."""
+    """Set the number of threads, 1 to 1024; None or 0 sets the default, the number of cores for this process."""
     check(load().fops_set_threads(threads or 0))
 
 
 def size() -> int:
-    """Threads that the library's CPU kernels use."""
+    """Return the number of threads that the library's CPU kernels use."""
     return load().fops_get_threads()

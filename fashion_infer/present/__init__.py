@@ -1,3 +1,5 @@
-"""How results are shown. One file per subject typesets a result once, as `content`; the renderers of
-`render` show that on a terminal, in Markdown and in HTML; `charts` draws.
+"""Presentation of results.
+
+One module per subject converts a result to `content`. The renderers in `render` show the content on a terminal, in
+Markdown and in HTML; `charts` draws pictures.
 """

@@ -1,4 +1,4 @@
-"""Content of a page or screen: sections of paragraphs, tables and pictures, without markup."""
+"""Types for the content of a page or screen: sections of paragraphs, tables and pictures, without markup."""
 
 from typing import Any, Collection, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -6,29 +6,29 @@ from ..system.text import shown
 
 
 class Cell(NamedTuple):
-    """A table's cell: the text that it shows, and the number that it is sorted by (None: by its text)."""
+    """A table's cell: the text that it shows, and the number by which it is sorted (None to sort by the text)."""
 
     text: str
     value: Optional[float] = None
 
 
 class Column(NamedTuple):
-    """A table's column. Numbers are set right."""
+    """A table's column. Columns of numbers are right-aligned."""
 
     name: str
     numeric: bool = False
-    detail: bool = False  # left out on a terminal, whose lines are short
+    detail: bool = False  # whether it is left out on a terminal, whose lines are short
 
 
 class Table(NamedTuple):
-    """Rows of as many cells as there are columns."""
+    """A table. Each row has one cell per column."""
 
     caption: str
     columns: Tuple[Column, ...]
     rows: List[Tuple[Cell, ...]]
     detail_rows: FrozenSet[int] = frozenset()  # indices of rows that are left out on a terminal
-    listing: bool = False  # whether a terminal prints it as nvprof did: the last column, of long names, never folded
-    folded: bool = False  # whether a page shows it only when asked to
+    listing: bool = False  # whether a terminal prints it as nvprof did: long names in the last column are not wrapped
+    folded: bool = False  # whether a page hides it until the reader opens it
     kind: str = "table"
 
 
@@ -40,28 +40,28 @@ class Text(NamedTuple):
 
 
 class Output(NamedTuple):
-    """Lines as a program printed them."""
+    """The printed output of a program, as lines."""
 
     text: str
     kind: str = "output"
 
 
 class Missing(NamedTuple):
-    """Why something is not here: hardware or software that this machine lacks, or that was not asked for."""
+    """The reason why a part is missing: this machine lacks hardware or software, or the part was not requested."""
 
     text: str
     kind: str = "missing"
 
 
 class Command(NamedTuple):
-    """The command that gives the figures after it again."""
+    """The command that measures the following figures again."""
 
     text: str
     kind: str = "command"
 
 
 class Picture(NamedTuple):
-    """A PNG or SVG beside the pages, and in words what it shows. A terminal leaves it out."""
+    """A PNG or SVG file in the page's folder, and a description of the picture. A terminal leaves it out."""
 
     file: str
     alt: str
@@ -69,7 +69,7 @@ class Picture(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """Headline figure: its name, its value, and the thing that it measures."""
+    """A headline figure: its name, its value, and the thing that it measures."""
 
     name: str
     figure: str
@@ -78,7 +78,7 @@ class Fact(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """The facts that stand above everything else, side by side."""
+    """The facts at the top of a page, side by side."""
 
     facts: List[Fact]
     kind: str = "strip"
@@ -99,9 +99,9 @@ class Page(NamedTuple):
     """A whole page."""
 
     title: str
-    head: List[Part]  # before the first section: what was run, where and when
+    head: List[Part]  # parts before the first section: what was run, where and when
     sections: List[Section]
-    badge: str = ""  # behind the title, of what all of the page is
+    badge: str = ""  # label after the title, for the whole page
 
 
 def table(
@@ -111,28 +111,28 @@ def table(
     detail_rows: Collection[int] = (),
     listing: bool = False,
 ) -> Table:
-    """A table of plain values.
+    """Make a table of plain values.
 
     Parameters
     ----------
     columns
-        Columns, or their names; a name that begins with ">" is that of a column of numbers.
+        Columns, or their names. The name of a column of numbers begins with ">".
     rows
-        Cells as strings, as numbers (shown as they are) or as (number, text); None is an empty cell.
+        Rows of cells. A cell is a string, a number (shown unchanged) or (number, text); None is an empty cell.
     detail_rows, listing
-        See `Table`.
+        The table's fields (see `Table`).
     """
     known = tuple(c if isinstance(c, Column) else Column(c.lstrip(">"), c.startswith(">")) for c in columns)
     return Table(caption, known, [tuple(map(_cell, row)) for row in rows], frozenset(detail_rows), listing)
 
 
 def number(value: Optional[float], form: str) -> Optional[Tuple[float, str]]:
-    """A number as `table` takes it, in the given format; None stays None."""
+    """Make a cell for `table` from a number and its format; None stays None."""
     return None if value is None else (value, format(value, form))
 
 
 def percent(share: Optional[float], digits: int = 1) -> Optional[Tuple[float, str]]:
-    """A share of 1 as a percentage."""
+    """Make a cell with a percentage from a share, where 1 is 100%."""
     return None if share is None else (100 * share, f"{share:.{digits}%}")
 
 
@@ -147,5 +147,5 @@ def _cell(value) -> Cell:
 
 
 def _shown(text: str) -> str:
-    """A cell may have several lines: what shows it on one says so."""
+    """Escape special characters of each line of a text. The lines of a cell stay separate."""
     return "\n".join(map(shown, text.split("\n")))

@@ -1,4 +1,4 @@
-"""State of a machine: parts of the installation, versions, datasets, models."""
+"""Tables about a machine: parts of the installation, versions, datasets, models."""
 
 from typing import Any, Mapping, Sequence, Tuple
 
@@ -8,23 +8,26 @@ _STATES = {True: "ok", False: "NO", None: "--"}
 
 
 def findings(found: Sequence, caption: str = "") -> Table:
-    """The table of `doctor.examine`'s findings; "--" is something absent that need not be there."""
+    """Make the table of `doctor.examine`'s findings. An optional part that is absent has "--"."""
     rows = [[_STATES[f.ok], f.what, f.found, f.advice] for f in found]
     return table(caption, ["state", "what", "found", "what to do"], rows)
 
 
 def versions(known: Mapping[str, str], caption: str = "") -> Table:
-    """Names and versions."""
+    """Make a table of names and versions."""
     return table(caption, ["what", "version"], [list(item) for item in known.items()])
 
 
 def datasets(rows: Sequence[Sequence[str]]) -> Table:
-    """Where Fashion-MNIST is looked for: what the place is, its folder, the states of test and training set."""
+    """Make a table of the places that are searched for Fashion-MNIST.
+
+    A row has the kind of the place, its folder, and the states of test and training set.
+    """
     return table("", ["where", "folder", "test set", "training set"], rows)
 
 
 def own_dataset(found) -> Table:
-    """Your own dataset (a `data.own.Own`)."""
+    """Make the table of the user's own dataset, a `data.own.Own`."""
     side = found.images.shape[-1]
     row = [found.location, f"{len(found.images):,}", f"{side} x {side}", found.classes]
     return table("", ["file", ">images", "pixels", ">classes"], [row])
@@ -34,12 +37,12 @@ _KEPT = {"resized": "resized sets of images", "kernels": "built kernels", "grade
 
 
 def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, variable: str) -> Table:
-    """Contents of the user's cache: bytes by folder, and the limit, which an environment variable sets."""
+    """Make a table of the user's cache: bytes by folder, and the limit, which an environment variable sets."""
     rows = [[_KEPT[name], name, len(sizes), f"{sum(sizes) / 1e6:,.0f}"] for name, sizes in found]
     share = f"{sum(sum(sizes) for _, sizes in found) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
     return table(f"kept in {folder}: {share}", ["what", "folder", ">number", ">MB"], rows)
 
 
 def models(rows: Sequence[Sequence[Any]]) -> Table:
-    """The shipped models: name, edition, correctness, whether the original weights are here, summary."""
+    """Make the table of shipped models: name, edition, correctness, availability of original weights, summary."""
     return table("", ["model", "edition", ">correctness", "original weights", "what it is"], rows)

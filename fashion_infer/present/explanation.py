@@ -1,15 +1,15 @@
-"""The page of `kernel explain`: the answer in a paragraph, then the findings."""
+"""The output of `kernel explain`: the conclusion in a paragraph, then the findings."""
 
 from typing import List, Optional
 
 from .bench import convolutions
 from .content import Part, Text, number, table
 
-_WIDTH = 100  # characters of a source line that is quoted
+_WIDTH = 100  # largest number of characters of a quoted source line
 
 
 def page(found) -> List[Part]:
-    """An explanation (`explain.explanation.Explanation`): verdict, standing, findings, what is missing."""
+    """Show an explanation (`explain.explanation.Explanation`): verdict, speed, findings, and missing tools."""
     parts: List[Part] = [Text(_answer(found))]
     parts += [Text(_reached(found.figures))] if found.figures else []
     parts += why(found.findings, found.right)
@@ -22,7 +22,7 @@ def page(found) -> List[Part]:
 
 
 def _reached(figures) -> str:
-    """A call's figures beside those of this machine."""
+    """Compare a call's figures with those that this machine can reach, in a sentence."""
     part = figures["gflop_s"] / figures["peak_gflop_s"] if figures["peak_gflop_s"] else 0.0
     names = ", ".join(f"{name} {_size(number)}" for name, number in figures["caches"].items())
     return (
@@ -34,12 +34,12 @@ def _reached(figures) -> str:
 
 
 def _size(count: int) -> str:
-    """Bytes in words."""
+    """Format a number of bytes."""
     return f"{count / 1024:,.3g} KiB" if count < 1 << 20 else f"{count / (1 << 20):,.3g} MiB"
 
 
 def why(findings, right: bool = False) -> List[Part]:
-    """Findings, numbered: what, where, what it costs, the remedy, and the step of the ladder."""
+    """Show numbered findings, each with its text, place, cost, remedy, and step of the ladder."""
     if not findings:
         return []
     lines = ["What holds it back, largest first:"] if right else ["Why:"]
@@ -53,7 +53,7 @@ def why(findings, right: bool = False) -> List[Part]:
 
 
 def findings(found, right: bool) -> List[Part]:
-    """The findings as a table, for a page; `why` gives them as text."""
+    """Make a table of findings, for a page. `why` shows findings as text."""
     columns, caption = ["finding", "line", "remedy"], "Why it is incorrect"
     rows = [[one.what, one.source and one.source[:_WIDTH], one.remedy] for one in found]
     if right:

@@ -1,4 +1,4 @@
-"""The files that a command leaves, checked before anything is measured, and written whole or not at all."""
+"""The output files of a command: checked before anything is measured, and written completely or not at all."""
 
 import json
 import os
@@ -19,21 +19,21 @@ def check(
     inputs: Sequence[str] = (),
     error: Type[FashionInferError] = UsageError,
 ) -> None:
-    """Check the names of all files that a command is to write; those that are None are passed over.
+    """Check the names of all files that a command will write; None is ignored.
 
     Parameters
     ----------
     paths, pictures
-        What is to be written; a picture's name must end in .png.
+        Files that will be written. The name of a picture must end in .png or .svg.
     inputs
-        What the command reads, and must not overwrite.
+        Files that the command reads, and must not overwrite.
     error
-        Raised where a file could not be written.
+        Class of the error that is raised if a file cannot be written.
 
     Raises
     ------
     UsageError
-        For a picture of another name, or where two of the files are one.
+        For a picture with another suffix, or if two of the names are the same file.
     """
     for path in pictures:
         check_path(path)
@@ -57,17 +57,17 @@ def save_benchmark(
     plot: Optional[str],
     as_markdown: Optional[str],
 ) -> None:
-    """Write those files of a benchmark that have a name.
+    """Write the files of a benchmark for which the caller gives a name.
 
     Parameters
     ----------
     result
         The benchmark; its `as_dict()` is the JSON.
     draw
-        draw(path, result) writes the chart.
+        Function draw(path, result) that writes the chart.
     page
-        page(result, name, plot, as_json) is the page. The names are those of the page itself, of the chart that
-        it shows and of the JSON, without their folders: they lie side by side.
+        Function page(result, name, plot, as_json) that returns the page. Its arguments are the file names of the page
+        itself, of the chart and of the JSON, without folders; the files are in the same folder.
 
     Raises
     ------
@@ -84,17 +84,20 @@ def save_benchmark(
 
 
 def write_json(path: str, data: Dict[str, Any]) -> None:
-    """Write a benchmark's dictionary as JSON; DataError when the file cannot be written."""
+    """Write a benchmark's dictionary as JSON; raise DataError when the file cannot be written."""
     files.write(path, _lines(data) + "\n")
 
 
 def write_page(path: str, page: Page) -> None:
-    """Write a page as Markdown; DataError when the file cannot be written."""
+    """Write a page as Markdown; raise DataError when the file cannot be written."""
     files.write(path, markdown.page(page))
 
 
 def _lines(value: Any, depth: int = 0) -> str:
-    """JSON with one line per measurement, four levels deep: one line per number would be most of the file."""
+    """Format JSON with line breaks down to four levels, so that a measurement is one line.
+
+    With one line per number, the file would consist mostly of line breaks and spaces.
+    """
     if depth == 4 or not value or not isinstance(value, (dict, list)):
         return _compact(value)
     inside = "\n" + " " * (depth + 1)

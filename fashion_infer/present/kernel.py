@@ -1,19 +1,19 @@
-"""Kernel files: what a run or a check found, and the formats."""
+"""Output about kernel files: the findings of a run or a check, and the list of formats."""
 
 from typing import List, Sequence
 
 from .content import Part, Table, Text, number, table
 
-_OUTSIDE = "work outside Op Time"  # how the finding ends (`kernel_files.plugin.FOUND`)
+_OUTSIDE = "work outside Op Time"  # end of the finding's text in `kernel_files.plugin.FOUND`
 
 
 def marked(name: str, findings: Sequence[str]) -> str:
-    """A kernel's name in a table of times: with a mark where its Op Time is not all of its work."""
+    """Return a kernel's name for a table of times, with a mark if its Op Time does not include all of its work."""
     return f"{name} ({_OUTSIDE})" if any(finding.endswith(_OUTSIDE) for finding in findings) else name
 
 
 def verdict(found) -> List[Part]:
-    """A kernel file after a run of a network (a `judging.verdict.Verdict`): one line per layer, and more."""
+    """Show the verdict on a kernel file after a run (a `judging.verdict.Verdict`), with one line per layer."""
     kernel = found.kernel
     lines = [f"{kernel.name} (format {kernel.format}):"]
     for one in found.layers:
@@ -26,9 +26,9 @@ def verdict(found) -> List[Part]:
 
 
 def check(found, verbose: bool = False) -> List[Part]:
-    """The report of `kernel check` (`judging.trials.Checked`): the verdict, a table, one example.
+    """Make the report of `kernel check` (a `judging.trials.Checked`): the verdict, a table, one example.
 
-    With `verbose` each incorrect shape has its line, and each shape its times, which are those of one call.
+    With `verbose`, each incorrect shape has a line of its own, and each shape has the times of one call.
     """
     file, tried = found.file, found.tried
     columns = ["layer", "input", "filters", ">images", "verdict"]
@@ -68,6 +68,6 @@ def _word(one) -> str:
 
 
 def formats(known: Sequence) -> Table:
-    """The table of `kernel formats`."""
+    """Make the table of `kernel formats`."""
     rows = [[entry.name, entry.years, entry.backend, entry.looked_for] for entry in known]
     return table("", ["format", "years", "backend", "what the file has"], rows)

@@ -1,4 +1,4 @@
-"""Where the time of a run goes."""
+"""Output of a profile, which shows where the time of a run is spent."""
 
 from typing import Dict, List, Optional, Sequence
 
@@ -14,25 +14,27 @@ from .units import arithmetic
 def parts(
     figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = "", backend: str = "gpu", timed: str = ""
 ) -> List[Part]:
-    """All tables of a profile.
+    """Make all tables of a profile.
 
     Parameters
     ----------
     figures
-        From `profiling.session`, or read again from its JSON.
+        Figures from `profiling.session`, or from its JSON.
     ceilings
-        Of the device; see `bench.ceilings`. None where they were not measured.
+        Ceilings of the device (see `bench.ceilings`); None if they were not measured.
     mode
-        Of the run, where a page shows two.
+        Mode of the run, if a page shows two modes.
     backend
-        Of the run: arithmetic is in GFLOP/s on a CPU.
+        Backend of the run. Arithmetic is in GFLOP/s on a CPU.
     timed
-        Where the convolutions' times are from, if not from the profile.
+        Source of the convolutions' times, if not the profile.
     """
     of_mode = f", {mode} mode" if mode else ""
     found: List[Part] = [_folded(each, activities(each, of_mode)) for each in figures.tables]
     kernels = tables.kernels(figures.tables[0])
-    copies = len(kernels.rows) < len(figures.tables[0].rows)  # a GPU's table; without copies it is the kernels' already
+    copies = len(kernels.rows) < len(
+        figures.tables[0].rows
+    )  # a table with copies; without copies, the table is already that of the kernels
     found += [_folded(each, _majority(each, of_mode)) for each in (*figures.tables, *([kernels] if copies else []))]
     if figures.usage:
         end = "up to the end of the profiled passes, as /usr/bin/time prints it:"
@@ -42,12 +44,12 @@ def parts(
 
 
 def _folded(found: tables.ProfileTable, shown: Table) -> Table:
-    """Calls into CUDA or MXNet are many, and rarely the question."""
+    """Fold tables of calls into CUDA or MXNet, which are long and rarely needed."""
     return shown._replace(folded=found.title == "API calls")
 
 
 def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
-    """The cost of profiling."""
+    """Make the table of the overhead of profiling."""
     if not overhead:
         return [Text("Profiling overhead: not measured")]
     of_mode = f", {mode} mode" if mode else ""
@@ -61,7 +63,7 @@ def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
 
 
 def activities(found: tables.ProfileTable, of_mode: str = "") -> Table:
-    """A table as nvprof printed it."""
+    """Make a table in the form that nvprof printed."""
     columns = [">Time(%)", ">Time", ">Calls", ">Avg", ">Min", ">Max", "Name"]
     rows = []
     for row in found.rows:
@@ -71,7 +73,7 @@ def activities(found: tables.ProfileTable, of_mode: str = "") -> Table:
 
 
 def _majority(found: tables.ProfileTable, of_mode: str) -> Table:
-    """The rows that make up 90% of the time."""
+    """Make a table of the rows that make up 90% of the time."""
     rows, reached = [], 0.0
     for row in tables.majority(found):
         reached += row.share
@@ -98,7 +100,7 @@ def _convolutions(
 
 
 def _above(figures: Figures, ceilings: Optional[Dict[str, float]], backend: str) -> List[Part]:
-    """Why a ceiling does not apply to what is above it: it is what one program reached."""
+    """Explain why a figure can be above a ceiling: the ceiling is only the rate that one program reached."""
     reasons = (
         (
             "of fill",
@@ -130,7 +132,7 @@ def _row(found: Throughput, ceilings: Optional[Dict[str, float]], backend: str) 
 
 
 def hardware_counters(kernels: Sequence[counters.KernelCounters]) -> List[Part]:
-    """One table per kernel."""
+    """Make one table of hardware counters per kernel."""
     found: List[Part] = []
     for kernel in kernels:
         rows = []

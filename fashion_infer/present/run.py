@@ -1,4 +1,4 @@
-"""A run of a network: the lines that scripts of the course parse, and its layers; and a user's own pictures."""
+"""Output of a run: the lines that the course's scripts parse, the layers, and the predictions for pictures."""
 
 import statistics
 from typing import List, Sequence, Union
@@ -11,12 +11,12 @@ from .content import Column, Output, Part, Table, Text, number, percent, table
 
 
 def lines(result) -> str:
-    """The lines that scripts of the course parse.
+    """Return the lines that scripts of the course parse.
 
     Parameters
     ----------
     result
-        From `pipeline.run`.
+        The result of `pipeline.run`.
     """
     said = ["New Inference", *(f"Op Time: {seconds:f}" for _, seconds in result.op_times)]
     data = _data(result)
@@ -28,9 +28,9 @@ def lines(result) -> str:
 
 
 def minidnn_lines(result) -> str:
-    """The lines that the programs of mini-dnn printed: a convolution's times in milliseconds, then the accuracy.
+    """Return the lines that the programs of mini-dnn printed: times of convolutions in milliseconds, then the accuracy.
 
-    Layer Time, on a GPU alone, is the op time and the transfers before and after it.
+    Layer Time, which only GPU runs have, is the sum of the op time and of the transfers before and after it.
     """
     said = []
     for layer in (layer for layer in result.layers if layer.custom):
@@ -44,17 +44,17 @@ def minidnn_lines(result) -> str:
 
 
 def _data(result) -> str:
-    """Behind a correctness that is not on Fashion-MNIST: on what it is."""
+    """Return a remark after the correctness that names the dataset, if it is not Fashion-MNIST."""
     return "" if result.data_source == "fashion-mnist" else f" Data: {result.data_source}"
 
 
 def minidnn_parts(result) -> List[Part]:
-    """A run as the programs of mini-dnn showed it, and its layers."""
+    """Show a run in the form of the programs of mini-dnn, and its layers."""
     return [Output(minidnn_lines(result)), layers(result)]
 
 
 def parts(result, caption: str = "") -> List[Part]:
-    """A run: those lines, the layers, and what a lower precision changed."""
+    """Show a run: the lines that scripts parse, the layers, and the predictions that a lower precision changed."""
     found: List[Part] = [Output(lines(result)), layers(result, caption)]
     if result.changed is not None:
         changed = f"{result.changed} of {result.n} predictions differ from float32's"
@@ -65,7 +65,7 @@ def parts(result, caption: str = "") -> List[Part]:
 
 
 def layers(result, caption: str = "") -> Table:
-    """Each layer's median time over the passes."""
+    """Make a table of each layer's median time over the passes."""
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
     phases = any(layer.layer_seconds for layer in result.layers)
     total = sum(layer.median for layer in result.layers) or 1.0
@@ -90,7 +90,7 @@ def layers(result, caption: str = "") -> Table:
 
 
 def predictions(pictures: Sequence[str], scores: np.ndarray, class_names: Sequence[str]) -> Table:
-    """The two likeliest classes of each picture; scores are (n, classes)."""
+    """Make a table of the two likeliest classes of each picture; scores have the shape (n, classes)."""
     columns = ["picture", "class", ">probability", "next", ">probability"]
     rows = []
     for picture, row in zip(pictures, scores):

@@ -1,4 +1,4 @@
-"""Many images at once: how many there are, and what each node did."""
+"""Output of runs over many images in blocks: the number of images, and each node's share."""
 
 from typing import List
 
@@ -7,7 +7,7 @@ from .content import Output, Part, Text, number, table
 
 
 def run(outcome) -> List[Part]:
-    """The line of `run` that scripts parse, and the nodes."""
+    """Show the line of `run` that scripts parse, and the nodes' shares."""
     source = outcome.data_source
     behind = "" if source == "fashion-mnist" else f" Data: {source}"
     return [
@@ -17,12 +17,12 @@ def run(outcome) -> List[Part]:
 
 
 def predict(outcome) -> List[Part]:
-    """The nodes of `predict`."""
+    """Show the nodes' shares in a `predict`."""
     return list(_nodes(outcome))
 
 
 def kept(outcome, out: str) -> List[Part]:
-    """Where the results are."""
+    """Say where the results are."""
     before = f"; {outcome.before:,} of its {outcome.blocks:,} files were there" if outcome.before else ""
     return [Text(f"{outcome.images:,} images in {out}{before}")]
 

@@ -1,15 +1,15 @@
-"""Units of rates, and figures as they are written in them."""
+"""Units of rates, and the format of figures in these units."""
 
 from typing import Tuple
 
 
 def arithmetic(backend: str) -> Tuple[str, float]:
-    """The unit of arithmetic on such a device, and how many of it a TFLOP/s is."""
+    """Return the unit of arithmetic rates for a backend, and the number of these units in one TFLOP/s."""
     return ("TFLOP/s", 1.0) if backend == "gpu" else ("GFLOP/s", 1e3)
 
 
 def ceiling(name: str, value: float, backend: str) -> Tuple[str, float]:
-    """A ceiling of `bench.ceilings` in words, and its value in the unit that they end with."""
+    """Return a description of a ceiling of `bench.ceilings` that ends with a unit, and its value in this unit."""
     unit, scale = arithmetic(backend)
     for end, what, of, factor in (("_gb_s", "memory", "GB/s", 1.0), ("_tflop_s", "matrix product", unit, scale)):
         if name.endswith(end):
@@ -18,5 +18,5 @@ def ceiling(name: str, value: float, backend: str) -> Tuple[str, float]:
 
 
 def three_digits(value: float) -> str:
-    """4650.3 as 4,650."""
+    """Format a number with at least three digits: 4650.3 as 4,650."""
     return f"{float(f'{value:.3g}'):,g}"

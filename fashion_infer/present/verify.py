@@ -1,4 +1,4 @@
-"""The checks of the shipped models."""
+"""Output of `verify`: the checks of the shipped models."""
 
 from typing import Sequence
 
@@ -6,7 +6,10 @@ from .content import Table, table
 
 
 def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> Table:
-    """The table of `verification.verify`'s checks; on a page, where it may be cut, with the verdict behind the name."""
+    """Make the table of `verification.verify`'s checks.
+
+    On a page, where the table may be cut off, the verdict comes right after the name (`verdict_first`).
+    """
     columns = ["model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
     rows = [
         [c.model, c.weights, c.mode, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]
@@ -18,7 +21,7 @@ def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> T
 
 
 def line(found: Sequence) -> str:
-    """The checks of one run in a line."""
+    """Summarise the checks of one run in a line."""
     one = found[0]
     verdicts = ", ".join(f"{'ok' if c.ok else 'WRONG'} on {c.n:,} images ({c.got:g})" for c in found)
     return f"{one.model}, {one.weights} weights, {one.mode} mode, {one.operator}, {one.backend}: {verdicts}"

@@ -1,1 +1,1 @@
-"""The benchmarks: `columns` are the tables of measurements, `pages` what each benchmark's page says about them."""
+"""Presentation of benchmarks: `columns` makes the tables of measurements, `pages` makes each benchmark's page."""

@@ -1,4 +1,4 @@
-"""The columns of every benchmark's tables. To add a column is to add one `Field`."""
+"""The columns of every benchmark's tables. A new column needs only one more `Field`."""
 
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
@@ -11,15 +11,15 @@ _ORDER = {LIMIT: 0, OURS: 1, PEER: 1}
 
 
 class Field(NamedTuple):
-    """A column, and the cell that a measurement has in it. A column whose cells are all empty is left out."""
+    """A column of a table of measurements. A column whose cells are all empty is left out."""
 
-    name: str  # with ">" before it for numbers
-    cell: Callable[[Measurement, BenchCase], Any]  # as `content.table` takes it; None for an empty cell
-    detail: bool = False  # left out on a terminal
+    name: str  # begins with ">" if the column has numbers
+    cell: Callable[[Measurement, BenchCase], Any]  # returns a cell for `content.table`; None for an empty cell
+    detail: bool = False  # whether the column is left out on a terminal
 
 
 def name(row: Measurement, case: BenchCase) -> str:
-    """A contender's name, with what the reader must know about it."""
+    """Return a contender's name, with remarks that the reader must know."""
     if row.kind == LIMIT:
         return "write floor: fill" if row.name == "fill" else f"limit: {row.name}"
     if row.file:
@@ -32,7 +32,7 @@ def _ms(row: Measurement, case: BenchCase) -> Any:
 
 
 def _form(case: BenchCase) -> str:
-    """Digits of a time: a convolution's are compared by the microsecond."""
+    """Return the format of a time. Times of convolutions have microseconds, because small differences matter."""
     return ".4g" if case.shape is None or case.edition.startswith("grid") else ".3f"
 
 
@@ -57,17 +57,17 @@ def _times_one_gpu(row: Measurement, case: BenchCase) -> Any:
 
 
 def _class(row: Measurement, case: BenchCase) -> Optional[str]:
-    """The precision class, where a kernel file gives reason to ask for it."""
+    """Return the precision class for rows whose class may differ from float32 because of a kernel file."""
     return row.precision if row.kind == OURS and any(each.file for each in case.rows) else None
 
 
 def note(row: Measurement, case: BenchCase) -> Optional[str]:
-    """The reason why a row has no time."""
+    """Return the reason why a row has no time."""
     return {WRONG: "(WRONG)", SKIPPED: "(does not take this layer)"}.get(row.status)
 
 
 def idea(row: Measurement) -> str:
-    """The idea of a contender."""
+    """Return a description of a contender's idea."""
     return row.summary or ("peer" if row.kind == PEER else "")
 
 
@@ -95,7 +95,7 @@ IDEA = Field("idea", lambda row, case: " ".join(filter(None, (idea(row), note(ro
 
 
 def ratios(peers: List[str], shown: Optional[str]) -> List[Field]:
-    """Columns of speed relative to each peer; a terminal has room for the fastest peer's."""
+    """Return columns of the speed relative to each peer; a terminal shows only that of the peer `shown`."""
 
     def ratio(peer: str) -> Field:
         return Field(f">x {peer}", lambda row, case: number(row.faster_than.get(peer), ".2f"), detail=peer != shown)
@@ -111,7 +111,7 @@ def measurements(
     last: Tuple[Field, ...] = LAST_FIELDS,
     shown: Optional[str] = None,
 ) -> Table:
-    """A table of measurements: the first columns, those of `FIELDS`, a ratio for each peer, and the last columns."""
+    """Make a table of measurements: the columns `first`, those of `FIELDS`, a ratio for each peer, and `last`."""
     fields = [*first, *FIELDS, *ratios(peers, shown), *last]
     cells = [[field.cell(row, case) for row, case in rows] for field in fields]
     kept = [
@@ -123,7 +123,7 @@ def measurements(
 
 
 def case_table(case: BenchCase, ideas: bool = False) -> Table:
-    """A case's measurements: what only moves memory, then all others by their time."""
+    """Make the table of a case's measurements: first those that only move memory, then all others by their time."""
     untimed = float("inf")
     ordered = sorted(
         case.rows, key=lambda row: (_ORDER[row.kind], 0 if row.kind == LIMIT else row.median_ms or untimed)
@@ -137,7 +137,7 @@ def case_table(case: BenchCase, ideas: bool = False) -> Table:
 
 
 def case_parts(case: BenchCase, ideas: bool = False) -> List[Part]:
-    """A case's table, and a line for each thing in it that needs one."""
+    """Make a case's table, and a line of text for each row that needs an explanation."""
     found: List[Part] = [case_table(case, ideas)]
     found += [Text(f"WRONG: {row.name}: {row.reason}") for row in case.rows if row.status == WRONG]
     for row in case.rows:

@@ -1,4 +1,4 @@
-"""`bench conv`: one table per convolution, and the answer in a sentence."""
+"""The text of `bench conv`: one table per convolution, and the conclusion in a sentence."""
 
 from typing import List
 
@@ -37,7 +37,7 @@ def _how(result: BenchResult) -> List[str]:
 
 
 def _sections(result: BenchResult) -> List[Section]:
-    """Each edition's tables; of several convolutions each contender's idea is said once."""
+    """Make each edition's tables. For several convolutions, each contender's idea is described only once."""
     several = len(result.cases) > 1
     found = [Section("overview", "Overview", _overview(result))] if len(result.batches) > 1 else []
     found += [Section("contenders", "Contenders", [_contenders(result)])] if several else []
@@ -58,13 +58,13 @@ def _contenders(result: BenchResult) -> Table:
 
 
 def _overview(result: BenchResult) -> List[Part]:
-    """Every convolution in a row, for results of several batch sizes."""
+    """Make a table with one row per convolution, for results with several batch sizes."""
     rows = [(row, case) for case in result.cases for row in [case.row(case.auto)] if row is not None]
     return [one_row_a_case("The kernel that auto runs", rows, [Field("convolution", lambda row, case: case.title)])]
 
 
 def one_row_a_case(caption: str, rows, first: List[Field]) -> Table:
-    """A table with a case in each row: what identifies it, and what ours took."""
+    """Make a table with one case per row: the columns that identify the case, and the time of our kernel."""
     peers = list(dict.fromkeys(peer for _, case in rows for peer in case.peers))
     floor = Field(">floor ms", lambda row, case: number(case.fill_ms, ".4g"))
     kernel = Field("kernel", lambda row, case: f"{row.name}{' (WRONG)' if row.status == WRONG else ''}")
@@ -72,7 +72,7 @@ def one_row_a_case(caption: str, rows, first: List[Field]) -> Table:
 
 
 def _answer(result: BenchResult) -> List[str]:
-    """Where auto is not the fastest, and a sentence for each kernel file, or for auto."""
+    """Return sentences: the cases in which auto is not the fastest, and the conclusion for each kernel file or auto."""
     found = []
     for case in result.cases:
         faster = faster_than_auto(case)
@@ -85,7 +85,7 @@ def _answer(result: BenchResult) -> List[str]:
 
 
 def sentence(one: Conclusion) -> str:
-    """How a kernel stands, in a sentence: whether it is correct comes first."""
+    """Summarise a kernel's result in a sentence that begins with its correctness."""
     name = f"{one.name} (auto)" if one.auto else one.name
     if one.wrong:
         return f"{name}: WRONG, {one.wrong}"
@@ -101,7 +101,7 @@ def sentence(one: Conclusion) -> str:
 
 
 def peer_title(row: str) -> str:
-    """The title of a peer's row, whose precision may stand behind its name."""
+    """Return the title of a peer from its row's name, which may end with a precision."""
     name, *precision = row.split()
     titles = {known.name: known.title for known in peers.PEERS}
     return " ".join([titles.get(name, name), *precision])

@@ -1,4 +1,4 @@
-"""`bench conv --grid`: how ours stands against each peer, and every point."""
+"""The text of `bench conv --grid`: a comparison of our kernels with each peer, and a line for every point."""
 
 from typing import List
 
@@ -26,7 +26,7 @@ _SHAPE = [
 
 
 def point(case: BenchCase) -> Text:
-    """One point, in a line for the terminal."""
+    """Describe a point of the grid in one line for the terminal."""
     ours = next(row for row in case.rows if row.kind == OURS)
     milliseconds = f"{ours.median_ms:.4g} ms" if ours.timed else "not timed"
     peers = "".join(f", x {ratio:.2f} {peer}" for peer, ratio in ours.faster_than.items())
@@ -40,7 +40,7 @@ def _how(result: GridResult) -> List[str]:
 
 
 def _standing(result: GridResult) -> List[Part]:
-    """How ours stands against each peer, and the slowest points."""
+    """Compare our kernels with each peer, and list the points with the lowest ratios."""
     known = standings(result)
     names = ["against", ">points", ">at least as fast", f">below {BEHIND}", ">geometric mean", ">least"]
     rows = [

@@ -1,4 +1,4 @@
-"""The text of one kind of benchmark; `pages` puts it together."""
+"""The type for the text of one kind of benchmark, from which `pages` makes a page."""
 
 from typing import Any, Callable, List, NamedTuple
 
@@ -12,7 +12,7 @@ class BenchText(NamedTuple):
 
     title: Callable[[Any], str]
     chart: str  # title of the chart
-    how: Callable[[Any], List[str]]  # how it was measured, and what the columns mean
+    how: Callable[[Any], List[str]]  # explanation of the measurement and of the columns
     sections: Callable[[Any], List[Section]]
     closing: Callable[[Any], List[Part]]  # tables and texts after the last case on a terminal
-    answer: Callable[[Any], List[str]]  # sentences that a terminal ends with
+    answer: Callable[[Any], List[str]]  # sentences at the end of the output on a terminal

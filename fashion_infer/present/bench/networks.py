@@ -1,4 +1,4 @@
-"""`bench net`: throughput, latency and errors of whole networks, by batch size."""
+"""The text of `bench net`: throughput, latency and errors of whole networks, by batch size."""
 
 from typing import List, Optional
 
@@ -26,7 +26,7 @@ _CPU = {"transfers": "", "waits": ""}
 
 
 def check(done: LogitsCheck) -> Text:
-    """The check of a network's logits, in a line for the terminal."""
+    """Describe the check of a network's logits in one line for the terminal."""
     what = f"{done.edition}, {done.name}"
     if done.status == OK:
         errors = f"logits of {done.checked} images within {done.error:.1e} of their range of float64's"
@@ -35,7 +35,7 @@ def check(done: LogitsCheck) -> Text:
 
 
 def checks(result: BenchResult) -> Table:
-    """The table of the checks that come before the timing."""
+    """Make the table of the checks that are done before the timing."""
     names = ["network", "ours", ">images", ">error", ">changed", "verdict"]
     rows = [
         [c.edition, c.name, c.checked, number(c.error, ".1e"), c.changed,
@@ -46,13 +46,13 @@ def checks(result: BenchResult) -> Table:
 
 
 def places(cases: List[BenchCase]) -> List[List[BenchCase]]:
-    """The whole network's cases, those of one place together; batch sizes ascend."""
+    """Group a network's cases by the place of their images; within a group, batch sizes ascend."""
     found = dict.fromkeys((case.edition, case.where) for case in cases if case.where != STAGE)
     return [[case for case in cases if (case.edition, case.where) == place] for place in found]
 
 
 def fastest(case: BenchCase, kind: str) -> Optional[Measurement]:
-    """The fastest of a kind of rows; of ours only in float32, as TF32 and fp16 are used where they are asked for."""
+    """Return the fastest row of a kind. Of our rows, only float32 counts, as TF32 and fp16 must be requested."""
     rows = (row for row in case.timed if row.kind == kind and row.status != WRONG)
     return next((row for row in rows if row.precision in ("", "float32")), None)
 
@@ -82,7 +82,7 @@ def _throughput(cases: List[BenchCase]) -> Table:
 
 
 def _answer(result: BenchResult) -> List[str]:
-    """Ours with the largest batch against the fastest peer, and a single image."""
+    """Compare our network with the fastest peer at the largest batch size, and for a single image."""
     found = []
     for cases in places(result.cases):
         largest, smallest = cases[-1], cases[0]

@@ -1,4 +1,4 @@
-"""The page of a benchmark, its section of the report, and what a terminal shows while it runs and at its end."""
+"""The page of a benchmark, its section of the report, and its output on a terminal."""
 
 from typing import Any, Dict, List, Optional, Union
 
@@ -13,7 +13,7 @@ from .kinds import BenchText
 
 
 def text_of(result: BenchResult) -> BenchText:
-    """The text of a result's kind."""
+    """Return the text for a result's kind of benchmark."""
     if isinstance(result, GridResult):
         return grid.TEXT
     if isinstance(result, StreamResult):
@@ -22,13 +22,12 @@ def text_of(result: BenchResult) -> BenchText:
 
 
 def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """A page of documentation.
+    """Make a page of documentation.
 
     Parameters
     ----------
     file, plot, as_json
-        Names of the page's own file, of the chart that it shows and of the JSON, without folders: they lie side by
-        side.
+        File names of the page itself, of its chart and of its JSON, without folders. The files are in the same folder.
     """
     text = text_of(result)
     files = [f"--{option} {name}" for option, name in (("json", as_json), ("plot", plot)) if name]
@@ -46,7 +45,7 @@ def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: Op
 
 
 def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
-    """All of it as a section of a page; `picture` is the chart's file, where there is one."""
+    """Make a section of a page from a whole result; `picture` is the chart's file, if there is one."""
     text = text_of(result)
     found: List[Part] = [Text(f"{result.device['name']}."), *map(Text, text.how(result)), Command(result.command)]
     if picture:
@@ -55,34 +54,34 @@ def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
 
 
 def done(what: Union[BenchCase, LogitsCheck]) -> List[Part]:
-    """A check, a case or a point of the grid, as a terminal shows it as soon as it is complete."""
+    """Make the output on a terminal for a check, a case or a point of the grid that has just been completed."""
     if isinstance(what, LogitsCheck):
         return [networks.check(what)]
     return [grid.point(what)] if what.edition.startswith("grid") else case_parts(what)
 
 
 def closing(result: BenchResult) -> List[Part]:
-    """The end of a benchmark on a terminal: the answer comes last."""
+    """Make the end of a benchmark's output on a terminal. The conclusion comes last."""
     text = text_of(result)
     answer: List[Part] = [Text(f"\n{said}" if place == 0 else said) for place, said in enumerate(text.answer(result))]
     return [*text.closing(result), *answer]
 
 
 def not_compared(result: BenchResult) -> Optional[str]:
-    """Which peers were left out, and why; None where none was."""
+    """Say which peers were left out, and why; return None if none was."""
     if not result.not_compared:
         return None
     return "not compared with " + ", ".join(f"{peer} ({why})" for peer, why in result.not_compared.items())
 
 
 def notice(result: BenchResult) -> Optional[str]:
-    """`not_compared` for a terminal, where the reader can do something about it."""
+    """Return `not_compared` for a terminal, if the reader can do something about the missing peers."""
     said = not_compared(result)
     return f"{said}; {installation.extra('peers')}" if said and "not installed" in said else said
 
 
 def device(known: Dict[str, Any]) -> str:
-    """The machine in words: a GPU, or a CPU with its instruction set and the threads in use."""
+    """Describe the machine: a GPU, or a CPU with its instruction set and the number of threads in use."""
     if "capability" in known:
         capability = ".".join(map(str, known["capability"]))
         return (

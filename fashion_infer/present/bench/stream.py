@@ -1,4 +1,4 @@
-"""`bench net --device all`: images a second on all GPUs of a host, and on one."""
+"""The text of `bench net --device all`: images per second on all GPUs of a host, and on one."""
 
 from typing import List
 

@@ -1,1 +1,1 @@
-"""Pictures of results, drawn by matplotlib: one file per chart, over the common `figure`."""
+"""Charts of results, drawn with matplotlib: one module per chart, and the common module `figure`."""

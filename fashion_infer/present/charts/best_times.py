@@ -1,4 +1,4 @@
-"""The best times of a class over the days of an assignment."""
+"""The chart of the best times of a class over the days of an assignment."""
 
 import threading
 from datetime import datetime, timezone
@@ -7,12 +7,12 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 from . import figure as figures
 
 _DAY = 86400.0
-_LOCK = threading.Lock()  # the common look is set by matplotlib's global parameters
-_SIZES = {False: (8.8, 3.2, 0.15), True: (3.7, 3.2, 0.32)}  # inches; the share of the width that the names take
+_LOCK = threading.Lock()  # one chart at a time, because the common style is set in matplotlib's global parameters
+_SIZES = {False: (8.8, 3.2, 0.15), True: (3.7, 3.2, 0.32)}  # width and height in inches; names' share of the width
 
 
 class Steps(NamedTuple):
-    """A time that only falls. `colour` is a name of `figure.PALETTE`."""
+    """A curve of a best time, which only decreases. `colour` is a name in `figure.PALETTE`."""
 
     name: str
     colour: str
@@ -20,7 +20,7 @@ class Steps(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A time to compare with, the same on every day; 0 for none."""
+    """A time for comparison, which is the same on every day; 0 for none."""
 
     name: str
     colour: str
@@ -35,13 +35,13 @@ def draw(
     Parameters
     ----------
     path
-        SVG or PNG.
+        Path of the SVG or PNG file.
     curves, levels
-        Those without a point, and levels of 0, are left out.
+        The curves and levels to draw. Curves without a point and levels of 0 are left out.
     now, deadline
-        Seconds since the epoch. The chart ends at the deadline when that is near, else now.
+        Seconds since the epoch. The chart ends at the deadline if the deadline is near, else now.
     narrow
-        For a phone.
+        Whether the chart is for a phone's narrow screen.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _draw(path, curves, levels, now, deadline, narrow):
 
 
 def span(curves: Sequence[Steps], now: float, deadline: Optional[float]) -> Tuple[float, float, float]:
-    """Return start and end of the days, and their length. A distant deadline would squeeze them into a corner."""
+    """Return start and end of the time axis, and its length. A distant deadline is left out to keep the scale."""
     start = min((one.points[0][0] for one in curves), default=now - _DAY)
     last = max((one.points[-1][0] for one in curves), default=now)
     near = deadline is not None and deadline <= now + max(now - start, 2 * _DAY)

@@ -1,4 +1,4 @@
-"""Common beginning and end of every chart: one style, few ticks with units, and SVG that follows light and dark."""
+"""Common parts of all charts: one style, few ticks with units, and SVG for light and dark colour schemes."""
 
 import functools
 import io
@@ -11,8 +11,8 @@ import numpy as np
 from ...errors import DataError, UsageError
 from ...system.files import replacing
 
-# Colours by what they are for, in a light and in a dark scheme. A chart is drawn in the light ones; in an SVG each
-# becomes the CSS variable of its name. Those used for text have a contrast of at least 4.5 with the paper.
+# Colours by purpose, in a light and in a dark scheme. A chart is drawn in the light colours; an SVG has CSS variables
+# with the colours' names in their place. Colours for text have a contrast of at least 4.5 with the paper.
 PALETTE: Dict[str, Tuple[str, str]] = {
     "paper": ("#ffffff", "#15181c"),
     "ink": ("#1f2328", "#e6edf3"),
@@ -24,8 +24,8 @@ PALETTE: Dict[str, Tuple[str, str]] = {
     "limit": ("#cf222e", "#ff7b72"),
 }
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
-WIDTH = 5.0  # inches of a chart of one column: 360 units, so that a phone shows its text at its own size
-SMALL = 8  # points, beside the 9 of all other text
+WIDTH = 5.0  # width of a one-column chart in inches: 360 units, so that a phone shows its text unscaled
+SMALL = 8  # size of small text in points; all other text has 9
 _RC = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,
     "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
@@ -41,7 +41,11 @@ _FONT = "text { font-family: system-ui, sans-serif }"
 
 
 def themed(draw: Callable) -> Callable:
-    """Draw in the common look: matplotlib asks for colours when a thing is made, not when it is saved."""
+    """Decorate a function so that it draws in the common style.
+
+    The style must be set while the function runs: matplotlib reads colours when an artist is created, not when the
+    figure is saved.
+    """
 
     @functools.wraps(draw)
     def drawn(*arguments, **options):
@@ -54,8 +58,8 @@ def themed(draw: Callable) -> Callable:
 
 
 def new(width: float, height: float, rows: int = 1, columns: int = 1, **shared):
-    """A figure of so many inches, and its axes as an array of rows x columns, flat."""
-    # Not pyplot: it looks for a screen, and keeps every figure alive.
+    """Create a figure with a size in inches; return it and a flat array of its rows x columns axes."""
+    # Do not use pyplot: it looks for a screen, and keeps every figure alive.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -65,7 +69,7 @@ def new(width: float, height: float, rows: int = 1, columns: int = 1, **shared):
 
 
 def save(figure, path: str) -> None:
-    """Write a figure as a PNG or, where the name says so, as an SVG; DataError when the file cannot be written."""
+    """Write a figure as a PNG or, if the name ends in .svg, as an SVG; raise DataError if the file cannot be written."""
     with replacing(path, DataError) as temporary:
         if path.lower().endswith(".svg"):
             with open(temporary, "w", encoding="utf-8") as stream:
@@ -75,7 +79,7 @@ def save(figure, path: str) -> None:
 
 
 def _svg(figure, path: str) -> str:
-    """The figure with CSS variables for colours; the same figures give the same text."""
+    """Convert a figure to SVG with CSS variables for colours. Equal figures give equal text."""
     import matplotlib
 
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -83,10 +87,12 @@ def _svg(figure, path: str) -> str:
         figure.savefig(stream, format="svg", metadata=no_metadata)
         text = stream.getvalue()
     text = text[text.index("<svg") :]
-    # Text is in the reader's font; matplotlib 3.7 names its own in the shorthand, later ones beside the size.
+    # Show text in the reader's font: remove matplotlib's own, which 3.7 names in the shorthand, later versions after the
+    # size.
     text = re.sub(r"font: ([a-z0-9 ]*?)([\d.]+px)[^;\"]*", r"font: \1\2 system-ui, sans-serif", text)
     text = re.sub(r"font-family: [^;\"]*; ", "", text)
-    # line2d_1, patch_2: a page may hold several charts, and an id must occur once in it. Nothing refers to these.
+    # Remove ids such as line2d_1 and patch_2, which nothing refers to. A page may contain several charts, and an id must
+    # be unique in it.
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
     for name, light in LIGHT.items():
         text = text.replace(light, f"var(--{name})")
@@ -95,7 +101,7 @@ def _svg(figure, path: str) -> str:
 
 
 def style() -> str:
-    """The variables as CSS: light on paper and by default, dark where the screen's reader has it so."""
+    """Return the CSS variables: light on paper and by default, dark on screens with a preference for dark colours."""
     light, dark = ("; ".join(f"--{name}: {pair[i]}" for name, pair in PALETTE.items()) for i in (0, 1))
     return f":root {{ {light} }} @media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
@@ -107,14 +113,14 @@ def check_path(path: Optional[str]) -> None:
 
 
 def colour(row, auto: str) -> str:
-    """Colour of a contender on a convolution; `auto` has that of the kernel it runs."""
+    """Return the colour of a contender; the kernel "auto" has the colour of the kernel that it selects."""
     return LIGHT["auto" if row.name == auto else row.kind]
 
 
 def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: Sequence[int] = (1,)) -> None:
-    """A logarithmic axis "x" or "y" from low to high, with ticks at powers of ten alone, the last one with its unit.
+    """Set up a logarithmic axis, "x" or "y", from low to high. Ticks are at powers of ten; the last one has the unit.
 
-    Where fewer than two powers lie within, or `steps` says so, their multiples have ticks as well.
+    If fewer than two powers are in the range, or if `steps` requires it, multiples of the powers have ticks as well.
     """
     marks: List[float] = []
     for several in (steps, (1, 2, 5)):
@@ -130,13 +136,14 @@ def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: S
 
 
 def apart(values: Sequence[float], low: float, high: float, room: int) -> List[float]:
-    """Heights for the labels of ascending positive values on a log axis from low to high that has room for so many.
+    """Compute heights for labels of ascending positive values on a logarithmic axis, so that labels do not overlap.
 
-    No two are closer than the axis over `room`, and they move as little as that takes (least squares): a crowd spreads
-    to both sides. It is isotonic regression, by pooling neighbours that are out of order.
+    The axis, from low to high, has space for `room` labels. Labels are moved as little as possible (least squares) to
+    keep this distance, so that crowded labels spread to both sides. The algorithm is isotonic regression: it pools
+    neighbours that are out of order.
     """
     step = math.log(high / low) / room
-    pools: List[Tuple[float, int]] = []  # mean of the members, each moved down by its place in the order; how many
+    pools: List[Tuple[float, int]] = []  # mean of the members, each moved down by its position; number of members
     for place, value in enumerate(values):
         mean, size = math.log(value) - place * step, 1
         while pools and pools[-1][0] > mean:

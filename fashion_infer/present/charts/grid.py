@@ -1,4 +1,4 @@
-"""The grid of convolutions: a heat map for each peer and batch, a cell a shape."""
+"""The chart of the grid of convolutions: a heat map for each peer and batch size, with one cell per shape."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ _MOST = 3.0  # end of the colours' range, as a logarithm to base 2: 8 times fast
 
 @figures.themed
 def draw(path: str, result: GridResult) -> None:
-    """Draw how many times faster than each peer ours is, blue ahead and red behind."""
+    """Draw how many times faster our kernels are than each peer: blue if they are faster, red if they are slower."""
     found = {standing.peer: standing.ratios for standing in standings(result)}
     groups = list(dict.fromkeys(case.edition for case in result.cases))
     figure, cells = figures.new(4.2 * max(1, len(groups)), 6.2 * max(1, len(found)), len(found) or 1, len(groups) or 1)
@@ -28,7 +28,10 @@ def draw(path: str, result: GridResult) -> None:
 
 
 def _map(axes, found):
-    """A column for each kernel side and image side, a row for each number of channels and of filters."""
+    """Draw a heat map.
+
+    It has a column for each kernel size and image size, and a row for each number of channels and filters.
+    """
     columns = [(side, size) for side in points.KERNEL_SIDES for size in points.IMAGE_SIDES]
     rows = [(channels, filters) for channels in points.CHANNELS for filters in points.FILTERS]
     values = np.full((len(rows), len(columns)), np.nan)

@@ -6,12 +6,15 @@ import numpy as np
 
 from . import figure as figures
 
-MOST = 100  # pictures on one sheet
+MOST = 100  # largest number of pictures on one sheet
 
 
 @figures.themed
 def confusion(path: str, labels: np.ndarray, predictions: np.ndarray, names: Sequence[str], title: str) -> None:
-    """Draw the confusion matrix in percent of each true class: rows true, columns predicted, mistakes emphasised."""
+    """Draw the confusion matrix in percent of each true class, with emphasis on mistakes.
+
+    Rows are true classes, columns are predicted classes.
+    """
     counts = np.zeros((len(names), len(names)), int)
     np.add.at(counts, (labels, predictions), 1)
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -71,8 +74,8 @@ def sheet(
     columns = min(10, max(shown, 3))
     rows = max(1, -(-shown // columns))
     side = images.shape[-1]
-    across, down = round(1.25 * side), round(1.6 * side)  # room for two lines above each
-    # One picture, seen through between the images: a hundred axes would take seconds.
+    across, down = round(1.25 * side), round(1.6 * side)  # space for two lines of text above each image
+    # Draw all images as one picture that is transparent between them, because a hundred axes would take seconds.
     paper = np.ma.masked_less(np.full((rows * down, columns * across), -1.0), 0)
     figure, (axes,) = figures.new(columns, 1.28 * rows + 0.4)
     for index in range(shown):

@@ -1,9 +1,9 @@
-"""The benchmark of convolutions, the ladder: a dot a kernel and peer, on one axis for all convolutions."""
+"""The chart of the benchmark of convolutions (the ladder): one dot per kernel and peer, on one axis."""
 
 from ...bench.records import FILL, LIMIT, OURS, BenchResult
 from . import figure as figures
 
-_COLUMNS = 3  # columns of small charts
+_COLUMNS = 3  # number of columns of small charts
 
 
 @figures.themed
@@ -16,7 +16,10 @@ def draw(path: str, result: BenchResult) -> None:
     width = figures.WIDTH if columns == 1 else 10.0
     figure, cells = figures.new(width, lines * (0.19 * len(names) + 0.85) + 0.5, lines, columns, sharey=True)
     known = [row.median_ms for case in result.cases for row in case.rows if row.timed and row.name in (*names, FILL)]
-    low, high = min(known, default=1.0) / 1.5, max(known, default=1.0) * 3.5  # a label stands right of the last dot
+    low, high = (
+        min(known, default=1.0) / 1.5,
+        max(known, default=1.0) * 3.5,
+    )  # space for a label to the right of the last dot
     for axes in cells[len(timed) :]:
         axes.set_visible(False)
     for axes, case, rows in zip(cells, result.cases, timed):

@@ -1,4 +1,4 @@
-"""The roofline: every kernel and peer under the measured ceilings."""
+"""The roofline chart: every kernel and peer under the measured ceilings."""
 
 import math
 from typing import Dict
@@ -7,12 +7,12 @@ from ...bench.records import BenchResult
 from ..units import arithmetic, three_digits
 from . import figure as figures
 
-_ROOM = 24  # labels that fit above each other
+_ROOM = 24  # number of labels that fit above each other
 
 
 @figures.themed
 def draw(path: str, result: BenchResult, ceilings: Dict[str, float]) -> None:
-    """Draw TFLOP/s, of a CPU GFLOP/s, over arithmetic intensity, an axes for each convolution."""
+    """Draw TFLOP/s (GFLOP/s for a CPU) over arithmetic intensity, with separate axes for each convolution."""
     figure, cells = figures.new(figures.WIDTH, 3.9 * len(result.cases) + 0.3, len(result.cases))
     for axes, case in zip(cells, result.cases):
         _panel(axes, case, ceilings, *arithmetic(result.backend))
@@ -32,7 +32,7 @@ def _panel(axes, case, ceilings, name, scale):
     rates = [scale * row.tflop_s for row in rows]
     most = max([*rates, *flat.values()], default=1.0)
     left, right = min([at, *ridges]) / 8, max([60 * at, *(25 * ridge for ridge in ridges)])
-    low, high = min([*rates, most / 30]) / 5, most * 2.2  # the ridge's name stands below the points
+    low, high = min([*rates, most / 30]) / 5, most * 2.2  # space for the ridge's name below the points
     figures.log_axis(axes, "x", left, right)
     figures.log_axis(axes, "y", low, high)
     _ceilings(axes, memory, slopes, flat, at)
@@ -51,14 +51,14 @@ def _panel(axes, case, ceilings, name, scale):
 
 
 def _ceilings(axes, memory, slopes, flat, at):
-    """Each ceiling with its name on it: a legend would lie on the knee, which is what one looks at."""
+    """Draw each ceiling with its name on the line. A legend would cover the knee, the most important part."""
     faint = figures.LIGHT["faint"]
     (left, right), (low, _) = axes.get_xlim(), axes.get_ylim()
     top = max(flat.values(), default=None)
     for (what, slope), style in zip(slopes.items(), ("-", "--", ":")):
         end = min(right, top / slope) if top else right
         axes.plot([left, end], [left * slope, end * slope], style, color=faint, lw=1)
-        # On the middle of what is seen of the slope left of the points; the angle is that of the line.
+        # Put the name in the middle of the visible slope to the left of the points, at the angle of the line.
         begin = max(left, low / slope)
         x = (begin * min(end, at)) ** 0.5
         above = slope == max(slopes.values())

@@ -1,14 +1,14 @@
-"""The benchmark of whole networks: every contender's throughput as a ratio to ours, by batch size."""
+"""The chart of the benchmark of whole networks: each contender's throughput relative to ours, by batch size."""
 
 from ...bench.records import OURS, STAGE, WHERE, BenchResult
 from . import figure as figures
 
-_ROOM = 14  # labels that fit above each other
+_ROOM = 14  # number of labels that fit above each other
 
 
 @figures.themed
 def draw(path: str, result: BenchResult) -> None:
-    """Draw a line for each contender, in a cell for each network and place; ours in float32 is the line at 1."""
+    """Draw a line for each contender, in separate axes for each network and place. Ours in float32 is the line at 1."""
     places = list(dict.fromkeys((case.edition, case.where) for case in result.cases if case.where != STAGE))
     columns = 1 if len(places) < 3 else 2
     rows = max(1, -(-len(places) // columns))
@@ -27,7 +27,7 @@ def draw(path: str, result: BenchResult) -> None:
 
 
 def _ratios(cases):
-    """Kind of each contender, and (batch, ratio) where both it and ours were timed."""
+    """Return the kind of each contender, and its points (batch, ratio) for batches for which ours was timed too."""
     lines = {}
     for case in cases:
         ours = next((row.images_s for row in case.rows if row.kind == OURS), None)  # float32 comes first
@@ -40,7 +40,7 @@ def _ratios(cases):
 def _panel(axes, lines, batches, low, high):
     first, last = min(batches), max(batches)
     span = max(10.0, last / first)
-    figures.log_axis(axes, "x", first / span**0.04, last * span**0.55)  # the names stand in the right third
+    figures.log_axis(axes, "x", first / span**0.04, last * span**0.55)  # space for the names in the right third
     figures.log_axis(axes, "y", low, high, " x", (1, 2, 5))
     axes.set_xticks(batches, [f"{batch:,}" for batch in batches])
     axes.set_xlabel("images in a batch", loc="left")

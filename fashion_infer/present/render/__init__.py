@@ -1,1 +1,1 @@
-"""The three renderers of `content`: terminal, Markdown and HTML."""
+"""The three renderers of `content`: for terminals, Markdown and HTML."""

@@ -1,4 +1,4 @@
-"""Content as HTML."""
+"""Renders content as HTML."""
 
 import base64
 import re
@@ -11,7 +11,7 @@ from .jinja import environment
 
 
 def page(content: Page, folder: Path) -> str:
-    """A whole page: style, script and the folder's pictures are in it, and it asks for nothing outside itself."""
+    """Render a whole page. It contains style, script and the folder's pictures, and loads nothing else."""
     from markupsafe import Markup, escape
 
     def uri(file: str) -> str:
@@ -21,11 +21,11 @@ def page(content: Page, folder: Path) -> str:
         return Markup(_inline((folder / file).read_text(encoding="utf-8")))
 
     def command(text: str) -> Markup:
-        """Lines break before an option, never within one, nor between it and its value."""
+        """Mark up a command so that lines break only before an option, not within an option or before its value."""
         return Markup(" ").join(Markup("<span>{}</span>").format(part) for part in re.split(r" (?=-)", text))
 
     def prose(text: str) -> Markup:
-        """A line does not break behind the hyphens of an option."""
+        """Mark up text so that lines do not break after the hyphens of an option."""
         return Markup(re.sub(r"(?<![\w-])--[\w-]+", r'<span class="option">\g<0></span>', str(escape(text))))
 
     templates = environment(escape=True)
@@ -34,12 +34,13 @@ def page(content: Page, folder: Path) -> str:
 
 
 def fragment(parts: List[Part]) -> str:
-    """Texts and tables for a notebook, which has a style of its own."""
+    """Render texts and tables for a notebook, without a style, because notebooks have their own."""
     return environment(escape=True).get_template("fragment.html").render(parts=parts)
 
 
 def _inline(drawing: str) -> str:
-    """An SVG file as an element of a page: its size and colours are the page's, and it is seen as one picture."""
+    """Convert an SVG file to an element of a page, which has the page's size and colours and is one picture to screen
+    readers."""
     drawing = re.sub(r"<style>.*?</style>", "", drawing, count=1, flags=re.DOTALL)
     head, end, rest = drawing.partition(">")
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)
@@ -48,7 +49,7 @@ def _inline(drawing: str) -> str:
 
 
 def _named_first(table: Table) -> Table:
-    """The table with what names its rows in front: it is what stays in sight where the rest scrolls."""
+    """Move the column with the rows' names to the front, because the first column stays visible while others scroll."""
     if not table.listing:
         return table
 

@@ -1,14 +1,14 @@
-"""The engine that fills in the templates of pages."""
+"""The template engine for pages."""
 
 
 def environment(escape: bool):
-    """A Jinja environment over the folder `templates`.
+    """Create a Jinja environment for the folder `templates`.
 
     Parameters
     ----------
     escape
-        Whether what is filled in is escaped for HTML: a template's own text is its author's, but a table's cell may
-        hold anything, kernel names with < and | included.
+        Whether inserted values are escaped for HTML. A table's cell may contain anything, such as kernel names with <
+        and |.
     """
     import jinja2
 

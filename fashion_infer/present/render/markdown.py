@@ -1,4 +1,4 @@
-"""Content as Markdown."""
+"""Renders content as Markdown."""
 
 import re
 
@@ -7,7 +7,7 @@ from .jinja import environment
 
 
 def page(content: Page) -> str:
-    """A whole page; its pictures lie beside the file."""
+    """Render a whole page. Its pictures are files in the same folder."""
     templates = environment(escape=False)
     templates.filters["cell"] = _cell
     templates.filters["plain"] = _plain

@@ -1,4 +1,4 @@
-"""Progress on stderr with the time that remains: a bar on a terminal, lines elsewhere where the caller wants them."""
+"""Shows progress and the remaining time on stderr: a bar on a terminal, and optional lines elsewhere."""
 
 import contextlib
 import sys
@@ -9,27 +9,27 @@ import click
 
 
 class ProgressBar:
-    """A bar of one line: it is drawn by `tick` alone, as a thread that drew it would disturb what is timed.
+    """A progress bar of one line. Only `tick` draws it, because a separate thread would disturb timed work.
 
     Parameters
     ----------
     title
-        What makes progress.
+        Name of the work.
     lines
-        Whether to write a line for each new part where stderr is no terminal.
+        Whether to write a line for each new part if stderr is not a terminal.
     estimate
-        What is written when the work begins, for want of a measured time.
+        Text that is written when the work begins and no time has been measured yet.
     every
-        Seconds from the beginning to the first line, and between lines, at least.
+        Least number of seconds from the beginning to the first line, and between lines.
     results
-        Whether the lines are results, which a terminal shows, too, above the bar.
+        Whether the lines are results, which are also shown on a terminal, above the bar.
     """
 
     def __init__(self, title: str, lines: bool = False, estimate: str = "", every: float = 0.0, results: bool = False):
         from rich import progress
         from rich.console import Console
 
-        console, on_terminal = Console(stderr=True), sys.stderr.isatty()  # FORCE_COLOR makes no terminal
+        console, on_terminal = Console(stderr=True), sys.stderr.isatty()  # not rich's test, which FORCE_COLOR changes
         self._bar = progress.Progress(
             progress.TextColumn(title),
             progress.BarColumn(bar_width=30),
@@ -59,7 +59,7 @@ class ProgressBar:
         self._bar.stop()
 
     def tick(self, share: float, what: str) -> None:
-        """Draw the bar at a share of 0 to 1, with what is done now."""
+        """Draw the bar at a share of the work, 0 to 1, with the name of the current part."""
         if self._estimate:
             with self.hidden():
                 click.echo(f"{self._title}: {self._estimate}", err=True)
@@ -75,7 +75,7 @@ class ProgressBar:
 
     @contextlib.contextmanager
     def hidden(self) -> Iterator[None]:
-        """Take the bar away while something is printed."""
+        """Return a context that hides the bar while something is printed."""
         self._bar.stop()
         try:
             yield

@@ -1,4 +1,4 @@
-"""Content on a terminal or in a pipe: results on stdout, notices on stderr."""
+"""Renders content on a terminal or in a pipe: results on stdout, notices on stderr."""
 
 import re
 from typing import Callable, Iterable, List, Optional, Sequence
@@ -8,27 +8,27 @@ import click
 from ...system.text import shown
 from ..content import Command, Part, Picture, Strip, Table
 
-_LEAST_TEXT = 20  # characters that a column of text keeps; a longer word is folded, where it can within a path's name
-_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # where to break a long word: after a path's folder or a fused stage
-_PIPE = 120  # columns of a file or a pipe, which has no width of its own
-_BETWEEN = 3  # columns that the frame takes of each of the table's
+_LEAST_TEXT = 20  # least width of a column of text in characters; a longer word is broken
+_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # piece after which a long word is broken: a path's folder or a fused stage
+_PIPE = 120  # width in characters for a file or a pipe, which does not have a width
+_BETWEEN = 3  # width of the frame in characters per column of a table
 _COLOURS = {"ok": "green", "WRONG": "bold red"}  # colours of verdicts on a terminal; rich leaves them out with NO_COLOR
 _LISTED = 9  # least width of a listing's columns, as nvprof's
 
 
 def notice(text: Optional[str]) -> None:
-    """One line on stderr; nothing for None."""
+    """Print one line on stderr; nothing for None."""
     if text:
         click.echo(f"fashion-infer: {shown(text)}", err=True)
 
 
 def say(text: str) -> None:
-    """One line on stdout."""
+    """Print one line on stdout."""
     click.echo(shown(text))
 
 
 def show(parts: Iterable[Part]) -> None:
-    """Print on stdout; pictures, and the tables' details, are left out."""
+    """Print parts of content on stdout, without pictures and without the details of tables."""
     for part in parts:
         if isinstance(part, Table):
             (_list if part.listing else _show)(_short(part))
@@ -47,7 +47,7 @@ def _lines(text: str) -> None:
 
 
 def _short(table: Table) -> Table:
-    """The table without its details, every cell on one line."""
+    """Return the table without its details, with every cell on one line."""
     kept = [index for index, column in enumerate(table.columns) if not column.detail]
     rows = [row for index, row in enumerate(table.rows) if index not in table.detail_rows]
     return table._replace(
@@ -57,8 +57,10 @@ def _short(table: Table) -> Table:
 
 
 def _show(table: Table) -> None:
-    """Print a table. Where the screen is narrow, headers and text wrap; beyond that the table is wider than the screen,
-    for a number that loses digits, or a name that is gone, is worse."""
+    """Print a table. On a narrow screen, headers and text wrap.
+
+    If that is not enough, the table is wider than the screen, so that no number loses digits and no name is cut off.
+    """
     from rich import box
     from rich.cells import cell_len
     from rich.console import Console
@@ -88,13 +90,13 @@ def _show(table: Table) -> None:
     for row in table.rows:
         cells = zip(row, widths)
         grid.add_row(*(Text(_broken(cell.text, n, cell_len), _COLOURS.get(cell.text, "")) for cell, n in cells))
-    with console.capture() as drawn:  # rich's own writing makes a broken pipe an exit with 1
+    with console.capture() as drawn:  # rich would turn a broken pipe into an exit with code 1
         console.print(grid, crop=False)
     click.echo(drawn.get(), nl=False)
 
 
 def _broken(text: str, width: int, length: Callable[[str], int]) -> str:
-    """The text with a new line in each word that is wider than the column: behind the last piece that fits."""
+    """Break each word that is wider than the column, after the last piece that fits."""
 
     def broken(word):
         lines = [""]
@@ -112,7 +114,7 @@ def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
 
 
 def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
-    """Widths that fit, the widest column giving way first; none below its least, though they then do not fit."""
+    """Shrink the widths of columns until they fit, the widest column first, but no column below its least width."""
     widths = list(widths)
     while sum(widths) > room:
         excess = [(width, index) for index, width in enumerate(widths) if width > least[index]]
@@ -123,7 +125,7 @@ def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
 
 
 def _list(table: Table) -> None:
-    """Print a table in plain lines. Names come last and are never cut: a kernel's template arguments end them."""
+    """Print a table in plain lines. Names come last and are never cut, because they end with template arguments."""
     say(f"{table.caption}:")
     lines = [tuple(column.name for column in table.columns), *(tuple(cell.text for cell in row) for row in table.rows)]
     for line in lines:

@@ -1,1 +1,1 @@
-"""The report: `pages` is the whole page, the other files are its larger sections."""
+"""Presentation of the report: `pages` makes the whole page, the other modules make its larger sections."""

@@ -1,4 +1,4 @@
-"""One kernel, one time: the convolutions' times wherever the report has them, and why they are not the same figure."""
+"""A comparison of the convolutions' times in all parts of the report, with the reasons why they differ."""
 
 from typing import List, Optional
 
@@ -12,12 +12,12 @@ _WHY = (
 
 
 def op_seconds(result, layer: str) -> Optional[float]:
-    """The op time of a run's layer; None where the run has no such layer."""
+    """Return the op time of a run's layer; None if the run has no such layer."""
     return next((each.median for each in result.layers if each.name == layer), None)
 
 
 def parts(measured) -> List[Part]:
-    """The convolutions' times side by side."""
+    """Make the table of the convolutions' times side by side."""
     rows: List[List] = []
     for result, profile in zip(measured.runs, measured.profiles):
         known = {each.layer: each for each in profile.figures.throughput}

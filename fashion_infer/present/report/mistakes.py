@@ -1,4 +1,4 @@
-"""A network's mistakes: the confusion matrix, the most frequent ones, and the images."""
+"""A network's mistakes: the confusion matrix, the most frequent mistakes, and the misclassified images."""
 
 from typing import Callable, Dict, List, Optional
 
@@ -12,7 +12,7 @@ _MOST_CONFUSED = 10
 
 
 def title(result) -> str:
-    """The title of pictures of a run's predictions."""
+    """Return the title of pictures of a run's predictions."""
     return f"{result.model}, correctness {result.correctness} on {result.n} images"
 
 
@@ -29,7 +29,7 @@ def draw_sheet(path: str, result, images: np.ndarray, class_names) -> None:
 
 
 def charts(measured) -> Dict[str, Callable[[str], None]]:
-    """The report's pictures by their names; without a sheet where nothing is misclassified."""
+    """Return functions that draw the report's pictures, by name. The sheet is left out if no image is misclassified."""
     result, names = measured.runs[1], measured.class_names
     found: Dict[str, Callable[[str], None]] = {CONFUSION: lambda path: draw_confusion(path, result, names)}
     if (result.predictions != result.labels).any():
@@ -38,7 +38,7 @@ def charts(measured) -> Dict[str, Callable[[str], None]]:
 
 
 def parts(measured, sheet: Optional[str]) -> List[Part]:
-    """The report's section; `sheet` is the file of the misclassified images, where there is one."""
+    """Make the report's section; `sheet` is the file with the misclassified images, if there is one."""
     result, names = measured.runs[1], measured.class_names
     wrong = int((result.predictions != result.labels).sum())
     files = ("--confusion", CONFUSION, *(("--mistakes", SHEET) if wrong else ()))
@@ -61,7 +61,7 @@ def parts(measured, sheet: Optional[str]) -> List[Part]:
 
 
 def _most_frequent(result, names) -> List[List]:
-    """(true class, predicted class, images) of the pairs that are confused most often."""
+    """Return (true class, predicted class, number of images) of the pairs that are confused most often."""
     counts = np.zeros((len(names), len(names)), int)
     np.add.at(counts, (result.labels, result.predictions), 1)
     np.fill_diagonal(counts, 0)

@@ -1,4 +1,4 @@
-"""The report: one page of everything that was measured in one run."""
+"""The report: one page with everything that was measured in one run."""
 
 from pathlib import Path
 from typing import Callable, Collection, Dict, List, Optional
@@ -25,16 +25,16 @@ def write(folder: Path, measured, out: str) -> str:
     Parameters
     ----------
     folder
-        Where all files go.
+        Folder for all files.
     measured
-        From `report.gather.measure`.
+        The measurements, from `report.gather.measure`.
     out
-        The folder as the user named it, for the command that makes the report again.
+        The folder's path as the user gave it, for the command that makes the report again.
 
     Returns
     -------
     str
-        The name of the HTML page.
+        File name of the HTML page.
     """
     content = page(measured, out, draw(folder, measured))
     (folder / HTML).write_text(html.page(content, folder), encoding="utf-8")
@@ -43,7 +43,7 @@ def write(folder: Path, measured, out: str) -> str:
 
 
 def draw(folder: Path, measured) -> List[str]:
-    """Draw every picture that there is something to draw of; the names of the files."""
+    """Draw every picture for which there are measurements; return the names of the files."""
     charts: Dict[str, Callable[[str], None]] = {}
     if measured.convolutions:
         charts[LADDER] = lambda path: kernels_chart.draw(path, measured.convolutions)
@@ -57,7 +57,7 @@ def draw(folder: Path, measured) -> List[str]:
 
 
 def page(measured, out: str, pictures: Collection[str]) -> Page:
-    """The whole page; `pictures` are the names of those that were drawn."""
+    """Make the whole page; `pictures` are the names of the pictures that were drawn."""
 
     def drawn(name: str) -> Optional[str]:
         return name if name in pictures else None
@@ -80,7 +80,7 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
 
 
 def _kernel(measured) -> List[Part]:
-    """The user's kernel file: the verdict, how it stands, and why."""
+    """Show the user's kernel file: the verdict, its speed, and the findings that explain them."""
     kernel = measured.kernel
     known = [] if kernel.wrong or measured.convolutions is None else conclusions(measured.convolutions)
     said = [convolutions.sentence(one) for one in known]

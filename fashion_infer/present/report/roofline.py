@@ -1,4 +1,4 @@
-"""Kernels and peers under what the device can do at most."""
+"""The report's section that compares kernels and peers with the device's ceilings."""
 
 from typing import Dict, List, Optional
 
@@ -22,18 +22,18 @@ def parts(
     commands: List[str],
     picture: Optional[str],
 ) -> List[Part]:
-    """The section of a page.
+    """Make the section of the report's page.
 
     Parameters
     ----------
     result
         The benchmark of convolutions.
     ceilings, no_ceilings
-        From `bench.ceilings`; where they could not be measured, why.
+        The ceilings from `bench.ceilings`, and the reason if they could not be measured.
     commands
-        That give the figures again.
+        Commands that measure the figures again.
     picture
-        The chart's file, where there is one.
+        The chart's file, if there is one.
     """
     found: List[Part] = [Text(_HOW), *map(Command, commands)]
     if picture:
@@ -48,7 +48,7 @@ def parts(
 
 
 def ceilings_parts(ceilings: Optional[Dict[str, float]], why_not: Optional[str], backend: str) -> List[Part]:
-    """The device's ceilings, or why they were not measured."""
+    """Show the device's ceilings, or the reason why they were not measured."""
     if not ceilings:
         return [Missing(f"No ceilings measured: {why_not}.")]
     known = [ceiling(name, value, backend) for name, value in ceilings.items()]
@@ -77,7 +77,7 @@ def _under_the_roof(result: BenchResult, ceilings: Dict[str, float]) -> List[Par
 
 
 def _why_above(case: BenchCase, above: List[str], ceilings: Dict[str, float]) -> Text:
-    """Why the roof does not apply to what is faster: it is measured, too."""
+    """Explain why a kernel can be above the roof: the roof is also only a measurement."""
     memory = roof(case.shape.intensity, {name: gb_s for name, gb_s in ceilings.items() if name.endswith("_gb_s")})
     bound_by_memory = memory is not None and memory == roof(case.shape.intensity, ceilings)
     moved = f"the layer moves {case.shape.bytes / 1e6:,.1f} MB"

@@ -1,4 +1,4 @@
-"""The strip above the report: the answer, about the user's kernel file where the report is of one."""
+"""The strip at the top of the report with the main results, for the user's kernel file if the report has one."""
 
 from typing import Optional
 
@@ -10,12 +10,16 @@ _PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
 
 
 def strip(measured) -> Strip:
-    """The headline facts: verdict, ratio to the best peer, distance to the write floor, predictions that differ."""
+    """Make the headline facts.
+
+    They are the verdict, the ratio to the best peer, the distance to the write floor, and the number of predictions
+    that differ.
+    """
     known = conclusions(measured.convolutions) if measured.convolutions else []
     one = known[0] if known else None
     kernel = measured.kernel
     facts = [_verdict(measured), _against_peers(measured, one), _against_the_floor(one), _differing(measured)]
-    if kernel is not None and kernel.wrong:  # how fast an incorrect kernel is says nothing
+    if kernel is not None and kernel.wrong:  # the speed of an incorrect kernel is meaningless
         facts = [facts[0], *(Fact(fact.name, "WRONG", kernel.wrong, "wrong") for fact in facts[1:])]
     return Strip(facts)
 
@@ -34,7 +38,7 @@ def _verdict(measured) -> Fact:
 
 
 def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
-    """A kernel file's convolutions, or the whole network with its largest batch, against the fastest peer."""
+    """Compare a kernel file's convolutions, or the whole network at the largest batch size, with the fastest peer."""
     result = measured.networks
     if result and result.cases and (one is None or one.auto):
         largest = networks.places(result.cases)[-1][-1]
