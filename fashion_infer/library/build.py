@@ -9,5 +9,5 @@ def build_info() -> str:
 
 
 def cpu_isa() -> str:
-    """Return the instruction set that the fast CPU kernels use on this machine: "avx512", "avx2", "neon" or "generic"."""
+    """Return the instruction set that the fast CPU kernels use here: "avx512", "avx2", "neon" or "generic"."""
     return load().fops_cpu_isa().decode()

@@ -32,9 +32,7 @@ def parts(
     of_mode = f", {mode} mode" if mode else ""
     found: List[Part] = [_folded(each, activities(each, of_mode)) for each in figures.tables]
     kernels = tables.kernels(figures.tables[0])
-    copies = len(kernels.rows) < len(
-        figures.tables[0].rows
-    )  # a table with copies; without copies, the table is already that of the kernels
+    copies = len(kernels.rows) < len(figures.tables[0].rows)  # whether the first table also has copies
     found += [_folded(each, _majority(each, of_mode)) for each in (*figures.tables, *([kernels] if copies else []))]
     if figures.usage:
         end = "up to the end of the profiled passes, as /usr/bin/time prints it:"

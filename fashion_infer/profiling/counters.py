@@ -1,4 +1,4 @@
-"""Hardware counters of each kernel, from Nsight Compute: the few that explain a convolution."""
+"""Reads hardware counters of each kernel with Nsight Compute, but only the few that explain a convolution."""
 
 import csv
 import glob
@@ -26,10 +26,10 @@ _TIMEOUT = 1800
 
 
 class Counter(NamedTuple):
-    """A line of the table."""
+    """A line of the table of counters."""
 
     what: str
-    metrics: Sequence[str]  # summed
+    metrics: Sequence[str]  # names of ncu's metrics, whose values are added
     digits: int = 1
 
 
@@ -66,12 +66,12 @@ class KernelCounters(NamedTuple):
 
 
 def find() -> str:
-    """The path of ncu.
+    """Return the path of ncu.
 
     Raises
     ------
     DeviceError
-        When it is not installed; the message says how to install it.
+        When ncu is not installed. The message says how to install it.
     """
     places = [*glob.glob("/usr/local/cuda*/bin/ncu"), *glob.glob("/opt/nvidia/nsight-compute/*/ncu")]
     found = shutil.which("ncu") or next(

@@ -6,7 +6,7 @@ import functools
 
 @functools.lru_cache(maxsize=None)
 def demangle(name: str) -> str:
-    """The demangled name; the name unchanged if it is not mangled, or there is no C++ runtime."""
+    """Return the demangled name; return the name unchanged if it is not mangled or there is no C++ runtime."""
     runtime = _runtime()
     if runtime is None or not name.startswith("_Z"):
         return name

@@ -32,7 +32,7 @@ class Figures(NamedTuple):
 
 
 def from_dict(data: Dict[str, Any]) -> Figures:
-    """Restore figures from the dictionary of `as_dict`; KeyError or TypeError for anything else."""
+    """Restore figures from the dictionary of `as_dict`; raise KeyError or TypeError for anything else."""
     return Figures(
         tables=[ProfileTable(table["title"], _each(tables.Row, table["rows"])) for table in data["tables"]],
         usage=Usage(**data["usage"]),

@@ -1,4 +1,4 @@
-"""The overhead of profiling: passes with and without it, in turns in one process."""
+"""Measures the overhead of profiling, from alternating passes with and without the profiler in one process."""
 
 import statistics
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
@@ -7,12 +7,15 @@ from ..result import LayerResult
 
 
 class Schedule(NamedTuple):
-    """The passes of a profiled run, by number: first those shown, then without and with the profiler in turn."""
+    """Order of the passes of a profiled run.
+
+    First come the passes that the profile shows. Then passes without and with the profiler alternate.
+    """
 
     shown: int
-    turns: int  # of each kind
-    # Passes after each switch that do not count. When it is switched on, CUPTI sets up again in the first pass, which
-    # slows down calls, and in some passes also the time between a kernel and its events.
+    turns: int  # number of counted passes of each kind, without and with the profiler
+    # Number of passes after each switch that do not count. When CUPTI is switched on, it is set up again in the first
+    # pass. This slows down calls, and in some passes also lengthens the time between a kernel and its events.
     settling: int
 
     @property
@@ -24,19 +27,19 @@ class Schedule(NamedTuple):
         return index < self.shown or (index - self.shown) // (self.settling + 1) % 2 == 1
 
     def counted(self, passes: Sequence[float]) -> Tuple[Sequence[float], Sequence[float]]:
-        """The passes that count for the overhead, without and with the profiler."""
+        """Return the passes that count for the overhead, without and with the profiler."""
         each = self.settling + 1
         first = self.shown + self.settling
         return passes[first :: 2 * each], passes[first + each :: 2 * each]
 
 
 class Overhead(NamedTuple):
-    """A time in both kinds of passes. Medians in seconds."""
+    """Median of a time in passes without and with the profiler, in seconds."""
 
     what: str
     without: float
     profiled: float
-    passes: int  # of each kind
+    passes: int  # number of passes of each kind
 
     @property
     def ratio(self) -> float:
@@ -45,7 +48,7 @@ class Overhead(NamedTuple):
 
 
 def measured(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
-    """The overhead of each Op Time, and of a whole pass.
+    """Compute the overhead of each Op Time and of a whole pass.
 
     Parameters
     ----------
@@ -65,5 +68,5 @@ def measured(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Sc
 
 
 def as_dict(overhead: Overhead) -> Dict[str, Any]:
-    """For JSON."""
+    """Convert an overhead to a dictionary for JSON."""
     return {**overhead._asdict(), "ratio": overhead.ratio}

@@ -1,4 +1,4 @@
-"""Records, the common form of measurements for sources, tables and timelines."""
+"""Records: the common form of measurements for sources, tables and timelines."""
 
 from typing import Any, Dict, List, NamedTuple, Sequence
 
@@ -10,14 +10,14 @@ DEVICE_KINDS = (KERNEL, COPY, SET)
 
 
 class Record(NamedTuple):
-    """Something that took time. Times in nanoseconds since the epoch of 1970."""
+    """An activity with its start and duration, in nanoseconds; the start counts from the epoch of 1970."""
 
     kind: str
     name: str
     start: int
     duration: int
-    lane: str  # where: "device 0, stream 7", or a thread
-    bytes: int = 0  # moved; 0 if unknown
+    lane: str  # place of the activity: "device 0, stream 7", or a thread
+    bytes: int = 0  # number of bytes that were moved; 0 if unknown
 
     @property
     def end(self) -> int:
@@ -26,12 +26,12 @@ class Record(NamedTuple):
 
 
 def of(records: Sequence[Record], *kinds: str) -> List[Record]:
-    """The records of some kinds, in the order of their start."""
+    """Return the records of some kinds, in the order of their start."""
     return sorted((r for r in records if r.kind in kinds), key=lambda r: (r.start, -r.duration))
 
 
 def outermost(records: Sequence[Record]) -> List[Record]:
-    """Drop records nested in another record of their lane, whose time would count twice.
+    """Return the records without those that are nested in another record of their lane: their time would count twice.
 
     For example, the CUDA runtime calls the driver, and MXNet's forward pass calls back into Python, which calls MXNet.
     """

@@ -26,10 +26,10 @@ class ProfiledRun(NamedTuple):
 
     result: Result
     figures: Figures
-    records: List[Record]  # all of them, for a timeline
+    records: List[Record]  # all records, for a timeline
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Convert the results to a dictionary for JSON."""
         return {"run": self.result.as_dict(), **self.figures.as_dict()}
 
 
@@ -45,10 +45,10 @@ def profile(
     Parameters
     ----------
     request
-        The run. The tables and the timeline show its passes, which are the program's first, and so include set-up by
-        CUDA and MXNet.
+        The run. The tables and the timeline show its passes. These are the program's first passes, and so include the
+        set-up of CUDA and MXNet.
     turns
-        Number of further counted passes of each kind, in turn without and with the profiler. 0 for none.
+        Number of further counted passes without the profiler, which alternate with as many passes with it; 0 for none.
     with_ceilings
         Whether to measure the device's ceilings.
     with_counters
@@ -99,7 +99,7 @@ def profile(
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
-    """CUPTI, recording, if the run will use a GPU. It must start before CUDA is first called."""
+    """Start recording with CUPTI if the run will use a GPU. CUPTI must start before CUDA is first called."""
     if request.backend == "cpu" or not kernels.table("gpu"):
         return None
     try:
@@ -123,20 +123,23 @@ def _ceilings(result: Result, device):
 
 
 def _first(layer: LayerResult, passes: int) -> LayerResult:
-    """The layer's first passes only."""
+    """Return a layer with only its first passes."""
     return layer._replace(
         **{field: getattr(layer, field)[:passes] for field in ("seconds", "upload", "download", "log")}
     )
 
 
 def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
-    """The layer in the passes without the profiler, if there are any. These are also warm: the first pass of a fused
-    network on a GPU loads code, which takes much longer than a later pass."""
+    """Return a layer with only its passes without the profiler, if there are any.
+
+    These passes are also warm. The first pass of a fused network on a GPU, in contrast, loads code and takes much
+    longer than later passes.
+    """
     return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
 
 def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]:
-    """The library's log in order: by pass, slice and stage."""
+    """Return the library's log, ordered by pass, slice and stage."""
     made = []
     for index in range(passes):
         logged = [layer for layer in layers if layer.log and layer.log[index]]
@@ -162,7 +165,10 @@ class _Watch:
             source.start()
 
     def between(self, index: int) -> None:
-        """Called before each pass and after the last: follows the schedule, and keeps the records of shown passes."""
+        """Switch the sources as scheduled, and keep the records of shown passes.
+
+        This is called before each pass and after the last one.
+        """
         if self._began is not None:
             self.walls.append(time.perf_counter() - self._began)
         shown = index == self._schedule.shown

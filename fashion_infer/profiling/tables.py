@@ -1,4 +1,4 @@
-"""nvprof's tables of records, and the rows that make up 90% of the time."""
+"""Tables of records in nvprof's form, and the rows that make up 90% of the time."""
 
 import csv
 from typing import Dict, List, NamedTuple, Sequence
@@ -7,7 +7,7 @@ from .records import Record
 
 
 class Row(NamedTuple):
-    """All records with one name. Times in nanoseconds."""
+    """A row for all records with one name. Times are in nanoseconds."""
 
     name: str
     share: float  # of the table's time, 0 to 1
@@ -45,7 +45,7 @@ def tabulate(title: str, records: Sequence[Record]) -> ProfileTable:
 
 
 def majority(table: ProfileTable, share: float = 0.9) -> List[Row]:
-    """The fewest rows that together take at least a share of the table's time, longest first."""
+    """Return the fewest rows that together take at least a share of the table's time, longest first."""
     needed, reached, found = share * table.time, 0, []
     for row in table.rows:
         if reached >= needed:
@@ -56,14 +56,14 @@ def majority(table: ProfileTable, share: float = 0.9) -> List[Row]:
 
 
 def kernels(table: ProfileTable) -> ProfileTable:
-    """Only the kernels of a table of GPU activities, without copies; shares are of the kernels' time."""
+    """Return a table of GPU activities without copies. The shares are recomputed for the kernels' time."""
     rows = [row for row in table.rows if not row.name.startswith("[CUDA ")]
     total = sum(row.time for row in rows) or 1
     return ProfileTable("kernels alone", [row._replace(share=row.time / total) for row in rows])
 
 
 def duration(nanoseconds: float) -> str:
-    """A time in nvprof's form, with five digits: 640ns, 2.9120us, 22.403ms, 1.1093s."""
+    """Format a time as nvprof does, with five digits: 640ns, 2.9120us, 22.403ms, 1.1093s."""
     for limit, unit in ((1e3, "ns"), (1e6, "us"), (1e9, "ms")):
         if nanoseconds < limit:
             value = nanoseconds / (limit / 1e3)
@@ -77,7 +77,7 @@ def _digits(value: float) -> str:
 
 
 def write_csv(path: str, tables: Sequence[ProfileTable]) -> None:
-    """Write all tables to one file, in the layout of `nvprof --csv`; times in seconds."""
+    """Write all tables to one file, in the layout of `nvprof --csv`. Times are in seconds."""
     with open(path, "w", newline="") as stream:
         writer = csv.writer(stream)
         writer.writerow(["Type", "Time(%)", "Time(s)", "Calls", "Avg(s)", "Min(s)", "Max(s)", "Name"])
@@ -90,7 +90,10 @@ def write_csv(path: str, tables: Sequence[ProfileTable]) -> None:
 
 
 def as_dict(table: ProfileTable) -> Dict:
-    """The table for JSON, with times in nanoseconds; `majority` has the names that make up 90% of the time."""
+    """Convert a table to a dictionary for JSON, with times in nanoseconds.
+
+    Its key "majority" has the names of the rows that make up 90% of the time.
+    """
     return {
         "title": table.title,
         "time": table.time,

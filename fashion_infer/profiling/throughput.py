@@ -7,7 +7,10 @@ from ..result import LayerResult
 
 
 class Throughput(NamedTuple):
-    """A layer's convolution: input, weights and output each moved once, two operations per multiply-add."""
+    """Throughput of a layer's convolution.
+
+    Input, weights and output count as moved once; a multiply-add counts as two operations.
+    """
 
     layer: str
     kernel: str
@@ -27,7 +30,7 @@ class Throughput(NamedTuple):
 
 
 def of(layers: Sequence[LayerResult]) -> List[Throughput]:
-    """The convolutions among the layers of a run, in order, from the library's log of the first pass."""
+    """Return the throughput of a run's convolutions, in order, from the library's log of the first pass."""
     logs = [layer.log[0] if layer.log else () for layer in layers]
     found = []
     for index, (layer, log) in enumerate(zip(layers, logs)):
@@ -40,7 +43,10 @@ def of(layers: Sequence[LayerResult]) -> List[Throughput]:
 
 
 def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
-    """Bytes of input, weights and output. A fused stage writes the next stage's input, which a pool has reduced."""
+    """Return the bytes of input, weights and output.
+
+    The output of a fused stage is the next stage's input, which a pool may have reduced.
+    """
     images, channels, height, width, filters, size = op.shape
     out = filters * (height - size + 1) * (width - size + 1)
     if after is not None:
@@ -50,12 +56,12 @@ def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
 
 
 def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) -> Tuple[Optional[float], ...]:
-    """Shares of the fill ceiling and of the float32 ceiling; None for one that was not measured."""
+    """Return the shares of the fill ceiling and of the float32 ceiling; None for a ceiling that was not measured."""
     known = ceilings or {}
     held_to = ((gb_s, "fill_gb_s"), (tflop_s, "fp32_tflop_s"))
     return tuple(rate / known[name] if name in known else None for rate, name in held_to)
 
 
 def as_dict(t: Throughput) -> Dict[str, Any]:
-    """For JSON."""
+    """Convert a throughput to a dictionary for JSON."""
     return {**t._asdict(), "gb_s": t.gb_s, "tflop_s": t.tflop_s}

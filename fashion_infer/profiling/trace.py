@@ -1,17 +1,20 @@
-"""A timeline in the Chrome trace format, for Perfetto (ui.perfetto.dev) and chrome://tracing."""
+"""Writes a timeline in the Chrome trace format, for Perfetto (ui.perfetto.dev) and chrome://tracing."""
 
 import json
 from typing import Any, Dict, List, Sequence
 
 from .records import API, COPY, DEVICE_KINDS, KERNEL, NODE, SET, STAGE, Record
 
-# From top to bottom: the network, the host's calls, the device's work.
+# Groups of lanes. From top to bottom, a viewer shows the network, the host's calls and the device's work.
 _GROUPS = {STAGE: "stages", NODE: "MXNet", API: "host calls", KERNEL: "GPU", COPY: "GPU", SET: "GPU"}
 _ORDER = ("stages", "MXNet", "host calls", "GPU")
 
 
 def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
-    """The events of a trace: one process per group, one thread per lane, in microseconds from the first record."""
+    """Return the events of a trace, with one process per group and one thread per lane.
+
+    Times are in microseconds from the first record.
+    """
     origin = min((record.start for record in records), default=0)
     groups = [name for name in _ORDER if any(_GROUPS[r.kind] == name for r in records)]
     lanes: Dict[tuple, int] = {}
@@ -52,6 +55,6 @@ def _named(what: str, process: int, thread: int, name: str) -> Dict[str, Any]:
 
 
 def write(path: str, records: Sequence[Record]) -> None:
-    """Write the timeline of records."""
+    """Write the timeline of records to a file."""
     with open(path, "w") as stream:
         json.dump({"traceEvents": events(records), "displayTimeUnit": "ms"}, stream)

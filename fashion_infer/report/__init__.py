@@ -1,5 +1,5 @@
-"""The report: everything measured in one run, as one self-contained HTML page and the same as Markdown.
+"""The report: everything that was measured in one run, as a self-contained HTML page and as Markdown.
 
-`make` is the whole way: `gather` measures what a `request` asks for, `present.report` typesets it, `folder` puts the
-files in place.
+`make` calls the other modules: `gather` measures everything that a `request` asks for, `present.report` typesets the
+measurements, and `folder` puts the files in place.
 """

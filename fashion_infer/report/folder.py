@@ -1,4 +1,4 @@
-"""The report's folder: there whole, or not at all."""
+"""Writes the report's folder completely or not at all."""
 
 import contextlib
 import json
@@ -14,17 +14,19 @@ from ..system import paths
 from ..system.interrupts import interrupt_deferred
 from ..system.temporary import vanishing
 
-LIST = "report.json"  # names every file of a report; what it does not name, no report put there
+LIST = "report.json"  # lists all files of a report; other files in the folder are not from a report
 _KIND = "fashion-infer report"
 
 
 def check(out: str) -> Path:
-    """The folder's absolute path, when a report may be put there: it is new, empty, or a former report alone.
+    """Check that a report may be written to a folder, and return the folder's absolute path.
+
+    The folder must be new, empty, or contain only a former report.
 
     Raises
     ------
     UsageError
-        For any other path, so that nobody's files are replaced, and before minutes of measuring are spent.
+        For any other path, so that no other files are replaced. The check comes before minutes of measurements.
     """
     try:
         path = paths.expanded(out).resolve()
@@ -45,7 +47,7 @@ def check(out: str) -> Path:
                 )
     except OSError as error:
         raise UsageError(f"cannot put the report in {out}: {error.strerror}") from None
-    except RuntimeError:  # so says Python up to 3.12
+    except RuntimeError:  # raised for a cycle of links by Python up to 3.12
         raise UsageError(f"cannot put the report in {out}: its symbolic links lead in a circle") from None
     return path
 
@@ -60,9 +62,9 @@ def _listed(path):
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A temporary folder beside `path` that takes its place when the block succeeds and vanishes when it fails.
+    """Return a context with a temporary folder that replaces `path` if the block succeeds, and is removed if it fails.
 
-    A former report stays until the new one is whole: both are renamed, neither is copied.
+    A former report stays until the new one is complete. Both folders are renamed, not copied.
 
     Raises
     ------
@@ -77,11 +79,11 @@ def replacing(path: Path) -> Iterator[Path]:
             raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
         try:
             new = temporary / "new"
-            new.mkdir()  # with the user's umask: mkdtemp's own mode is private
+            new.mkdir()  # gets its mode from the user's umask; mkdtemp's mode would be private
             yield new
             listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
             (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
-            check(str(path))  # the measuring took minutes: someone may have put files there meanwhile
+            check(str(path))  # check again: someone may have put files there during the minutes of measurements
             _put(new, path, temporary / "old")
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}") from None
@@ -89,7 +91,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @interrupt_deferred(signal.SIGTERM)
 def _put(new: Path, path: Path, old: Path) -> None:
-    """Rename `new` to `path`, and what was there to `old`: both or neither."""
+    """Rename `new` to `path`, and a folder that was at `path` to `old`. Do both or neither."""
     if path.exists():
         path.rename(old)
     try:

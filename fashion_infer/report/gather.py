@@ -1,4 +1,4 @@
-"""All that a report shows, measured in one run."""
+"""Measures everything that a report shows, in one run."""
 
 import functools
 import shlex
@@ -25,16 +25,18 @@ from ..result import Result, versions
 from . import kernel_file, profiles
 from .request import ReportRequest
 
-# --quick is for two cores in under two minutes, four passes being the fewest whose quartiles say something.
+# --quick must take less than two minutes on two cores. Four is the smallest number of passes with useful quartiles.
 _QUICK_N, _QUICK_REPEAT, _QUICK_BATCH = 2000, 4, {"cpu": 200, "gpu": 1000}
 _REPEAT = 8
-# Whole networks. On two cores 2,000 images of fa2017 take 2 GB, where 10,000 take 10; and they are run 12 times, 1,000
-# would be 60 times. The quick way's 100 runs are the fewest that have a 99th percentile.
+# Batch sizes for whole networks. On two cores, 2,000 images of fa2017 need 2 GB of memory, but 10,000 images need
+# 10 GB. A batch of 2,000 runs 12 times; a batch of 1,000 would run 60 times. The 100 runs with --quick are the smallest
+# number that has a 99th percentile.
 _BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": BATCHES}
 _QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
-_QUICK_EXPLAIN = 20  # seconds for the sanitizers or profilers of a kernel file
+_QUICK_EXPLAIN = 20  # time limit in seconds for the sanitizers or profilers of a kernel file, with --quick
 
-# The parts of a report, each with the share of the time that is over when it begins, as --quick took on two cores.
+# The parts of a report. The number is the share of the time that has passed when the part begins, with --quick on two
+# cores.
 PARTS = {
     "baselines": 0.0,
     "the model in both modes": 0.04,
@@ -52,7 +54,7 @@ Tick = Callable[[float, str], None]
 
 
 class Baseline(NamedTuple):
-    """A program of the course that ran MXNet's own convolution; without a result, why."""
+    """Result of a program of the course that ran MXNet's own convolution, or the reason why there is no result."""
 
     program: str
     what: str
@@ -66,32 +68,32 @@ class Measured(NamedTuple):
 
     request: ReportRequest
     started: str
-    seconds: float  # that measuring took
+    seconds: float  # time of all measurements
     backend: str
-    no_gpu: str  # why no GPU was measured; "" when one was
+    no_gpu: str  # reason why no GPU was measured; "" if one was
     model: zoo.Model
     images: dataset.Images
     class_names: Tuple[str, ...]
     baselines: List[Baseline]
     convolutions: Optional[BenchResult]
-    no_convolutions: str  # why
+    no_convolutions: str  # reason why `convolutions` is None
     networks: Optional[BenchResult]
-    no_networks: str  # why
-    ceilings: Dict[str, float]  # see bench.ceilings.measure; empty where they could not be measured
-    no_ceilings: str  # why
-    runs: List[Result]  # operator mode, fused mode
+    no_networks: str  # reason why `networks` is None
+    ceilings: Dict[str, float]  # see bench.ceilings.measure; empty if they could not be measured
+    no_ceilings: str  # reason why `ceilings` is empty
+    runs: List[Result]  # runs in operator mode and in fused mode
     run_commands: List[str]
-    profiles: List[profiles.ReportProfile]  # operator mode, fused mode
+    profiles: List[profiles.ReportProfile]  # profiles of operator mode and of fused mode
     checks: List[verification.Check]
     verify_command: str
-    kernel: Optional[kernel_file.ExplainedKernel]  # the user's file; None where the report is of none
+    kernel: Optional[kernel_file.ExplainedKernel]  # the user's kernel file; None without one
     explain_command: str
     findings: List[doctor.InstalledPart]
     versions: Dict[str, str]
 
     @property
     def wrong(self) -> List[str]:
-        """Everything that is incorrect, in words."""
+        """List of everything that is incorrect, as texts."""
         found = [text for result in (self.convolutions, self.networks) if result for text in result.wrong]
         found += [
             f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
@@ -106,7 +108,10 @@ class Measured(NamedTuple):
 
 
 def within(tick: Tick, part: str) -> Tick:
-    """The progress of one of `PARTS`, from 0 to 1, as progress of the whole report; begins with a first tick."""
+    """Return a function that converts the progress of one of `PARTS`, 0 to 1, to progress of the whole report.
+
+    The progress at the beginning of the part is reported immediately.
+    """
     starts = [*PARTS.values(), 1.0]
     start, end = next((a, b) for name, a, b in zip(PARTS, starts, starts[1:]) if name == part)
     tick(start, part)
@@ -114,21 +119,23 @@ def within(tick: Tick, part: str) -> Tick:
 
 
 def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Measured:
-    """Measure everything that a report shows: about a minute in the quick way on two cores, some minutes else.
+    """Measure everything that a report shows.
+
+    This takes about a minute with --quick on two cores, and some minutes otherwise.
 
     Parameters
     ----------
     request
-        What was asked for.
+        The user's request.
     tick
-        Called with the share of the work that is done, 0 to 1, and the part that is measured now.
+        Function that is called with the share of the work that is done, 0 to 1, and the part that is measured now.
 
     Raises
     ------
     UsageError, DataError, CheckpointError
-        For an unknown model, an n out of range, a dataset that is damaged.
+        For an unknown model, an n out of range, or a damaged dataset.
     DeviceError
-        When --backend gpu was asked for and there is none. What else is missing is said in the report.
+        When the request has --backend gpu and there is no GPU. The report states all other missing parts.
     """
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     kernel = _loaded(request)
@@ -207,7 +214,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
 
 
 def _attempt(call: Callable[[], T]) -> Tuple[Optional[T], str]:
-    """The call's result, or the reason why this machine has none."""
+    """Return the call's result, or the reason why this machine cannot give one."""
     try:
         return call(), ""
     except (DeviceError, ImportError) as error:
@@ -255,7 +262,7 @@ def _networks(request: ReportRequest, edition: str, backend: str) -> BenchReques
 
 
 def _profile(request, model, backend, result) -> profiles.ReportProfile:
-    # The ceilings are the same for both modes: they are measured once. The quick way leaves the overhead out.
+    # The ceilings are the same for both modes and are measured only once. With --quick, the overhead is not measured.
     less = [*(["--turns", "0"] if request.quick else []), *(["--no-ceilings"] if result.mode == "operator" else [])]
     less += _kernel(request, result.mode)
     run = request.run_command(model, result.n, backend, result.mode, 1, *less)
@@ -264,12 +271,12 @@ def _profile(request, model, backend, result) -> profiles.ReportProfile:
 
 
 def _kernel(request: ReportRequest, mode: str) -> List[str]:
-    """The option that names the kernel, where the mode has kernels to choose from."""
+    """Return the option that names the kernel, if the mode has kernels to choose from."""
     return request.kernel_options() if mode == "operator" else []
 
 
 def _loaded(request: ReportRequest) -> Optional[LoadedKernel]:
-    """The kernel file, recognised, built and loaded once for all parts; None for a kernel of the library."""
+    """Recognise, build and load the kernel file once for all parts; return None for a kernel of the library."""
     RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format).check()
     if request.kernel is None:
         return None

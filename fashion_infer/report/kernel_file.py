@@ -1,4 +1,4 @@
-"""The user's kernel file in a report: the judge's verdict, and the findings behind it."""
+"""The user's kernel file in a report: the verdict, and the findings that explain it."""
 
 from typing import NamedTuple, Tuple
 
@@ -16,14 +16,14 @@ class ExplainedKernel(NamedTuple):
 
     name: str
     precision: str  # precision class of a correct file
-    wrong: str  # why it is incorrect; ""
-    layer: str  # that the findings are of; "" of an incorrect file
+    wrong: str  # reason why it is incorrect; "" if it is correct
+    layer: str  # name of the layer that the findings are about; "" for an incorrect file
     findings: Tuple[KernelFinding, ...]
-    missing: Tuple[str, ...]  # tools that are not here, and how to get them
+    missing: Tuple[str, ...]  # tools that this machine lacks, and how to install them
 
 
 def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel:
-    """Explain a file that ran with a network of this edition, in so many seconds at most."""
+    """Explain a file that ran with a network of this edition, within a number of seconds."""
     file, tried, name = verdict.kernel.file, verdict.layers, verdict.kernel.name
     if verdict.wrong:
         return _wrong(name, Checked(file, tried), verdict.wrong, seconds)
@@ -32,7 +32,7 @@ def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel
 
 
 def harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:
-    """Explain a file that no network could run with: it crashes, does not end or writes outside of its tensors."""
+    """Explain a file that must not run in this process: it crashes, does not end or writes outside of its tensors."""
     shapes = list(editions.convolution_shapes(editions.get(edition)))
     return _wrong(file.name, trials.check(file, shapes=shapes, device=device), wrong, seconds)
 

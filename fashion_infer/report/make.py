@@ -1,4 +1,4 @@
-"""Measure, draw, write: a whole report into its folder."""
+"""Makes a whole report: measures, draws the pictures, and writes the folder."""
 
 import json
 from pathlib import Path
@@ -17,21 +17,21 @@ def make(
     Parameters
     ----------
     out
-        The folder: new, empty, or a former report, which is replaced once the new one is whole.
+        The folder. It must be new, empty, or contain a former report, which the complete new report replaces.
     request
-        What to measure.
+        The measurements to make.
     tick
-        As `gather.measure` takes it.
+        Progress function, as in `gather.measure`.
 
     Returns
     -------
     pathlib.Path, Measured
-        The page, and what was measured: `Measured.wrong` says whether anything is not as it must be.
+        The path of the page, and the measurements. `Measured.wrong` lists everything that is incorrect.
 
     Raises
     ------
     UsageError, DataError, CheckpointError, DeviceError
-        As `folder.check` and `gather.measure` do; nothing is left behind then.
+        As in `folder.check` and `gather.measure`. No files are left behind.
     """
     path = folder.check(out)
     measured = gather.measure(request, tick)

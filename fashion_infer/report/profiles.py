@@ -1,7 +1,7 @@
-"""The report's profiles: `fashion-infer profile` run as a program of its own, or what the runs' op times give.
+"""Makes the report's profiles: by `fashion-infer profile` in a separate process, else from the runs' op times.
 
-A program of its own, because CUPTI must be there before CUDA is first called, and because the times and the memory of
-the whole program are part of a profile.
+The process is separate because CUPTI must start before CUDA is first called, and because a profile includes the times
+and the memory of a whole program.
 """
 
 import json
@@ -16,25 +16,25 @@ from ..profiling.tables import ProfileTable, Row
 from ..result import Result
 from ..system import child_process
 
-_TIMEOUT = 600  # seconds; 10,000 images take ten
+_TIMEOUT = 600  # seconds; a profile of 10,000 images takes ten seconds
 
 
 class ReportProfile(NamedTuple):
-    """One mode's profile."""
+    """The profile of one mode."""
 
     mode: str
-    command: str  # that repeats it
+    command: str  # command that repeats the profile
     figures: Figures
-    missing: str  # why the profiler could not run, so that figures are op times only; "" if it ran
+    missing: str  # reason why the profiler could not run, so that figures are only op times; "" if it ran
 
 
 def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile:
-    """Run a `fashion-infer profile` command; where it cannot, make the table of the result's op times instead.
+    """Run a `fashion-infer profile` command; if it cannot run, make a table of the result's op times instead.
 
     Parameters
     ----------
     words
-        The command line behind "fashion-infer".
+        The words of the command line after "fashion-infer".
     result
         A run of the same network in the same mode.
     command
@@ -55,7 +55,7 @@ def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile
 
 
 def from_op_times(result: Result) -> ProfileTable:
-    """The table of a run's own op times: a call is a pass over all images."""
+    """Make a table of a run's op times, in which a call is a pass over all images."""
     taken = {
         f"{layer.name} ({layer.kernel or layer.operator})": [round(1e9 * s) for s in layer.seconds]
         for layer in result.layers

@@ -5,7 +5,7 @@ from typing import List, NamedTuple, Optional
 
 
 class ReportRequest(NamedTuple):
-    """The user's request; None is the default of a report."""
+    """The user's request for a report. A field that is None stands for the report's default."""
 
     backend: str = "auto"
     model: Optional[str] = None
@@ -18,7 +18,7 @@ class ReportRequest(NamedTuple):
     kernel_format: Optional[str] = None  # format to force for the kernel's file
 
     def command(self, out: str) -> str:
-        """The command line that makes the report again."""
+        """Return the command line that makes the report again."""
         words = ["fashion-infer", "report", "--out", out, "--backend", self.backend]
         words += ["--model", self.model] if self.model else []
         words += ["--n", str(self.n)] if self.n is not None else []
@@ -26,28 +26,28 @@ class ReportRequest(NamedTuple):
         return shlex.join([*words, *self._device(), *(["--quick"] if self.quick else []), *self._where()])
 
     def run_command(self, model: str, n: int, backend: str, mode: str, repeat: int, *more: str) -> str:
-        """The command line that repeats one of its runs."""
+        """Return the command line that repeats one of the report's runs."""
         words = ["fashion-infer", "run", "--model", model, "--n", str(n), "--backend", backend, "--mode", mode]
         device = self._device() if backend == "gpu" else []
         return shlex.join([*words, *device, *(["--repeat", str(repeat)] if repeat > 1 else []), *self._where(), *more])
 
     def verify_command(self, models: List[str]) -> str:
-        """The command line that repeats the checks of these models; of all when none is named."""
+        """Return the command line that repeats the checks of these models; of all models if the list is empty."""
         words = ["fashion-infer", "verify", *(word for name in models for word in ("--model", name))]
         return shlex.join([*words, "--backend", self.backend, *self._device(), *self._where()])
 
     def explain_command(self, edition: str) -> str:
-        """The command line that explains the kernel file again."""
+        """Return the command line that explains the kernel file again."""
         words = ["fashion-infer", "kernel", "explain", str(self.kernel), *self.kernel_options()[2:]]
         return shlex.join([*words, "--edition", edition, *self._device()])
 
     def kernel_options(self) -> List[str]:
-        """The options that name the kernel."""
+        """Return the options that name the kernel."""
         words = ["--kernel", self.kernel] if self.kernel else []
         return [*words, *(["--format", self.kernel_format] if self.kernel_format else [])]
 
     def _where(self) -> List[str]:
-        """The options that name the dataset."""
+        """Return the options that name the dataset."""
         words = ["--data", self.data] if self.data else []
         return [*words, *(["--data-dir", self.data_dir] if self.data_dir else [])]
 

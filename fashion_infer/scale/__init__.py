@@ -1,1 +1,1 @@
-"""More images than one machine: blocks of images through fused networks on Ray, results as one Parquet file a block."""
+"""Classifies many images, on one or more machines: in blocks, by fused networks, with one Parquet file per block."""

@@ -1,4 +1,4 @@
-"""All images of a job as one row of blocks, each a range that depends on nothing but the inputs and the block size."""
+"""Divides all images of a job into blocks. Each block is a range that depends only on the inputs and the block size."""
 
 import bisect
 import itertools
@@ -7,10 +7,10 @@ from typing import Iterable, Iterator, Sequence, Tuple
 
 from .sources import Source
 
-MOST = 50_000  # images a block: at 10,000 a second and core a lost one costs five seconds
-MOST_PICTURES = 5_000  # encoded pictures per block, which take a millisecond each to decode
+MOST = 50_000  # largest number of images per block; at 10,000 images per second and core, a lost block costs 5 seconds
+MOST_PICTURES = 5_000  # largest number of encoded pictures per block; decoding a picture takes a millisecond
 MOST_BLOCKS = 10**9  # a file's name has nine digits
-MOST_BYTES = 64 << 20  # bytes of a block's pixels, as read and as the network takes them
+MOST_BYTES = 64 << 20  # largest number of bytes of a block's pixels, both as read and in the network's input size
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,24 @@ class ImageBlock:
     """A range of a job's images."""
 
     index: int
-    first: int  # the job's index of its first image
+    first: int  # index of the block's first image in the job
     parts: Tuple[Part, ...]
 
     @property
     def count(self) -> int:
-        """Its images."""
+        """Number of images in the block."""
         return sum(part.count for part in self.parts)
 
 
 class Blocks:
-    """The blocks of a job, each made when it is asked for.
+    """The blocks of a job. Each block is created on demand.
 
     Parameters
     ----------
     sources
-        In the order of the images.
+        The sources, in the order of the images.
     size
-        Images a block; the last one may have fewer.
+        Number of images per block. The last block may have fewer.
     """
 
     def __init__(self, sources: Sequence[Source], size: int):
@@ -53,23 +53,23 @@ class Blocks:
 
     @property
     def images(self) -> int:
-        """All of them."""
+        """Number of all images."""
         return self._ends[-1] if self._ends else 0
 
     @property
     def number(self) -> int:
-        """How many blocks there are: also where `len` would not say it."""
+        """Number of blocks, even if it is too large for `len`."""
         return -(-self.images // self.size)
 
     def __len__(self) -> int:
         return self.number
 
     def count(self, index: int) -> int:
-        """Images of a block."""
+        """Return the number of images of a block."""
         return min(self.size, self.images - index * self.size)
 
     def block(self, index: int) -> ImageBlock:
-        """The block of that index."""
+        """Return the block with an index."""
         first = index * self.size
         left, parts = self.count(index), []
         place = bisect.bisect_right(self._ends, first)
@@ -84,7 +84,7 @@ class Blocks:
 
 
 def default_size(sources: Iterable[Source], input_size: int) -> int:
-    """Images a block: at most `MOST`, fewer where they are large or must be decoded; at least one."""
+    """Return the default number of images per block: at most `MOST`, fewer if images are large or must be decoded."""
     largest, most = input_size**2, MOST
     for source in sources:
         largest = max(largest, source.bytes)
@@ -93,7 +93,7 @@ def default_size(sources: Iterable[Source], input_size: int) -> int:
 
 
 def chunks(indices: Iterable[int], size: int) -> Iterator[Sequence[int]]:
-    """Indices in lists of that many, without ever holding all of them."""
+    """Yield lists of `size` indices, without ever holding all indices in memory."""
     waiting = iter(indices)
     while True:
         chunk = list(itertools.islice(waiting, size))

@@ -1,4 +1,4 @@
-"""A job from its plan to its end: what is missing is done, here or on a cluster, and all of it is counted."""
+"""Runs a job: classifies the missing blocks, in this process or on a cluster, and counts the results of all blocks."""
 
 import contextlib
 import time
@@ -17,30 +17,30 @@ from .worker import Done
 
 
 class NodeShare(NamedTuple):
-    """Share of one machine in a job."""
+    """Work that one machine did in a job."""
 
     name: str
     processes: int
     images: int
-    seconds: float  # from the beginning of its first block to the end of its last, by its own clock
+    seconds: float  # time from the beginning of its first block to the end of its last, by its own clock
 
     @property
     def rate(self) -> float:
-        """Images a second."""
+        """Number of images per second."""
         return self.images / self.seconds if self.seconds else 0.0
 
 
 class BatchOutcome(NamedTuple):
-    """A job, done."""
+    """Outcome of a completed job."""
 
-    model: str  # its label
+    model: str  # the model's label
     data_source: str  # "fashion-mnist", "synthetic", "own" or "files"
     images: int
-    correct: Optional[int]  # predictions that are their labels; None without labels
+    correct: Optional[int]  # number of predictions that equal their labels; None without labels
     blocks: int
-    before: int  # blocks that were there already
+    before: int  # number of blocks that had been done before
     nodes: List[NodeShare]
-    seconds: float  # from the first look for what is missing to the end
+    seconds: float  # time from the first search for missing blocks to the end
 
     @property
     def correctness(self) -> Optional[float]:
@@ -48,7 +48,7 @@ class BatchOutcome(NamedTuple):
         return None if self.correct is None else self.correct / self.images
 
     def as_dict(self) -> Dict[str, Any]:
-        """The JSON object that `run --json` prints."""
+        """Convert the outcome to the JSON object that `run --json` prints."""
         return {
             "model": self.model,
             "data_source": self.data_source,
@@ -61,13 +61,13 @@ class BatchOutcome(NamedTuple):
         }
 
 
-Progress = Callable[[int, int], None]  # images done by now, here and before, and nodes that did some
-Bar = Callable[[int], ContextManager[Progress]]  # progress over this number of images
+Progress = Callable[[int, int], None]  # called with the number of finished images, including earlier ones, and of nodes
+Bar = Callable[[int], ContextManager[Progress]]  # returns the progress display for a number of images
 
 
 @contextlib.contextmanager
 def no_bar(images: int) -> Iterator[Progress]:
-    """A progress that nobody sees."""
+    """Return a progress function that shows nothing."""
     yield lambda images, nodes: None
 
 
@@ -84,18 +84,18 @@ def execute(
     Parameters
     ----------
     request, images, model
-        As `pipeline.run_in_blocks` gives them; without images the built-in set is drawn.
+        Request, images and model from `pipeline.run_in_blocks`. Without images, the built-in set is drawn.
     files
-        In place of images: files of images, from `sources.of`.
+        Files of images, from `sources.of`, that are classified in place of `images`.
     invert
-        Whether pictures are inverted; None to decide for each.
+        Whether pictures are inverted; None to decide for each picture.
     bar
-        Shows the progress.
+        Function that shows the progress.
 
     Raises
     ------
     FashionInferError
-        What is wrong with the job, before Ray starts; what a worker raises. The blocks that are done stay.
+        When the job is invalid (before Ray starts), or a worker raises an error. The results of finished blocks stay.
     """
     held = None
     if files is not None:
@@ -112,7 +112,7 @@ def execute(
 
 
 def _connected(request: BlockRequest) -> ContextManager[None]:
-    """The Ray cluster that the request names, if any."""
+    """Return a context with a connection to the Ray cluster that the request names, if any."""
     if request.ray is None:
         return contextlib.nullcontext()
     from . import nodes
@@ -121,7 +121,10 @@ def _connected(request: BlockRequest) -> ContextManager[None]:
 
 
 def _placed(request: BlockRequest) -> BlockRequest:
-    """The request with "cpu" or "gpu" as its backend, where "auto" is what this machine or the cluster has."""
+    """Return the request with its backend "auto" replaced by "cpu" or "gpu".
+
+    The replacement depends on whether this machine or the cluster has a GPU.
+    """
     if request.backend != "auto":
         return request
     if request.ray is None:
@@ -134,21 +137,21 @@ def _placed(request: BlockRequest) -> BlockRequest:
 def classify(
     job: BlockJob, address: Optional[str] = None, progress: Progress = lambda images, nodes: None
 ) -> BatchOutcome:
-    """Do a job; where its folder has some of it, do what is missing.
+    """Do a job. If its folder has results of some blocks, do only the missing blocks.
 
     Parameters
     ----------
     job
-        From `job.plan`.
+        The job, from `job.plan`.
     address
         Address of a Ray cluster, see `nodes.connected`; None for this process.
     progress
-        Called at the beginning and after each block.
+        Function that is called at the beginning and after each block.
 
     Raises
     ------
     FashionInferError
-        What a worker raises. The blocks that are done stay.
+        When a worker raises an error. The results of finished blocks stay.
     """
     start, tally = time.monotonic(), _Tally()
     folder = ResultFolder(job.spec.out, job.spec.identity) if job.spec.out else None
@@ -185,7 +188,7 @@ def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> 
 
 
 class _Tally:
-    """Count of finished blocks; its memory grows with the blocks, not with the images."""
+    """Counter of finished blocks. Its memory grows with the number of blocks, not of images."""
 
     def __init__(self) -> None:
         self.images = self.correct = 0
@@ -194,7 +197,7 @@ class _Tally:
         self.nodes: Dict[str, List[Any]] = {}  # name -> processes, images, first beginning, last end
 
     def take(self, folder: ResultFolder, job: BlockJob) -> None:
-        """Count what is in a folder."""
+        """Count the blocks whose results are in a folder."""
         for index in folder.kept():
             kept = folder.read(index)
             if kept is not None and index < len(job.blocks) and kept.images == job.blocks.count(index):
@@ -202,14 +205,14 @@ class _Tally:
                 self._count(kept.images, kept.correct)
 
     def add(self, done: Done) -> None:
-        """Count a block."""
+        """Count a finished block."""
         self._count(done.images, done.correct)
         node = self.nodes.setdefault(done.node, [set(), 0, done.began, done.ended])
         node[0].add(done.process)
         node[1:] = [node[1] + done.images, min(node[2], done.began), max(node[3], done.ended)]
 
     def of_nodes(self) -> List[NodeShare]:
-        """By name."""
+        """Return the nodes' shares, sorted by name."""
         return [
             NodeShare(name, len(processes), images, ended - began)
             for name, (processes, images, began, ended) in sorted(self.nodes.items())

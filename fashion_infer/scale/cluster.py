@@ -1,7 +1,8 @@
-"""A job's blocks on a Ray cluster: Ray Data streams them through one worker a GPU, or one for some cores.
+"""Classifies a job's blocks on a Ray cluster: Ray Data streams blocks through one worker per GPU, or per several cores.
 
-On CPUs a worker reads its blocks itself. Before a GPU, which is faster than any one core reads, tasks read on all cores
-and hand their pixels on through Ray's object store; Ray Data holds them back when it fills.
+On CPUs, a worker reads its blocks itself. A GPU classifies faster than a single core can read, so that separate tasks
+on all cores read for it and pass the pixels on through Ray's object store. Ray Data delays these tasks when the store
+is full.
 """
 
 import pickle
@@ -15,32 +16,34 @@ from .job import BlockJob, Spec
 from .reading import Pixels, read
 from .worker import BlockWorker, Done
 
-_AT_ONCE = 10_000  # blocks of a pass: the memory of the process that asks is the same whatever their number
-_STUCK = 60.0  # seconds without a block, when a node has died, before the pass is given up
-_AHEAD = 2  # blocks that a worker is given at a time: it never waits for the next, and few wait for it
-_TRIES = 3  # tries of a block whose worker dies in it: the block may be the cause
+_AT_ONCE = 10_000  # number of blocks per pass, which bounds the memory of the calling process
+_STUCK = 60.0  # seconds without a finished block, after a node has died, until the pass is given up
+_AHEAD = 2  # number of blocks that a worker has at a time, so that it never waits for the next one
+_TRIES = 3  # number of tries of a block during which the worker dies, because the block may be the cause
 
 
 def execute(
     job: BlockJob, missing: Iterable[int], address: str, separate_readers: Optional[bool] = None, tries: int = _TRIES
 ) -> Iterator[Done]:
-    """Do the blocks of these indices; each is handed out once, in no order.
+    """Do the blocks with these indices, and yield each result once, in any order.
 
     Parameters
     ----------
     job, missing
-        What is to be done. Its threads are the cores of a worker on a CPU: 1 where none are named.
+        The job, and the indices of its missing blocks. On CPUs, the job's number of threads is the number of cores per
+        worker; 1 by default.
     address
-        See `nodes.connected`.
+        Address of the cluster (see `nodes.connected`).
     separate_readers
-        Whether tasks read for the workers; None for: only on GPUs.
+        Whether separate tasks read for the workers; None for only on GPUs.
     tries
-        How often a block is begun whose worker dies in it.
+        How often a block is tried during which the worker dies.
 
     Raises
     ------
     FashionInferError
-        What a worker raises; DeviceError when a cluster has no room for a worker, or blocks fail again and again.
+        When a worker raises an error. It is a DeviceError if the cluster lacks resources for a worker, or if blocks
+        fail repeatedly.
     """
     spec = job.spec._replace(threads=job.spec.threads or (1 if job.spec.backend == "cpu" else None))
     with nodes.connected(address), nodes.explained():
@@ -49,7 +52,7 @@ def execute(
             while left:
                 before = len(left)
                 for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], separate_readers, tries):
-                    if done.block in left:  # one that Ray ran again may come twice
+                    if done.block in left:  # a block that Ray ran again may be delivered twice
                         left.remove(done.block)
                         yield done
                 if len(left) == before:
@@ -57,7 +60,7 @@ def execute(
 
 
 def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[bool], tries: int) -> Iterator[Done]:
-    """Hand these blocks to as many workers as the cluster has room for now; what a lost node had is missing."""
+    """Do these blocks on as many workers as the cluster has resources for. Blocks of a lost node are left out."""
     import ray
 
     count = nodes.shares(spec.backend, spec.threads or 1)
@@ -67,7 +70,7 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
     watch, shared = nodes.Watch(_STUCK), [ray.put(spec)]
     data = _stream(spec, (shared, watch.register, tries), blocks, min(count, len(blocks)), separate_readers)
     with watch.looking():
-        # In this very thread: what ends it (Ctrl-C, an error) ends Ray Data's work before Ray itself.
+        # Iterate in this thread, so that Ctrl-C or an error ends Ray Data's work before Ray itself.
         for bundle in data.iter_internal_ref_bundles():
             for reference in bundle.block_refs:
                 watch.heard()
@@ -76,7 +79,7 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
 
 
 def _rows_of(reference: Any) -> List[bytes]:
-    """A worker's answers for a block; none where it died with its node: the next pass repeats the block."""
+    """Return a worker's answers for a block; empty if the worker died with its node. Then the next pass repeats it."""
     import ray
 
     try:
@@ -99,13 +102,16 @@ def _stream(
     count: int,
     separate_readers: Optional[bool],
 ) -> Any:
-    """A Ray data set of one row per block, whose column `done` is what came of it; `given` is what `_Worker` takes."""
+    """Return a Ray data set with one row per block, whose column `done` has the block's result.
+
+    `given` has the arguments of `_Worker`.
+    """
     import ray.data
 
     nodes.hush()
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    context.max_errored_blocks = -1  # blocks of a worker that died for good: the next pass does them
+    context.max_errored_blocks = -1  # tolerate lost blocks; the next pass repeats them
     rows = [{"index": block.index, "block": pickle.dumps(block)} for block in blocks]
     data: Any = ray.data.from_items(rows, override_num_blocks=len(rows))
     on_gpu = spec.backend == "gpu"
@@ -122,7 +128,10 @@ def _stream(
 
 
 class _Worker:
-    """A worker, as Ray Data calls it. What goes wrong is a result: Ray would try it again, and write a page of it."""
+    """A worker that Ray Data calls.
+
+    Errors are returned as results, because Ray would repeat a call that raises, and print long messages.
+    """
 
     def __init__(self, shared: List[Any], register: Any, tries: int):
         import ray
@@ -147,7 +156,7 @@ class _Worker:
         try:
             import ray
 
-            # Counted before anything of the block is touched.
+            # Count the try before the block is read, which may kill this worker.
             if ray.get(self._register.begin.remote(row["index"])) > self._tries:
                 raise DeviceError(
                     f"block {row['index']} ended its worker {self._tries} times: look for memory that ran out, or use "
@@ -160,7 +169,7 @@ class _Worker:
 
 
 def _read(batch: Any, shared: List[Any]) -> Any:
-    """Blocks with their pixels, read where there is a core to do it."""
+    """Return blocks with their pixels, which this task reads on any free core."""
     import pyarrow
     import ray
 
@@ -180,7 +189,7 @@ def _read(batch: Any, shared: List[Any]) -> Any:
 
 
 def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:
-    """Pixels that `_read` found, if it was called."""
+    """Return the pixels that `_read` has added to a block's row, if it was called."""
     import numpy as np
 
     if row.get("images") is None:
@@ -196,7 +205,7 @@ def _rows(done: List[bytes]) -> Any:
 
 
 def _plain(error: Exception) -> bytes:
-    """An error that another process can raise: of our own kinds as it is."""
+    """Convert an error so that another process can raise it. Errors of this package stay unchanged."""
     if isinstance(error, FashionInferError):
         return pickle.dumps(type(error)(str(error)))
     return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -1,4 +1,4 @@
-"""Images in a column of Parquet: pixels as lists or bytes, or encoded pictures as Hugging Face has them."""
+"""Reads images in a column of a Parquet file: pixels as lists or bytes, or encoded pictures as in Hugging Face's files."""
 
 import math
 from typing import List, Optional
@@ -15,7 +15,10 @@ _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", (b"\xff\xd8\xff", b"\xff\xd9")
 
 
 def of_images(schema: pyarrow.Schema, name: str) -> str:
-    """The column that holds the images: the first of `NAMES`, or the only one; DataError where none can be."""
+    """Return the column that holds the images: the first of `NAMES` that exists, or the only suitable column.
+
+    Raise DataError if there is no such column.
+    """
     known = [column for column in NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
     if not known:
         raise DataError(f"{name} has no column of images: call it {' or '.join(NAMES)}")
@@ -26,15 +29,15 @@ def of_images(schema: pyarrow.Schema, name: str) -> str:
 
 
 def decoded(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarray:
-    """The images of a piece of that column, (n,1,s,s) uint8.
+    """Decode the images of a piece of an image column, (n,1,s,s) uint8.
 
-    Lists of whole numbers from 0 to 255, flat or row by row, and bytes that are no picture's file are pixels as they
-    are. What is encoded (a struct's `bytes`, a PNG's or a JPEG's bytes) is read as `predict` reads pictures.
+    Lists of integers from 0 to 255 (flat or row by row), and bytes that are not a picture file, are used as pixels.
+    Encoded pictures (a struct's `bytes`, or the bytes of a PNG or a JPEG) are read as `predict` reads pictures.
 
     Raises
     ------
     DataError
-        When a row is empty, is no square, or differs in size from the others of the piece.
+        When a row is empty, is not a square, or differs in size from other rows of the piece.
     """
     if isinstance(array, pyarrow.ExtensionArray):
         array = array.storage

@@ -1,4 +1,4 @@
-"""The folder of results: one Parquet file a block, whole or not there, and a manifest that says whose they are."""
+"""The folder of results: one Parquet file per block, either complete or absent, and a manifest that names the job."""
 
 import contextlib
 import io
@@ -16,7 +16,7 @@ from ..system.temporary import folder_made
 from . import places
 
 MANIFEST = "_job.json"  # readers of Parquet folders skip names that begin with _
-_ENCODING = {"index": "DELTA_BINARY_PACKED"}  # an image takes 0.8 bytes in place of 3.3, with scores 39 in place of 53
+_ENCODING = {"index": "DELTA_BINARY_PACKED"}  # an image takes 0.8 bytes instead of 3.3; with scores, 39 instead of 53
 _KEY = b"fashion_infer"  # key of a file's metadata
 _NAME = re.compile(r"part-(\d{9})\.parquet")
 
@@ -25,11 +25,11 @@ class Kept(NamedTuple):
     """Header of a block's file."""
 
     images: int
-    correct: Optional[int]  # predictions that are their labels, where there are labels
+    correct: Optional[int]  # number of predictions that equal their labels; None without labels
 
 
 def name_of(index: int) -> str:
-    """The file of a block: sorted by name they are in the order of the images."""
+    """Return the name of a block's file. Files sorted by name are in the order of the images."""
     return f"part-{index:09d}.parquet"
 
 
@@ -39,9 +39,9 @@ class ResultFolder:
     Parameters
     ----------
     place
-        Absolute, or a URI.
+        Absolute path, or URI, of the folder.
     identity
-        Of the job.
+        Digest that identifies the job.
     """
 
     def __init__(self, place: str, identity: str):
@@ -51,7 +51,10 @@ class ResultFolder:
 
     @contextlib.contextmanager
     def claimed(self, facts: Dict[str, Any]) -> Iterator[None]:
-        """`claim`, for a `with` block; if that fails and no file of images is kept, manifest and folder go again."""
+        """Return a context that calls `claim`.
+
+        If the block fails and the folder has no results, the new manifest and the new folder are removed again.
+        """
         with contextlib.ExitStack() as undo:
             if self._local:
                 with self._explained():
@@ -66,12 +69,12 @@ class ResultFolder:
                 raise
 
     def claim(self, facts: Dict[str, Any]) -> bool:
-        """Make the folder that of a job, or find that it is; whether it was not before.
+        """Make the folder this job's folder, if it is not yet; return whether it was not.
 
         Raises
         ------
         DataError
-            When it is another job's, holds something else, or cannot be written.
+            When the folder belongs to another job, contains other files, or cannot be written.
         """
         with self._explained():
             self._system.create_dir(self._path, recursive=True)
@@ -87,7 +90,7 @@ class ResultFolder:
             return known is None
 
     def check(self) -> None:
-        """Raise DataError unless this process sees the job's folder: on a cluster every node must."""
+        """Raise DataError unless this process can access the job's folder, as every node of a cluster must."""
         with self._explained():
             known = self._manifest()
         if known is None or known.get("job") != self.identity:
@@ -96,7 +99,7 @@ class ResultFolder:
             )
 
     def kept(self) -> Iterator[int]:
-        """The blocks that have a file, in no order; whether it is whole `read` says."""
+        """Yield the indices of blocks that have a file, in any order. `read` checks whether the file is complete."""
         with self._explained():
             for info in self._system.get_file_info(fs.FileSelector(self._path)):
                 match = _NAME.fullmatch(os.path.basename(info.path))
@@ -104,7 +107,7 @@ class ResultFolder:
                     yield int(match.group(1))
 
     def read(self, index: int) -> Optional[Kept]:
-        """Contents of a block's file; None unless it is complete and belongs to this job."""
+        """Read the header of a block's file; return None unless the file is complete and belongs to this job."""
         try:
             with self._system.open_input_file(f"{self._path}/{name_of(index)}") as stream:
                 metadata = parquet.ParquetFile(stream).metadata
@@ -115,7 +118,7 @@ class ResultFolder:
         return Kept(metadata.num_rows, said.get("correct")) if whole else None
 
     def write(self, index: int, table: pyarrow.Table, correct: Optional[int]) -> None:
-        """Write a block's file; DataError where that fails."""
+        """Write a block's file; raise DataError if that fails."""
         said = {"job": self.identity, "block": index, "correct": correct}
         table = table.replace_schema_metadata({_KEY: json.dumps(said).encode()})
         content = io.BytesIO()
@@ -124,7 +127,7 @@ class ResultFolder:
             self._write(name_of(index), content.getbuffer())
 
     def tidy(self) -> None:
-        """Remove what workers that were killed left half-written; for when all blocks are there."""
+        """Remove incomplete files of killed workers. Call this only when all blocks are complete."""
         if self._local:
             for entry in os.listdir(self._path):
                 if entry.startswith((".part-", f".{MANIFEST}")):
@@ -135,7 +138,7 @@ class ResultFolder:
         if self._local:
             with replacing(os.path.join(self._path, name), DataError) as temporary, open(temporary, "wb") as stream:
                 stream.write(content)
-        else:  # an object is there when it is closed, and not before
+        else:  # an object in a store appears only when the stream is closed
             with self._system.open_output_stream(f"{self._path}/{name}") as stream:
                 stream.write(content)
 
@@ -159,7 +162,7 @@ class ResultFolder:
 
 
 def _difference(known: Dict[str, Any], facts: Dict[str, Any]) -> str:
-    """In what two jobs differ, in words."""
+    """Describe how two jobs differ."""
     for key, value in facts.items():
         if known.get(key) != value:
             if key in ("weights", "inputs"):

@@ -1,4 +1,4 @@
-"""Jobs: a network over images, in blocks, and the digest that identifies one."""
+"""Jobs, each of which runs a network over blocks of images, and the digest that identifies a job."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from .sources import Source
 
 
 class Spec(NamedTuple):
-    """All that a worker must know, in whatever process it is."""
+    """All information that a worker needs, in any process."""
 
     symbol: str
     weights: Dict[str, np.ndarray]
@@ -27,8 +27,8 @@ class Spec(NamedTuple):
     normalisation: Optional[Normalisation]  # normalisation of pixels, before the network
     backend: str  # "cpu" or "gpu"
     device: int
-    threads: Optional[int]  # None for the cores that the process may use
-    scores: bool  # whether the results have them
+    threads: Optional[int]  # None for the number of cores that the process may use
+    scores: bool  # whether the results contain the scores
     invert: Optional[bool]
     held: Held
     out: Optional[str]  # the folder of results, absolute or a URI; None to keep none
@@ -37,12 +37,12 @@ class Spec(NamedTuple):
 
 
 class BlockJob(NamedTuple):
-    """A job, planned."""
+    """A planned job."""
 
     model: LoadedModel
     blocks: Blocks
     spec: Spec
-    facts: Dict[str, Any]  # facts that identify the job: the folder's manifest
+    facts: Dict[str, Any]  # facts that identify the job, which the folder's manifest contains
 
 
 def plan(
@@ -57,11 +57,11 @@ def plan(
     Parameters
     ----------
     request, model
-        The options, whose backend is "cpu" or "gpu" by now, and the model they name.
+        The options, whose backend must be "cpu" or "gpu", and the model that the options name.
     of
-        The images, in their order.
+        The sources of the images, in order.
     invert
-        Whether pictures are inverted; None to decide for each.
+        Whether pictures are inverted; None to decide for each picture.
     held
         Images in memory, and their labels.
 
@@ -112,7 +112,7 @@ def plan(
 
 
 def _digest(symbol: str, weights: Dict[str, np.ndarray]) -> str:
-    """Digest of a network and its weights."""
+    """Compute the digest of a network and its weights."""
     summed = hashlib.sha256(symbol.encode())
     for name, array in sorted(weights.items()):
         summed.update(f"{name}{array.shape}".encode())

@@ -1,4 +1,4 @@
-"""A Ray cluster: found, or started here; its nodes, and which of its workers died with them."""
+"""Connects to a Ray cluster or starts one, and monitors its nodes and the workers on nodes that die."""
 
 import _thread
 import contextlib
@@ -13,35 +13,35 @@ from typing import Any, Dict, Iterator, List, Set, TextIO, cast
 from ..errors import DeviceError, UsageError
 
 AUTO = "auto"
-_ANSWER = 5.0  # seconds in which a head node's port must answer: Ray itself tries for a minute
-# Nothing is told to anybody, warnings about what is as it should be are left out, and Ray Data's thread does not start
-# a Ray of its own after the end of ours.
+_ANSWER = 5.0  # seconds in which a head node's port must answer; Ray itself would try for a minute
+# Settings that disable usage reports and needless warnings, and keep Ray Data's thread from starting another Ray after
+# the end of ours.
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_BACKEND_LOG_LEVEL": "fatal",
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
-_LOOK = 1.0  # seconds between two looks at the nodes
-_STORE = 1 << 30  # bytes of a local Ray's object store: what is read ahead of a GPU
+_LOOK = 1.0  # seconds between two checks of the nodes
+_STORE = 1 << 30  # bytes of a local Ray's object store, which holds pixels that are read ahead of a GPU
 
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[None]:
-    """Ray, connected to a cluster for the block; one that this process is connected to already is used as it is.
+    """Return a context in which Ray is connected to a cluster. An existing connection of this process is used.
 
     Parameters
     ----------
     address
-        "auto" for the cluster that this machine belongs to, or else a Ray of this process's own; or HOST:PORT of a head
-        node.
+        HOST:PORT of a head node; or "auto" for the cluster that this machine belongs to, or, without one, a local Ray
+        that this process starts.
 
     Raises
     ------
     UsageError
         For an address of another form.
     DeviceError
-        When nobody answers there, or something that this Ray cannot talk to.
+        When no program answers at the address, or one that is not compatible with this Ray.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -78,7 +78,7 @@ def explained() -> Iterator[None]:
 
 
 class _Ours:
-    """Standard output without what Ray's threads print there about workers and nodes that die."""
+    """Standard output that omits the messages of Ray's threads about workers and nodes that die."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -94,7 +94,7 @@ class _Ours:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Nothing on stderr for the block: Ray's C++ says there at which level it logs. What fails is an exception."""
+    """Return a context that discards stderr, where Ray's C++ code prints its log level. Failures raise exceptions."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -124,7 +124,7 @@ def _connect(ray: Any, address: str) -> None:
 
 
 def hush() -> None:
-    """Leave Ray's own words to its log files: what a user must know is one line of ours."""
+    """Restrict Ray's messages to its log files. Users get one-line messages of this package instead."""
     for name in ("ray", "ray.data"):
         for handler in logging.getLogger(name).handlers:
             if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
@@ -132,60 +132,59 @@ def hush() -> None:
 
 
 def alive() -> Dict[str, Dict[str, float]]:
-    """The resources (CPU, GPU, ...) of each node that is alive, by its id."""
+    """Return the resources (CPU, GPU, ...) of each living node, by the node's id."""
     import ray
 
     return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
 
 
 def shares(backend: str, threads: int) -> int:
-    """Number of workers that fit on the cluster: one per GPU, or one per `threads` cores of a node."""
+    """Return the number of workers that fit on the cluster: one per GPU, or one per `threads` cores of a node."""
     resource, each = ("GPU", 1) if backend == "gpu" else ("CPU", threads)
     return sum(int(resources.get(resource, 0) // each) for resources in alive().values())
 
 
 class Register:
-    """Which worker is on which node: an actor, for workers tell it themselves, before their first block."""
+    """Actor that records which worker is on which node. Workers register before their first block."""
 
     def __init__(self) -> None:
         self._workers: Dict[str, List[Any]] = {}
         self._begun: Dict[int, int] = {}
 
     def add(self, node: str, worker: Any) -> None:
-        """A worker has begun, or begun again, on a node."""
+        """Record that a worker has started, or restarted, on a node."""
         self._workers.setdefault(node, []).append(worker)
 
     def take(self, nodes: Set[str]) -> List[Any]:
-        """The workers that began on these nodes, once."""
+        """Remove and return the workers that have started on these nodes."""
         return [worker for node in nodes for worker in self._workers.pop(node, [])]
 
     def begin(self, block: int) -> int:
-        """How often a block has been begun, this time included."""
+        """Count a start of a block; return how often the block has been started, including this time."""
         self._begun[block] = self._begun.get(block, 0) + 1
         return self._begun[block]
 
     def ready(self) -> bool:
-        """True, once there is a register."""
+        """Return True. A caller that gets the answer knows that the actor has started."""
         return True
 
 
 class Watch:
-    """Ends the workers of nodes that die, for Ray would hold their blocks until the node comes back.
+    """Ends the workers of nodes that die, because Ray would keep their blocks until the node comes back.
 
-    A worker that Ray restarted on another node meanwhile is not on the dead one any more: it has told the register so
-    since, and its block there is done again.
+    Ray may have restarted such a worker on another node, where it has registered again; its block is then repeated.
 
     Parameters
     ----------
     patience
-        Seconds without a word of a block, once a node has died, before all is given up.
+        Seconds without a finished block, after a node has died, until the watch gives up.
     """
 
     def __init__(self, patience: float):
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        # Where this process is: what ends it ends this process as well.
+        # Run the actor on this process's node: if that node fails, this process ends too.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         register: Any = ray.remote(num_cpus=0)(Register)
         self.register = register.options(scheduling_strategy=here).remote()
@@ -194,17 +193,17 @@ class Watch:
         self._patience, self._heard, self._over = patience, time.monotonic(), False
 
     def heard(self) -> None:
-        """A block has come."""
+        """Record that a block has been finished."""
         self._heard = time.monotonic()
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
-        """Look at the nodes once a second during the block.
+        """Return a context in which the nodes are checked once per second. Enter it in the main thread only.
 
         Raises
         ------
         DeviceError
-            When nodes have died and nothing is heard of the others. Only the main thread can be interrupted.
+            When nodes have died and no block of the other nodes is finished in time.
         """
         done = threading.Event()
         thread = threading.Thread(target=self._run, args=(done,), name="watch", daemon=True)
@@ -234,14 +233,14 @@ class Watch:
                 return _thread.interrupt_main()
 
     def _look(self) -> bool:
-        """End the workers of nodes that have died; whether there are such nodes."""
+        """End the workers of nodes that have died; return whether there are such nodes."""
         import ray
 
         now = set(alive())
         self._lost |= self._seen - now
         self._seen |= now
         if self._lost:
-            # Asked for again each time: a worker that was starting as its node died may tell of itself late.
+            # Ask the register every time, because a worker that was starting when its node died may register late.
             for worker in ray.get(self.register.take.remote(self._lost)):
                 ray.kill(worker, no_restart=True)
         return bool(self._lost)

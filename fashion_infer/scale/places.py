@@ -1,4 +1,4 @@
-"""Where inputs and results lie: a path of this machine, or a URI that PyArrow's filesystems take (s3://, gs://)."""
+"""Places of inputs and results: paths on this machine, or URIs of PyArrow's filesystems (s3://, gs://)."""
 
 import fnmatch
 import os
@@ -16,26 +16,26 @@ _WILD = "*?["
 
 
 class FileEntry(NamedTuple):
-    """A file."""
+    """A file of images, with its size and date."""
 
-    name: str  # as the user named it, or its folder
-    place: str  # absolute, or a URI: what another process opens
+    name: str  # name for messages, which begins with the path that the user gave
+    place: str  # absolute path, or URI, that other processes can open
     size: int  # bytes
-    modified: int  # nanoseconds since 1970, 0 where the filesystem does not say
+    modified: int  # nanoseconds since 1970; 0 if the filesystem does not report it
 
 
 def is_uri(name: str) -> bool:
-    """Whether a name is a URI, and no path."""
+    """Return whether a name is a URI, not a path."""
     return "://" in name
 
 
 def absolute(name: str) -> str:
-    """A name that means the same in every process."""
+    """Convert a name to an absolute path or a URI, which means the same in every process."""
     return name if is_uri(name) else os.path.abspath(paths.expanded(name))
 
 
 def filesystem(place: str) -> Tuple[fs.FileSystem, str]:
-    """The filesystem of a place, and the path in it.
+    """Return the filesystem of a place, and the path in that filesystem.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def filesystem(place: str) -> Tuple[fs.FileSystem, str]:
 
 
 def joined(place: str, name: str) -> str:
-    """A file in a folder; what stands behind the `?` of a URI stays behind it."""
+    """Return the place of a file in a folder. The options after the `?` of a URI stay at the end."""
     if not is_uri(place):
         return os.path.join(place, name)
     base, mark, query = place.partition("?")
@@ -59,19 +59,19 @@ def joined(place: str, name: str) -> str:
 
 
 def files(name: str) -> Tuple[List[FileEntry], bool]:
-    """The files that a name means: itself, those of a folder and of its folders, or those that a pattern fits.
+    """List the files that a name stands for: a file, all files in a folder and its subfolders, or matches of a pattern.
 
     Returns
     -------
     entries : list of FileEntry
-        Sorted by path. Of a folder without those whose path has a part that begins with "." or "_".
+        The files, sorted by path. In a folder, paths with a part that begins with "." or "_" are left out.
     named : bool
-        Whether the name is that of a file, or a pattern of such names, and no folder.
+        Whether the name is a file or a pattern, not a folder.
 
     Raises
     ------
     DataError
-        When there is nothing, or it cannot be read.
+        When no file is found, or the place cannot be read.
     """
     place = absolute(name)
     try:
@@ -116,5 +116,5 @@ def _listed(name: str, place: str, system: fs.FileSystem, path: str, deep: bool,
 
 
 def words(error: Exception) -> str:
-    """An error of PyArrow's in one line."""
+    """Format an error of PyArrow in one line."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,4 +1,4 @@
-"""The pixels of a block, whatever its images lie in: what a worker, or a task that reads for it, does first."""
+"""Reads the pixels of a block from any kind of source, in a worker or in a separate task that reads for a worker."""
 
 import functools
 from pathlib import Path
@@ -13,17 +13,17 @@ from ..errors import DataError
 from . import columns, places, sources
 from .blocks import ImageBlock, Part
 
-_ROWS = 1000  # rows of Parquet read at a time, on the way to a block's first one
-_RESIZED = 2000  # images resized at a time: `resize` works in doubles
+_ROWS = 1000  # number of Parquet rows that are read at a time, also to skip rows before a block's first row
+_RESIZED = 2000  # number of images that are resized at a time, as `resize` needs memory for doubles
 
 Held = Optional[Tuple[np.ndarray, np.ndarray]]  # images (n,1,s,s) and labels (n,)
 
 
 class Pixels(NamedTuple):
-    """A block's images as the network takes them."""
+    """A block's images in the network's input size."""
 
     images: np.ndarray  # (n,1,S,S) uint8
-    labels: Optional[np.ndarray]  # (n,), where all are known
+    labels: Optional[np.ndarray]  # (n,); None unless all labels are known
 
 
 def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held: Held = None) -> Pixels:
@@ -32,18 +32,18 @@ def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held
     Parameters
     ----------
     block
-        Which images.
+        The block to read.
     input_size
-        Of the network: S.
+        The network's input size S.
     invert
-        Of pictures: see `pictures.read`.
+        Whether to invert pictures (see `pictures.read`).
     held
-        The images in memory that its source may be of.
+        Images in memory, for a block whose source is "held".
 
     Raises
     ------
     DataError
-        When a file is not what it was when the job was planned, or cannot be read.
+        When a file has changed since the job was planned, or cannot be read.
     """
     images = np.empty((block.count, 1, input_size, input_size), np.uint8)
     labels: List[np.ndarray] = []
@@ -63,7 +63,7 @@ def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held
 
 
 def _pieces(part: Part, invert: Optional[bool], held: Held) -> Iterator[Tuple[np.ndarray, Optional[np.ndarray]]]:
-    """A part's images (n,1,s,s) uint8 and their labels, in some pieces."""
+    """Yield a part's images (n,1,s,s) uint8 and their labels, in one or more pieces."""
     source, range_ = part.source, slice(part.start, part.start + part.count)
     if source.kind == "synthetic":
         yield synthetic.draw(part.start, part.count, source.modified)
@@ -91,7 +91,10 @@ def _picture(source: sources.Source, invert: Optional[bool]) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def _packed(place: str, size: int, modified: int) -> np.ndarray:
-    """All images of a compressed file, which cannot be read from the middle; size and date tell one from another."""
+    """Read all images of a compressed file, which cannot be read from the middle.
+
+    The result is cached; size and date are part of the cache's key, so that a changed file is read again.
+    """
     return own.as_images(own.array(Path(place)), Path(place))
 
 

@@ -1,4 +1,4 @@
-"""Requirements of this package beyond the program's own: the extra `scale`."""
+"""Checks the additional requirements of the package `scale`, which the extra `scale` installs."""
 
 import importlib.util
 
@@ -7,7 +7,7 @@ from ..system import installation
 
 
 def check(cluster: bool) -> None:
-    """Raise UsageError, which says what to install, where PyArrow is missing, or, for a cluster, Ray."""
+    """Raise UsageError, which says what to install, if PyArrow is missing, or if Ray is missing for a cluster."""
     wanted = {"pyarrow": "PyArrow", **({"ray": "Ray"} if cluster else {})}
     missing = [name for module, name in wanted.items() if importlib.util.find_spec(module) is None]
     if missing:

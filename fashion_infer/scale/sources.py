@@ -1,4 +1,4 @@
-"""Images of a job: each file that the user named, its kind and its number of images, without reading them."""
+"""Sources of a job's images: finds the kind and the number of images of each named file, without reading images."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ..data import idx, own, synthetic
 from ..errors import DataError
 from . import columns, places
 
-# File names by kind, in a folder; a file that the user names is recognised by its first bytes.
+# File name suffixes by kind, for files in a folder. A file that the user names is recognised by its first bytes.
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "npy": (".npy",),
@@ -26,29 +26,29 @@ _KNOWN = "Parquet, .npy, .npz, IDX (idx3-ubyte, also .gz) and pictures"
 
 @dataclass(frozen=True)
 class Source:
-    """Images that lie together."""
+    """A source of images: a file, images in memory, or the built-in set."""
 
     kind: str  # "parquet", "npy", "idx", "packed" (compressed: read whole), "picture", "synthetic" or "held"
-    name: str  # as the user named it; "" where there is no file
-    place: str  # absolute, or a URI
-    count: int  # images
-    bytes: int  # bytes of an image's pixels, about
-    size: int  # size of the file
+    name: str  # name for messages; "" if the source is not a file
+    place: str  # absolute path, or URI
+    count: int  # number of images
+    bytes: int  # approximate number of bytes of an image's pixels
+    size: int  # size of the file in bytes
     modified: int  # nanoseconds since 1970
 
 
 def drawn(count: int) -> Source:
-    """The first images of the endless built-in set."""
+    """Return the source of the first `count` images of the endless built-in set."""
     return Source("synthetic", "", "", count, synthetic.SIZE**2, 0, synthetic.SEED)
 
 
 def held(images: np.ndarray) -> Source:
-    """Images (n,1,s,s) that are in memory already, and that every worker is given."""
+    """Return the source of images (n,1,s,s) in memory, which every worker gets."""
     return Source("held", "", hashlib.sha256(images.tobytes()).hexdigest(), len(images), images[0].size, 0, 0)
 
 
 def of(names: Sequence[str]) -> List[Source]:
-    """The sources of files, folders and patterns, in the order of the names and sorted within each.
+    """Return the sources of files, folders and patterns, in the order of the names, and sorted within each name.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def of(names: Sequence[str]) -> List[Source]:
 
 
 def digest(sources: Iterable[Source]) -> str:
-    """Digest that identifies these sources: paths, sizes, dates and numbers of images."""
+    """Compute a digest that identifies sources, from their paths, sizes, dates and numbers of images."""
     summed = hashlib.sha256()
     for source in sources:
         summed.update(repr((source.kind, source.place, source.count, source.size, source.modified)).encode())
@@ -82,7 +82,7 @@ def _suffixed(name: str) -> Optional[str]:
 
 
 def _begun(entry: places.FileEntry) -> str:
-    """The kind of a file that was named, by what it begins with."""
+    """Return the kind of a file that the user named, by its first bytes."""
     with stream_of(entry.place, entry.name) as stream:
         beginning = stream.read(8)
     if beginning.startswith(b"PAR1"):
@@ -95,12 +95,12 @@ def _begun(entry: places.FileEntry) -> str:
 
 
 class stream_of:
-    """A file's bytes, for a `with` block; what goes wrong with them in it is a DataError.
+    """Context with a stream of a file's bytes. An error while the block reads them becomes a DataError.
 
     Parameters
     ----------
     place, name
-        Where it is, and what messages call it.
+        Place of the file, and its name in messages.
     """
 
     def __init__(self, place: str, name: str):
@@ -121,7 +121,7 @@ class stream_of:
 
 
 def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]:
-    """None for an array in a folder that is none of images: labels lie beside them."""
+    """Return the source of a file; None for an array in a folder that does not hold images, such as labels."""
     if kind == "picture":
         count, size = 1, 28 * 28
     elif kind == "packed":
@@ -149,21 +149,21 @@ def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]
 
 @dataclass(frozen=True)
 class Array:
-    """Where the images of an uncompressed file lie in it."""
+    """Layout of the images in an uncompressed file."""
 
     count: int
     side: int  # pixels
     dtype: np.dtype
-    begin: int  # bytes before the first one
+    begin: int  # number of bytes before the first image
 
 
 def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[Array]:
-    """Read the header of a .npy or an IDX file; None where it holds something else than square images.
+    """Read the header of a .npy or an IDX file; return None if the file does not hold square images.
 
     Raises
     ------
     DataError
-        When the file is not as long as it says, or not in an order that can be read in parts.
+        When the file's length does not match its header, or its order of elements does not allow reading in parts.
     """
     if kind == "npy":
         shape, fortran, dtype = own.npy_header(stream, Path(entry.name))
@@ -183,7 +183,7 @@ def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[A
 
 
 def _sides(shape: Tuple[int, ...]) -> Tuple[int, ...]:
-    """Height and width of (n,1,s,s) or (n,s,s,1)."""
+    """Return height and width of the images in an array with shape (n,1,s,s) or (n,s,s,1)."""
     if len(shape) == 4 and 1 in (shape[1], shape[3]):
         return shape[2:] if shape[1] == 1 else shape[1:3]
     return ()

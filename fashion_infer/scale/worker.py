@@ -1,4 +1,4 @@
-"""One process's share of a job: a fused network, held while it lives, that takes block after block."""
+"""The worker of a job in one process: it keeps a fused network and classifies one block after another."""
 
 import os
 import time
@@ -18,37 +18,37 @@ from .folder import ResultFolder
 from .job import Spec
 from .reading import Pixels, read
 
-_LANES = {"cpu": 1, "gpu": 3}  # networks: while one's scores are looked at, the GPU works for another
-_SLICE = {"cpu": 10_000, "gpu": 25_000}  # images
+_LANES = {"cpu": 1, "gpu": 3}  # number of networks; while one's scores are processed, the GPU works for another
+_SLICE = {"cpu": 10_000, "gpu": 25_000}  # number of images per slice
 
 
 class Done(NamedTuple):
-    """A block, finished."""
+    """Result of a finished block."""
 
     block: int
     images: int
-    correct: Optional[int]  # predictions that are their labels, where there are labels
-    node: str  # where
+    correct: Optional[int]  # number of predictions that equal their labels; None without labels
+    node: str  # name of the node that did it
     process: int
-    began: float  # seconds of that node's clock
+    began: float  # seconds by the node's clock
     ended: float
 
 
 class BlockWorker:
-    """A network that takes blocks.
+    """A network that classifies blocks.
 
     Parameters
     ----------
     spec
-        The job's.
+        The job's specification.
     node
-        What the place is called.
+        Name of the node that the worker runs on.
 
     Raises
     ------
     FashionInferError
-        When this node cannot do the job: another version of the package, no library, no GPU, a folder of results that
-        is not here.
+        When this node cannot do the job: it has another version of the package, no library, no GPU, or no access to
+        the folder of results.
     """
 
     def __init__(self, spec: Spec, node: str):
@@ -68,12 +68,12 @@ class BlockWorker:
         ]
 
     def classify(self, block: ImageBlock, pixels: Optional[Pixels] = None) -> Done:
-        """Do a block: read it if that is not done, run the network, and write its file.
+        """Do a block: read it unless `pixels` is given, run the network, and write the block's file.
 
         Raises
         ------
         FashionInferError
-            When its images cannot be read, its scores are not numbers, or its file cannot be written.
+            When the block's images cannot be read, its scores are not finite, or its file cannot be written.
         """
         spec, began = self._spec, time.time()
         if pixels is None:
@@ -102,8 +102,11 @@ class BlockWorker:
 
 
 def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
-    """A block's results: index int64, class uint8 (uint16 of a network with more than 256), scores float32 where they
-    are kept, and the source's name where there are files."""
+    """Make the table of a block's results.
+
+    Its columns are the index (int64), the class (uint8; uint16 for a network with more than 256 classes), the scores
+    (float32) if they are kept, and the source's name if there are files.
+    """
     kind = np.uint8 if scores.shape[1] <= 256 else np.uint16
     found = {
         "index": pyarrow.array(np.arange(block.first, block.first + len(scores), dtype=np.int64)),
@@ -117,7 +120,7 @@ def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
 
 
 def _sources(block: ImageBlock) -> Any:
-    """The name of each image's source, each name once."""
+    """Return the name of each image's source as a dictionary array, which stores each name once."""
     names: List[str] = [part.source.name for part in block.parts]
     places = np.repeat(np.arange(len(names), dtype=np.int32), [part.count for part in block.parts])
     return pyarrow.DictionaryArray.from_arrays(pyarrow.array(places), pyarrow.array(names))

@@ -23,7 +23,7 @@ _DAY = 86400
 
 
 class Unwritable(DeviceError):
-    """The cache cannot be written, which is the machine's fault, not a submission's."""
+    """Raised if the cache cannot be written, which is the machine's fault, not a submission's."""
 
 
 class CacheKind(NamedTuple):
@@ -45,7 +45,8 @@ class CacheEntry(NamedTuple):
 
 
 RESIZED = CacheKind("resized", re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy"), 0)
-# Built in one process and loaded in others: a grade's workers load it for as long as grading a class takes.
+# A kernel is kept for a day: it is built in one process and loaded in others, such as a grade's workers, for as long as
+# it takes to grade a class.
 KERNELS = CacheKind("kernels", re.compile(r"[0-9a-f]{32}\.so"), _DAY)
 GRADED = CacheKind("graded", re.compile(r"[0-9a-f]{32}"), _DAY)
 KINDS = (RESIZED, KERNELS, GRADED)
@@ -53,20 +54,20 @@ _TEMPORARY = re.compile(r"(build|stage|gone)-.*|.*\.lock")  # working folders of
 
 
 def folder(kind: CacheKind) -> Optional[Path]:
-    """The folder of a kind; None for a user without a cache."""
+    """Return the folder of a kind; None for a user without a cache."""
     own = paths.cache()
     return own and own / kind.folder
 
 
 def made_folder(kind: CacheKind) -> Path:
-    """The folder of a kind, created if missing.
+    """Return the folder of a kind; create it if it is missing.
 
     Raises
     ------
     DataError
         For a user without a cache.
     Unwritable
-        When it cannot be created.
+        When the folder cannot be created.
     """
     place = paths.needed_cache() / kind.folder
     with writing(place):
@@ -76,7 +77,7 @@ def made_folder(kind: CacheKind) -> Path:
 
 @contextlib.contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """A context for writing into a folder of the cache: raises Unwritable with advice if that fails."""
+    """Return a context for writing into a folder of the cache. It raises Unwritable with advice if writing fails."""
     try:
         yield
     except OSError as error:
@@ -89,7 +90,7 @@ def writing(place: Path) -> Iterator[None]:
 
 
 def bound() -> int:
-    """The size limit in bytes; UsageError if the environment variable is not a number."""
+    """Return the size limit in bytes; raise UsageError if the environment variable is not a number."""
     given = os.environ.get(BOUND) or str(DEFAULT_MB)
     if not given.isdecimal():
         raise UsageError(f"{BOUND} must be a number of megabytes, not {given!r}")
@@ -97,7 +98,7 @@ def bound() -> int:
 
 
 def entries(kind: CacheKind) -> List[CacheEntry]:
-    """The entries of a kind, in any order."""
+    """Return the entries of a kind, in any order."""
     found, place = [], folder(kind)
     with contextlib.suppress(OSError):
         for path in place.iterdir() if place else ():
@@ -130,9 +131,9 @@ def make_room(size: int, path: Path) -> None:
 
 
 def lock(path: Path, timeout: float = -1) -> filelock.BaseFileLock:
-    """A lock for creating or removing a file, as a context manager.
+    """Return a lock for creating or removing a file, as a context manager.
 
-    The lock file is next to the file, and stays there; `make_room` removes it a day after its last use.
+    The lock file is next to the file and stays there. `make_room` removes the lock file a day after its last use.
     """
     return filelock.FileLock(str(path.with_suffix(".lock")), timeout=timeout)
 

@@ -1,4 +1,4 @@
-"""Child programs: the profiler, the ceilings and the counters each need a separate process."""
+"""Runs child programs. The profiler, the ceilings and the counters each need a separate process."""
 
 import os
 import subprocess
@@ -12,21 +12,21 @@ def run(program: Sequence[str], timeout: float, **environment: str) -> subproces
     Parameters
     ----------
     program
-        The command's words.
+        The command, as a list of words.
     timeout
-        Seconds.
+        Time limit in seconds.
     **environment
         Additional environment variables.
 
     Returns
     -------
     subprocess.CompletedProcess
-        Has its output as text.
+        The result, with the program's output as text.
 
     Raises
     ------
     OSError, subprocess.TimeoutExpired
-        When it cannot start, or does not end in time.
+        When the program cannot start, or does not end in time.
     """
     path = os.pathsep.join(part for part in sys.path if part)
     known = {**os.environ, "PYTHONPATH": path, **environment}
@@ -34,6 +34,6 @@ def run(program: Sequence[str], timeout: float, **environment: str) -> subproces
 
 
 def last_line(done: subprocess.CompletedProcess) -> str:
-    """The last line of a failed program on stderr, or its exit code."""
+    """Return the last line that a failed program wrote on stderr; without one, its exit code."""
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"exit code {done.returncode}"

@@ -34,7 +34,7 @@ def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
 
 
 def has_driver() -> bool:
-    """Whether this machine has an NVIDIA driver."""
+    """Return whether this machine has an NVIDIA driver."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -43,7 +43,7 @@ def has_driver() -> bool:
 
 
 def count_cuda_devices() -> int:
-    """Number of CUDA devices that the driver offers to this process; 0 without a driver."""
+    """Return the number of CUDA devices that the driver offers to this process; 0 without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -59,9 +59,9 @@ def find_cxx() -> Optional[str]:
 
 
 def cxx_command() -> Optional[List[str]]:
-    """The command of the C++ compiler as words, with paths of programs; CXX may be "ccache g++ -m64".
+    """Return the command of the C++ compiler as words, with paths of programs; CXX may be "ccache g++ -m64".
 
-    None if one of the programs does not exist.
+    Return None if one of the programs does not exist.
     """
     words = shlex.split(os.environ.get("CXX") or "") or ["c++"]
     found = [word if word.startswith("-") else shutil.which(word) for word in words]
@@ -69,7 +69,7 @@ def cxx_command() -> Optional[List[str]]:
 
 
 def cuda_folders(nvcc: str) -> List[Path]:
-    """Folders that may have headers and libraries of CUDA: the compiler's own tree, and the wheels next to it."""
+    """Return folders that may have headers and libraries of CUDA: the compiler's tree, and the wheels next to it."""
     own = Path(nvcc).resolve().parent.parent
     wheels = [folder for site in sys.path for folder in sorted(Path(site).glob("nvidia/*")) if folder.is_dir()]
     return [folder for folder in [own, Path("/usr/local/cuda"), *wheels] if folder.is_dir()]

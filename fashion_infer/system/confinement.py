@@ -16,16 +16,19 @@ _ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX
 
 
 class Ended(NamedTuple):
-    """A child's stdout, and how it ended: "" by itself, "time", "processor time", or the system's message if it could
-    not start."""
+    """A child's stdout, and how the child ended.
+
+    The latter is "" if the child ended by itself; else "time", "processor time", or the system's message if the child
+    could not start.
+    """
 
     out: bytes
     why: str
 
 
 def code(module: str) -> str:
-    """Python code that calls a module's `child` with the words of the command line."""
-    # Nothing is imported from the current folder, the empty name, which is absent if that folder was deleted.
+    """Return Python code that calls a module's `child` with the words of the command line."""
+    # Remove the empty name, which stands for the current folder, from the path, so that nothing is imported from there.
     return f"import sys; sys.path[:] = filter(None, sys.path); from {module} import child; child(*sys.argv[1:])"
 
 
@@ -35,13 +38,13 @@ def run(program: str, words: Sequence[str], seconds: float, environment: Dict[st
     Parameters
     ----------
     program, words
-        See `code`. The code calls `limit` after its imports.
+        The code, and the words of its command line (see `code`). The code must call `limit` after its imports.
     seconds
-        Time limit, after which it is ended.
+        Time limit, after which the child is killed.
     environment
         Additional environment variables.
     given
-        Its stdin.
+        The child's stdin.
     """
     # Python does not start in a deleted folder if sys.path has a relative entry, such as an import hook's name.
     libraries = os.pathsep.join(os.path.abspath(part) for part in sys.path if part and os.path.exists(part))

@@ -1,4 +1,4 @@
-"""Writer of all files that a user names: completely or not at all, without harm to other files.
+"""Writes all files that a user names, completely or not at all, and without harm to other files.
 
 | existing file | what happens |
 | --- | --- |
@@ -48,7 +48,7 @@ def check(path: _Path, error: Type[FashionInferError] = DataError) -> None:
 
 @contextlib.contextmanager
 def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, durable: bool = True) -> Iterator[str]:
-    """A temporary file whose content replaces `path` if the block succeeds; it is always removed.
+    """Return a context with a temporary file, whose content replaces `path` if the block succeeds.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, dur
 def replacing_together(
     paths: Sequence[_Path], error: Type[FashionInferError] = CheckpointError, durable: bool = True
 ) -> Iterator[List[str]]:
-    """`replacing` for several files: all of them change, or none does."""
+    """Return a context like `replacing` for several files: all of them change, or none does."""
     with contextlib.ExitStack() as cleaning:
         targets, temporaries = [], []
         for path in paths:
@@ -93,7 +93,7 @@ def write(path: _Path, text: str, error: Type[FashionInferError] = DataError) ->
 
 
 def _target(path: _Path) -> _Target:
-    """Resolve a path for writing; OSError or ValueError if it cannot be written."""
+    """Resolve a path for writing; raise OSError or ValueError if it cannot be written."""
     named = os.fspath(path)
     if not os.path.isabs(named) and paths.working_folder() is None:
         raise ValueError("the working folder has been deleted")
@@ -119,7 +119,7 @@ def _target(path: _Path) -> _Target:
 
 
 def _descriptor(path: str) -> Optional[Tuple[int, int]]:
-    """Process and number of the open file behind a name such as /dev/stdout; None for any other name."""
+    """Return process and descriptor of the open file behind a name such as /dev/stdout; None for other names."""
     for _ in range(40):  # the number of links that Linux follows
         folder = os.path.realpath(os.path.dirname(os.path.abspath(path)))
         found = re.fullmatch(r"/proc/(\d+)(?:/task/\d+)?/fd", folder)
@@ -192,7 +192,9 @@ def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> 
 
 
 def _keep(place: str, kept: str, cleaning: contextlib.ExitStack) -> None:
-    cleaning.enter_context(vanishing(lambda: kept))  # registered before it exists, as a copy may fail halfway
+    cleaning.enter_context(
+        vanishing(lambda: kept)
+    )  # registered before the file exists, because a copy may fail halfway
     try:
         os.link(place, kept)
     except OSError:  # a file system without hard links

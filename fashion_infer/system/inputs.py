@@ -1,6 +1,6 @@
-"""Reader of input files that a user names: only regular files, and only up to a size limit.
+"""Reads input files that a user names, but only regular files, and only up to a size limit.
 
-Opening a FIFO waits for a writer that may never come, and a device such as /dev/zero has no end.
+Other files are refused: opening a FIFO may wait forever for a writer, and a device such as /dev/zero has no end.
 """
 
 import errno
@@ -15,7 +15,7 @@ _Path = Union[str, Path]
 
 
 def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """The size in bytes of a regular file (or of a link's target), which is not opened.
+    """Check that a path is a regular file (or a link to one), without opening it; return its size in bytes.
 
     `what` precedes the path in messages.
 
@@ -33,30 +33,30 @@ def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "
 
 
 def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """Read all bytes of a regular file that has at most `most`.
+    """Read all bytes of a regular file that has at most `most` bytes.
 
     Raises
     ------
     error
-        When the file cannot be read, is not regular, or is larger.
+        When the file cannot be read, is not regular, or has more than `most` bytes.
     """
     size = check(path, error, what)
     if size > most:
         raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
     try:
         with open_regular(path) as stream:
-            return stream.read(size)  # bounded, as memory for all of it is allocated at once
+            return stream.read(size)  # bounded, because memory for the whole size is allocated first
     except OSError as problem:
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 
 
 def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """`read` in a folder where others can write: refuses links, and files with another owner or a second name.
+    """Read a file as `read`, in a folder where others can write. Refuse links, and files of others or with hard links.
 
     Raises
     ------
     error
-        When the file has another owner, another hard link, is not regular, or has more than `most` bytes.
+        When the file has another owner or a second hard link, is not regular, or has more than `most` bytes.
     """
     try:
         with open_regular(path, os.O_NOFOLLOW) as stream:
@@ -72,7 +72,7 @@ def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError,
 
 
 def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """`check` a file, then open and close it to test whether this process may read it."""
+    """Call `check`, then open and close the file to test whether this process may read it."""
     size = check(path, error, what)
     try:
         open_regular(path).close()
@@ -82,7 +82,10 @@ def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what
 
 
 def open_regular(path: _Path, flags: int = 0) -> BinaryIO:
-    """Open a regular file for reading bytes; OSError for anything else, without waiting for a FIFO's writer."""
+    """Open a regular file for reading bytes.
+
+    Raise OSError for any other file, without waiting for a FIFO's writer.
+    """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         _check_regular(os.fstat(descriptor))

@@ -1,4 +1,4 @@
-"""How this copy was installed, and commands that install more packages."""
+"""Finds out how this copy was installed, and returns commands that install more packages."""
 
 import importlib.util
 import json
@@ -16,18 +16,18 @@ _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
 def pip() -> List[str]:
-    """The command that runs pip, or uv instead, for this environment."""
+    """Return the command that runs pip, or uv instead, for this environment."""
     if importlib.util.find_spec("pip") is None and shutil.which("uv"):
         return ["uv", "pip"]
     return [sys.executable, "-m", "pip"]
 
 
 def pip_install(what: str) -> str:
-    """The command line that installs `what`, already quoted, into this environment."""
+    """Return the command line that installs `what`, which is already quoted, into this environment."""
     words = pip()
     if words[0] == "uv":
         return f"uv pip install --python {shlex.quote(sys.executable)} {what}"
-    # The short form, if a shell finds this environment's pip.
+    # Use the short form if a shell finds this environment's pip.
     own = shutil.which("pip")
     if own and os.path.dirname(own) == os.path.dirname(sys.executable):
         return f"pip install {what}"
@@ -35,7 +35,7 @@ def pip_install(what: str) -> str:
 
 
 def extra(name: str) -> str:
-    """The command line that installs one of this package's extras, in the way that the package was installed."""
+    """Return the command line that installs one of this package's extras, in the way that the package was installed."""
     if Path(sys.prefix) == _CHECKOUT / ".venv" and (_CHECKOUT / "Makefile").is_file():
         return f"make setup EXTRAS={name}"
     origin, editable = _origin()
@@ -45,8 +45,10 @@ def extra(name: str) -> str:
 
 
 def _origin() -> Tuple[Optional[str], bool]:
-    """The wheel or folder that pip installed this package from (PEP 610), None if unknown or removed; and whether the
-    installation is editable."""
+    """Return the wheel or folder that pip installed this package from, and whether the installation is editable.
+
+    The former is recorded as in PEP 610; it is None if it is unknown or was removed.
+    """
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
     except metadata.PackageNotFoundError:  # imported from a checkout, not installed
@@ -59,7 +61,7 @@ def _origin() -> Tuple[Optional[str], bool]:
 
 
 def _requirements(name: str) -> List[str]:
-    """Requirements of an extra on this Python and machine."""
+    """Return the requirements of an extra for this Python and machine."""
     from packaging.requirements import Requirement
 
     found = []

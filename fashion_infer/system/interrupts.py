@@ -9,13 +9,16 @@ _pressed = False
 
 
 def record() -> None:
-    """Start recording Ctrl-C: C code that is interrupted during an import raises ImportError or TypeError instead."""
+    """Start recording Ctrl-C.
+
+    This is needed because C code that is interrupted during an import raises ImportError or TypeError instead.
+    """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
 
 
 def pressed() -> bool:
-    """Whether Ctrl-C was pressed since `record`, as another error may have replaced its KeyboardInterrupt."""
+    """Return whether Ctrl-C was pressed since `record`. Another error may have replaced its KeyboardInterrupt."""
     return _pressed
 
 

@@ -1,4 +1,4 @@
-"""Isolation of commands that run a kernel file: a separate process, so that any failure gives a one-line error.
+"""Isolates commands that run a kernel file in a separate process, so that any failure gives a one-line error.
 
 This is convenience, not security: the file has the rights of the user who started the command.
 
@@ -20,7 +20,7 @@ from ..errors import CheckFailed
 
 TIMEOUT = 600.0  # seconds; 10,000 images with the slowest kernel of the ladder take a few seconds on two cores
 _INSIDE = "FASHION_INFER_ISOLATED"  # set in the child, and in its own children
-_PIPES = "FASHION_INFER_ISOLATED_PIPES"  # for the child only: pipes, for reports and to notice the parent's end
+_PIPES = "FASHION_INFER_ISOLATED_PIPES"  # set in the child only: pipes for its reports, and to detect the parent's end
 # Not `-m`, which would look for modules in the current folder first, where the user's code is.
 _CHILD = f"import sys; del sys.path[0]; from {__package__.partition('.')[0]}.cli.main import main; main()"
 _STARTED, _ENDED = b"s", b"e"
@@ -30,7 +30,7 @@ _report = -1  # in the child: the file descriptor to report to
 
 
 def inside() -> bool:
-    """Whether this process is an isolated child, or was started by one."""
+    """Return whether this process is an isolated child, or was started by one."""
     return _INSIDE in os.environ
 
 
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
 
 
 def begin() -> None:
-    """In the child, at the start: take over the pipes, and end when the parent ends."""
+    """Take over the pipes, and end this process when the parent ends. The child calls this at its start."""
     global _report
     pipes = os.environ.pop(_PIPES, None)
     if pipes is None:
@@ -113,21 +113,21 @@ def begin() -> None:
 
 
 def started() -> None:
-    """In the child: report that a file's code starts. Does nothing elsewhere."""
+    """Report, in the child, that a kernel file's code starts; do nothing in other processes."""
     if _report >= 0:
         os.write(_report, _STARTED)
         crash_plainly()
 
 
 def crash_plainly() -> None:
-    """In the child: restore the default signal actions. MXNet's handlers print a stack and call exit()."""
+    """Restore the default signal actions in the child, because MXNet's handlers print a stack and call exit()."""
     if _report >= 0 and threading.current_thread() is threading.main_thread():
         for number in (signal.SIGSEGV, signal.SIGFPE, signal.SIGBUS, signal.SIGILL, signal.SIGABRT):
             signal.signal(number, signal.SIG_DFL)
 
 
 def ended() -> None:
-    """In the child: report that the command has ended by itself, after all its output."""
+    """Report, in the child, that the command has ended by itself, after all its output."""
     if _report >= 0:
         os.write(_report, _ENDED)
 

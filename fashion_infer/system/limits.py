@@ -1,4 +1,4 @@
-"""Early check of whether this process may allocate the address space that it will need.
+"""Checks early whether this process may allocate the address space that it will need.
 
 If `ulimit -v` refuses memory later, third-party C++ aborts, hangs or crashes: OpenBLAS, libgomp and MXNet do not check
 allocations. This module uses only the standard library, because the command line calls it before other imports.
@@ -15,7 +15,7 @@ _NORESERVE = 0x4000  # MAP_NORESERVE, which the module mmap lacks before Python 
 
 
 class AddressSpace(NamedTuple):
-    """Address space that something needs, in megabytes: a fixed part and a part per thread."""
+    """Address space that a library or a command needs, in megabytes: a fixed part and a part per thread."""
 
     megabytes: int  # without threads
     per_thread: int
@@ -30,7 +30,7 @@ def check(need: AddressSpace, threads: int, what: str) -> None:
     Parameters
     ----------
     what
-        Name of the part that needs it, for the message.
+        Name of the part that needs the address space, for the message.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def check(need: AddressSpace, threads: int, what: str) -> None:
 
 
 def has_limit() -> bool:
-    """Whether this process's address space has a limit."""
+    """Return whether this process's address space has a limit."""
     return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
 
 

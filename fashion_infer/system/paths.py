@@ -1,4 +1,4 @@
-"""Paths as users write them: `~`, `~name`, and a home or working folder that may not exist."""
+"""Handles paths that users write: `~`, `~name`, and home or working folders that may not exist."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ else:
 
 
 def expanded(path: PathOrText) -> Path:
-    """The path with `~` and `~name` expanded; UsageError for an unknown user, or one without a home."""
+    """Expand `~` and `~name` in a path; raise UsageError for an unknown user, or a user without a home."""
     try:
         return Path(path).expanduser()
     except (RuntimeError, KeyError):
@@ -24,7 +24,7 @@ def expanded(path: PathOrText) -> Path:
 
 
 def home() -> Optional[Path]:
-    """The user's home; None for a user without one (no HOME, and no line in the password file)."""
+    """Return the user's home; None for a user without one (no HOME, and no line in the password file)."""
     try:
         return Path.home()
     except (RuntimeError, KeyError):
@@ -32,7 +32,7 @@ def home() -> Optional[Path]:
 
 
 def working_folder() -> Optional[Path]:
-    """The working folder; None if it has been deleted."""
+    """Return the working folder; None if it has been deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -40,7 +40,10 @@ def working_folder() -> Optional[Path]:
 
 
 def cache() -> Optional[Path]:
-    """This program's folder in the user's cache (XDG_CACHE_HOME moves it); None for a user without a home."""
+    """Return this program's folder in the user's cache; None for a user without a home.
+
+    The environment variable XDG_CACHE_HOME sets another cache folder.
+    """
     try:
         folder = platformdirs.user_cache_path("fashion-infer")
     except RuntimeError:  # platformdirs 4.14 and later; earlier ones leave `~` unchanged
@@ -49,7 +52,7 @@ def cache() -> Optional[Path]:
 
 
 def needed_cache() -> Path:
-    """Like `cache`, but DataError for a user without a home."""
+    """Return `cache()`; raise DataError for a user without a home."""
     folder = cache()
     if folder is None:
         raise DataError("this user has no home, and so no cache: set HOME, or XDG_CACHE_HOME to a folder")

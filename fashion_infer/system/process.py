@@ -1,4 +1,4 @@
-"""Resource usage of this process so far, as in /usr/bin/time."""
+"""Measures the resource usage of this process so far, as /usr/bin/time does."""
 
 import os
 import resource
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Usage(NamedTuple):
-    """Times in seconds since the process started; memory in bytes."""
+    """Resource usage of a process. Times are in seconds since its start, memory is in bytes."""
 
     wall: float
     user: float
@@ -21,7 +21,7 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage:
-    """Wall, user and system time and peak resident memory of the whole process."""
+    """Return wall-clock, user and system time, and peak resident memory, of the whole process."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
         _wall(),
@@ -37,7 +37,7 @@ def usage() -> Usage:
 
 
 def as_time_prints(u: Usage) -> str:
-    """The two default lines of GNU /usr/bin/time. Its averages of memory are always 0 on Linux."""
+    """Format usage as the two default lines of GNU /usr/bin/time, whose memory averages are always 0 on Linux."""
     hours, rest = divmod(u.wall, 3600)
     minutes, seconds = divmod(rest, 60)
     # h:mm:ss from one hour, m:ss.cc below; the CPU share is truncated, not rounded

@@ -1,4 +1,4 @@
-"""Device memory of this process, without other programs, as the driver reports it (NVML)."""
+"""Device memory of this process, without that of other programs, as the driver reports it (NVML)."""
 
 import ctypes
 import os
@@ -27,10 +27,10 @@ class ListedProcess(NamedTuple):
 
 
 def own() -> Optional[int]:
-    """Bytes of device memory that this process uses, on all devices.
+    """Return the number of bytes of device memory that this process uses, on all devices.
 
-    None if the driver does not report it: without NVML, and in a container with other process numbers, unless only one
-    process is listed.
+    Return None if the driver does not report it. This is the case without NVML, and in a container with other process
+    numbers, unless only one process is listed.
     """
     try:
         listed = _listed()

@@ -4,9 +4,9 @@ In a checkout (and an editable install) they are in the top-level folders models
 package, as fashion_infer/_data/models and fashion_infer/_data/data (setup.cfg maps them there). The operator library is
 fashion_infer/lib/libfashion_ops.so in both.
 
-This does not use importlib.resources, which provides only streams or temporary copies of files in a package. Compilers
-(-I), the dynamic loader and HDF5 need permanent paths, a checkout has the folders outside the package, and its `files`
-requires Python 3.9.
+This module does not use importlib.resources, which provides only streams or temporary copies of files in a package.
+Compilers (-I), the dynamic loader and HDF5 need permanent paths. Moreover, a checkout has the folders outside the
+package, and `importlib.resources.files` requires Python 3.9.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ _IN_CHECKOUT = {"submission": "custom_ops/submission", "include": "custom_ops/in
 
 
 def resource_dir(name):
-    """The folder of shipped files `name`.
+    """Return the folder of a kind of shipped files.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def resource_dir(name):
 
 
 def library_path():
-    """The path of the operator library, whether or not it has been built.
+    """Return the path of the operator library, whether or not it has been built.
 
     Returns
     -------

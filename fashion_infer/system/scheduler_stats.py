@@ -1,4 +1,4 @@
-"""Time that this process's threads waited for a processor because of other programs."""
+"""Measures how long this process's threads waited for a processor because of other programs."""
 
 import os
 from pathlib import Path
@@ -8,9 +8,10 @@ TASKS = Path("/proc/self/task")
 
 
 def waited() -> Optional[float]:
-    """Seconds that living threads were ready but not running, summed; None if Linux does not count them.
+    """Return the seconds for which living threads were ready but not running, summed; None if Linux does not count.
 
-    This is the second number of a thread's schedstat, in nanoseconds (Documentation/scheduler/sched-stats.rst).
+    Linux counts them in the second number of a thread's schedstat, in nanoseconds
+    (Documentation/scheduler/sched-stats.rst).
     """
     total = 0
     try:

@@ -17,12 +17,13 @@ _unfinished: List[_Undo] = []
 
 @contextlib.contextmanager
 def vanishing(make: Callable[[], str]) -> Iterator[str]:
-    """A temporary file or folder, removed at the end of the block, or when SIGTERM ends the program within it.
+    """Return a context with a temporary file or folder, removed at its end or when SIGTERM ends the program within it.
 
     Parameters
     ----------
     make
-        Creates it and returns its path. Neither Ctrl-C nor SIGTERM can occur between creation and the block.
+        Function that creates the file or folder and returns its path. Neither Ctrl-C nor SIGTERM can occur between
+        creation and the block.
     """
     made: List[str] = []
     with _undone(lambda: _remove(made)):
@@ -33,17 +34,19 @@ def vanishing(make: Callable[[], str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
-    """A folder, created with its parents if missing; created folders that are empty at the end are removed.
+    """Return a context with a folder, created with its parents if missing.
+
+    At the end of the context, created folders that are empty are removed.
 
     Parameters
     ----------
     mode
-        Mode of the folder itself; its parents have the umask's.
+        Mode of the folder itself. The mode of created parents follows from the umask.
 
     Raises
     ------
     OSError
-        When it cannot be created.
+        When the folder cannot be created.
     """
     place = Path(os.path.abspath(path))
     missing = [each for each in (place, *place.parents) if not os.path.lexists(each)]
@@ -54,7 +57,7 @@ def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _undone(undo: _Undo) -> Iterator[None]:
-    """Call `undo` at the end of the block, however it ends."""
+    """Return a context that calls `undo` at its end, however it ends."""
     with _terminating_cleanly():
         _unfinished.append(undo)
         try:

@@ -10,12 +10,12 @@ _UNSHOWN = {*_CONTROL, "Cf"}
 
 
 def printable(text: str) -> bool:
-    """Whether no character can end a line or control a terminal."""
+    """Return whether a text contains no character that can end a line or control a terminal."""
     return (text.isascii() and text.isprintable()) or not any(unicodedata.category(c) in _CONTROL for c in text)
 
 
 def shown(text: str) -> str:
-    r"""The text with special characters as escapes: a newline as `\n`, ESC as `\x1b`.
+    r"""Replace special characters of a text by escapes: a newline by `\n`, ESC by `\x1b`.
 
     A byte of a path that is not UTF-8 becomes an escape like `\xff`, as in Python. Other text is unchanged.
     """
@@ -25,7 +25,7 @@ def shown(text: str) -> str:
 
 
 def excerpt(text: object) -> str:
-    """An excerpt of something from a file for a message: `shown`, at most 60 characters."""
+    """Return an excerpt of a value from a file, for a message: at most 60 characters, escaped by `shown`."""
     text = str(text)
     return shown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 

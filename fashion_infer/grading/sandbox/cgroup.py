@@ -31,7 +31,7 @@ def parent(root: Path = _ROOT) -> Optional[Path]:
 
 
 class Group:
-    """A cgroup with limits. It is created on entering the context; on leaving, it is removed and its processes killed."""
+    """A cgroup with limits. It is created on entering the context; on leaving, its processes are killed."""
 
     def __init__(self, folder: Path, memory: int, processes: int):
         self.path = folder / f"fashion-infer-{uuid.uuid4().hex[:12]}"

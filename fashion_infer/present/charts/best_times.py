@@ -100,7 +100,7 @@ def _moment(seconds: float) -> datetime:
 def _days(axes, narrow: bool) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
-    # With fewer ticks some spans have no interval that fits, and Matplotlib warns.
+    # Allow at least 5 ticks: with fewer, no interval fits some spans, and Matplotlib warns.
     locator = AutoDateLocator(minticks=2, maxticks=5 if narrow else 9)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))

@@ -69,7 +69,7 @@ def new(width: float, height: float, rows: int = 1, columns: int = 1, **shared):
 
 
 def save(figure, path: str) -> None:
-    """Write a figure as a PNG or, if the name ends in .svg, as an SVG; raise DataError if the file cannot be written."""
+    """Write a figure as a PNG, or as an SVG if the name ends in .svg; raise DataError if the file cannot be written."""
     with replacing(path, DataError) as temporary:
         if path.lower().endswith(".svg"):
             with open(temporary, "w", encoding="utf-8") as stream:
@@ -87,12 +87,12 @@ def _svg(figure, path: str) -> str:
         figure.savefig(stream, format="svg", metadata=no_metadata)
         text = stream.getvalue()
     text = text[text.index("<svg") :]
-    # Show text in the reader's font: remove matplotlib's own, which 3.7 names in the shorthand, later versions after the
-    # size.
+    # Show text in the reader's font instead of matplotlib's. Version 3.7 names its font in the shorthand, later ones
+    # next to the size.
     text = re.sub(r"font: ([a-z0-9 ]*?)([\d.]+px)[^;\"]*", r"font: \1\2 system-ui, sans-serif", text)
     text = re.sub(r"font-family: [^;\"]*; ", "", text)
-    # Remove ids such as line2d_1 and patch_2, which nothing refers to. A page may contain several charts, and an id must
-    # be unique in it.
+    # Remove ids such as line2d_1 and patch_2, which nothing refers to: a page may contain several charts, and its ids
+    # must be unique.
     text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
     for name, light in LIGHT.items():
         text = text.replace(light, f"var(--{name})")

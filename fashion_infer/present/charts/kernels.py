@@ -19,7 +19,7 @@ def draw(path: str, result: BenchResult) -> None:
     low, high = (
         min(known, default=1.0) / 1.5,
         max(known, default=1.0) * 3.5,
-    )  # space for a label to the right of the last dot
+    )  # space for a label after the last dot
     for axes in cells[len(timed) :]:
         axes.set_visible(False)
     for axes, case, rows in zip(cells, result.cases, timed):

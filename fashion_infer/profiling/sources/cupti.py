@@ -31,7 +31,7 @@ class CuptiSource:
         try:
             self._cupti = importlib.import_module("cupti.cupti")
         except ImportError as error:
-            # A partly installed one (without its dependencies) names the missing module here.
+            # If cupti-python is installed without its dependencies, the error names the missing module.
             missing = getattr(error, "name", None) or "cupti"
             lacks = "" if missing.split(".")[0] == "cupti" else f"; {missing} is missing"
             raise DeviceError(f"{_advice()}{lacks}") from None
@@ -110,7 +110,7 @@ class CuptiSource:
 
 
 def _call_name(ask: Callable[[Any, int], str], domain: Any, number: int) -> str:
-    """A call's name without the version of its interface: cudaMalloc, not cudaMalloc_v3020."""
+    """Return a call's name without the version of its interface: cudaMalloc, not cudaMalloc_v3020."""
     key = (domain, number)
     if key not in _names:
         _names[key] = re.sub(r"(_v\d+)?(_ptsz|_ptds)?$", "", ask(domain, number))
@@ -121,7 +121,7 @@ _names: Dict[Tuple[Any, int], str] = {}
 
 
 def _copy_name(kind: str) -> str:
-    """nvprof's name of a copy: [CUDA memcpy HtoD] for HTOD."""
+    """Return nvprof's name of a copy, such as [CUDA memcpy HtoD] for HTOD."""
     return f"[CUDA memcpy {kind.replace('TO', 'to')}]"
 
 

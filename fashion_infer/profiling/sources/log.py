@@ -1,4 +1,4 @@
-"""The fused mode's stages as records.
+"""Converts the log of the fused mode's stages to records.
 
 The library's log has a stage's time, summed over the slices of one forward pass, but not its start. On the timeline,
 the stages of a pass are end to end, from the pass's start in MXNet's profiler.

@@ -36,7 +36,7 @@ class MXNetSource:
         self._mx.profiler.set_state("stop")
 
     def take(self) -> List[Record]:
-        """Return and clear the records; DeviceError if MXNet silently failed to write them all."""
+        """Return and clear the records; raise DeviceError if MXNet silently failed to write all of them."""
         self._mx.profiler.set_state("run")  # it dumps only while it runs
         with _mxnet.quiet():
             self._mx.profiler.dump(finished=True)
@@ -49,7 +49,7 @@ class MXNetSource:
             raise DeviceError(f"MXNet's profile is truncated: make room in {room}, or set TMPDIR to a folder") from None
 
     def close(self) -> None:
-        """Remove its file."""
+        """Remove the profiler's file."""
         self._folder.cleanup()
 
 
@@ -94,9 +94,9 @@ def named(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]]) -> List[Re
     Parameters
     ----------
     nodes
-        From `take`.
+        Records from `take`.
     layers
-        (name, operator) in the order of each pass.
+        Pairs (name, operator), in the order in which the layers run in each pass.
     """
     names: Dict[str, List[str]] = {}
     for name, operator in layers:
