@@ -92,7 +92,7 @@ class Folder:
         return self._path / FORMATS[form].file
 
     def save(self, found: GradeVerdict, form: str) -> None:
-        """Write the verdict's document and the format's file; if one of them fails, write neither and raise DataError."""
+        """Write the verdict's document and the format's file; if one fails, write neither and raise DataError."""
         folder = self._path / self._names[found.source] if self._several else self._path
         names = list(dict.fromkeys(("json", form)))
         files = [folder / FORMATS[name].file for name in names]

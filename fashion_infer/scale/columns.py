@@ -1,4 +1,4 @@
-"""Reads images in a column of a Parquet file: pixels as lists or bytes, or encoded pictures as in Hugging Face's files."""
+"""Reads images in a column of a Parquet file: pixels as lists or bytes, or encoded pictures as from Hugging Face."""
 
 import math
 from typing import List, Optional
