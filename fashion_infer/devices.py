@@ -79,7 +79,7 @@ def _chosen(device: Device) -> Sequence[cuda.CudaDevice]:
 
 
 def mxnet_refusal(device: cuda.CudaDevice) -> Optional[str]:
-    """Why MXNet itself cannot use a device, as a clause for a message; None if it can."""
+    """Return the reason why MXNet itself cannot use a device, as a clause for a message; None if it can use it."""
     if _mxnet.build() != "cu112":
         return "for this is MXNet's CPU build"
     if device.capability[0] not in _MXNET_MAJORS:

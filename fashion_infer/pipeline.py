@@ -213,7 +213,7 @@ def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
 
 
 def _probed_shapes(run: Run) -> List[Tuple[str, Size]]:
-    """Names and sizes of a run's custom layers, found by running one image through the library's own kernels."""
+    """Find names and sizes of a run's custom layers by running one image through the library's own kernels."""
     request = run.request.but(kernel="auto", mode="operator", batch_size=None)
     _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
     return [(time.name, time.log[0].shape) for time in times if time.custom and time.log]
@@ -259,7 +259,7 @@ def _load_kernel(request: Request) -> Optional[LoadedKernel]:
 
 
 def _with_kernel(request: Request, kernel: LoadedKernel) -> Request:
-    """The request with the kernel file's name and backend, and a batch size that the kernel supports."""
+    """Return the request with the kernel file's name and backend, and a batch size that the kernel supports."""
     multiple, size = kernel.batch_multiple, request.batch_size
     if multiple > 1 and size is None:
         size = max(1, GPU_BATCH_SIZE // multiple) * multiple

@@ -41,7 +41,7 @@ class LayerResult(NamedTuple):
         return sums if any(sums) else ()
 
     def as_dict(self) -> Dict[str, Any]:
-        """For JSON."""
+        """Convert the layer's times to a dictionary for JSON."""
         facts = {key: value for key, value in self._asdict().items() if key != "log"}
         return {**facts, "layer_seconds": self.layer_seconds} if self.layer_seconds else facts
 
@@ -87,7 +87,7 @@ class Result(NamedTuple):
         return f"<Result: {ran}: correctness {self.correctness}{verdict}>"
 
     def as_dict(self) -> Dict[str, Any]:
-        """The JSON object that `run --json` prints; times in seconds, memory in bytes."""
+        """Convert the result to the JSON object that `run --json` prints, with times in seconds and memory in bytes."""
         used = process.usage()
         skipped = ("predictions", "labels", "scores", "layers", "images", "class_names", "submission")
         facts = {key: value for key, value in self._asdict().items() if key not in skipped}
@@ -117,7 +117,7 @@ def merge(passes: Sequence[Sequence[LayerTime]]) -> List[LayerResult]:
 
 
 def versions() -> Dict[str, str]:
-    """Versions of everything that can change a result."""
+    """Return the versions of everything that can change a result."""
     return {
         "fashion_infer": __version__,
         "python": platform.python_version(),

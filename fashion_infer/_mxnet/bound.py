@@ -134,14 +134,17 @@ class BoundGraph:
         return rewrite.with_names(explain(error), self._graph)
 
     def _find_data(self) -> str:
-        """MXNet's name of the input."""
+        """Return MXNet's name of the input."""
         for number, node in enumerate(self._graph["nodes"]):
             if node["op"] == "null" and node["name"] == "data":
                 return rewrite.name_of(number)
         raise CheckpointError("the network has no input called 'data'")
 
     def _shapes_of_slopes(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Tuple[int, ...]]:
-        """Shapes of the slopes of PReLUs that have one slope for all channels; MXNet would infer one per channel."""
+        """Return the shapes of slopes of PReLUs with one slope for all channels.
+
+        MXNet would infer one slope per channel.
+        """
         names = {number: self._graph["nodes"][number]["name"] for number in slopes(self._graph)}
         single = [i for i, name in names.items() if name in weights and weights[name].shape == (1,)]
         return {rewrite.name_of(i): (1,) for i in single}

@@ -97,7 +97,7 @@ def _lazy_operator(make, handle, name, func_name):
 
 
 def _distutils():
-    """A replacement for distutils.version, which MXNet needs and Python 3.12 no longer has.
+    """Create a replacement for distutils.version, which MXNet needs and Python 3.12 no longer has.
 
     Older Pythons use it too: their own gives a deprecation warning, and setuptools' is slow to import.
     """

@@ -15,7 +15,7 @@
     rubric/      what is asked;  marks: points by it
     verdict      the document;  formats/ for others;  grade: the road through all of this
 
-Nothing right of the line decides anything: time is the referee's between showing the inputs and the worker's word, and
-an output is what the shared memory holds when that word has come and every thread of the worker is stopped. The page
-docs/threats.md lists what was tried against it, and what is not covered.
+No statement of the code in the right column affects a result. The referee's own clock measures the time from showing
+the inputs to the worker's reply. The output is the content of the shared memory after the reply, when all threads of
+the worker are stopped. The page docs/threats.md lists the attacks that were tried, and those that are not covered.
 """

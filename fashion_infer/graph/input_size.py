@@ -86,7 +86,7 @@ def _after(node: Node, given: List[_Item]) -> _Item:
 
 
 def _windows(node: Node, size: int) -> int:
-    """Number of windows of a convolution or a pool that fit along `size` pixels."""
+    """Return the number of windows of a convolution or a pool that fit along `size` pixels."""
     kernel, stride, dilate = (_first(node, key, 1) for key in ("kernel", "stride", "dilate"))
     if min(kernel, stride, dilate) < 1:
         raise CheckpointError(f"node '{excerpt(node['name'])}' has a window, a stride or a dilation of 0")

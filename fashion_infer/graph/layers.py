@@ -45,7 +45,7 @@ class MaxPool(NamedTuple):
         return self.stride or self.size
 
     def output(self, size: int) -> int:
-        """Number of windows along an edge of `size` pixels."""
+        """Return the number of windows along an edge of `size` pixels."""
         rest = size - self.size
         return (-(-rest // self.step) if self.full else rest // self.step) + 1
 

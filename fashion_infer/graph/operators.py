@@ -44,7 +44,7 @@ def _whole(low: int, high: int) -> Values:
 
 
 def _size(low: int, counts: Tuple[int, ...] = (2,), optional: bool = True) -> Values:
-    """A size of two dimensions in pixels; an optional one may be omitted."""
+    """Return the allowed values of a two-dimensional size in pixels. An optional size may be omitted."""
 
     def fits(text: str) -> bool:
         if optional and text in ("()", "[]", "None"):

@@ -129,12 +129,12 @@ def numbered(graph: Graph) -> Graph:
 
 
 def name_of(number: int) -> str:
-    """The name of a node in `numbered`."""
+    """Return the name that `numbered` gives a node."""
     return f"node{number}"
 
 
 def number_of(name: str) -> Optional[int]:
-    """The number of a node with a name from `numbered`; None for a node that MXNet added."""
+    """Return the number of a node with a name from `numbered`; None for a node that MXNet added."""
     found = _NUMBERED.fullmatch(name)
     return int(found.group(1)) if found else None
 

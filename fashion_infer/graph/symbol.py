@@ -69,7 +69,7 @@ def build(
 
 
 def _operator(layer: kinds.Layer, operator: str, softmax_label: bool) -> Tuple[str, Dict[str, Any]]:
-    """MXNet's operator for a layer, and its attributes."""
+    """Return MXNet's operator for a layer, and the operator's attributes."""
     if isinstance(layer, kinds.Convolution):
         sizes = {"kernel": (layer.kernel_size,) * 2, "num_filter": layer.filters}
         return (CUSTOM_OPERATOR, sizes) if operator == "custom" else (BUILTIN_OPERATOR, {**sizes, "no_bias": True})
@@ -122,18 +122,21 @@ def parse(text: str, source: str) -> Graph:
 
 
 def variables(graph: Graph) -> List[str]:
-    """Names of the variables: the data, the weights, the label."""
+    """Return the names of the variables: the data, the weights, the label."""
     return [node["name"] for node in graph["nodes"] if node["op"] == "null"]
 
 
 def auxiliary(graph: Graph) -> List[int]:
-    """Numbers of the nodes that MXNet stores separately from weights: means and variances of batch normalisations."""
+    """Return the numbers of the nodes that are means or variances of batch normalisations.
+
+    MXNet stores them separately from weights.
+    """
     norms = (node for node in graph["nodes"] if node["op"] == BATCH_NORM)
     return [entry[0] for node in norms for entry in node["inputs"][FIRST_MOVING:]]
 
 
 def slopes(graph: Graph) -> List[int]:
-    """Numbers of the nodes that are slopes of PReLUs: one slope per channel, or one for all."""
+    """Return the numbers of the nodes that are slopes of PReLUs. A PReLU has one slope per channel, or one for all."""
     nodes = (node for node in graph["nodes"] if attributes(node).get("act_type") == "prelu")
     return [entry[0] for node in nodes for entry in node["inputs"][1:]]
 
@@ -147,7 +150,7 @@ def attributes(node: Node) -> Dict[str, str]:
 
 
 def sizes(node: Node, key: str) -> List[int]:
-    """The integers of an attribute, as MXNet or Python 2 wrote them: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
+    """Parse the integers of an attribute, in the forms of MXNet and Python 2: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
 
     The result is empty if the value is None, for which MXNet uses its default.
 
@@ -172,19 +175,19 @@ def flag(node: Node, key: str) -> bool:
 
 
 def computing(graph: Graph) -> Dict[int, Tuple[str, str]]:
-    """Name and operator of every node that computes something, by number, in network order."""
+    """Return name and operator of every node that computes something, by number, in network order."""
     nodes = enumerate(graph["nodes"])
     return {number: (node["name"], node["op"]) for number, node in nodes if node["op"] != "null"}
 
 
 def convolutions(graph: Graph, operator: Optional[str] = None) -> List[str]:
-    """Names of the convolution nodes in network order, for one operator ("New") or both."""
+    """Return the names of the convolution nodes in network order, for one operator ("New") or for both."""
     wanted = (operator,) if operator else (CUSTOM_OPERATOR, BUILTIN_OPERATOR)
     return [node["name"] for node in graph["nodes"] if node["op"] in wanted]
 
 
 def chain(graph: Graph, first: int, last: int) -> List[int]:
-    """Numbers of the nodes from `first` to `last`, along each node's first input."""
+    """Return the numbers of the nodes from `first` to `last`, along each node's first input."""
     numbers = [last]
     while numbers[-1] != first and graph["nodes"][numbers[-1]]["inputs"]:
         numbers.append(graph["nodes"][numbers[-1]]["inputs"][0][0])

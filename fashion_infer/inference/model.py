@@ -66,7 +66,7 @@ def load(request: Request) -> LoadedModel:
 
 
 def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normalisation]:
-    """The normalisation of pixels from the request, else from the checkpoint; None for pixels of 0 to 255."""
+    """Return the normalisation of pixels from the request, else from the checkpoint; None for pixels of 0 to 255."""
     facts = {name: checkpoint.attributes[name] for name in NORMALISATION if name in checkpoint.attributes}
     for name, value in facts.items():
         if type(value) not in (int, float) or not is_normalising(name, value):
@@ -79,10 +79,10 @@ def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normali
 
 
 def expected(request: Request, source: str, n: int) -> Optional[float]:
-    """The known correctness of the request's model on the first n images of a data source; None if unknown.
+    """Return the known correctness of the request's model on the first n images of a data source; None if unknown.
 
-    It is known for shipped models at their own input size, for some n. On the built-in set, it is known only for the
-    shipped weights.
+    The correctness is known for shipped models at their own input size, for some n. On the built-in set, it is known
+    only for the shipped weights.
     """
     if request.checkpoint or (request.weights == "original" and source != dataset.REAL):
         return None

@@ -157,7 +157,7 @@ class Predictor:
             return np.concatenate(scores), self.times(records, watch)
 
     def stopwatch(self) -> Stopwatch:
-        """A stopwatch for one pass, for `forward` and `times`."""
+        """Create a stopwatch for one pass, for `forward` and `times`."""
         return self._bound.stopwatch()
 
     def warm(self, part: np.ndarray) -> None:
@@ -194,5 +194,5 @@ class Predictor:
 
 
 def _partitioning(backend: str, device: int, precision: str):
-    """Options of our partitioner."""
+    """Return the options of our partitioner."""
     return {"fops_backend": backend, "fops_device": str(device), "fops_precision": precision}

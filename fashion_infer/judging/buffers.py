@@ -142,7 +142,7 @@ def allocate(kernel: LoadedKernel, size: Size, device: int = 0) -> HostBuffers:
 
 
 def _layout(size: Size) -> Tuple[int, int, int, int]:
-    """Offsets of data, weights and output, and the total size, in bytes."""
+    """Compute the offsets of data, weights and output, and the total size, in bytes."""
     B, C, H, W, M, K = size
     at, places = 0, []
     for floats in (B * C * H * W, M * C * K * K, B * M * (H - K + 1) * (W - K + 1)):
@@ -153,7 +153,7 @@ def _layout(size: Size) -> Tuple[int, int, int, int]:
 
 @functools.lru_cache(maxsize=None)
 def _driver(device: int) -> ctypes.CDLL:  # pragma: no cover (needs a CUDA device)
-    """CUDA's driver, after making a device's primary context current, which the operator library also uses."""
+    """Return CUDA's driver, after making a device's primary context current, which the operator library also uses."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context = ctypes.c_void_p()
     handle = ctypes.c_int()

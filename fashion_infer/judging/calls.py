@@ -53,7 +53,7 @@ class Tried(NamedTuple):
         return not self.code
 
     def line(self) -> str:
-        """A summary in one line."""
+        """Summarise the results in one line."""
         if self.diagnosis is None or (not self.right and self.diagnosis.right):
             return self.reason
         return self.diagnosis.line(self.reason)
@@ -189,7 +189,7 @@ class _Trial:
         return made
 
     def _wrong(self, call: JudgedCall, found: Diagnosis) -> Optional[Tried]:
-        """The verdict on a call whose output is incorrect; None if it is correct."""
+        """Return the verdict on a call whose output is incorrect; None if it is correct."""
         if call.outside:
             return self._tried(call.outside, reasons.sentence(call.outside), found)
         if call.inputs_changed:
@@ -199,7 +199,7 @@ class _Trial:
         return self._tried(found.code, found.reason or reasons.sentence(found.code), found)
 
     def _compared(self, call: JudgedCall, inputs, first: JudgedCall) -> Optional[Tried]:
-        """The verdict on a further call on the same inputs, after a correct first call."""
+        """Return the verdict on a further call on the same inputs, after a correct first call."""
         if not call.outside and not call.inputs_changed and _same_bits(call.output, first.output):
             return None
         found = _diagnosed(call.output, *inputs)
@@ -210,7 +210,7 @@ class _Trial:
         return self._tried(code, reasons.sentence(code), found)
 
     def _of_a_later_call(self, wrong: Tried, call: JudgedCall, inputs, before: List[JudgedCall], more: bool) -> Tried:
-        """The verdict on a call on fresh inputs, after correct calls on others."""
+        """Return the verdict on an incorrect call on fresh inputs, after correct calls on other inputs."""
         if call.outside or call.inputs_changed:
             return wrong
         code = "later_call"
@@ -229,7 +229,7 @@ class _Trial:
         return wrong._replace(code=code, reason=text)
 
     def _explained(self, wrong: Tried, first: JudgedCall, inputs) -> Tried:
-        """A verdict on a first call, with a reason refined by further calls on the same inputs."""
+        """Return the verdict on an incorrect first call, with a reason refined by further calls on the same inputs."""
         if first.outside or wrong.code in ("inputs_changed", "all_zero"):
             return wrong
         if wrong.code in ("not_written", "reads_outside") and self._accumulates(first, inputs):
@@ -312,7 +312,7 @@ def runs_threads(file: KernelFile) -> bool:
 
 
 def openmp() -> Optional[ctypes.CDLL]:
-    """GCC's OpenMP runtime, if this process has loaded it."""
+    """Return GCC's OpenMP runtime, if this process has loaded it."""
     try:
         return ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD)
     except OSError:

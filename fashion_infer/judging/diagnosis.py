@@ -38,7 +38,7 @@ class Diagnosis(NamedTuple):
         return self.precision != "wrong"
 
     def line(self, reason: str = "") -> str:
-        """A summary in one line; `reason` replaces the likely one."""
+        """Summarise the diagnosis in one line; `reason` replaces the likely reason."""
         if self.right:
             return f"right ({self.precision}; largest error {self.largest:.2g} of {self.scale:.4g})"
         where = ",".join(map(str, self.first or ()))

@@ -167,7 +167,7 @@ def _try_apart(job: TrialJob, asked: TrialShape, limit: float, parent: Connectio
 
 
 def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
-    """In the forked process: try the shape, send the result, and end."""
+    """Try a shape, send the result, and end this process, which was forked for the shape."""
     found: Sent = None
     try:
         kernel = loading.load(_recognised(job), device=job.device, library=job.library)

@@ -49,12 +49,12 @@ SENTENCES: Dict[str, str] = {
 
 
 def sentence(code: str, *details: object) -> str:
-    """The sentence of a code, with details filled in; "" for no code."""
+    """Return the sentence of a code, with details filled in; "" for no code."""
     return SENTENCES[code].format(*details) if code else ""
 
 
 def signal_name(number: int) -> str:
-    """Name and description of a signal: "SIGSEGV (Segmentation fault)"."""
+    """Return name and description of a signal, such as "SIGSEGV (Segmentation fault)"."""
     known = [signal.strsignal(number) or ""]
     try:
         known.insert(0, signal.Signals(number).name)

@@ -60,7 +60,7 @@ def _slice(layers, weights, x):
 
 
 def _pool(x, layer, outputs):
-    """Max pooling of (n,C,H,W) to (n,C,*outputs); incomplete last windows are padded with minus infinity."""
+    """Compute max pooling of (n,C,H,W) to (n,C,*outputs). Incomplete last windows are padded with minus infinity."""
     step, lacking = layer.step, [(0, 0), (0, 0)]
     for edge, windows in zip(x.shape[2:], outputs):
         lacking.append((0, max(0, (windows - 1) * step + layer.size - edge)))

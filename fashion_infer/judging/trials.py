@@ -104,12 +104,12 @@ class Checked(NamedTuple):
 
 
 def years_of(format: str) -> Tuple[str, ...]:
-    """The editions that a format was used in; none if it was in no year of the course."""
+    """Return the editions in which a format was used; empty if the course never used it."""
     return _YEARS.get(format.split("-")[0], ())
 
 
 def layers_of(format: str, edition: Optional[str] = None) -> List[Tuple[str, Shape]]:
-    """The convolutions of a format's years, or of one edition, each with its edition's name.
+    """Return the convolutions of a format's editions, or of one edition, each with its edition's name.
 
     Raises
     ------
@@ -235,7 +235,7 @@ def _listed(names) -> str:
 
 
 def _main_reason(wrong: Sequence[Tried]) -> str:
-    """The most frequent reason among the incorrect layers."""
+    """Return the most frequent reason among the incorrect layers."""
     counts = {
         one.code: sum(other.code == one.code for other in wrong) for one in wrong if one.code != reasons.INCORRECT
     }
@@ -247,7 +247,7 @@ def _main_reason(wrong: Sequence[Tried]) -> str:
 
 
 def _together(tried: Sequence[Tried]) -> str:
-    """A reason that only several shapes together show."""
+    """Return a reason that only several shapes together show; "" if there is none."""
     layers = [one for one in tried if one.what != OTHER]
     right, wrong = [one for one in layers if one.right], [one for one in layers if not one.right]
     if right and wrong and all(one.code in _OF_FIXED_SIZES for one in wrong):

@@ -36,7 +36,7 @@ class KernelFile(NamedTuple):
         return self.path.name
 
     def placed(self) -> "KernelFile":
-        """The same file with the backend that it runs on here.
+        """Return the same file with the backend that it runs on here.
 
         A prebuilt library reports its backend, or is for the GPU if it names the CUDA runtime. A Python file runs on
         the GPU if there is one.

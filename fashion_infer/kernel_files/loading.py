@@ -116,7 +116,7 @@ def built(
 
 
 def names_of_loaded() -> Set[str]:
-    """Names of the kernel files that this process has loaded."""
+    """Return the names of the kernel files that this process has loaded."""
     return {loaded.name for loaded in list(_loaded.values())}
 
 

@@ -26,7 +26,7 @@ class Neighbours(NamedTuple):
 
 
 def of(path: Path, within: Optional[Path] = None) -> Neighbours:
-    """The neighbours of a kernel file, found by following its #include lines.
+    """Find the neighbours of a kernel file by following its #include lines.
 
     An #include of a macro is not followed; a header in another folder is found by the path in the line.
 
@@ -72,7 +72,7 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
 
 
 def included_by(text: str) -> List[str]:
-    """Names in the #include lines of a source."""
+    """Return the names in the #include lines of a source."""
     return _INCLUDE.findall(text)
 
 
@@ -83,7 +83,7 @@ def _sources(header: Path) -> List[Path]:
 
 
 def text_of(path: Path) -> str:
-    """A source's text; "" if it cannot be read."""
+    """Return a source's text; "" if it cannot be read."""
     try:
         return path.read_text(errors="replace")
     except OSError:

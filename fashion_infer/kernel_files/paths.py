@@ -19,5 +19,5 @@ def is_variant(kernel: str) -> bool:
 
 
 def among(kernels: Sequence[str]) -> List[str]:
-    """The paths among names, each of which may be a comma-separated list."""
+    """Return the paths among names of kernels. Each name may be a comma-separated list."""
     return [name.strip() for names in kernels for name in names.split(",") if is_path(name.strip())]

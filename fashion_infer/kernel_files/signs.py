@@ -149,7 +149,7 @@ def python_near_miss(code: str) -> str:
 
 
 def _bound_names(node: ast.stmt) -> List[str]:
-    """Names that a module's statement defines, assigns or imports."""
+    """Return the names that a module's statement defines, assigns or imports."""
     if isinstance(node, ast.FunctionDef):
         return [node.name]
     if isinstance(node, ast.Assign):

@@ -180,7 +180,7 @@ class FusedNetwork:
         return stages
 
     def _inputs(self) -> List[Tuple[str, int]]:
-        """Name of each input, and its number of values as a weight; 0 for the data and for unused inputs."""
+        """Return the name of each input, and its number of values as a weight; 0 for the data and unused inputs."""
         data, inputs = self._library.fops_network_data(self._handle), []
         for index in range(self._library.fops_network_input_count(self._handle)):
             size = 0 if index == data else self._library.fops_network_input_size(self._handle, index)

@@ -157,7 +157,7 @@ class ResultFolder:
     def _explained(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a name that is no UTF-8
+        except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a name that is not UTF-8
             raise DataError(f"cannot write {self.place} ({places.words(error)})") from None
 
 
