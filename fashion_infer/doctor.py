@@ -74,7 +74,7 @@ def _library() -> List[InstalledPart]:
 
 
 def _set_up() -> List[InstalledPart]:
-    """Return the facts that `make` (scripts/make_env.py) recorded about this environment; empty if it has none."""
+    """Return what `make` recorded about this environment (scripts/make_env.py); empty if `make` did not create it."""
     record = Path(sys.prefix) / "fashion-infer.json"
     if not record.is_file():
         return []

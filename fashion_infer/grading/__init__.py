@@ -3,17 +3,17 @@
     trusted: this process, the referee                      not trusted: the worker's sandbox
     --------------------------------------------------      ---------------------------------------------------------
     intake/      files staged by digest; the compiler ---> a box without GPU: sees the system's compiler and the files
-    sandbox/     what a box may see and take ------------> namespaces, read-only system, tmpfs;  inside/: Landlock,
+    sandbox/     contents and limits of a box -----------> namespaces, read-only system, tmpfs;  inside/: Landlock,
                                                            seccomp, rlimits, no capabilities
     referee/     runs: cases, order                        inside/worker: loads the plug-in
-      judging      each call: inputs, clock, look             |
+      judging      each call: inputs, time, checks            |
       inputs       a secret seed                              |  stopped, except during its calls
       tensors      shared memory, guard zones <-------------> |  x, k (shown when due) and y
-      session      "go" / "done", the clock  <--------------> |  one channel; what else it says is information
-      scrutiny     the whole output, by float64               |
+      session      "go" / "done", the clock  <--------------> |  one channel; other messages are only informative
+      scrutiny     checks the whole output in float64         |
     device/      the GPU's memory, which the referee owns
-    rubric/      what is asked;  marks: points by it
-    verdict      the document;  formats/ for others;  grade: the road through all of this
+    rubric/      the checks and their points;  marks: computes the points
+    verdict      the document;  formats/: other programs' formats;  grade: all steps from submission to verdict
 
 No statement of the code in the right column affects a result. The referee's own clock measures the time from showing
 the inputs to the worker's reply. The output is the content of the shared memory after the reply, when all threads of
