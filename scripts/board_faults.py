@@ -5,8 +5,9 @@
 Each round waits until a judging runs, and then kills one of these: the service, the dispatcher, a grader's worker, a
 Ray node (of a cluster of three on this machine; with `--ray auto`, the service's own Ray), or the connection to the
 database (PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The service is restarted as
-systemd does it. Meanwhile people keep submitting, and resend what was not acknowledged under the same identifier. Exit
-code 0 when every acknowledged submission has exactly one judgement, and it is its own.
+systemd would restart it. Meanwhile people keep submitting, and resend a submission under the same identifier when it
+was not acknowledged. The exit code is 0 when every acknowledged submission has exactly one judgement, and the judgement
+is of that submission.
 """
 
 import argparse
@@ -32,7 +33,7 @@ import board_trial
 from fashion_infer.board.store.models import JobRow, Judgement, SubmissionRow
 
 _PEOPLE = 12
-_GRADER = 0.6  # seconds that the grader takes
+_GRADER = 0.6  # duration of a fake grader's run, in seconds
 
 
 class Submitters(threading.Thread):
@@ -42,11 +43,11 @@ class Submitters(threading.Thread):
         super().__init__(daemon=True)
         self._trial, self._rng, self._pause = trial, rng, pause
         self.stop = threading.Event()
-        self.acknowledged = {}  # identifier -> the time in its text
+        self.acknowledged = {}  # maps a submission's identifier to the time in its text
         self.sent_again = 0
 
     def run(self):
-        """Submit."""
+        """Submit until `stop` is set."""
         number = 0
         while not self.stop.is_set():
             number += 1
@@ -69,7 +70,7 @@ class Submitters(threading.Thread):
 
 
 def family(trial):
-    """Every process of the board and of its Ray, by kind. All of them descend from this one."""
+    """Return every process of the board and of its Ray, by kind. All of them descend from this process."""
     found = collections.defaultdict(list)
     for one in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -87,7 +88,7 @@ def family(trial):
 
 
 def strike(trial, what, rng, database):
-    """Kill one part. False when there was none to kill."""
+    """Kill one part of the board. Return False when no process of that kind was running."""
     if what == "service":
         trial.process.kill()
         trial.process.wait()
@@ -134,7 +135,7 @@ def patient(what, seconds):
 
 
 def wrongs(store, acknowledged):
-    """Return one line per violation."""
+    """Return one line per violation of "each acknowledged submission is judged exactly once"."""
     found = []
     with store.read() as session:
         judged = collections.defaultdict(list)
@@ -146,7 +147,8 @@ def wrongs(store, acknowledged):
         if len(ends) != 1 or ends[0].status != "judged" or ends[0].op_ms != ms:
             found.append(f"{identifier}: {status.get(identifier, 'lost')}, {[(one.status, one.op_ms) for one in ends]}")
     for identifier in set(status) - set(acknowledged):
-        # Stored, and the answer was lost with no time left to ask again: judged once as well.
+        # This submission was stored, but its acknowledgement was lost and there was no time to ask again. It is judged
+        # once too.
         if len(judged.get(identifier, [])) != 1:
             found.append(f"{identifier}: stored, not acknowledged, {len(judged.get(identifier, []))} judgements")
     return found
@@ -219,14 +221,14 @@ class Cluster:
         self._nodes.append(self._added())
 
     def mend(self):
-        """Replace a node that died by itself: on a busy machine Ray gives nodes up."""
+        """Replace a node that Ray has declared dead without our doing, which happens on a busy machine."""
         for node in [node for node in self._nodes if node.dead_processes()]:
             self._nodes.remove(node)
             self._cluster.remove_node(node, allow_graceful=False)
             self._nodes.append(self._added())
 
     def close(self):
-        """End the cluster."""
+        """Stop the cluster."""
         self._cluster.shutdown()
 
 

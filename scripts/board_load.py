@@ -2,8 +2,8 @@
 
     python scripts/board_load.py [--people 300] [--seconds 60] [--slots 8] [--ray auto|off] [--database sqlite|postgres]
 
-Everything uses the loopback. Graders only wait, 2 s each. One person in ten submits three times in a row. Exit code 0
-when all targets hold:
+All connections are on the loopback interface. Graders only wait, 2 s each. One person in ten submits three times in a
+row. The exit code is 0 when all targets hold:
 
 - 99% of submissions are acknowledged within 1 s, and none is lost;
 - no second submission of a person starts before another person's first that waited at the same time;
@@ -32,8 +32,8 @@ import board_trial
 from fashion_infer.board.store.models import JobRow, Judgement, SubmissionRow
 
 _OFTEN, _TIMES = 10, 3  # one person in ten submits three times
-_GRADER = 2.0  # seconds
-_ACKNOWLEDGED = 1.0  # seconds for 99 of 100 acknowledgements
+_GRADER = 2.0  # seconds that each fake grader takes
+_ACKNOWLEDGED = 1.0  # limit in seconds within which 99 of 100 submissions must be acknowledged
 _PAGE = 0.1
 
 
@@ -80,7 +80,7 @@ def hand_in(trial, person, at, number):
 
 
 def unfair(jobs):
-    """Count starts of a person's later submission while another person's first, submitted earlier, waited."""
+    """Count the starts of a person's later submission while another person's first, earlier submission was waiting."""
     nth, seen = {}, {}
     for one in sorted(jobs, key=lambda one: (one.queued_at, one.id)):
         seen[one.person_id] = nth[one.id] = seen.get(one.person_id, 0) + 1
@@ -113,7 +113,7 @@ def main() -> int:
 
 
 def measure(trial, options) -> int:
-    """Measure a running board; return the exit code."""
+    """Measure a running board, print the result and return the exit code."""
     warm_up(trial)
     rng = random.Random(0)
     begin = time.monotonic() + 1

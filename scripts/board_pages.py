@@ -2,10 +2,10 @@
 
     python scripts/board_pages.py [--people 300] [--each 50] [--waiting 300] [--readers 20] [--seconds 30] [--think 2]
 
-The service runs in its own process, on SQLite. Each reader is signed in as a different person. Readers load the
+The service runs in a separate process, on SQLite. Each reader is signed in as a different person. Readers load the
 ranking, their submissions and the queue in turn, and pause 2 s on average between two pages. Every 2 s a judgement is
-added, so that the ranking is recomputed. Everything uses the loopback. Exit code 0 when every page's median is below
-100 ms.
+added, so that the ranking is recomputed. All connections are on the loopback interface. The exit code is 0 when every
+page's median time is below 100 ms.
 """
 
 import argparse
@@ -30,8 +30,8 @@ from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store.database import Store, url_of
 
 _PAGES = ("/", "/mine", "/queue")
-_MOST = 100.0  # ms
-_JUDGED = 2.0  # seconds from one judgement to the next
+_MOST = 100.0  # largest allowed median time of a page, in milliseconds
+_JUDGED = 2.0  # seconds between two judgements
 
 
 def serve(folder: str, port: int) -> None:
@@ -44,7 +44,7 @@ def serve(folder: str, port: int) -> None:
 
 
 def signed_in(url: str, token: str) -> requests.Session:
-    """A session that has signed in on the page, as a browser does."""
+    """Return a session that has signed in through the page's form, as a browser does."""
     browser = requests.Session()
     guard = re.search(r'name="csrf" value="(\w+)"', browser.get(f"{url}/login").text)[1]
     browser.post(f"{url}/login", data={"csrf": guard, "token": token}).raise_for_status()
@@ -52,9 +52,9 @@ def signed_in(url: str, token: str) -> requests.Session:
 
 
 def read(url: str, token: str, think: float, end: float, took: dict) -> None:
-    """Load pages until the end."""
+    """Load pages until the time `end`."""
     browser = signed_in(url, token)
-    time.sleep(random.uniform(0, think))  # readers are not in step
+    time.sleep(random.uniform(0, think))  # so that readers do not all load a page at the same time
     while time.monotonic() < end:
         for path in _PAGES:
             start = time.monotonic()
@@ -65,7 +65,7 @@ def read(url: str, token: str, think: float, end: float, took: dict) -> None:
 
 
 def judge(store: Store, end: float) -> None:
-    """Add judgements until the end."""
+    """Add judgements until the time `end`."""
     number = 0
     while time.monotonic() < end:
         with store.write() as session:
@@ -76,7 +76,7 @@ def judge(store: Store, end: float) -> None:
 
 
 def main() -> int:
-    """Measure, and print the times."""
+    """Measure the pages, and print their times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, value in (("people", 300), ("each", 50), ("waiting", 300), ("readers", 20), ("seconds", 30)):
         parser.add_argument(f"--{name}", type=int, default=value)

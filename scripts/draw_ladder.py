@@ -37,30 +37,30 @@ def main():
 
 
 def measured(name):
-    """The contents of docs/NAME.json."""
+    """Return the contents of docs/NAME.json."""
     return json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def with_tables(page):
-    """A page's text with its tables rewritten."""
+    """Return a page's text with its tables rewritten."""
     region = re.compile(r"(<!-- (\w+), by scripts/draw_ladder.py -->\n).*?(<!-- end -->)", re.DOTALL)
     return region.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n{found[3]}", page)
 
 
 def table(columns, rows):
-    """A Markdown table; a column whose title starts with ">" has numbers."""
+    """Return a Markdown table. Columns whose title starts with ">" have numbers."""
     rules = ["--:" if column.startswith(">") else "---" for column in columns]
     lines = [[column.lstrip(">") for column in columns], rules, *rows]
     return "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
 
 
 def medians(case):
-    """A case's medians in milliseconds by contender; None for a contender that was not timed."""
+    """Return a case's median times in milliseconds by contender; None for a contender that was not timed."""
     return {row["name"]: row["median_ms"] for row in case["rows"]}
 
 
 def steps():
-    """The ladder on fa2017's layer: each step and its ratio to the previous one."""
+    """Tabulate the ladder on fa2017's layer: the time of each step, and its ratio to the previous step's time."""
     case, rows, before = measured("kernels")["cases"][0], [], None
     for row in (row for row in case["rows"] if row["kind"] == "ours" and row["step"]):
         (path,) = (path for path in LADDER.glob(f"{row['step']:02d}_*") if path.is_dir() or path.suffix == ".cu")
@@ -78,7 +78,7 @@ def steps():
 
 
 def layers():
-    """Every step on every layer of the course, in milliseconds."""
+    """Tabulate the time of every step on every layer of the course, in milliseconds."""
     cases = measured("kernels")["cases"]
     several = {case["edition"] for case in cases if case["number"] > 1}
     titles = [f">{case['edition']}" + f" {case['number']}" * (case["edition"] in several) for case in cases]
@@ -92,12 +92,12 @@ def layers():
 
 
 def cell(ms):
-    """A time with at least three digits."""
+    """Format a time with at least three digits."""
     return "" if ms is None else f"{ms:.0f}" if ms >= 100 else f"{ms:.3g}"
 
 
 def kernels():
-    """Five steps on fa2017's layer, for the first page."""
+    """Tabulate five steps on fa2017's layer, for the first page."""
     case = measured("kernels")["cases"][0]
     times = medians(case)
     shown = ("global-accumulate", "image-grid", "compile-time", "register-tile", "tensor-core")
@@ -114,7 +114,7 @@ def kernels():
 
 
 def networks():
-    """fa2017's network on 10,000 images on each machine: our time and the peers'."""
+    """Tabulate fa2017's network on 10,000 images on each machine: our time and the peers' times."""
     names = {"torch": "PyTorch", "torch-compile": "compiled", "onnxruntime": "ONNX Runtime", "mxnet": "MXNet"}
     rows = []
     for title, name, where in (
@@ -135,7 +135,7 @@ TABLES = {"steps": steps, "layers": layers, "kernels": kernels, "networks": netw
 
 
 def picture(measured):
-    """The SVG of the first layer of a file of `bench conv --json`."""
+    """Return the SVG picture of the first layer in a result of `bench conv --json`."""
     layer = measured["cases"][0]
     rows = {row["name"]: row for row in layer["rows"] if row["status"] == "ok"}
     ours = [row for row in rows.values() if row["kind"] == "ours"]
@@ -143,7 +143,7 @@ def picture(measured):
     bottom = TOP + ROW * len(kernels)
     shape, device = layer["shape"], measured["device"]["name"]
     title = f"{shape['B']:,} images, {shape['M']} filters of {shape['K']} x {shape['K']}, on an {device}"
-    # Draw a background: the picture follows the system's colour scheme, which may differ from the page's.
+    # Draw a background. The picture follows the system's colour scheme, but the page around it may have another scheme.
     parts = ['<rect width="100%" height="100%" rx="8" class="paper"/>', text(16, 28, title, "title")]
     for tick in TICKS:
         parts += [line(tick, bottom, ""), text(across(tick), bottom + 18, f"{tick} ms", "faint middle")]
@@ -170,17 +170,17 @@ def picture(measured):
 
 
 def across(ms):
-    """Position of a time on the axis, in pixels."""
+    """Return the position of a time on the axis, in pixels."""
     return LEFT + (WIDTH - LEFT - RIGHT) * math.log(ms / FIRST) / math.log(LAST / FIRST)
 
 
 def text(x, y, words, kind):
-    """A line of text."""
+    """Return the SVG element of a line of text."""
     return f'<text x="{x:.1f}" y="{y}" class="{kind}">{escape(words)}</text>'
 
 
 def line(ms, bottom, kind):
-    """A vertical line over all rows, at a time."""
+    """Return the SVG element of a vertical line over all rows at a time."""
     return f'<line x1="{across(ms):.1f}" x2="{across(ms):.1f}" y1="{TOP - 6}" y2="{bottom}" class="{kind}"/>'
 
 

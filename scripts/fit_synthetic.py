@@ -16,7 +16,7 @@ from fashion_infer.data.dataset import load_split
 from fashion_infer.data.synthetic import CLASSES, COEFFICIENT_SD, FRACTION_BITS, MEAN_BITS, differences
 
 ROOT = Path(__file__).resolve().parents[1]
-SIZE_LIMIT = 500 * 1000  # bytes: it is committed and goes into the wheel
+SIZE_LIMIT = 500 * 1000  # bytes: the file is committed and is part of the wheel
 
 
 def fit_class(images, components):
@@ -31,7 +31,7 @@ def fit_class(images, components):
     Returns
     -------
     mean : numpy.ndarray, shape (784,), uint16
-        In 1/2**MEAN_BITS of a grey level.
+        The mean image, in units of 1/2**MEAN_BITS of a grey level.
     shapes : numpy.ndarray, shape (components, 784), int8
         The components, strongest first, each scaled so that its largest entry is 127.
     multipliers : numpy.ndarray, shape (components,), int32

@@ -4,7 +4,7 @@
 
 Each input must end as a value or as one of the grader's own refusals, within seconds and 512 MiB. Anything else is
 printed with its seed, and the exit code is 1. Archives and sources are read in processes with the sandbox's
-address-space limit; every hundredth is read in the sandbox itself.
+address-space limit, and every hundredth of them is read in the sandbox itself.
 """
 
 import argparse
@@ -78,7 +78,7 @@ def changed(rng: random.Random, data: bytes, words) -> bytes:
 
 
 def message(rng: random.Random) -> str:
-    """Pass one worker's message to each of its readers."""
+    """Read one random message of a worker with one of the functions that read such messages; return the outcome."""
     base = rng.choice(
         [b'{"loaded": {"zero_output": true}}', b"done 0 0 1e-3 2e-3 0 right", b'{"failed": "no"}', b"awake"]
     )
@@ -100,7 +100,7 @@ def message(rng: random.Random) -> str:
 
 
 def archive(rng: random.Random) -> str:
-    """Read one archive or source within the sandbox's address-space limit, or in the sandbox."""
+    """Read one random archive or source within the sandbox's address-space limit, or in the sandbox."""
     source = changed(rng, rng.choice(_STARTERS), _WORDS) if rng.random() < 0.8 else rng.choice(_STARTERS)
     suffix = rng.choice([".cpp", ".cu", ".py", ".h", ".tar", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip"])
     if suffix.startswith((".tar", ".zip")):
@@ -141,7 +141,7 @@ def _archived(rng: random.Random, source: bytes, suffix: str) -> bytes:
 
 
 def _base() -> dict:
-    """The parts of a verdict that `--repeat` reads."""
+    """Return the parts of a verdict that `--repeat` reads."""
     return {
         "kind": verdict.KIND, "version": verdict.VERSION,
         "marks": [{"name": "right", "kind": "right", "points": 50, "out_of": 50, "passed": True, "message": "right"}],
@@ -151,7 +151,7 @@ def _base() -> dict:
 
 
 def document(rng: random.Random) -> str:
-    """Read one verdict or rubric."""
+    """Read one random verdict or rubric."""
     if rng.random() < 0.4:
         text = changed(
             rng,
@@ -184,7 +184,7 @@ def document(rng: random.Random) -> str:
 
 
 class _Late(BaseException):
-    """The sandbox's time limit was reached."""
+    """Raised when the sandbox's time limit has passed."""
 
 
 def _late(*_) -> None:
@@ -192,9 +192,9 @@ def _late(*_) -> None:
 
 
 def many(kind: str, seeds, answers) -> None:
-    """Try the given seeds in this process."""
+    """Try the inputs of the given seeds in this process."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY << 20, _MOST_MEMORY << 20))
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # warnings of Python's parser
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hides warnings of Python's parser
     signal.signal(signal.SIGALRM, _late)
     ends, longest = Counter(), 0.0
     for seed in seeds:
@@ -213,7 +213,7 @@ def many(kind: str, seeds, answers) -> None:
 
 
 def main() -> int:
-    """Fuzz each kind, and return the exit code."""
+    """Fuzz each kind of input, and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=1)

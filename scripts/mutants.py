@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Mutation testing of the rooms that decide: of random small faults in them, how many do the nearest tests notice?
+"""Tests the tests of the packages that decide results: how many random small faults in a package do its tests notice?
 
     scripts/mutants.py [--count 300] [--seed N] [--only PART] [--workers 2]
 
-Draws so many faults over all modules of ROOMS with cosmic-ray (extra `mutants`), puts each into a copy of the checkout,
-runs the tests of its room there, and prints every fault that they let pass, as a difference. A fault that changes
-nothing that anybody can see (a default that is never used) lives on rightly: that is for the reader to say. A fault
-under which the tests take PATIENCE times as long as without is counted apart, as neither: it hangs, or the machine is
-busy. --only draws from modules whose path holds PART. Exit status 1 when a room's tests fail without a fault.
+The script draws `--count` faults over all modules of ROOMS with cosmic-ray (extra `mutants`). It puts each fault into a
+copy of the checkout, runs the tests of its package there, and prints as a diff every fault that the tests let pass. A
+fault without a visible effect (for instance in a default that is never used) rightly passes: the reader has to judge
+that. When the tests take PATIENCE times as long with a fault as without, the fault is counted separately as neither
+noticed nor passed: the program hangs, or the machine is busy. With --only PART, only modules whose path contains PART
+are used. The exit status is 1 when a package's tests fail without a fault.
 """
 
 import argparse
@@ -29,7 +30,8 @@ from cosmic_ray.plugins import get_operator
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fashion_infer"
-# A package, or a part of one, and its tests, fastest first. The first entry whose path matches counts.
+# Each entry is a package or a part of one, with its tests, fastest first. The first entry whose path matches a module
+# counts.
 ROOMS = {
     "grading": "unit/test_grading_inside.py unit/test_grading.py unit/test_grading_device.py",
     "board/store": "board/test_board_store.py board/test_board_refused.py board/test_board_ranking.py "
@@ -41,10 +43,11 @@ ROOMS = {
     "unit/test_minidnn.py unit/test_gluon.py",
     "pipeline.py": "pipeline/test_pipeline.py unit/test_request.py",
 }
-PATIENCE = 4  # longest time of a room's tests, as a multiple of the time without a fault
-SECONDS = 1800  # longest time of a room's tests without a fault
-# In a name space of processes, which end with it: `os.killpg(0, SIGKILL)` with 1 in place of 0 ends every process that
-# it sees, and a test that hangs has started others.
+PATIENCE = 4  # longest allowed time of a package's tests, as a multiple of the time without a fault
+SECONDS = 1800  # longest allowed time of a package's tests without a fault
+# Runs the tests in a PID namespace of their own, whose processes end with it. A fault that replaces the 0 of
+# `os.killpg(0, SIGKILL)` by 1 kills every process that the caller sees, and a test that hangs may have started other
+# processes.
 ALONE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-current-user"]),
          "--pid", "--mount-proc", "--fork", "--kill-child"]  # fmt: skip
 NOTICED, UNNOTICED, TOO_LONG = "noticed", "unnoticed", "too long"
@@ -82,7 +85,7 @@ def report(title, outcomes):
 
 
 def drawn(part, count, seed):
-    """So many random faults: (path in the checkout, operator, its arguments, occurrence)."""
+    """Draw `count` random faults as tuples (path in the checkout, operator, its arguments, occurrence)."""
     modules = sorted(path for room in ROOMS for path in ([PACKAGE / room] if room.endswith(".py") else
                      (PACKAGE / room).rglob("*.py")) if part in str(path.relative_to(ROOT)))  # fmt: skip
     every = [item.mutations[0] for item in all_faults(modules, {})]
@@ -95,8 +98,10 @@ def drawn(part, count, seed):
 
 
 def is_python(fault):
-    """Whether the fault can be made and compiled: the `**` of a call cannot become a `>>`, and the operator that
-    replaces exceptions fails at names with a dot."""
+    """Return whether the fault can be applied and the result compiles.
+
+    The `**` of a call cannot become a `>>`, and the operator that replaces exceptions fails at names with a dot.
+    """
     path, operator, arguments, occurrence = fault
     try:
         compile(
@@ -108,13 +113,13 @@ def is_python(fault):
 
 
 def room_of(fault):
-    """The entry of ROOMS that a fault belongs to."""
+    """Return the entry of ROOMS that a fault belongs to."""
     path = str((ROOT / fault[0]).relative_to(PACKAGE))
     return next(room for room in ROOMS if path.startswith(room))
 
 
 def copy_of_checkout(folder):
-    """A copy of the tracked files, and of the library that was built."""
+    """Copy the tracked files, and the library that was built, into a folder."""
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in [*filter(None, names.split("\0")), "fashion_infer/lib/libfashion_ops.so"]:
         if (ROOT / name).exists():
@@ -124,7 +129,7 @@ def copy_of_checkout(folder):
 
 
 def seconds_without_fault(copy, room):
-    """The time of a room's tests; exits when they fail."""
+    """Return the time of a package's tests without a fault; exit when they fail."""
     start = time.monotonic()
     if outcome(copy, room, SECONDS) != UNNOTICED:
         print(output_of(copy).read_text()[-2000:])
@@ -133,15 +138,16 @@ def seconds_without_fault(copy, room):
 
 
 def output_of(copy):
-    """The file with what the last tests in a copy printed."""
+    """Return the path of the file that has the output of the last tests in a copy of the checkout."""
     return copy.with_suffix(".log")
 
 
 def outcome(copy, room, limit):
-    """Run a room's tests on a copy of the checkout, within a limit in seconds, and return the outcome."""
+    """Run a package's tests on a copy of the checkout, for at most `limit` seconds, and return the outcome."""
     files = [f"tests/{name}" for name in ROOMS[room].split() if (copy / "tests" / name).exists()]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
-    # No bytecode: Python matches it to its source by time in seconds and size, which a fault may leave equal.
+    # Write no bytecode: Python matches it to its source by length and time in whole seconds, which a fault may leave
+    # equal.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
     with output_of(copy).open("w") as output:
         try:
@@ -154,7 +160,7 @@ def outcome(copy, room, limit):
 
 
 def tried(copies, fault, limit):
-    """A fault's outcome; its difference is printed unless it is noticed."""
+    """Return a fault's outcome, and print its diff unless the tests noticed it."""
     path, operator, arguments, occurrence = fault
     copy = copies.pop()
     before = (copy / path).read_bytes()

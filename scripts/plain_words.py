@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Turns of phrase that readers stumble over, each with its plain form: a lint of pages, help texts and messages.
+"""Finds turns of phrase that readers stumble over in pages, help texts and messages, and names a plain form for each.
 
-Checks tracked Markdown and HTML pages, and every string of the package: docstrings, help texts, messages. Exit code 1
-with a line for each turn that it finds.
+The tracked Markdown and HTML pages are checked, and every string of the package: docstrings, help texts, messages. For
+each turn that is found, one line is printed. If there is any, the exit code is 1.
 """
 
 import ast
@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-TURNS = {  # pattern, in any case: plain form
+TURNS = {  # regular expression, case ignored: advice with a plain form
     r"\bone's own\b": "your own; custom",
     r"\bof (?:a|the) user's own\b": "your own; custom",
     r"\bas (?:it|they) (?:lies|lie)\b": "unchanged; unmodified",
@@ -41,11 +41,11 @@ TURNS = {  # pattern, in any case: plain form
     r"\bcopy engine\b": "TMA",
 }
 _PATTERN = re.compile("|".join(f"(?P<t{i}>{pattern})" for i, pattern in enumerate(TURNS)), re.IGNORECASE)
-_GENERATED = re.compile(r"docs/(?:results|kernels).*\.md|CHANGELOG\.md")  # by commands, and of past versions
+_GENERATED = re.compile(r"docs/(?:results|kernels).*\.md|CHANGELOG\.md")  # generated pages, and past versions
 
 
 def found(text: str):
-    """Pairs (line, advice) for each turn in a text."""
+    """Return pairs (line, advice) for each turn of phrase in a text."""
     plain = list(TURNS.values())
     for match in _PATTERN.finditer(text):
         line = text.count("\n", 0, match.start()) + 1
@@ -53,14 +53,14 @@ def found(text: str):
 
 
 def strings(source: str):
-    """Pairs (first line, text) of a module's strings; parts of f-strings too."""
+    """Return pairs (first line, text) of a module's strings, including the literal parts of f-strings."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
 
 
 def check(path: Path):
-    """Pairs (line, advice) of a file."""
+    """Return pairs (line, advice) for a file."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         yield from found(text)
@@ -71,7 +71,7 @@ def check(path: Path):
 
 
 def main() -> int:
-    """Check the tracked files."""
+    """Check the tracked files, and return the exit code."""
     listed = subprocess.run(
         ["git", "ls-files", "*.md", "fashion_infer/*.html", "fashion_infer/*.py"],
         cwd=ROOT,

@@ -35,7 +35,7 @@ def main():
 
 
 def problems(root):
-    """Problems that prevent a release, one line each."""
+    """Return the problems that prevent a release, one line each."""
     number = version()
     lines = []
     if git(root, "status", "--porcelain"):
@@ -70,7 +70,7 @@ def build(no_cuda):
 
 
 def check_metadata(wheels):
-    """Build the source package too, and check everything with twine as an index would."""
+    """Build the source package too, and check all packages with twine, as a package index would."""
     pack = [sys.executable, "setup.py", "-q", "sdist"]
     subprocess.run(pack, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
     files = [ROOT / "dist" / f"fashion_infer-{version()}.tar.gz", *wheels]
@@ -79,7 +79,7 @@ def check_metadata(wheels):
 
 
 def check(wheel):
-    """Install a wheel into an empty environment, and run it on the built-in set."""
+    """Install a wheel into an empty environment, and run the installed program on the built-in set."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         programs = Path(folder) / "bin"

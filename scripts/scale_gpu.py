@@ -1,8 +1,9 @@
 """Measures many images on one GPU and on all GPUs. scripts/scale_gpu runs this.
 
-One process per GPU has the same fused network as a worker of `run --ray`; all processes start a turn together. Neither
-MXNet nor Ray is needed. Where Ray is installed, `fashion-infer run --ray auto` is measured as well. Each turn is
-printed when it ends. Each row has a time limit: what is not measured by then is reported as missing, with exit code 1.
+One process per GPU has the same fused network as a worker of `run --ray`, and all processes start a turn together.
+Neither MXNet nor Ray is needed. Where Ray is installed, `fashion-infer run --ray auto` is measured as well. The result
+of each turn is printed when it ends. Each row of the table has a time limit: what is not measured by then is reported
+as missing, with exit code 1.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from fashion_infer.library import thread_pool
 from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.request import Request
 
-_START = 25.0  # seconds for a process to start, and to prepare a kind
+_START = 25.0  # time limit in seconds to start a process and prepare a kind
 LANES, SLICE, CHECKED = 3, 25_000, 2_000  # as in a worker (fashion_infer/scale/worker.py); CHECKED images are compared
 
 
@@ -73,11 +74,11 @@ def gpus():
 
 
 def row(name, sets, workers, kind, asked):
-    """Alternate turns of one GPU and of all within the row's seconds; return [] or the errors."""
+    """Measure one GPU and all GPUs in turns for the row's seconds; return a list of errors, empty if there are none."""
     try:
         workers.ask(range(workers.count), ("prepare", kind), _START)
         end, turns = time.monotonic() + asked.seconds, [[] for _ in sets]
-        each = asked.seconds / (asked.repeat * len(sets)) * 0.8  # the rest is overhead between turns
+        each = asked.seconds / (asked.repeat * len(sets)) * 0.8  # the remaining time is for overhead between turns
         for _ in range(asked.repeat):
             for place, some in enumerate(sets):
                 if all(turns) and time.monotonic() + each > end:
@@ -94,7 +95,7 @@ def row(name, sets, workers, kind, asked):
 
 
 def summary(name, sets, turns):
-    """Print a row of medians."""
+    """Print a row with the medians of the turns."""
     rates = [statistics.median(each) for each in turns]
     for some, rate, each in zip(sets, rates, turns):
         every = " ".join(f"{one:,.0f}" for one in each)
@@ -102,7 +103,7 @@ def summary(name, sets, turns):
 
 
 class Failed(Exception):
-    """A row cannot be measured, with the reason."""
+    """Raised when a row cannot be measured; its text is the reason."""
 
 
 class Workers:
@@ -130,7 +131,7 @@ class Workers:
             process.kill()
 
     def ask(self, some, what, seconds):
-        """Ask these processes at once, and return their answers; Failed when one fails, ends, or takes too long."""
+        """Send a request to some processes concurrently and return their answers; raise Failed on an error or delay."""
         end = time.monotonic() + seconds
         for gpu in some:
             with contextlib.suppress(OSError):
@@ -139,7 +140,7 @@ class Workers:
         for gpu in some:
             try:
                 if not self._pipes[gpu].poll(max(0.0, end - time.monotonic())):
-                    self._processes[gpu].kill()  # a late answer would be taken for the next one
+                    self._processes[gpu].kill()  # a late answer would be mistaken for the answer to the next request
                     raise Failed(f"GPU {gpu} did not answer within {seconds:g} s")
                 found.append(self._pipes[gpu].recv())
             except (EOFError, OSError):
@@ -151,16 +152,16 @@ class Workers:
 
 
 def one_gpu(asked, gpu, pipe):
-    """Prepare a kind and run its turns, in a separate process.
+    """Prepare a kind and run its turns; this is the main function of a GPU's process.
 
-    Processes start a turn when they are asked, all within milliseconds, and report the start time.
+    Processes start a turn on request, all within milliseconds, and report the start time.
     """
     model = models.load(Request(asked.model))
     run = None
     for what, given in iter(pipe.recv, None):
         try:
             if what == "prepare":
-                run = None  # frees its memory first
+                run = None  # free the previous kind's memory first
                 run = prepared(asked, given, gpu, model)
                 pipe.send((0, 0.0, 0.0))
                 continue
@@ -185,7 +186,7 @@ def prepared(asked, kind, gpu, model):
     thread_pool.resize(1 if asked.backend == "cpu" else None)
     want = network("cpu").forward(images[:CHECKED])
     run, scores = (resident if kind == "device" else hosted)(asked, kind, gpu, images, network)
-    run()  # the first launch of a kernel loads it
+    run()  # the first launch of a kernel also loads it
     off = float(np.abs(scores()[:CHECKED] - want).max())
     if off > 1e-4:
         raise AssertionError(f"scores differ from the CPU's by {off}")
@@ -193,7 +194,7 @@ def prepared(asked, kind, gpu, model):
 
 
 def resident(asked, kind, gpu, images, network):
-    """Images and scores stay on the device; the host waits for each slice, as it would to read the scores."""
+    """Measure with images and scores kept on the device; the host waits for each slice, as to read its scores."""
     import torch
 
     torch.cuda.set_device(gpu)
@@ -210,7 +211,7 @@ def resident(asked, kind, gpu, images, network):
 
 
 def hosted(asked, kind, gpu, images, network):
-    """Images are copied from host memory to the device and scores back, in as many lanes as in a worker."""
+    """Measure with images and scores copied between host memory and the device, in as many lanes as a worker uses."""
     lanes = [network(asked.backend) for _ in range(LANES if asked.backend == "gpu" else 1)]
     scores = np.empty((len(images), int(np.prod(lanes[0].stages[-1].output))), np.float32)
     if kind == "pinned":
@@ -228,7 +229,7 @@ def hosted(asked, kind, gpu, images, network):
 
 
 def reading(asked):
-    """Images that one core prepares per second: drawn, and read from an array in the file system's cache."""
+    """Measure the images per second that one core prepares: drawn, and from an array in the file system's cache."""
     size = models.load(Request(asked.model)).input_size
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "images.npy")
@@ -246,7 +247,7 @@ def reading(asked):
 
 
 def on_ray(sets, asked):
-    """Measure `run --ray auto` with one GPU and with all, as often as time allows; return [] or the errors."""
+    """Measure `run --ray auto` with one GPU and with all, as often as time allows; return a list of errors."""
     name, end, turns = "fashion-infer run --ray auto", time.monotonic() + 3 * asked.seconds, [[] for _ in sets]
     longest = 0.0
     for _ in range(asked.repeat):
@@ -254,7 +255,7 @@ def on_ray(sets, asked):
             if all(turns) and time.monotonic() + longest > end:
                 break
             begin = time.monotonic()
-            left = (end - begin) / (1 if any(turns) else len(sets))  # the first run leaves time for the others
+            left = (end - begin) / (1 if any(turns) else len(sets))  # leave time for the other sets after the first run
             try:
                 turns[place].append(command(asked, some, max(5.0, left)))
             except Failed as error:
@@ -268,7 +269,7 @@ def on_ray(sets, asked):
 
 
 def command(asked, some, seconds):
-    """Images per second that `run --ray auto` reports with only these GPUs; Failed after this many seconds."""
+    """Return the images per second that `run --ray auto` reports with only these GPUs; raise Failed after `seconds`."""
     words = ["run", "--model", asked.model, "--n", str(asked.images), "--data", "synthetic", "--ray", "auto", "--json"]
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ",".join(map(str, some))}
     line = [sys.executable, "-m", "fashion_infer", *words, "--backend", asked.backend]
@@ -277,7 +278,7 @@ def command(asked, some, seconds):
         try:
             out, err = running.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            running.send_signal(signal.SIGINT)  # lets it end its Ray
+            running.send_signal(signal.SIGINT)  # SIGINT lets the command stop its Ray
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.communicate(timeout=5)
             with contextlib.suppress(ProcessLookupError):

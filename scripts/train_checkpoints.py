@@ -2,9 +2,10 @@
 
     python scripts/train_checkpoints.py [NAME ...] [--to models] [--data-dir DIR]
 
-They are fixtures for checking an implementation, not results. The fully connected weights of each snapshot are rounded
-to int8, and its last bias is shifted a little. The first snapshot is taken that then has the published number of
-correct answers, and predictions that no correct float32 implementation can flip. See models/README.md.
+The checkpoints are fixtures for checking an implementation, not results of research. The fully connected weights of
+each snapshot are rounded to int8, and its last bias is shifted slightly. The script takes the first snapshot that then
+has the published number of correct answers, and predictions that no correct float32 implementation can flip. See
+models/README.md.
 """
 
 import argparse
@@ -32,18 +33,18 @@ class Target(NamedTuple):
 
     edition: str
     operator: str  # "custom" or "builtin": the symbol's convolution layers
-    right: Dict[int, int]  # number of first test images -> how many must be correct
+    right: Dict[int, int]  # first n test images -> how many of them must be correct
     seed: int
     batch: int  # images per step
     rate: float  # Adam's step, as a fraction of a tensor's initial standard deviation
     start: int = 1  # snapshots before this step are skipped: they are too far from the target
-    go_on: bool = False  # later searches start at the first one's bias: few searches reach four counts
+    go_on: bool = False  # later searches start at the bias of the first: few searches reach four counts
     density: float = 0.1  # fraction of the first dense layer's weights that are trained; the others stay zero
     average: float = 1.0  # a snapshot is a running average with this weight of the last step; 1.0: no average
 
 
 # On the first 2,000 images, a well-trained network of this accuracy has 1,740 correct, not 1,725. No small shift of the
-# bias changes that, so that ece408-high needs the variation between snapshots of a high rate and a small batch.
+# bias changes that. Therefore ece408-high needs a high rate and a small batch, which make snapshots vary.
 TARGETS = {
     "ece408-high": Target(
         "fa2017", "custom", {10000: 8562, 2000: 1725}, seed=31, batch=64, rate=1e-2, start=190, density=0.2
@@ -81,7 +82,7 @@ TARGETS = {
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_EPOCHS = 5
-THREADS = 1  # fixed: the order of summation, and with it every bit of the result, depends on it
+THREADS = 1  # fixed, because the order of summation, and with it every bit of the result, depends on it
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 PIXEL_RMS = 116.0  # of the training images: pixels are unscaled, so the first convolution's weights start smaller by it
 
@@ -90,11 +91,11 @@ PIXEL_RMS = 116.0  # of the training images: pixels are unscaled, so the first c
 SMALLEST_GAP = 3e-4
 GAP_PER_ERROR = 30
 
-REACH = 150  # correct answers: a snapshot further off is not tried
+REACH = 150  # a snapshot whose number of correct answers is further from the target is not tried
 SLICE = 250  # images per evaluation
-RADII = (0.3, 0.1, 0.03, 0.01)  # of a step in the climb, in logits
-CLIMB = 6000  # steps towards the wanted counts, half a millisecond each
-WIDEN = 2000  # steps for a wider gap
+RADII = (0.3, 0.1, 0.03, 0.01)  # sizes of a step in the hill climbing, in logits
+CLIMB = 6000  # most steps towards the wanted counts; each takes half a millisecond
+WIDEN = 2000  # steps to widen the smallest gap
 
 
 # ---- the network ---------------------------------------------------------------------------------
@@ -139,7 +140,7 @@ def sparsify(edition, density, weights, deviations, generator):
 
 
 def hidden_layer(edition, weights, x, linear=F.linear):
-    """Hidden activations (n, hidden) of pixels (n, 1, size, size), in the type of pixels and weights."""
+    """Return hidden activations (n, hidden) of pixels (n, 1, size, size), in the type of pixels and weights."""
     tensors, dense = iter(weights.values()), False
     for layer in edition.layers:
         if isinstance(layer, Convolution):
@@ -158,17 +159,17 @@ def hidden_layer(edition, weights, x, linear=F.linear):
 
 
 def last_layer(weights, hidden, linear=F.linear):
-    """Logits (n, classes) of hidden activations (n, hidden)."""
+    """Return logits (n, classes) of hidden activations (n, hidden)."""
     return linear(hidden, weights["fullyconnected1_weight"], weights["fullyconnected1_bias"])
 
 
 def forward(edition, weights, x):
-    """Logits (n, classes) of pixels (n, 1, size, size)."""
+    """Return logits (n, classes) of pixels (n, 1, size, size)."""
     return last_layer(weights, hidden_layer(edition, weights, x))
 
 
 def sequential_linear(x, weight, bias):
-    """F.linear summed strictly in order, as a naive kernel does: the least accurate of the usual orders."""
+    """Compute F.linear with sums strictly in order, as a naive kernel does: the least accurate of the usual orders."""
     total = torch.zeros(len(x), len(weight), dtype=x.dtype, device=x.device)
     for left, right in zip(x.t().contiguous(), weight.t().contiguous()):
         total.addr_(left, right)
@@ -177,9 +178,9 @@ def sequential_linear(x, weight, bias):
 
 @torch.no_grad()
 def activations(edition, weights, images, dtype, linear=F.linear):
-    """Hidden activations (n, hidden) of uint8 images, computed in `dtype`.
+    """Return hidden activations (n, hidden) of uint8 images, computed in `dtype`.
 
-    Everything slow is in here. Later steps only change the last bias, so that nothing is computed twice.
+    This function does everything slow. Later steps only change the last bias, so that nothing is computed twice.
     """
     weights = {name: tensor.to(DEVICE, dtype) for name, tensor in weights.items()}
     parts = images.split(SLICE)
@@ -188,7 +189,7 @@ def activations(edition, weights, images, dtype, linear=F.linear):
 
 @torch.no_grad()
 def scores(weights, hidden, linear=F.linear):
-    """Logits of hidden activations, computed in their type, as a NumPy array of that type."""
+    """Return logits of hidden activations, computed in their type, as a NumPy array of that type."""
     weights = {name: tensor.to(DEVICE, hidden.dtype) for name, tensor in weights.items() if tensor.ndim <= 2}
     return torch.cat([last_layer(weights, part, linear) for part in hidden.split(SLICE)]).cpu().numpy()
 
@@ -219,24 +220,24 @@ def rounded(weights):
 
 
 def gaps(logits):
-    """Best minus second-best logit, over the last axis."""
+    """Return the best minus the second-best logit, over the last axis."""
     top = np.partition(logits, -2, axis=-1)
     return top[..., -1] - top[..., -2]
 
 
 def right_answers(logits, labels, sizes):
-    """How many of the first n rows have their largest logit at the label, for each n."""
+    """Count, for each n of `sizes`, how many of the first n rows have their largest logit at the label."""
     hits = logits[: len(labels)].argmax(axis=1) == labels
     return {n: int(hits[:n].sum()) for n in sizes}
 
 
 def shifted(logits, bias, trial):
-    """Logits, computed in float64 with `bias`, for the bias `trial`: they are sums, so the difference is added."""
+    """Return the logits for the bias `trial`, given float64 logits for `bias`: add the difference of the biases."""
     return logits + (trial.astype(np.float64) - bias)
 
 
 def search_bias(logits, labels, bias, right, generator, start=None):
-    """A bias near `bias` with exactly the wanted right answers and a wide smallest gap.
+    """Search a bias near `bias` that gives exactly the wanted numbers of correct answers and a wide smallest gap.
 
     Hill climbing: a random step of a random size on some of the classes is kept if the counts are no further from the
     target. Once the counts are reached, a step must also widen the smallest gap.
@@ -246,23 +247,23 @@ def search_bias(logits, labels, bias, right, generator, start=None):
     logits : numpy.ndarray, shape (m, classes), float64
         Logits of the test images, followed by those of images for which only the gap counts.
     labels : numpy.ndarray, shape (n,)
-        Of the test images.
+        Labels of the test images.
     bias : numpy.ndarray, shape (classes,), float32
         The bias with which `logits` were computed.
     right : dict of int to int
-        As in `Target`.
+        Wanted numbers of correct answers, as in `Target`.
     generator : numpy.random.Generator
     start : numpy.ndarray, shape (classes,), float32
         Start of the climb; default `bias`.
 
     Returns
     -------
-    numpy.ndarray, shape (classes,), float32, or None when the climb ended short of these counts.
+    The bias that was found, or None when the search ended without reaching these counts.
     """
 
     def off(trial):
         counts = right_answers(shifted(logits[: len(labels)], bias, trial), labels, right)
-        # The count of a smaller set changes less: weight it by the root of its share.
+        # The count of a smaller set changes less, so it is weighted by the square root of the set's share.
         return sum(abs(counts[n] - right[n]) * math.sqrt(len(labels) / n) for n in right)
 
     def gap(trial):
@@ -295,13 +296,13 @@ def search_bias(logits, labels, bias, right, generator, start=None):
 
 
 def snapshots(target, images, labels):
-    """Train; yield the step and the running average of the weights (the live one) after every step."""
+    """Train; after every step, yield the step's number and the running average of the weights (updated in place)."""
     generator = torch.Generator().manual_seed(target.seed)
     edition = editions.get(target.edition)
     weights, deviations = initial_weights(edition, target.operator, generator)
     if target.density < 1:
         sparsify(edition, target.density, weights, deviations, generator)
-    # Adam moves every weight by about its rate, however small the weight: hence one rate per tensor.
+    # Adam moves every weight by about its rate, however small the weight is. Hence each tensor has its own rate.
     groups = [{"params": [w.requires_grad_()], "lr": target.rate * deviations[n]} for n, w in weights.items()]
     optimizer = torch.optim.Adam(groups)
     average = {name: w.detach().clone() for name, w in weights.items()}
@@ -332,7 +333,7 @@ def meet(target, weights, hidden, test, drawn, generator, report):
     weights : dict of str to torch.Tensor
         float32, rounded.
     hidden : torch.Tensor, float32
-        Their activations on the test images.
+        Hidden activations of the test images.
     generator : numpy.random.Generator
 
     Returns
@@ -426,7 +427,7 @@ def select(target, train, test, drawn, report):
 
 
 def tensors(images, labels, size):
-    """Images, resized to the edition's input size, and labels. Always uint8: 60,000 images of 70x70 have 294 MB."""
+    """Return images as uint8 (60,000 images of 70x70 have 294 MB), resized to the edition's input size, and labels."""
     return torch.from_numpy(np.array(resize(images, size))), np.array(labels, np.int64)
 
 

@@ -1,8 +1,8 @@
 """Writes all charts and tables made from the measurements in docs/*.json: run it without arguments.
 
-These are the charts, kernels.md and, through draw_ladder.py, the first page's picture and all tables between two
-comments that name it. Nothing is measured. The pages of whole networks are unchanged, because they say how their
-figures were measured.
+These are the charts, kernels.md and, through draw_ladder.py, the first page's picture and every table between two
+comments that name draw_ladder.py. Nothing is measured. The pages about whole networks are unchanged, because they
+describe how their figures were measured.
 """
 
 import json
@@ -27,14 +27,14 @@ def main():
 
 
 def write_kernels(folder):
-    """Write the kernels' page and its chart into a folder."""
+    """Write the page about the kernels and its chart into a folder."""
     result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
     kernels.draw(str(folder / names[1]), result)
     files.write_page(str(folder / names[0]), pages.page(result, *names))
 
 
 def measured(name):
-    """The benchmark in docs/NAME.json."""
+    """Return the benchmark in docs/NAME.json."""
     return records.restored(json.loads((DOCS / f"{name}.json").read_text(encoding="utf-8")))
 
 

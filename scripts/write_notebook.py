@@ -19,14 +19,14 @@ def main():
 
 
 def notebook(page):
-    """The notebook, as its JSON object."""
+    """Return the notebook as its JSON object."""
     cells = [cell(index, *part) for index, part in enumerate(parts(page))]
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     return {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 
 
 def parts(page):
-    """(kind, text) of each cell."""
+    """Return (kind, text) of each cell."""
     end = 0
     for block in BLOCK.finditer(page):
         yield from prose(page[end : block.start()])
@@ -40,13 +40,13 @@ def parts(page):
 
 
 def prose(text):
-    """A cell of Markdown, unless it would be empty."""
+    """Return a Markdown cell, or no cell when the text is empty."""
     if text.strip():
         yield "markdown", text.strip()
 
 
 def cell(index, kind, text):
-    """One cell. Its id is its position, so that the file is reproducible."""
+    """Return one cell. Its id is its position, so that the file is reproducible."""
     lines = text.splitlines(keepends=True)
     made = {"cell_type": kind, "id": f"cell-{index}", "metadata": {}, "source": lines}
     return {**made, "execution_count": None, "outputs": []} if kind == "code" else made

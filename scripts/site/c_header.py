@@ -7,7 +7,7 @@ SECTION = re.compile(r"^/\* -{2,} (?P<title>.*?) -* \*/$")
 
 
 def page(path, title):
-    """The page's Markdown: the header's first comment, then a heading for each section and each declaration."""
+    """Return the page's Markdown: the header's first comment, then a heading for each section and each declaration."""
     head, *blocks = blocks_of(path.read_text(encoding="utf-8"))
     lines = [f"# {title}", f"From [{path.name}](../custom_ops/include/{path.name}).", text(comment(head)[0])]
     for block in blocks:
@@ -41,7 +41,7 @@ def blocks_of(source):
 
 
 def comment(block):
-    """Return (text of the comment at the start of a block, the rest)."""
+    """Split off the comment at the start of a block; return (text of the comment, rest of the block)."""
     match = re.match(r"/\*(.*?)\*/\s*", block, re.DOTALL)
     if not match:
         return "", block

@@ -4,7 +4,7 @@ import click
 
 
 def page(group, program):
-    """The page's Markdown."""
+    """Return the page's Markdown."""
     lines = ["# Every command and option", "The text of every `--help` on one page."]
     for words, context in walked(group, program):
         lines += [f"{'#' * (1 + len(words))} {' '.join(words)}", paragraphs(context.command.help)]
@@ -28,7 +28,7 @@ def walked(command, program, parent=None, words=()):
 
 
 def paragraphs(text):
-    """Return a docstring as Markdown; blocks that click must not wrap are unchanged."""
+    """Return a docstring as Markdown; blocks that click must not wrap are left unchanged."""
     pieces = (text or "").replace("\f", "").strip().split("\n\n")
     return "\n\n".join(kept(piece) if piece.startswith("\b") else piece for piece in pieces)
 

@@ -1,7 +1,7 @@
-"""MkDocs' hooks: the site has the repository's pages at their own paths, the sources that they link to, the reference.
+"""Hooks of MkDocs: the site shows the repository's pages at their own paths, linked sources, and the reference.
 
-A page links to a source as on a forge, `[naive.cpp](../custom_ops/conv/cpu/naive.cpp)`; here the link leads to a page
-with that file's text, so the site is whole without a forge and without a network.
+A page links to a source as on GitHub: `[naive.cpp](../custom_ops/conv/cpu/naive.cpp)`. On the site the link leads to a
+page with that file's text, so that the site is complete without GitHub and without a network.
 """
 
 import functools
@@ -13,13 +13,13 @@ import sources
 from mkdocs.structure.files import File, Files, InclusionLevel
 
 ROOT = Path(__file__).resolve().parents[2]
-FIRST = ("README.md", "docs/**/*.md", "custom_ops/**/*.md", "models/*.md")  # and every page that these lead to
+FIRST = ("README.md", "docs/**/*.md", "custom_ops/**/*.md", "models/*.md")  # and every page that these pages link to
 MEDIA = (".svg", ".png", ".json", ".ipynb")
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 
 
 def on_config(config):
-    """Pages that the navigation does not name go to its end."""
+    """Append the pages that the navigation does not name to its end."""
     named = set(re.findall(r"[\w/-]+\.md", str(config.nav)))
     more = [name(path) for path in sorted((ROOT / "docs").glob("*.md")) if name(path) not in named]
     if more:
@@ -28,7 +28,7 @@ def on_config(config):
 
 
 def on_files(files, config):
-    """In place of docs/ alone: every page of the repository, what pages link to, and the generated pages."""
+    """Collect every page of the repository, the sources that pages link to, and the generated pages, beyond docs/."""
     kept = Files([file for file in files if file.src_dir != config.docs_dir])
     linked = set()
     for path in pages():
@@ -48,7 +48,7 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Links to sources lead to the pages that show them."""
+    """Replace links to sources by links to the pages that show these sources."""
     folder = (ROOT / page.file.src_uri).parent
 
     def replaced(match):
@@ -58,7 +58,7 @@ def on_page_markdown(markdown, page, config, files):
         target = PurePosixPath(match.group(1))
         return str(target / sources.page_of(path).name if path.is_dir() else target.with_name(f"{target.name}.md"))
 
-    if page.file.src_uri.startswith("docs/results-"):  # tables of a page without sections stand below its title
+    if page.file.src_uri.startswith("docs/results-"):  # a page without sections has its tables directly below its title
         first, section, rest = markdown.partition("\n## ")
         markdown = first.replace("\n### ", "\n## ") + section + rest
     return LINK.sub(replaced, markdown)
@@ -77,23 +77,23 @@ def on_page_content(html, page, config, files):
             code.group(),
         )
 
-    html = html.replace("<th></th>", "<td></td>")  # a corner of a table heads nothing
+    html = html.replace("<th></th>", "<td></td>")  # an empty corner cell is not the heading of a column
     return re.sub(r"(?<=<code>)[^<]*(?=</code>)", kept_whole, html)
 
 
 def on_post_page(output, page, config):
-    """The theme's dialog gets a name for screen readers."""
+    """Give the theme's dialog a name for screen readers."""
     return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
 
 
 def name(path):
-    """The path as the site has it."""
+    """Return the path that a file has on the site."""
     return path.relative_to(ROOT).as_posix()
 
 
 @functools.lru_cache(maxsize=None)
 def pages():
-    """The Markdown pages of the repository, in the order of their paths."""
+    """Return the Markdown pages of the repository, ordered by path."""
     found = set()
     waiting = [path for pattern in FIRST for path in ROOT.glob(pattern)]
     while waiting:
@@ -105,6 +105,6 @@ def pages():
 
 
 def targets(page):
-    """Files and folders that a page links to."""
+    """Return the files and folders that a page links to."""
     found = {(page.parent / target).resolve() for target in LINK.findall(page.read_text(encoding="utf-8"))}
     return {path for path in found if path.exists() and ROOT in path.parents}

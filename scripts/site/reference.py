@@ -1,4 +1,4 @@
-"""The reference pages: commands from click, Python from docstrings, C from the headers' comments."""
+"""Generates the reference pages: commands from click, Python from docstrings, C from the headers' comments."""
 
 import ast
 import inspect
@@ -15,8 +15,8 @@ _BEGINNING = (
     "has every function of `fashion_infer`, and what each returns and raises. `from fashion_infer import infer` is the "
     "way in; `fashion_infer.__version__` is the version."
 )
-# Each function of the package with what it returns: of a class with fields its file, its name, and its methods and
-# properties that are shown behind the fields.
+# Each function of the package with the class that it returns. For a class with fields, the entry has its file, its
+# name, and the methods and properties that are shown after the fields.
 API = (
     (None, (
         ("request.py", "Request", ("but", "check")),
@@ -45,7 +45,7 @@ API = (
 
 
 def generated(root):
-    """The pages' Markdown by their paths in the site."""
+    """Return the pages' Markdown by their paths on the site."""
     include = root / "custom_ops" / "include"
     return {
         "reference/commands.md": commands.page(cli, PROGRAM),
@@ -56,7 +56,7 @@ def generated(root):
 
 
 def python(package):
-    """The Python page: directives that mkdocstrings fills in, and tables of fields."""
+    """Return the Python page: directives that mkdocstrings expands, and tables of fields."""
     parts = ["# Python", _BEGINNING]
     for name, classes in API:
         parts.append(f"::: fashion_infer.api.{name}" if name else function(infer))
@@ -71,14 +71,14 @@ def python(package):
 
 
 def function(called):
-    """A function whose parameters are the options of a request: its signature is made as it is imported."""
+    """Document a function whose parameters are the options of a request; its signature is created at import time."""
     text = inspect.getdoc(called).partition("\n\nParameters\n")[0]
     heading = f"## {called.__name__} {{#{called.__module__}.{called.__name__}}}"
     return f"{heading}\n\n{text}\n\nThe parameters are the fields of `Request`; the result is a `Result`, both below."
 
 
 def options():
-    """The fields of a request as a table."""
+    """Return the fields of a request as a table."""
     rows = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
     for name, parameter in inspect.signature(infer).parameters.items():
         kind = inspect.formatannotation(parameter.annotation).replace("typing.", "")
@@ -88,7 +88,7 @@ def options():
 
 
 def fields(source, name):
-    """A class's fields as a table: name, type, default, and the comment behind it."""
+    """Return a class's fields as a table: name, type, default, and the comment after each field."""
     (found,) = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef) and node.name == name]
     lines = source.splitlines()
     rows = ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]

@@ -1,4 +1,4 @@
-"""Renders pages that show sources: a file with its text, a folder with its files."""
+"""Renders pages that show sources: a page of a file has its text, and a page of a folder lists its files."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ PLAIN = "---\nsearch: {exclude: true}\nhide: [toc]\n---\n\n"
 
 
 def closure(paths, media):
-    """Return these files and folders and the folders' contents, without pages and binary files."""
+    """Return these files and folders and the folders' contents, except Markdown pages and binary files."""
     found, waiting = set(), list(paths)
     while waiting:
         path = waiting.pop()
@@ -27,12 +27,12 @@ def closure(paths, media):
 
 
 def inside(folder):
-    """The entries that a folder's page lists."""
+    """Return the entries that a folder's page lists."""
     return sorted(path for path in folder.iterdir() if path.name not in LEFT_OUT and not path.name.startswith("."))
 
 
 def is_text(path):
-    """Whether a file is text, which can be shown."""
+    """Return whether a file is text, and can be shown."""
     try:
         path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
@@ -41,14 +41,14 @@ def is_text(path):
 
 
 def page_of(path: Path) -> Path:
-    """The page that shows a file or a folder."""
+    """Return the path of the page that shows a file or a folder."""
     if not path.is_dir():
         return path.with_name(f"{path.name}.md")
     return path / ("README.md" if (path / "README.md").exists() else "index.md")
 
 
 def content(path, root):
-    """The page's Markdown."""
+    """Return the page's Markdown."""
     title = f"# {path.relative_to(root).as_posix()}\n\n"
     if path.is_dir():
         shown = [entry for entry in inside(path) if entry.is_dir() or is_text(entry)]
@@ -58,7 +58,7 @@ def content(path, root):
 
 
 def language(path):
-    """Pygments' name of the file's language."""
+    """Return Pygments' name of the file's language."""
     try:
         return "cuda" if path.suffix in (".cu", ".cuh") else get_lexer_for_filename(path.name).aliases[0]
     except ClassNotFound:
