@@ -1,6 +1,6 @@
-"""The bound of docs/precision.md as an oracle: a chain's result in float64, and the largest float32-grade error.
+"""The bound of docs/precision.md as an oracle: a chain's result in float64, and the largest allowed float32 error.
 
-Needs only NumPy.
+The module needs only NumPy.
 """
 
 import math
@@ -12,7 +12,7 @@ import reference
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
 
 UNIT = 2.0**-24  # largest relative rounding error of float32
-SMALLEST = 2.0**-126  # the smallest normal number
+SMALLEST = 2.0**-126  # the smallest normal number of float32
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -20,24 +20,24 @@ class Bounded(NamedTuple):
     """Values of a float32 computation, as arrays of one shape."""
 
     value: np.ndarray  # in float64
-    error: np.ndarray  # largest error of a result; infinite where any value is allowed
-    overflow: np.ndarray  # where it may also be infinite or NaN, because an intermediate sum may have overflowed
+    error: np.ndarray  # largest allowed error of a result; infinite where any value is allowed
+    overflow: np.ndarray  # where the value may also be infinite or NaN, because an intermediate sum may have overflowed
 
     @property
     def spread(self):
-        """`error`, infinite where there may have been an overflow, for the next layer."""
+        """Return `error`, but infinity where a sum may have overflowed: the error of the next layer's input."""
         return np.where(self.overflow, np.inf, self.error)
 
 
 def times(kernel, n):
-    """Largest error of a float32-grade CUDA kernel, as a multiple of the bound.
+    """Return the largest allowed error of a float32-grade CUDA kernel, as a multiple of the bound.
 
-    It is 1, except for the steps of the ladder that add an output's n products sequentially, where it is that many
-    roundings (docs/precision.md, "Plain chains").
+    The multiple is 1, except for the steps of the ladder that add an output's n products one after another: their error
+    is that of n roundings (docs/precision.md, "Plain chains").
     """
     if kernel in ("auto", "tensor-core", "tensor-core-tile", "few-products"):
         return 1.0
-    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # it has one long chain
+    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # column-strips has one long chain
         return 1.0
     part = 16 if n <= 256 else 32
     roundings = part + math.ceil(n / part) + 1 if kernel == "implicit-gemm" and n > 25 else n
@@ -45,13 +45,13 @@ def times(kernel, n):
 
 
 def exactly(x):
-    """Bounded inputs, which have no error."""
+    """Return inputs as bounded values without an error."""
     x = np.asarray(x, np.float64)
     return Bounded(x, np.zeros_like(x), np.zeros(x.shape, bool))
 
 
 def _sums(multiply, x, weight, n, bias=0.0):
-    """Sums of n products (and a bias). multiply(x, weight) computes them in real numbers."""
+    """Bound sums of n products (and a bias); multiply(x, weight) computes the sums in real numbers."""
     weight, bias, spread = np.asarray(weight, np.float64), np.asarray(bias, np.float64), x.spread
     known, size = np.where(np.isfinite(spread), spread, 0), np.where(np.isfinite(weight), np.abs(weight), 0)
     finite = np.where(np.isfinite(x.value), np.abs(x.value), 0) + known
@@ -63,32 +63,33 @@ def _sums(multiply, x, weight, n, bias=0.0):
 
 
 def convolve(x, weight):
-    """A convolution of bounded values with exact weights."""
+    """Bound a convolution of bounded values with exact weights."""
     return _sums(reference.convolve, x, weight, np.prod(weight.shape[1:]))
 
 
 def dense(x, weight, bias=None):
-    """A dense layer; its bias is one more term."""
+    """Bound a dense layer; its bias is one more term of each sum."""
     x = Bounded(*(part.reshape(len(part), -1) for part in x))
     terms = weight.shape[1] + (bias is not None)
     return _sums(lambda a, b: a @ b.T, x, weight, terms, 0.0 if bias is None else bias)
 
 
 def _monotonic(function, x, rounding=0.0):
-    """A non-decreasing function whose own error is at most `rounding` times float32's spacing."""
+    """Bound a non-decreasing function whose own error is at most `rounding` times float32's spacing."""
     spread = x.spread
     value = function(x.value)
     steps = [np.abs(function(x.value + sign * spread) - value) for sign in (-1, 1)]
-    error = np.where(spread > 0, np.fmax(*steps), 0)  # the difference of infinities is NaN, but they are exact
+    error = np.where(spread > 0, np.fmax(*steps), 0)  # the difference of infinities is NaN, but infinities are exact
     largest = np.minimum(np.nan_to_num(np.abs(value)) + np.nan_to_num(error), LARGEST)
     error = error + rounding * np.spacing(largest.astype(np.float32)).astype(np.float64)
     return Bounded(value, np.where(np.isinf(spread), np.inf, error), np.zeros_like(x.overflow))
 
 
 def softmax(x):
-    """Softmax. An exponential has the error of some roundings, of its argument's rounding, and of the argument.
+    """Bound a softmax.
 
-    The sum of n exponentials has the error of any sum.
+    The error of an exponential has three parts: some roundings of its own, the rounding of its argument, and the error
+    of its argument. The sum of n exponentials has the error of any sum.
     """
     x = Bounded(*(part.reshape(len(part), -1) for part in x))
     below = x.value - x.value.max(axis=1, keepdims=True)
@@ -102,7 +103,7 @@ def softmax(x):
 
 
 def forward(layers, weights, x):
-    """A chain of layers as `reference.forward` takes it, as bounded values, (n, ...)."""
+    """Bound the outputs (n, ...) of a chain of layers, given with its weights as for `reference.forward`."""
     x, weights = exactly(x), iter(weights.values() if isinstance(weights, dict) else weights)
     with np.errstate(invalid="ignore", over="ignore"):
         for layer in layers:
@@ -127,7 +128,7 @@ def forward(layers, weights, x):
 
 
 def excess(y, wanted):
-    """Largest error as a fraction of its bound; above 1, the bound is violated.
+    """Return the largest error of y as a fraction of its bound; above 1, the bound is violated.
 
     Infinities and NaN must be where they are expected.
     """

@@ -1,6 +1,7 @@
 """Networks for tests: chains of `graph.layers`, random ones and the course's, with weights and data.
 
-Only NumPy is needed, so that GPU machines without MXNet or Hypothesis can use them; only `chains` needs Hypothesis.
+The module needs only NumPy, so that GPU machines without MXNet or Hypothesis can use it; only `chains` needs
+Hypothesis.
 """
 
 import json
@@ -17,7 +18,7 @@ _PIXEL = 150.0  # root mean square of random pixels
 
 
 class Chain:
-    """A chain of layers over items of a shape. Convolutions are called convolution0, ... with both operators."""
+    """A chain of layers over items of a shape. Convolutions are named convolution0, ... with both operators."""
 
     def __init__(self, layers, shape):
         self.layers, self.shape = tuple(layers), tuple(shape)
@@ -26,18 +27,19 @@ class Chain:
         return f"Chain({self.layers}, {self.shape})"
 
     def symbol(self, operator="builtin"):
-        """The symbol's JSON, its convolutions run by "builtin" or "custom"."""
+        """Return the symbol's JSON; the operator "builtin" or "custom" runs its convolutions."""
         text = symbol.build(self.layers, self.shape, "builtin", softmax_label=False)
         return text if operator == "builtin" else json.dumps(rewrite.with_operator(json.loads(text), operator))
 
     def mxnet(self, mx, operator="builtin"):
-        """The symbol in MXNet."""
+        """Return the chain as a symbol of MXNet."""
         return mx.sym.load_json(self.symbol(operator))
 
     def weights(self, seed=0, pixels=False, gain=1.0):
-        """float32 arrays by name, in the order of the layers.
+        """Return random weights: float32 arrays by name, in the order of the layers.
 
-        Sums are of order `gain`, where tanh is neither linear nor saturated. `pixels`: the data is 0..255.
+        Sums have the order of magnitude `gain`, where tanh is neither linear nor saturated. With `pixels`, the weights
+        are for data from 0 to 255.
         """
         rng, magnitude, found = np.random.default_rng(seed), _PIXEL if pixels else 1.0, {}
         for step in walk(self.layers, self.shape, "convolution"):
@@ -49,8 +51,8 @@ class Chain:
         return found
 
     def items(self, n, kind="uint8", seed=1):
-        """Random data (n, *shape): "uint8", "pixels" (0..255 as float32), "reals" (-1..1) or "normal"."""
-        rng = np.random.default_rng([seed, 1])  # a different stream than that of the weights with the same seed
+        """Return random data (n, *shape): "uint8", "pixels" (0..255 as float32), "reals" (-1..1) or "normal"."""
+        rng = np.random.default_rng([seed, 1])  # not the random stream of the weights with the same seed
         if kind == "reals":
             return rng.uniform(-1, 1, (n, *self.shape)).astype(np.float32)
         if kind == "normal":
@@ -58,18 +60,18 @@ class Chain:
         return rng.integers(0, 256, (n, *self.shape)).astype(np.uint8 if kind == "uint8" else np.float32)
 
     def fused(self, weights, **options):
-        """The chain as a fused network; options of `FusedNetwork`."""
+        """Return the chain as a fused network; `options` are those of `FusedNetwork`."""
         return FusedNetwork(self.symbol(), weights, self.shape, **options)
 
 
 def course(name, logits=False):
-    """An edition's network; with `logits`, without its softmax."""
+    """Return an edition's network as a chain; with `logits`, without its softmax."""
     edition = editions.get(name)
     return Chain(edition.layers[:-1] if logits else edition.layers, edition.shape)
 
 
 def with_equal_scores(n):
-    """A chain, its weights and n items whose scores are often equal, sometimes infinite, and sometimes NaN."""
+    """Return a chain, its weights, and n items whose scores are often equal, sometimes infinite, and sometimes NaN."""
     rng = np.random.default_rng(n)
     data = rng.integers(-2, 3, (n, 4)).astype(np.float32)
     data[::7, 1], data[3::7, 2] = np.nan, np.inf
@@ -78,9 +80,9 @@ def with_equal_scores(n):
 
 
 def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
-    """A strategy of chains of any layers over items of any size, each with at least one convolution or dense layer.
+    """Return a strategy of chains of any layers on items of any size, with at least one convolution or dense layer.
 
-    Pools are those that the fused mode supports: valid ones, and full ones whose stride is at most their window.
+    The pools are those that the fused mode supports: valid pools, and full pools whose stride is at most their window.
     """
     from hypothesis import strategies as st
 
@@ -127,7 +129,7 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
 
 
 def with_pools(rng):
-    """A random chain of shapes that custom_ops/net/cuda/kernels/conv_pool supports: one such convolution or both."""
+    """Return a random chain with one or two convolutions that custom_ops/net/cuda/kernels/conv_pool supports."""
 
     def activation():
         return [[], [Relu()], [Tanh()]][rng.integers(3)]
@@ -148,7 +150,7 @@ def with_pools(rng):
 
 
 def large():
-    """A Hypothesis strategy: `chains` of sizes at which GPU kernels differ, and wide dense layers."""
+    """Return a Hypothesis strategy: `chains` of sizes for which GPU kernels differ, and wide dense layers."""
     from hypothesis import strategies as st
 
     units = st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300])

@@ -1,12 +1,12 @@
-"""A headless Chromium for the tests of pages, and its queries."""
+"""A headless Chromium for tests of pages, and JavaScript queries for it."""
 
 import os
 import shutil
 
 import pytest
 
-# Contrast of every element's own text with its background, as in WCAG 2: 4.5 is level AA. The colour of SVG text is its
-# fill.
+# Contrast between the text of every element and its background, as in WCAG 2: 4.5 is level AA. The colour of SVG text
+# is its fill.
 LOW_CONTRAST = """() => {
   const parts = colour => colour.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => {
@@ -36,14 +36,14 @@ LOW_CONTRAST = """() => {
 
 @pytest.fixture(scope="session")
 def browser():
-    """A browser, started once; the test is skipped with a message without Chromium or playwright."""
+    """A browser, started once; without Chromium or playwright, the test is skipped with a message."""
     names = ("chromium", "chromium-browser", "google-chrome")
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if program is None:
         pytest.skip("there is no Chromium: install one, or name it in $CHROMIUM")
     driver = pytest.importorskip("playwright.sync_api")
     with driver.sync_playwright() as playwright:
-        # Chromium refuses its sandbox to root, as which tests run in a container.
+        # Chromium refuses to start its sandbox as root, and tests in a container run as root.
         options = ["--no-sandbox"] if os.getuid() == 0 else []
         started = playwright.chromium.launch(executable_path=program, args=options)
         make = started.new_context

@@ -10,8 +10,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-# Test processes share the cores, and a waiting thread of NumPy's OpenBLAS spins: two threads take twice the processor
-# time of one. OpenBLAS reads this variable once, when it is loaded; programs started by tests choose for themselves.
+# Test processes share the cores, and waiting threads of NumPy's OpenBLAS spin, so that two threads take twice the
+# processor time of one. OpenBLAS reads this variable once, when it is loaded. Programs that tests start choose for
+# themselves.
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("OPENBLAS_NUM_THREADS", os.environ.get("OPENBLAS_NUM_THREADS", "1"))
     import numpy  # noqa: F401
@@ -36,7 +37,7 @@ def pytest_configure(config):
     if skips.strict(config):
         config.pluginmanager.register(skips.StrictSkips())
     profiles.load(config.getoption("hypothesis_profile", None))
-    # pytest-xdist would distribute files with many tests first, but the longest files have few tests.
+    # pytest-xdist would otherwise start with the files that have the most tests, but the longest files have few tests.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
 
@@ -47,7 +48,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def data_dir():
-    """The real dataset's folder; the test is skipped on a machine without it."""
+    """The folder of the real dataset; on a machine without it, the test is skipped."""
     from fashion_infer.data import locate
 
     folder = locate.find()
@@ -58,7 +59,7 @@ def data_dir():
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
-    """A machine without data: a home without any dataset, and mirrors that refuse connections."""
+    """A machine without data: the home has no dataset, and mirrors refuse connections."""
     home = tmp_path / "home"
     home.mkdir()
     for name in ("FASHION_INFER_DATA", "MXNET_HOME", "KERAS_HOME", "TORCH_HOME"):
@@ -88,7 +89,7 @@ def run_program():
 
 @pytest.fixture
 def invoke(capsys):
-    """Run the command line in this process (fast, and covered); returns exit code, stdout, stderr."""
+    """Run the command line in this process (fast, and covered); return exit code, stdout and stderr."""
     from fashion_infer.cli.main import main
 
     def call(*arguments):

@@ -24,7 +24,7 @@ NOW = datetime.now(timezone.utc)
 
 
 def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
-    """A verdict as written by `grade --format json`, for fa2020's two layers."""
+    """Return a verdict for fa2020's two layers, as `grade --format json` writes it."""
     shapes = {1: [n, 1, 86, 86, 4, 7], 2: [n, 4, 40, 40, 16, 7]}
     parts = {1: 0.3 * op_ms, 2: 0.7 * op_ms}
     samples = [
@@ -55,19 +55,22 @@ def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
 
 def finding(text="3,136 of 25,600,000 outputs differ, by up to 12.5; likely only the last row is wrong: a boundary",
             where="layer 2, n = 100", follows="refused"):  # fmt: skip
-    """A finding as in a verdict's document."""
+    """Return a finding as in a verdict's document."""
     return {"kind": "wrong", "where": where, "text": text, "follows": follows,
             "advice": "run `fashion-infer kernel check FILE` until every layer is right"}  # fmt: skip
 
 
 def a_class(session, name="ece408-fa26", **other):
-    """A class, open for two more days."""
+    """Create a class that is open for two more days."""
     settings = {"deadline": NOW + timedelta(days=2), "gpu_seconds": 600.0, **other}
     return people.new_class(session, name, "fa2020", "gpu", "", **settings)
 
 
 def person(session, of_class, name, role="student", pseudonym=None, team=None):
-    """A person with a token. Any name is possible: an old database may have names that the store refuses now."""
+    """Create a person with a token.
+
+    Any name is possible: an old database may have names that the store refuses now.
+    """
     made = Person(class_id=of_class.id, name=name, role=role, pseudonym=pseudonym or f"calm {name[:80]}",
                   team_id=team.id if team else None)  # fmt: skip
     session.add(made)
@@ -77,7 +80,7 @@ def person(session, of_class, name, role="student", pseudonym=None, team=None):
 
 def judged(session, of, op_ms=4.0, when=None, ranked=True, name="new-forward.cu", document=None, log=(), status=JUDGED,
            reason="", final=False, identifier=None):  # fmt: skip
-    """A judged submission of a person."""
+    """Create a judged submission of a person."""
     when = when or NOW - timedelta(hours=1)
     made = _submission(session, of, name, status, when, final, log, identifier)
     document = verdict(op_ms) if document is None else document
@@ -91,7 +94,7 @@ def judged(session, of, op_ms=4.0, when=None, ranked=True, name="new-forward.cu"
 
 
 def waits(session, of, round_=0, when=None, state=QUEUED, name="new-forward.cu", log=()):
-    """A waiting or running submission of a person."""
+    """Create a waiting or running submission of a person."""
     when = when or NOW - timedelta(minutes=1)
     made = _submission(session, of, name, state, when, False, log, None)
     started = NOW - timedelta(seconds=4) if state == RUNNING else None
@@ -113,10 +116,10 @@ def _submission(session, of, name, status, when, final, log, identifier):
 
 
 def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
-    """A class near its deadline, with fast, slow and waiting submissions. Returns tokens by name."""
+    """Create a class near its deadline, with fast, slow and waiting submissions. Return tokens by name."""
     pick = random.Random(seed)
     with store.write() as session:
-        # Thousands of rows in any order: written one person at a time, with foreign keys checked at the end.
+        # Thousands of rows are written one person at a time in any order, and foreign keys are checked at the end.
         session.info["many"] = session.execute(text("PRAGMA defer_foreign_keys = ON")) is not None
         of = a_class(session, cudnn_ms=10.67, **other)
         tokens, everybody = {}, []
@@ -147,7 +150,7 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
 
 
 def empty(app):
-    """Delete everything from an application's database and its caches."""
+    """Delete everything from an application's database, and clear the application's caches."""
     from fashion_infer.board.page.queue_cache import QueueCache
     from fashion_infer.board.page.standings import Standings
 
@@ -158,7 +161,7 @@ def empty(app):
 
 
 def sign_in(store, name):
-    """Create a person's browser session, as signing in does; return the cookie's value and the guard of forms."""
+    """Create a person's browser session, as signing in does; return the cookie's value and the CSRF token of forms."""
     cookie, guard = people.hashed(f"cookie of {name}"), people.hashed(f"guard of {name}")
     with store.write() as session:
         token = session.query(Token).join(Token.person).filter(Person.name == name).first()

@@ -1,4 +1,4 @@
-"""The shipped models in float64: their logits, computed once and kept between runs."""
+"""The shipped models in float64: their logits are computed once and kept between runs."""
 
 import functools
 import inspect
@@ -13,12 +13,12 @@ from fashion_infer.graph.layers import walk
 
 
 def pixels(name, source, n):
-    """The first n images of a data source at the model's input size, (n, 1, side, side) uint8."""
+    """Return the first n images of a data source at the model's input size, (n, 1, side, side) uint8."""
     return np.asarray(dataset.resized(dataset.load(n, source=source), editions.get(zoo.get(name).edition).input_size))
 
 
 def network_of(name):
-    """The model's layers up to the logits, and its weights in the order of the layers that read them."""
+    """Return the model's layers up to the logits, and its weights in the order of the layers that read them."""
     model = zoo.get(name)
     edition, weights = editions.get(model.edition), model.load().weights
     chain = edition.layers[:-1]
@@ -28,7 +28,7 @@ def network_of(name):
 
 @functools.lru_cache(maxsize=None)
 def logits(name, source, n):
-    """What comes before the softmax for the first n images of a data source, (n, 10) float64."""
+    """Return the logits of the model for the first n images of a data source, (n, 10) float64."""
     sources = [inspect.getsourcefile(reference)]
     values = reference_cache.kept(
         reference.forward_in_slices, *network_of(name), pixels(name, source, n), sources=sources

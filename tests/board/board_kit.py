@@ -7,7 +7,7 @@ from fashion_infer.board.store.models import Class, Person, SubmissionRow
 
 
 class Kit:
-    """A class "c" on the CPU: students Ann, Bob and Cid, assistant Ada, instructor Ina. It has its own clock."""
+    """A class "c" on the CPU: students Ann, Bob and Cid, assistant Ada, instructor Ina. The kit has its own clock."""
 
     def __init__(self, store, start):
         self.store, self.now, self.number = store, start, 0
@@ -22,13 +22,13 @@ class Kit:
             self.class_id = made.id
 
     def change(self, **fields):
-        """Set fields of the class."""
+        """Set fields of the class in the database."""
         with self.store.write() as session:
             for name, value in fields.items():
                 setattr(session.get_one(Class, self.class_id), name, value)
 
     def pass_time(self, seconds=1.0):
-        """Let time pass."""
+        """Advance the kit's clock."""
         self.now += timedelta(seconds=seconds)
 
     def submit(self, who, content=None, seconds=1.0, **options):
@@ -41,12 +41,12 @@ class Kit:
             return admission.accept(session, person, "k.cu", content, at=self.now, **options).submission.id
 
     def claim(self, owner="me"):
-        """Claim the next job."""
+        """Claim the queue's next job for a dispatcher."""
         with self.store.write() as session:
             return queue.claim(session, "cpu", owner, self.now)
 
     def finish(self, claimed, ms=1.0, seconds=1.0, **outcome):
-        """End a judging; return whether it counted."""
+        """End a judging with this outcome; return whether the outcome counted."""
         self.pass_time(seconds)
         fields = {"status": "judged", "ranked": True, "op_ms": ms, "points": 10.0, "out_of": 10.0, "seconds": seconds}
         with self.store.write() as session:
@@ -59,14 +59,14 @@ class Kit:
         return claimed.submission
 
     def person(self, session, name):
-        """The person of that name."""
+        """Return the person of that name."""
         return session.get_one(Person, self.people[name])
 
     def of_class(self, session):
-        """The class."""
+        """Return the class."""
         return session.get_one(Class, self.class_id)
 
     def status(self, identifier):
-        """Status of a submission."""
+        """Return the status of a submission."""
         with self.store.read() as session:
             return session.get_one(SubmissionRow, identifier).status

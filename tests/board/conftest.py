@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 if sys.version_info < (3, 10):
-    collect_ignore_glob = ["test_*.py"]  # the packages of the extra `board` do not support it
+    collect_ignore_glob = ["test_*.py"]  # this Python is too old for the packages of the extra `board`
 else:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
     import board_trial
@@ -24,7 +24,7 @@ else:
 
     @pytest.fixture(scope="session")
     def server(tmp_path_factory):
-        """URL of a PostgreSQL server, started once."""
+        """URL of a PostgreSQL server, which is started once for all tests."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             with board_trial.postgres() as url:
@@ -32,7 +32,7 @@ else:
 
     @pytest.fixture(scope="session")
     def admin(server):
-        """A connection that creates databases. A template database has all tables."""
+        """A connection that creates databases, after creating a template database that has all tables."""
         engine = sqlalchemy.create_engine(url_of("", server), isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
             connection.execute(text("CREATE DATABASE board_template"))
@@ -42,7 +42,7 @@ else:
 
     @pytest.fixture
     def postgres(server, admin):
-        """A database of that server, with empty tables."""
+        """URL of a database of the PostgreSQL server, with empty tables."""
         name = f"board_{uuid.uuid4().hex}"
         admin.execute(text(f"CREATE DATABASE {name} TEMPLATE board_template STRATEGY FILE_COPY"))
         yield server.replace("/postgres?", f"/{name}?")
@@ -77,7 +77,7 @@ else:
 
     @pytest.fixture
     def small(data):
-        """The same only on SQLite, for behaviour that does not depend on the database."""
+        """A class with people, only on SQLite, for behaviour that does not depend on the kind of database."""
         made = Store(url_of(data, None))
         yield Kit(made, START)
         made.close()

@@ -1,7 +1,8 @@
-"""A grader that runs no code: it waits and writes a verdict. Takes the options of `fashion-infer grade`.
+"""A grader that runs no code: it waits and writes a verdict. It has the options of `fashion-infer grade`.
 
-The submission's text selects the outcome: `ms=1.5`, `refuse`, `fail`, `crash`, `seconds=0.2`. Without these, the time
-is derived from the digest, so that every submission has a different one. With `wrong`, the result is incorrect.
+The submission's text selects the outcome: `ms=1.5`, `refuse`, `fail`, `crash`, `seconds=0.2`. Without `ms=`, the time
+is derived from the digest of the text, so that every submission has a different time. With `wrong`, the result is
+incorrect.
 """
 
 import hashlib

@@ -39,12 +39,12 @@ class Service:
         self.client = TestClient(self.app, raise_server_exceptions=False)
 
     def ask(self, who, method, path, **options):
-        """Send a request as a person, or without a token."""
+        """Send a request as a person, or without a token if `who` is None."""
         headers = {"Authorization": f"Bearer {self.kit.tokens[who]}"} if who else {}
         return self.client.request(method, f"/api/v1{path}", headers=headers, **options)
 
     def send(self, who, content, **query):
-        """Submit; return the answer."""
+        """Submit a file as a person; return the response."""
         return self.ask(who, "POST", "/submissions", params={"name": "k.cu", **query}, content=content)
 
 
@@ -55,7 +55,7 @@ def board(kit, data):
 
 @pytest.fixture
 def little(small, data):
-    """Only on SQLite."""
+    """The service on SQLite only."""
     return Service(small, data)
 
 
@@ -81,7 +81,7 @@ def test_what_is_refused_is_not_there(little, content, query, status):
 
 
 def test_a_body_without_end_is_not_read_to_its_end(little):
-    """A body without Content-Length is read only up to the limit."""
+    """A request body without a Content-Length is read only up to the limit."""
     taken = []
 
     def body():
@@ -199,7 +199,7 @@ def test_health(little):
 
 
 def test_health_before_any_dispatcher_spoke(little, monkeypatch):
-    """When Ray never starts, the board is unhealthy although the service runs."""
+    """The board is reported as unhealthy when Ray never starts, although the service runs."""
     state = little.client.app.state
     assert little.client.get("/healthz").status_code == 200
     monkeypatch.setattr(state, "began", state.began - 120)
@@ -260,7 +260,7 @@ def test_every_address_is_in_the_schema_and_asks_for_a_token(little):
 
 @pytest.fixture
 def schema(little):
-    """The API's endpoints with a person's token; other endpoints are left out."""
+    """The API's schema with only the endpoints that a person's token may use."""
     little.kit.change(most_pending=10**6, most_an_hour=10**6, most_bytes=1000)
     for number in range(3):
         little.send("Ann", f"{number}".encode())
@@ -269,7 +269,7 @@ def schema(little):
 
 
 def test_whatever_is_asked_the_answer_is_as_the_schema_says(schema, little):
-    """For any input, the server does not fail and every answer conforms to the schema."""
+    """For any generated request, the server does not fail, and the response conforms to the schema."""
     tried = set()
     for found in schema.get_all_operations():
         operation = found.ok()

@@ -23,13 +23,13 @@ from fashion_infer.cli.board.store import database
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "board"
 UNIT = FOLDER / "fashion-infer-board.service"
-# Settings that hide from the service what the sandbox or CUDA needs; the unit explains them.
+# Settings of systemd that would hide from the service what the sandbox or CUDA needs. Comments in the unit explain why.
 NOT_THESE = {"RestrictNamespaces", "ProtectControlGroups", "ProtectHostname", "ProtectKernelTunables", "ProtectProc",
              "ProtectKernelLogs", "ProcSubset", "PrivateDevices", "ProtectClock", "PrivateUsers"}  # fmt: skip
 
 
 def parsed(words):
-    """Command and options of a `fashion-infer` command line; click's error for an unknown option."""
+    """Parse a `fashion-infer` command line into command and options; click raises an error for an unknown option."""
     assert words[0].rpartition("/")[2] == "fashion-infer"
     command, context, words = main.cli, click.Context(main.cli), list(words[1:])
     while isinstance(command, click.Group):
@@ -39,7 +39,7 @@ def parsed(words):
 
 
 def unit():
-    """The unit's sections; a backslash at the end of a line continues it."""
+    """Return the sections of the systemd unit; a backslash at the end of a line continues the line."""
     found = configparser.ConfigParser(interpolation=None)
     found.optionxform = str
     found.read_string(UNIT.read_text(encoding="utf-8").replace("\\\n", " "))
@@ -60,7 +60,7 @@ class TestUnit:
         service = unit()["Service"]
         name, options = parsed(shlex.split(service["ExecStart"]))
         assert name == "serve" and options["certificate"] and options["key"]
-        # The only writable folder, which has its home.
+        # The unit makes only this folder writable, and the service's home is in it.
         assert options["data"].startswith(service["ReadWritePaths"] + "/")
         assert service["ReadWritePaths"] == service["WorkingDirectory"] and service["ProtectSystem"] == "strict"
         assert service["KillMode"] == "control-group" and not NOT_THESE & set(service)
@@ -79,7 +79,7 @@ class TestUnit:
 
     @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
     def test_its_line_serves(self, tmp_path):
-        """The unit's command line works with this test's paths, in a folder where nothing else is written."""
+        """The unit's command line works with paths of this test, and the service writes nothing outside its folder."""
         files = dict(zip(("fullchain.pem", "privkey.pem"), certificate(tmp_path / "tls", "one")))
         port = board_trial.free_port()
         line = unit()["Service"]["ExecStart"].replace("/var/lib/board", str(tmp_path / "home"))

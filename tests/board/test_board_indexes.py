@@ -1,4 +1,4 @@
-"""The queue's database queries at the end of a term: none of them reads all past jobs."""
+"""Near the end of a term, with many past jobs, no database query of the queue reads all of them."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ JOBS = 20_000
 
 @pytest.fixture
 def term(kit):
-    """A class with many submissions: all are done except for three that wait and one that runs."""
+    """A class with many submissions: all are judged except three that wait and one that is running."""
     before, people = kit.now, list(kit.people.values())
     with kit.store.write() as session:
         for start in range(0, JOBS, 1000):
@@ -29,7 +29,7 @@ def term(kit):
     for who in ("Ann", "Bob", "Cid", "Ann"):
         kit.submit(who)
     kit.running = kit.claim()
-    if kit.store.engine.dialect.name == "postgresql":  # PostgreSQL does so by itself later; SQLite never does
+    if kit.store.engine.dialect.name == "postgresql":  # PostgreSQL runs ANALYZE later by itself; SQLite never does
         with kit.store.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             connection.execute(text("ANALYZE"))
     return kit
@@ -51,12 +51,12 @@ QUESTIONS = {
 
 
 def waits(session):
-    """A submission that waits."""
+    """Return a submission that waits."""
     return session.query(SubmissionRow).filter_by(status="queued").first()
 
 
 def plans(kit, question):
-    """The database's plan for each statement about jobs in a query."""
+    """Yield each statement about jobs in a query of the queue, with the database's plan for the statement."""
     said, engine = [], kit.store.engine
 
     def note(connection, cursor, statement, parameters, context, many):
@@ -89,14 +89,17 @@ def test_no_question_reads_every_job(term):
             lines = [line for line in plan.splitlines() if "jobs" in line]
             assert lines and not [line for line in lines if "SCAN jobs" in line or "Seq Scan on jobs" in line], (
                 question, statement, plan)  # fmt: skip
-            # Using only the first column of an index would read all jobs of a backend.
+            # A plan that uses only the first column of an index would read all jobs of a backend.
             short = [line for line in lines if line.rstrip().endswith("(backend=?)")]
             assert not short, (question, statement, plan)
     assert seen > 10
 
 
 def test_that_is_because_of_each_index(term):
-    """The test above fails without an index. PostgreSQL would scan another index, so that all are dropped there."""
+    """The test above fails when an index is missing.
+
+    On PostgreSQL all indexes are dropped together, because it would use another index for the one that is missing.
+    """
     indexes = sorted(models.JobRow.__table__.indexes, key=lambda index: index.name)
     assert len(indexes) == 3
     for some in [indexes] if term.store.engine.dialect.name == "postgresql" else [[index] for index in indexes]:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=
 
 @pytest.fixture
 def cluster():
-    """A head without a CPU: this process stays attached to it, whatever happens to the nodes."""
+    """A Ray head without a CPU. This process stays attached to the head when all nodes are lost."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(board_trial.ROOT))
     from ray.cluster_utils import Cluster
 
@@ -51,7 +51,7 @@ def board(cluster, small, monkeypatch):
 
 
 def until(board, true, seconds=120):
-    """Run the dispatcher until a condition is true."""
+    """Run the dispatcher until the condition `true` holds."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, (board.dispatcher._slots, states(board))
@@ -60,13 +60,13 @@ def until(board, true, seconds=120):
 
 
 def states(board):
-    """Number of jobs by state."""
+    """Return the number of jobs by state."""
     with board.store.read() as session:
         return dict(session.execute(select(JobRow.state, func.count()).group_by(JobRow.state)).all())
 
 
 def waiting(board, identifier):
-    """A submission's expected wait."""
+    """Return a submission's expected wait."""
     with board.store.read() as session:
         return expectation.expected(session, queries.find(session, identifier, board.person(session, "Ann")))
 
@@ -91,7 +91,7 @@ def test_all_nodes_go_and_others_come(board: Kit, cluster):
     with board.store.read() as session:
         jobs = queries.queue(session, "cpu")
         assert expectation.slots_of(session, "cpu") == 0 and [job.start_in for job in jobs] == [None] * 4
-    for _ in range(40):  # no job is passed to a cluster without room for it
+    for _ in range(40):  # no job is passed to a cluster without a free slot for it
         board.dispatcher.step()
         time.sleep(0.05)
     assert states(board) == {"queued": 4}
@@ -104,18 +104,21 @@ def test_all_nodes_go_and_others_come(board: Kit, cluster):
 
 
 def test_what_ray_only_holds_waits_again(board, cluster):
-    """A job was started just before its node left: Ray would hold it as long as there is no node."""
+    """A job whose node leaves just after the job was started is queued again.
+
+    Otherwise Ray would hold the job for as long as there is no node.
+    """
     node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     until(board, lambda: board.dispatcher._slots.get("cpu") == 1)
     cluster.remove_node(node, allow_graceful=False)
     one = board.submit("Ann", b"seconds=0.1")
-    board.dispatcher._kept = time.monotonic() + 3600  # as if it had just checked
+    board.dispatcher._kept = time.monotonic() + 3600  # pretend that the dispatcher has just checked its jobs
     until(board, lambda: states(board) == {"running": 1})
     board.dispatcher._kept = 0.0
     until(board, lambda: states(board) == {"queued": 1})
     with board.store.read() as session:
         lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == one)).all()
         assert lines
-        assert session.scalar(select(JobRow.attempts)) == 0  # it was not the submission's fault
+        assert session.scalar(select(JobRow.attempts)) == 0  # the submission did not cause the loss
     cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     until(board, lambda: board.status(one) == "judged")

@@ -20,7 +20,7 @@ SHARED = settings(max_examples=examples(15), suppress_health_check=[HealthCheck.
 
 
 def served(kit):
-    """Names of people in the order in which the queue serves them, until it is empty."""
+    """Return the names of people in the order in which the queue serves them, until the queue is empty."""
     found = []
     while (claimed := kit.claim()) is not None:
         with kit.store.read() as session:
@@ -30,7 +30,7 @@ def served(kit):
 
 
 def emptied(kit):
-    """A kit with an empty queue for the next example."""
+    """Return the kit with an empty queue, for the next example of a property."""
     with kit.store.write() as session:
         for table in (LogLine, Judgement, JobRow, Content, SubmissionRow, State):
             session.execute(delete(table))
@@ -61,7 +61,10 @@ def test_a_round_that_was_missed_is_not_made_up_for(kit):
 @given(order=st.lists(st.sampled_from(["Ann", "Bob", "Cid"]), min_size=1, max_size=12), burst=st.integers(0, 12))
 @SHARED
 def test_round_robin_then_first_come(small, order, burst):
-    """Oracle: each person has a list; among the people with the fewest served, the first to arrive is next."""
+    """The order of the queue equals the oracle's order.
+
+    Oracle: each person has a list; among the people who were served least, the one who arrived first is next.
+    """
     kit = emptied(small)
     burst = min(burst, len(order))
     for who in order[:burst]:
@@ -82,7 +85,7 @@ def test_round_robin_then_first_come(small, order, burst):
 def test_nobody_waits_for_more_than_one_of_anybody_elses(small, data):
     """When a person with an empty queue submits, nobody else has more than two starts before that submission's start.
 
-    One may be of the round being served, and one of the submission's own round.
+    One of the two starts may belong to the round that is being served, and the other to the submission's own round.
     """
     kit = emptied(small)
     mine = None
@@ -118,7 +121,7 @@ class TestPlace:
         kit.claim(), kit.claim()
         with kit.store.read() as session:
             found = [expected(session, session.get_one(SubmissionRow, one), kit.now) for one in ids]
-        # Two run for 10 s from now on; the third begins when the first of them ends.
+        # Two jobs run for 10 s from now on; the third job begins when the first of the two ends.
         assert [wait.place for wait in found] == [0, 0, 1, 2, 3]
         assert [wait.start_in for wait in found[:3]] == pytest.approx([0, 0, 10])
         assert 10 <= found[3].start_in <= 20 and 20 <= found[4].start_in <= 40
@@ -136,7 +139,7 @@ class TestPlace:
         assert sorted(ids, key=places.get) == order and sorted(places.values()) == list(range(1, 13))
 
     def test_waits_come_true_within_a_factor_of_2(self, small):
-        """A class submits on a simulated clock: compare each reported wait with the actual wait."""
+        """Each reported wait is within a factor of 2 of the actual wait when a class submits on a simulated clock."""
         rng = random.Random(2)
         with small.store.write() as session:
             queue.state_of(session, "cpu").slots = 3
@@ -246,7 +249,10 @@ class TestLeases:
     @given(data=st.data())
     @SHARED
     def test_whatever_happens_each_is_judged_once(self, small, data):
-        """Claims, ends, deaths, expired leases and restarted dispatchers in any order; then all jobs are served."""
+        """Each submission is judged exactly once after any sequence of events.
+
+        The events are claims, ends, deaths, expired leases and restarted dispatchers; afterwards all jobs are served.
+        """
         kit = emptied(small)
         ids, held = [], []
         for _ in range(data.draw(st.integers(1, 40))):
@@ -256,7 +262,7 @@ class TestLeases:
             elif what == "claim" and (claimed := kit.claim()) is not None:
                 held.append(claimed)
             elif held and what in ("finish", "die"):
-                one = data.draw(st.sampled_from(held))  # perhaps one that was returned to the queue before
+                one = data.draw(st.sampled_from(held))  # its job may have been returned to the queue before
                 if what == "finish":
                     kit.finish(one)
                 else:
@@ -288,7 +294,7 @@ class TestEstimate:
         assert (found.median, found.longest) == (4.5, 18.0)  # waits: 0, 9, 18, 0
 
     def test_it_is_the_order_of_the_board(self, small):
-        """The same arrivals in the store's queue and in the simulation have the same order."""
+        """For the same arrivals, the simulation's order equals the order of the store's queue."""
         rng = random.Random(3)
         names = ["Ann", "Bob", "Cid"]
         who = [rng.randrange(3) for _ in range(30)]

@@ -14,14 +14,14 @@ from fashion_infer.errors import UsageError
 
 
 def ranked(kit, viewer=None, **where):
-    """(name, ms, final) in the ranking's order, as a viewer sees it."""
+    """Return (name, ms, final) in the ranking's order, as the viewer sees the ranking."""
     with kit.store.read() as session:
         who = kit.person(session, viewer) if viewer else None
         return [(one.name, one.op_ms, one.final) for one in ranking(session, kit.of_class(session), who)]
 
 
 def submit_and_judge(kit, who, *times, **outcome):
-    """Submit and judge these times as one person; return the identifiers."""
+    """Submit as one person once for each of these times and judge the submissions; return their identifiers."""
     found = []
     for ms in times:
         found.append(kit.submit(who))
@@ -30,7 +30,7 @@ def submit_and_judge(kit, who, *times, **outcome):
 
 
 def run_finals(kit, leaders, runs):
-    """Run the leaders again with these times in the order of the queue; None for an incorrect run."""
+    """Judge the leaders' final runs with these times, in the order of the queue; None stands for an incorrect run."""
     with kit.store.write() as session:
         assert final_runs.queue_leaders(session, kit.of_class(session), leaders)
     for ms in runs:
@@ -97,7 +97,7 @@ def test_with_two_correct_runs_the_next_best_takes_the_place(small):
     submit_and_judge(kit, "Ann", 1.0, 2.5)
     submit_and_judge(kit, "Bob", 2.0)
     run_finals(kit, 1, [1.0, None, None, None])
-    assert ranked(kit)[0] == ("Ann", 1.0, False)  # four of five: not decided yet
+    assert ranked(kit)[0] == ("Ann", 1.0, False)  # four of five final runs: the result is not final yet
     kit.judge(1.0)
     assert ranked(kit) == [("Bob", 2.0, False), ("Ann", 2.5, False)]
 
@@ -111,12 +111,12 @@ def test_it_is_final_once_every_run_is_done(small):
             return final_runs.close(session, kit.of_class(session))
 
     submit_and_judge(kit, "Ann", 1.0)
-    assert not close()  # nothing has run again
+    assert not close()  # no leader has run again so far
     run_finals(kit, 1, [1.0] * 4)
     assert not close()
     with kit.store.write() as session:
         assert final_runs.runs_left(session, kit.of_class(session)) == 1
-        assert final_runs.queue_leaders(session, kit.of_class(session), 1) == []  # all five are queued already
+        assert final_runs.queue_leaders(session, kit.of_class(session), 1) == []  # all five runs are queued already
     kit.judge(1.0)
     assert close()
     with kit.store.read() as session:

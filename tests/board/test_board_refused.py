@@ -1,4 +1,4 @@
-"""Requests without a sign-in leave little data behind, however often they are sent."""
+"""Requests that are not signed in leave little data on the board, however many are sent."""
 
 import contextlib
 import logging
@@ -35,7 +35,7 @@ class Clock:
 
 
 def refusals(store):
-    """(actor, address, times) of the refused sign-ins in the audit log."""
+    """Return (actor, address, times) of the refused sign-ins in the audit log."""
     with store.read() as session:
         rows = session.execute(select(AuditEntry.actor, AuditEntry.address, AuditEntry.times)
                                .where(AuditEntry.action == "sign in refused").order_by(AuditEntry.id))  # fmt: skip
@@ -111,7 +111,7 @@ class TestCounted:
         clock.now = 45.0
         assert refused.add(SignInAttempt("10.0.0.1")) == 15
         clock.now = 61.0
-        # Someone who has many addresses and attacks one person.
+        # An attacker who has many addresses and tries to sign in as one person.
         tries = [SignInAttempt(f"10.0.1.{number}", "Ann", small.class_id) for number in range(A_MINUTE + 1)]
         found = [refused.add(one) for one in tries]
         assert found == [None] * A_MINUTE + [59]
@@ -149,14 +149,17 @@ def sign_in(app, token):
 
 
 def rows(app):
-    """How many rows each table has."""
+    """Return the number of rows in each table."""
     with app.state.store.read() as session:
         return {table.name: session.scalar(select(func.count()).select_from(table))
                 for table in Base.metadata.sorted_tables}  # fmt: skip
 
 
 def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
-    """Both use one address, as on a campus, within one minute of the service's clock."""
+    """Someone who tries many tokens is told to wait, while a person with a valid token can still sign in.
+
+    Both use the same address, as on a campus, within one minute of the service's clock.
+    """
     app.state.refused = RefusedSignIns(app.state.store, Clock())
     token = fresh_token(app, "Ann")
     wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
@@ -168,7 +171,10 @@ def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
 
 
 def test_an_instructor_reads_of_them(app):
-    """Refusals with an unknown token are included: they belong to no class."""
+    """An instructor sees the refused sign-ins.
+
+    Refusals of an unknown token are included, although they belong to no class.
+    """
     token = fresh_token(app, "Ann")
     for wrong in (token[:-64] + "0" * 64, *["nonsense"] * 3):
         sign_in(app, wrong)
@@ -179,7 +185,10 @@ def test_an_instructor_reads_of_them(app):
 
 
 def test_no_request_of_a_stranger_adds_rows_beyond_that(app):
-    """Request every path of the service by every method, with an invalid token and an invalid cookie."""
+    """No request that is not signed in adds further rows.
+
+    The test requests every path by every method, with an invalid token and an invalid cookie.
+    """
     client = TestClient(app, follow_redirects=False, raise_server_exceptions=False)
     before, asked = rows(app), 0
 
@@ -215,7 +224,7 @@ def test_a_person_has_no_more_sessions_than_that(app):
 
 @pytest.fixture
 def served(small, data, monkeypatch):
-    """A service on a port, in a thread, which waits half a second for a request, and its log records."""
+    """A service on a port, in a thread, with a request timeout of half a second; and its log records."""
     monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
     app = create_app(BoardSettings(data=data))
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False, http=server.LimitedProtocol)
@@ -244,7 +253,7 @@ POST = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form
 ])  # fmt: skip
 @pytest.mark.parametrize("drip", [False, True])
 def test_a_request_that_does_not_end_is_ended(served, sent, drip):
-    """A slow request is closed, however slowly its bytes arrive."""
+    """A connection whose request is not complete in time is closed, even if its bytes keep arriving slowly."""
     port, records = served
     begin = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:

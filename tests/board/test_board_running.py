@@ -1,4 +1,4 @@
-"""A running board: the command line, graders, the dispatcher, Ray, the sandbox, and some faults."""
+"""A running board: the command line, graders, the dispatcher, Ray, the sandbox, and injected faults."""
 
 import os
 import random
@@ -38,7 +38,7 @@ HONEST = Path(board.__file__).parents[1] / "kernel_files" / "templates" / "conv.
 
 
 def claimed(content, name="k.cu", rubric="", backend="cpu"):
-    """A job for a grader."""
+    """Return a claimed job as a grader gets it."""
     return Claimed(1, "a.lease", "s", "first", backend, "fa2017", rubric, name, content)
 
 
@@ -55,7 +55,7 @@ class TestGrading:
 
     @pytest.mark.parametrize("content, kind, status", [
         (b"refuse", "outcome", "refused"), (b"fail", "unable", "failed"), (b"crash", "unable", "failed"),
-        (b"ms=inf", "unable", "failed"), (b"ms=nan", "unable", "failed"),  # not valid times
+        (b"ms=inf", "unable", "failed"), (b"ms=nan", "unable", "failed"),  # infinity and NaN are not valid times
     ])  # fmt: skip
     def test_other_ends(self, content, kind, status):
         *_, last = grader.run(claimed(content), board_trial.FAKE)
@@ -84,7 +84,7 @@ class TestGrading:
 
 
 def state(process):
-    """State of a process: "Z" for one that is dead and not yet waited for."""
+    """Return the state of a process: "Z" for a process that has ended but was not waited for."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -98,7 +98,7 @@ class TestDispatcher:
         return Dispatcher(small.store, Here(board_trial.FAKE, 2), "me")
 
     def until_dry(self, small, dispatcher, seconds=60):
-        """Step until nothing waits or runs."""
+        """Run the dispatcher's steps until no job waits or runs."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             dispatcher.step()
@@ -137,7 +137,10 @@ class TestDispatcher:
             assert session.scalars(select(Judgement)).all() == []
 
     def test_a_cancelled_grader_ends_and_makes_room(self, small):
-        """There is one slot: if the cancelled grader kept running, eight would run at once."""
+        """A cancelled grader ends and frees its slot.
+
+        There is one slot: if a cancelled grader kept running, eight graders would run concurrently.
+        """
         from fashion_infer.board.store import queue
         from fashion_infer.board.store.models import SubmissionRow
 
@@ -155,7 +158,7 @@ class TestDispatcher:
                 assert queue.cancel(session, session.get_one(SubmissionRow, one), "Ann")
             while any(process.is_running() and process.status() != "zombie" for process in running):
                 assert time.monotonic() < ends
-                dispatcher._kept = 0.0  # as if some seconds had passed
+                dispatcher._kept = 0.0  # pretend that some seconds have passed since the dispatcher's last check
                 dispatcher.step()
         last = small.submit("Ann", b"ms=1")
         self.until_dry(small, dispatcher)
@@ -190,7 +193,7 @@ class TestDispatcher:
 
 @pytest.fixture
 def own_home(monkeypatch, tmp_path):
-    """A separate home, where tokens are saved."""
+    """A separate home folder, in which tokens are saved."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in (credentials.URL, credentials.TOKEN):
         monkeypatch.delenv(name, raising=False)
@@ -333,7 +336,7 @@ def trial():
 
 
 class TestTrial:
-    """Use one board as people do, from the first command to the last."""
+    """One board is used as people use it, from the first command to the last."""
 
     def submit(self, trial, own_home, who, text, *words):
         """Run `fashion-infer submit` as a person."""
@@ -426,7 +429,7 @@ class TestTrial:
 
 
 def family(made):
-    """Every process of a board."""
+    """Return every process of a board."""
     first = psutil.Process(made.process.pid)
     return [first, *first.children(recursive=True)]
 
@@ -449,10 +452,10 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox")
 def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypatch):
-    """The real grader on the board's own Ray: an honest kernel is ranked; a hostile one finds no port or socket.
+    """The real grader on the board's own Ray ranks an honest kernel; a hostile kernel reaches no port or socket.
 
-    The hostile kernel looks for the ports and sockets of the board and of Ray. Ray listens only on the loopback, and
-    requires its token.
+    The hostile kernel looks for the ports and sockets of the board and of Ray. Ray listens only on the loopback
+    interface, and requires its token.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rubric = tmp_path / "rubric.toml"
@@ -524,7 +527,7 @@ def test_a_class_ranks_by_the_layers_that_its_rubric_lists(tmp_path, monkeypatch
     try:
         made.start()
         ends = []
-        # Slow only in the first layer, which fa2017 does not have.
+        # The kernel is slow only in the first layer, which fa2017 does not have.
         for who, file in (("p000", packed(str(team))), ("p001", ("conv.cpp", HONEST.read_bytes()))):
             client = Client(made.url, made.tokens[who])
             one = client.submit(*file)["id"]

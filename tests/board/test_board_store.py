@@ -1,4 +1,4 @@
-"""The store: tables, people, tokens, admission. On SQLite and on PostgreSQL."""
+"""The store's tables, people, tokens and admission of submissions, on SQLite and on PostgreSQL."""
 
 import hashlib
 import stat
@@ -173,7 +173,7 @@ class TestAccepting:
         with pytest.raises(NotTaken) as raised:
             kit.submit("Ann", seconds=0.001)
         assert raised.value.status == 403
-        assert kit.submit("Ann", b"last")  # a lost acknowledgement can be requested again
+        assert kit.submit("Ann", b"last")  # a submission whose acknowledgement was lost can be sent again
 
     def test_sizes(self, kit):
         kit.change(most_bytes=10)
@@ -240,8 +240,8 @@ def test_a_judgement_is_one_of_its_purpose(kit):
 @given(contents=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8))
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
-    """A backup restores into an empty database of either kind, which then continues with its own ids."""
-    kit.change(most_pending=10**6)  # the examples share Bob's queue
+    """A backup can be restored into an empty database of either kind, which then continues with its own ids."""
+    kit.change(most_pending=10**6)  # several examples add to Bob's queue
     for content in contents:
         kit.submit("Bob", content)
     kit.claim()
@@ -275,7 +275,7 @@ def test_a_backup_fills_postgresql(small, postgres, tmp_path):
 
 
 def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
-    """The backup file itself does not change."""
+    """A restored backup of an older version has the current tables; the backup file itself does not change."""
     small.submit("Ann")
     backup.write(small.store, str(tmp_path / "b.sqlite"))
     old = database.engine_of(f"sqlite:///{tmp_path}/b.sqlite")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl
 
 
 def certificate(folder, name):
-    """A self-signed certificate for localhost: paths of the certificate and the key."""
+    """Create a self-signed certificate for localhost; return the paths of the certificate and of its key."""
     folder.mkdir(exist_ok=True)
     made = str(folder / f"{name}.pem"), str(folder / f"{name}.key")
     line = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
@@ -36,7 +36,7 @@ def certificate(folder, name):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Two certificates with the same names and nothing else in common."""
+    """Two certificates for the same names, with different keys."""
     folder = tmp_path_factory.mktemp("tls")
     return certificate(folder, "one"), certificate(folder, "two")
 
@@ -72,13 +72,16 @@ def kernel(tmp_path):
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
-    """Fail at once where the client would retry for minutes."""
+    """Make requests fail immediately where the client would retry for minutes."""
     monkeypatch.setattr(client, "PATIENCE", 10.0)
 
 
 class TestClient:
     def test_login_remembers_whom_to_believe(self, trial, run, kernel, pairs, tmp_path):
-        """After a login, `submit` needs no option. The absolute path is saved, because users work in many folders."""
+        """After a login, `submit` needs no option to trust the board's certificate.
+
+        The certificate's absolute path is saved, because users work in many folders.
+        """
         shutil.copy(pairs[0][0], tmp_path / "board.pem")
         relative = os.path.relpath(tmp_path / "board.pem")
         done = run("board", "login", "--to", trial.url, "--ca", relative, stdin=trial.tokens["p000"])
@@ -88,7 +91,7 @@ class TestClient:
         assert run("board", "ranking").stdout.startswith("*   1        2.5000 ms")
 
     def test_an_option_or_the_environment_says_whom_to_believe(self, trial, run, pairs):
-        """The option overrides the environment."""
+        """The certificate comes from the environment variable or the option, and the option takes precedence."""
         (right, _), (wrong, _) = pairs
         words, token = ("board", "status", "--to", trial.url), trial.tokens["p000"]
         for name in ("FASHION_INFER_BOARD_CA", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
@@ -98,7 +101,7 @@ class TestClient:
             assert run(*words, "--ca", wrong, token=token, **{name: right}).returncode == 3, name
 
     def test_a_certificate_that_nobody_vouches_for(self, trial, run, kernel, pairs):
-        """Fails at once, in one line, before the token is sent."""
+        """With an untrusted certificate, the client fails immediately with one line, before it sends the token."""
         for more in ((), ("--ca", pairs[1][0])):
             done = run("submit", kernel, "--to", trial.url, *more, token=trial.tokens["p000"])
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
@@ -118,7 +121,10 @@ class TestClient:
             Client(plain.url.replace("http:", "https:"), plain.tokens["p000"], pairs[0][0]).me()
 
     def test_a_token_is_the_one_that_was_given(self, trial, run, tmp_path, pairs):
-        """requests must not replace the token with a password from ~/.netrc for this host."""
+        """The client sends the given token.
+
+        Without a precaution, requests would replace the token with a password from ~/.netrc for this host.
+        """
         (tmp_path / ".netrc").write_text("machine localhost login ann password secret\n")
         (tmp_path / ".netrc").chmod(0o600)
         done = run("board", "status", "--to", trial.url, "--ca", pairs[0][0], token=trial.tokens["p000"])
@@ -140,7 +146,7 @@ def sign_in(connection, token, headers=None):
 
 
 def audit(trial, action):
-    """Addresses of the audit log's entries of that kind."""
+    """Return the addresses in the audit log's entries about an action."""
     store = trial.store()
     try:
         with store.read() as session:
@@ -168,7 +174,7 @@ def test_a_browsers_cookie(trial, pairs):
 
 @pytest.fixture(scope="module")
 def proxied():
-    """A board whose proxy has the address 127.0.0.1."""
+    """A board that is configured with a proxy at the address 127.0.0.1."""
     with board_trial.trial(1, options=("--ray", "off", "--proxies", "127.0.0.1")) as made:
         yield made
 
@@ -177,7 +183,7 @@ HEADERS = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9"}
 
 
 class TestBehindAProxy:
-    """A connection from 127.0.0.1 is the proxy's; one from 127.0.0.2 is another client's."""
+    """A connection from 127.0.0.1 comes from the proxy; a connection from 127.0.0.2 comes from another client."""
 
     def connect(self, trial, source):
         return http.client.HTTPConnection("127.0.0.1", trial.port, timeout=60, source_address=(source, 0))
@@ -187,12 +193,16 @@ class TestBehindAProxy:
         status, (cookie,), answer = sign_in(connection, proxied.tokens["p000"], HEADERS)
         assert status == 303 and "Secure" in cookie and answer.getheader("strict-transport-security")
         assert audit(proxied, "sign in") == ["203.0.113.9"]
-        # The proxy's entry is the last one: entries written by its client do not count.
+        # Only the last entry of the header was written by the proxy. Earlier entries come from its client and do not
+        # count.
         sign_in(connection, "x", {**HEADERS, "X-Forwarded-For": "192.0.2.1, 203.0.113.10"})
         assert audit(proxied, "sign in refused") == ["203.0.113.10"]
 
     def test_somebody_else_is_not(self, proxied):
-        """The proxy is refused too when it does not report TLS. /healthz remains open for monitoring."""
+        """A client that is not the proxy is refused, and so is the proxy when it does not report TLS.
+
+        /healthz remains open for monitoring.
+        """
         for source, headers in (("127.0.0.2", HEADERS), ("127.0.0.2", {}), ("127.0.0.1", {})):
             connection = self.connect(proxied, source)
             for path in ("/login", "/api/v1/me", "/"):
@@ -205,7 +215,7 @@ class TestBehindAProxy:
 
 
 def test_files_that_are_missing_or_do_not_match(pairs, tmp_path, run):
-    """Prints one line that names the option, with exit code 3, and creates nothing."""
+    """The command prints one line that names the option, exits with code 3, and creates nothing."""
     (one, key), (_, other) = pairs
     (tmp_path / "text").write_text("x")
     locked = str(tmp_path / "locked.key")
@@ -222,6 +232,6 @@ def test_files_that_are_missing_or_do_not_match(pairs, tmp_path, run):
 
 @pytest.mark.parametrize("proxies", ["*", "", "proxy.example", "10.0.0.1,*"])
 def test_proxies_that_are_none(proxies, tmp_path):
-    """In particular "*", which would trust everyone, is refused."""
+    """Invalid proxy addresses are refused, in particular "*", which would trust everyone."""
     with pytest.raises(UsageError):
         serve(BoardSettings(data=str(tmp_path), proxies=proxies, ray="off"))

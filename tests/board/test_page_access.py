@@ -11,7 +11,7 @@ from fashion_infer.board.page import routes  # noqa: E402
 from fashion_infer.board.service import create_app  # noqa: E402
 from fashion_infer.board.settings import BoardSettings  # noqa: E402
 
-# Paths, and the roles that may read them. The next test compares them with the router's own list.
+# Paths of pages, and the roles that may read each page. The next test compares these paths with the router's own list.
 PAGES = {
     "/": "all", "/mine": "all", "/queue": "all", "/submissions/{identifier}": "all",
     "/submissions/{identifier}/file": "all", "/submissions/{identifier}/log.txt": "all",
@@ -21,7 +21,8 @@ PAGES = {
 OPEN = {"/login", "/static/{version}/{name}"}
 ROLES = {"all": {"student", "assistant", "instructor"}, "staff": {"assistant", "instructor"},
          "instructor": {"instructor"}}  # fmt: skip
-# Name: class and role. Each person's submission has the name in its code, log, file name, findings and prints.
+# Name: class and role. The submission of each person has the person's name in code, log, file name, findings and
+# prints.
 PEOPLE = {
     "Mallory": ("one", "student"), "Evelyn": ("one", "student"), "Tess": ("one", "student"),
     "Ann": ("one", "assistant"), "Ida": ("one", "instructor"), "Otto": ("two", "student"),
@@ -62,7 +63,7 @@ def board(tmp_path_factory):
 
 
 def addresses(board):
-    """Every URL of every page, with every identifier, and with every person to select."""
+    """Return every URL of every page: with every identifier, and with every person that can be selected."""
     for path in PAGES:
         if "{identifier}" in path:
             yield from ((path, path.format(identifier=identifier)) for identifier in board["submissions"])
@@ -87,7 +88,10 @@ def test_the_list_above_has_every_page(board):
 
 @pytest.mark.parametrize("viewer", PEOPLE)
 def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
-    """Staff of the class sees it: otherwise the test would pass on empty pages. Browsers must not cache it."""
+    """Another person's code, log and verdict are shown only to staff of their class, and browsers must not cache them.
+
+    The check that staff sees them shows that the test does not pass on empty pages.
+    """
     of, role = PEOPLE[viewer]
     strangers = {name for name, (theirs, _) in PEOPLE.items() if theirs != of}
     seen = set()

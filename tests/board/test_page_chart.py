@@ -20,7 +20,7 @@ falling = some.lists(some.tuples(some.floats(0, 60 * DAY), some.floats(1e-3, 1e5
 
 
 def steps(raw):
-    """Times in order, each better than the one before."""
+    """Return times in order, each of which is better than the one before it."""
     found = []
     for when, ms in sorted(raw):
         if not found or ms < found[-1][1]:
@@ -47,7 +47,7 @@ def test_any_class_can_be_drawn(tmp_path_factory, raw, limit, now, deadline, nar
 
 
 def y(text):
-    """The y coordinate of an SVG text."""
+    """Return the y coordinate of an SVG text element."""
     if text.get("y"):
         return float(text.get("y"))
     return float(re.search(r"translate\([-\d.]+[ ,]([-\d.]+)\)", text.get("transform"))[1])
@@ -62,7 +62,7 @@ def test_a_distant_deadline_does_not_squeeze_the_days():
 
 
 def row(person, ms, hour, ranked=True, purpose="first"):
-    """A judgement as the store's ranking reads it."""
+    """Return a judgement as the ranking's query of the store returns it."""
     when = datetime(2026, 11, 1, tzinfo=timezone.utc) + timedelta(hours=hour)
     return SimpleNamespace(team_id=None, person_id=person, ranked=ranked, purpose=purpose, op_ms=ms, submitted_at=when)
 
@@ -72,7 +72,7 @@ def test_curves_are_each_ones_best_so_far_and_the_median_of_all():
     rows += [row(0, 200.0, 9), row(0, 50.0, 10), row(1, 1.0, 11, ranked=False), row(1, 1.0, 12, purpose="final-1")]
     curves, best, median = standings._curves(rows)
     assert [ms for _, ms in curves["person", 0]] == [100.0, 50.0] and [ms for _, ms in best] == [100.0, 50.0]
-    assert [ms for _, ms in median] == [103.0]  # of eight people: 100 to 107
+    assert [ms for _, ms in median] == [103.0]  # the median of eight people's times, 100 to 107
 
 
 @given(some.floats(10, 1e6))

@@ -28,7 +28,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def app(made):
-    """A board with a class of four; emptied afterwards."""
+    """A board with a class of four people. It is emptied after each test."""
     app = made["plain"]
     with app.state.store.write() as session:
         of = fill.a_class(session, "one")
@@ -112,7 +112,7 @@ def test_what_is_no_token_opens_nothing(app, token):
 
 
 def test_nobody_is_signed_in_from_another_page(app):
-    """Login CSRF: a form of another site has neither the gate's cookie nor its guard."""
+    """A sign-in form of another site is refused (login CSRF): it has neither the CSRF cookie nor the CSRF token."""
     token, client = token_of(app, "Eve"), client_of(app)
     assert client.post("/login", data={"token": token}).status_code == 403
     client.get("/login")
@@ -135,7 +135,7 @@ def test_a_session_ends_with_its_time_and_with_its_token(app):
 
 
 def forms(app, person):
-    """Every form's URL, with valid fields."""
+    """Return the URL of every form, with valid fields."""
     with app.state.store.write() as session:
         of = session.query(fill.models.Person).filter_by(name=person).one()
         waits = fill.waits(session, of).id
@@ -147,7 +147,7 @@ def forms(app, person):
 
 
 def attached(path):
-    """A file for the form that uploads one."""
+    """Return a file for the form that uploads a file, else None."""
     return {"files": {"file": ("k.cu", b"code")}} if path == "/submit" else {}
 
 
@@ -169,7 +169,7 @@ def test_every_form_needs_its_sessions_own_guard(app):
         assert client.get(path).status_code in (200, 404, 405)
     assert before == {table: count(app, table) for table in before}
     assert the(app, "Class").cudnn_ms is None and the(app, "SubmissionRow").status == "queued"
-    # with the guard, each form works: otherwise the test would pass on forms that never work
+    # With the CSRF token each form works. This check ensures that forms are not refused for another reason.
     for path, fields in sorted(paths, key=lambda one: "logout" in one[0]):
         answer = client.post(path, data={**fields, "csrf": client.csrf}, **attached(path))
         assert answer.status_code in (200, 303, 422 if "finalise" in path else 303), path
@@ -300,7 +300,7 @@ def test_forms_are_bounded(app):
     assert client.post("/people", content=b"\xff\xfe=1", headers=head).status_code == 422
     assert client.post("/people", content=b"{}", headers={"Content-Type": "application/json"}).status_code == 415
     assert client.post("/people", files={"people": b"Zoe"}).status_code == 415
-    for size, status in ((1 << 16, 403), ((1 << 16) + 1, 413)):  # in pieces, without a length in the header
+    for size, status in ((1 << 16, 403), ((1 << 16) + 1, 413)):  # the body is sent in pieces, without a Content-Length
         pieces = (part for part in (b"people=", b"x" * (size - 7)))
         assert client.post("/people", content=pieces, headers=head).status_code == status
     assert count(app, "Person") == 4
@@ -360,7 +360,7 @@ def test_marks_are_exported_for_a_learning_platform(app):
         fill.judged(session, person["Eve"], 9.0, ranked=False, final=True, when=fill.NOW - timedelta(hours=2))
     client = client_of(app, "Ida")
     rows = {name: list(csv.DictReader(io.StringIO(client.get(f"/class/{name}.csv").text))) for name in marks.FORMATS}
-    # The one that was submitted as final counts, although another ranks.
+    # The submission that was marked as final counts, although another submission ranks.
     assert [(row["name"], row["points"]) for row in rows["marks"]] == [("Eve", "10"), ("Mallory", "")]
     assert [(row["name"], row["place"], row["points"], row["points_of_that"]) for row in rows["ranking"]] == [
         ("Eve", "1", "100", "10"), ("Mallory", "", "", "")]  # fmt: skip

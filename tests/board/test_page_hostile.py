@@ -1,4 +1,4 @@
-"""Hostile submitted content on pages: names, logs, findings and files are only ever text."""
+"""Hostile submitted content on pages: names, logs, findings and files are always shown as plain text."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ PAGES = ("/", "/mine", "/queue", "/submissions", "/people", "/class", "/class/au
 
 
 class Skeleton(HTMLParser):
-    """A page's elements with the names of their attributes, and its text."""
+    """Parses a page into its elements, with the names of their attributes, and its text."""
 
     def __init__(self, text):
         super().__init__()
@@ -60,7 +60,7 @@ def app(tmp_path_factory):
 
 
 def pages(app, text, ranked=True):
-    """Every page that shows a submission whose author, file name and contents are all `text`."""
+    """Return every page that shows a submission whose author, file name and contents are all `text`."""
     from fastapi.testclient import TestClient
 
     fill.empty(app)
@@ -140,7 +140,7 @@ JSON = some.recursive(
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(some.data(), some.booleans())
 def test_a_verdict_may_hold_anything(data, staff):
-    """A malformed part is left out, and the rest is shown."""
+    """A malformed part of a verdict is left out of the page, and the rest is shown."""
     document = fill.verdict(4.0, [fill.finding()], "printed")
     for _ in range(data.draw(some.integers(1, 3))):
         place = document
@@ -160,7 +160,7 @@ def test_a_verdict_may_hold_anything(data, staff):
 
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
 def test_a_rubric_hides_from_students_what_it_says(app, what):
-    """A student's page of their own submission hides it; the staff sees everything."""
+    """What a rubric hides is missing on a student's page of their own submission; the staff sees everything."""
     signs = {"diagnosis": ["3,136 of 25,600,000", "right for n = 100"], "times": ["Timed calls", "Op Time"],
              "printed": ["I printed this"]}  # fmt: skip
     document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")

@@ -13,7 +13,7 @@ pytest.importorskip("fastapi")
 STUDENT, STAFF = "student001", "Ada Instructor"
 PAGES = {STUDENT: ("/", "/mine", "/queue", "DONE", "RUNS"),
          STAFF: ("/", "/submissions", "/people", "/class", "/class/audit", "WRONG")}  # fmt: skip
-# Landmarks, names and labels, which assistive technology needs to distinguish parts of a page.
+# Landmarks, names and labels that assistive technology needs in order to distinguish the parts of a page.
 UNNAMED = """() => {
   const found = [];
   const by = element => document.getElementById(element.getAttribute("aria-labelledby"))?.textContent.trim();
@@ -79,7 +79,7 @@ def board(browser, tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, board):
-    """A person's browser; console messages, failures and requests of its page are in the lists."""
+    """Open pages as a person in a browser; lists collect console messages, failures and requests of the page."""
     contexts = []
 
     def open_(name=None, width=1000, scheme="light", **options):
@@ -126,7 +126,7 @@ def test_no_page_scrolls_sideways(opened, width):
         chart = page.locator(".plot img")
         chart.evaluate("image => image.decode()")
         assert chart.evaluate("image => image.currentSrc").endswith("width=narrow") == (width <= 640)
-        # The chart's small text has 8 points; one of its pixels at natural size is 0.75 points.
+        # The chart's small text has 8 points. At the chart's natural size, a pixel has 0.75 points.
         assert 8 / 0.75 * chart.evaluate("image => image.clientWidth / image.naturalWidth") >= 9  # pixels
     page = opened(None, width, is_mobile=width < 500)
     page.go("/login")
@@ -135,7 +135,7 @@ def test_no_page_scrolls_sideways(opened, width):
 
 @pytest.mark.parametrize("width", [390, 768])
 def test_tables_fit_without_scrolling_in_their_box(opened, width):
-    """All but those of a verdict, which have the columns of nvprof."""
+    """No table needs horizontal scrolling in its box, except a verdict's tables, which have the columns of nvprof."""
     for name, paths in PAGES.items():
         page = opened(name, width, is_mobile=width < 500, has_touch=width < 500)
         for path in paths:
@@ -164,7 +164,7 @@ def test_a_file_is_dropped_and_submitted(opened, board, tmp_path):
       const moved = new DataTransfer();
       moved.items.add(new File(["// dropped"], "dropped.cu"));
       field.files = moved.files;
-    }"""  # the events of dropping a file on the field
+    }"""  # the events of a file that is dropped on the field
     page.locator("#file").evaluate(drop)
     page.get_by_role("button", name="Submit", exact=True).click()
     page.wait_for_url(re.compile(r"/submissions/\w+$"))
@@ -199,7 +199,7 @@ def test_one_signs_in_and_takes_back_with_the_keyboard_and_without_a_script(open
     with board.store.write() as session:
         student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
         waits = fill.waits(session, student, 9).id
-    time.sleep(1.1)  # the queue is read once a second
+    time.sleep(1.1)  # the page reads the queue once a second
     page.go(f"/submissions/{waits}")
     assert "in the queue" in page.locator(".note").inner_text()
     page.locator("button.danger").focus()

@@ -1,4 +1,4 @@
-"""The queue on the pages: each job's expected wait, and changes after a cancellation."""
+"""The queue on pages: each job's expected wait, and the changes after a job was cancelled."""
 
 import random
 
@@ -14,7 +14,10 @@ from fashion_infer.board.store.models import JobRow, QueueRow, SubmissionRow
 
 @pytest.mark.parametrize("seed", range(8))
 def test_waits_agree_with_a_queue_that_is_played(small, seed):
-    """Oracle: each waiting job, in order, gets the grader that is free first."""
+    """Expected waits equal those of a simulated queue.
+
+    Oracle: each waiting job, in order, gets the grader that becomes free first.
+    """
     kit, pick = small, random.Random(seed)
     slots = pick.choice([1, 2, 3])
     with kit.store.write() as session:
@@ -43,7 +46,7 @@ def test_waits_agree_with_a_queue_that_is_played(small, seed):
 
 
 def test_it_is_read_once_for_many_readers_and_again_after_a_change(small, monkeypatch):
-    monkeypatch.setattr(queue_cache, "_FRESH", 60.0)  # seconds, for a busy machine
+    monkeypatch.setattr(queue_cache, "_FRESH", 60.0)  # cached for 60 s: a test machine may be busy
     kit, cache = small, QueueCache()
     first = kit.submit("Ann")
     with kit.store.read() as session:
@@ -62,7 +65,10 @@ def test_it_is_read_once_for_many_readers_and_again_after_a_change(small, monkey
     ("instructor", "d", False, False, False), ("instructor", "d", True, False, False),
 ])  # fmt: skip
 def test_whose_names_a_queue_shows(small, viewer, class_, open_, named, readable):
-    """Two classes share a queue: names are visible to the author, the class's staff and, when open, its students."""
+    """A name is visible to the author, the class's staff and, in an open class, its students.
+
+    Two classes share the queue.
+    """
     from fashion_infer.board.store import people, queries
 
     kit = small

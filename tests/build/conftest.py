@@ -1,4 +1,4 @@
-"""Fixtures for the modules of scripts/."""
+"""Fixtures that import the modules of scripts/."""
 
 import importlib
 from pathlib import Path
@@ -21,5 +21,5 @@ def of_scripts(monkeypatch):
 
 @pytest.fixture
 def make_env(of_scripts):
-    """scripts/make_env.py, which `make` calls."""
+    """The module scripts/make_env.py, which `make` calls."""
     return of_scripts("make_env")

@@ -1,4 +1,4 @@
-"""A library of another architecture, driven over pipes: tests/build/run_cases.cpp under an emulator."""
+"""Drives a library of another architecture over pipes: tests/build/run_cases.cpp runs under an emulator."""
 
 import os
 import struct
@@ -10,7 +10,10 @@ from fashion_infer.graph import symbol as symbols
 
 
 class Emulated:
-    """A process that runs convolutions and networks. `command` starts run_cases; `isa` is the best set it may use."""
+    """A process that runs convolutions and networks.
+
+    `command` starts run_cases; `isa` is the best instruction set that the library may use.
+    """
 
     def __init__(self, command, isa):
         environment = {**os.environ, "FASHION_OPS_ISA": isa}
@@ -21,18 +24,18 @@ class Emulated:
         self._process.communicate(timeout=60)
 
     def isa(self):
-        """The instruction set that it uses."""
+        """Return the instruction set that the library uses."""
         self._send("isa")
         return bytes(self._answer().astype(np.uint8)).decode()
 
     def convolve(self, x, weight, kernel="auto"):
-        """As `fashion_infer.library.kernels.convolve`."""
+        """Compute a convolution, as `fashion_infer.library.kernels.convolve` does."""
         (n, c, h, w), (m, _, k, _) = x.shape, weight.shape
         self._send("convolution", kernel, n, c, h, w, m, k, int(x.dtype == np.uint8), x.view(np.int8), weight)
         return self._answer().reshape(n, m, h - k + 1, w - k + 1)
 
     def forward(self, chain, weights, batches):
-        """Scores of each of several batches, (threads, items), by one fused network."""
+        """Return the scores of one fused network for each batch (threads, items)."""
         nodes = symbols.parse(chain.symbol(), "the network")["nodes"]
         self._send("network", np.array(chain.shape, np.int64), len(nodes))
         for node in nodes:

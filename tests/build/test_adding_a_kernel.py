@@ -1,4 +1,4 @@
-"""The steps of docs/adding-a-kernel.md work: tests pass with a kernel added at each position of a table, in a copy."""
+"""The steps of docs/adding-a-kernel.md work: a copy with a kernel added at any position of a table passes its tests."""
 
 import os
 import re
@@ -22,7 +22,7 @@ LINE = '    {"extra", "a copy of another one", "", "float32", %s},\n'
 
 
 def copied(tmp_path):
-    """A copy of the tree, without build outputs and caches."""
+    """A copy of the working tree, without build outputs and caches."""
     tree = tmp_path / "tree"
     kept = {ROOT: {".git", ".venv", "build", "site"}, ROOT / "fashion_infer": {"lib"}}
 
@@ -40,7 +40,7 @@ def changed(path, old, new):
 
 
 def put(table, place, line):
-    """Add a line to a table's source, before the line that is at `place`."""
+    """Insert a line into a table's source, before the line at position `place`."""
     text = table.read_text(encoding="utf-8")
     begin = text.index("kKernels[] = {\n") + len("kKernels[] = {\n")
     end = text.index("\n};", begin) + 1
@@ -49,7 +49,7 @@ def put(table, place, line):
 
 
 def add_for_the_cpu(conv, place):
-    """Steps 1 and 3 of the page: the file, its declaration, its line."""
+    """Do steps 1 and 3 of the page for the CPU: write the file, its declaration and its line in the table."""
     cpu = conv / "cpu"
     (cpu / "extra.cpp").write_text((cpu / "naive.cpp").read_text(encoding="utf-8").replace("conv_naive", "conv_extra"))
     naive = "fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);\n"
@@ -58,7 +58,7 @@ def add_for_the_cpu(conv, place):
 
 
 def add_for_the_gpu(conv, place):
-    """The same in the ladder."""
+    """Do steps 1 and 3 of the page for a CUDA kernel of the ladder."""
     cuda, number = conv / "cuda", len(GPU_PLACES)
     source = (cuda / "02_register_accumulate.cu").read_text(encoding="utf-8").replace("register_accumulate", "extra")
     (cuda / f"{number}_extra.cu").write_text(source.replace("Step 2:", f"Step {number}:"), encoding="utf-8")
@@ -73,7 +73,7 @@ def run(command, **options):
     return done.stdout
 
 
-# ---- what auto picks: the table alone, its kernels and predicates replaced by stand-ins
+# ---- what auto picks: only the table is compiled, with stand-ins for its kernels and predicates
 
 ASK_CPU = """
 #include <cstdio>
@@ -119,7 +119,7 @@ int main() {
 
 
 def chosen_on_the_cpu(conv, folder):
-    """The names that auto picks, for 180 shapes, with tiles and without."""
+    """Return the names of the kernels that auto picks for 180 shapes, with `tiles` available and without."""
     program = folder / "ask"
     program.with_suffix(".cpp").write_text(ASK_CPU)
     sources = [f"{program}.cpp", conv / "cpu" / "table.cpp"]
@@ -129,9 +129,12 @@ def chosen_on_the_cpu(conv, folder):
 
 
 def chosen_on_the_gpu(conv, folder):
-    """The same for the GPU: each predicate returns a bit of M, so that every choice occurs."""
+    """Return the names that auto picks for the GPU.
+
+    Each predicate returns a bit of M, so that every choice occurs.
+    """
     text = (conv / "cuda" / "kernels.h").read_text(encoding="utf-8")
-    text += "FOPS_RUN(run_tensor_core); bool takes_tensor_core(const fops_conv&);"  # of conv/hopper/table.h
+    text += "FOPS_RUN(run_tensor_core); bool takes_tensor_core(const fops_conv&);"  # declared in conv/hopper/table.h
     arguments = "const fops_conv&, const void*, const float*, float*, void*"
     stand_ins = [
         f"fops_status {name}({arguments}) {{ return FOPS_OK; }}" for name in re.findall(r"FOPS_RUN\((run_\w+)\);", text)
@@ -149,7 +152,7 @@ def chosen_on_the_gpu(conv, folder):
 
 
 def parts(tmp_path):
-    """A copy of the operator library's sources, and its folder of kernels."""
+    """A copy of the operator library's sources, and the copy's folder of kernels."""
     shutil.copytree(ROOT / "custom_ops", tmp_path / "ops")
     return tmp_path / "ops" / "conv"
 
@@ -176,11 +179,11 @@ def test_an_added_kernel_is_not_what_auto_picks_on_the_gpu(tmp_path):
         assert chosen_on_the_gpu(conv, tmp_path) == before, place
 
 
-# ---- the suite
+# ---- running the test suite
 
 
 def suite(tree, library, *files):
-    """Run files of the copy's tests on a library."""
+    """Run files of the copy's test suite with a library."""
     options = {"FASHION_OPS_LIBRARY": str(library), "PYTHONPATH": str(tree), "HYPOTHESIS_PROFILE": "default"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
     said = run(command, cwd=str(tree), env={**os.environ, **options})
@@ -190,7 +193,7 @@ def suite(tree, library, *files):
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """One folder for all places, whose library is built again where the table has changed."""
+    """One copy of the tree for all positions; its library is rebuilt where the table has changed."""
     return copied(tmp_path_factory.mktemp("added"))
 
 

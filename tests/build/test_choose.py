@@ -1,4 +1,4 @@
-"""conv/hopper/choose.cpp, plain C++: which variant runs, and how any_shape tiles a layer, checked by brute force."""
+"""conv/hopper/choose.cpp, compiled as plain C++: brute force checks its choice of a variant, and any_shape's tiles."""
 
 import random
 import shutil

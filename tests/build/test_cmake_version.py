@@ -1,4 +1,4 @@
-"""A library built by CMake in the project's tree, without setup.py, has the package's version, which reports show."""
+"""A library that CMake builds in the project's tree without setup.py has the package's version, which reports show."""
 
 import subprocess
 

@@ -1,6 +1,7 @@
 """Results do not depend on which multiply-adds the compiler fuses.
 
-Some versions of GCC fuse those of one loop but not of another, and an image's result then depended on its batch size.
+Some versions of GCC fuse the multiply-adds of one loop but not of another, and an image's result then depended on the
+size of its batch.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""gpu/divide.cuh, which also compiles as plain C++, against C++'s division."""
+"""gpu/divide.cuh, which also compiles as plain C++, gives the same quotients as C++'s division."""
 
 import random
 import shutil

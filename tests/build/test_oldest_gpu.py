@@ -1,4 +1,4 @@
-"""The CUDA code compiles for the oldest GPU of a wheel; development and CI builds are only for a newer one."""
+"""The CUDA code compiles for the oldest GPU that a wheel supports; development and CI builds are for a newer GPU."""
 
 import re
 import subprocess
@@ -19,7 +19,8 @@ def test_compiles(file, of_scripts):
     if not nvcc:
         pytest.skip("there is no CUDA compiler")
     oldest = re.match(r"\d+", of_scripts("make_wheel").CUDA_ARCHS)[0]
-    # Neither optimised nor assembled: half a second per file. The compiler's front end finds features that a GPU lacks.
+    # The code is neither optimised nor assembled: half a second per file. The front end finds features that a GPU
+    # lacks.
     words = [f"-arch=compute_{oldest}", "-ptx", "-Xcicc", "-O0", "-std=c++17", "--expt-relaxed-constexpr"]
     command = [nvcc, *words, f"-I{OPS}", f"-I{OPS}/include", "-o", "/dev/null", str(file)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -29,7 +29,10 @@ def config():
 
 class TestRequirements:
     def test_no_requirement_brings_mxnet_or_a_pin_of_numpy(self, config):
-        """MXNet's metadata would replace a NumPy 2, and the two MXNet wheels own the same folder."""
+        """No requirement installs MXNet or pins NumPy.
+
+        MXNet's metadata would replace a NumPy 2, and the two MXNet wheels install into the same folder.
+        """
         extras = dict(config["options.extras_require"])
         for text in (config["options"]["install_requires"], *extras.values()):
             names = [re.split(r"[^\w.-]", line)[0] for line in text.split("\n")[1:]]
@@ -42,7 +45,7 @@ class TestRequirements:
     def test_the_wheels_of_mxnet_are_verified(self):
         lines = wheel.REQUIREMENT.read_text()
         assert re.search(rf"^mxnet=={wheel.VERSION} ", lines, re.MULTILINE)
-        assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", lines)) == 2  # x86-64 and Arm
+        assert len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", lines)) == 2  # one for x86-64 and one for Arm
 
 
 class TestPackages:
@@ -83,7 +86,7 @@ class TestFiles:
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory):
-    """An unpacked wheel: everything that setup.py puts into one, and the library already built."""
+    """An unpacked wheel: everything that setup.py puts into a wheel, and the library that is already built."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(folder)]  # compiles nothing
     subprocess.run(command, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
@@ -94,7 +97,7 @@ def unpacked(tmp_path_factory):
 
 class TestInstalled:
     def test_it_runs_without_the_checkout(self, unpacked, tmp_path):
-        """The wheel has every file that the program reads: models, the built-in set, templates, the library."""
+        """An unpacked wheel runs without the checkout: it has models, built-in set, templates and library."""
         code = """
 import sys
 from pathlib import Path

@@ -27,7 +27,7 @@ def script(monkeypatch):
 
 @pytest.fixture(scope="module")
 def metadata(tmp_path_factory):
-    """The lines of METADATA that setuptools writes from setup.cfg."""
+    """The lines of the METADATA file that setuptools generates from setup.cfg."""
     folder = tmp_path_factory.mktemp("metadata")
     command = [sys.executable, "setup.py", "-q", "egg_info", "--egg-base", str(folder)]
     subprocess.run(command, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
@@ -62,7 +62,7 @@ class TestMetadata:
 class TestChecks:
     @pytest.fixture
     def checkout(self, tmp_path):
-        """A checkout that is ready to be released."""
+        """A checkout in a state that can be released."""
         number = fashion_infer.__version__
         (tmp_path / "CITATION.cff").write_text(f"title: x\nversion: {number}\nlicense: y\n")
         (tmp_path / "CHANGELOG.md").write_text(f"# Changes\n\n## {number}, 2026-01-31\n\n- x\n")
@@ -87,7 +87,7 @@ class TestChecks:
 
 @pytest.fixture
 def wheels(script, monkeypatch, tmp_path):
-    """scripts/make_wheel.py with another dist/, and a fake auditwheel whose result the test sets."""
+    """The module scripts/make_wheel.py, with another dist/ and a fake auditwheel whose result the test sets."""
     module = script("make_wheel")
     monkeypatch.setattr(module, "ROOT", tmp_path)
 
@@ -128,7 +128,10 @@ def test_a_wheel_that_needs_a_newer_glibc_is_refused(wheels, tmp_path, verdict, 
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 def test_an_old_glibc_is_what_a_library_asks_for(script, tmp_path):
-    """A library with threads, dlopen and libstdc++ in it, which this system's own glibc would have at 2.34."""
+    """A library linked against the stubs needs only the old glibc.
+
+    The library uses threads, dlopen and libstdc++, for which this system's own glibc would require version 2.34.
+    """
     pytest.importorskip("ziglang")
     script("glibc_stubs").make(tmp_path / "glibc", "x86_64", "2.28", "c++")
     source = "#include <dlfcn.h>\n#include <thread>\nvoid f() { std::thread([] { dlopen(0, 0); }).join(); }\n"

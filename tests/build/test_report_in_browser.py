@@ -1,6 +1,6 @@
 """The report in headless Chromium; skipped with a message without Chromium or playwright.
 
-Screenshots are kept: build/screenshots/ has every page at every width in both schemes.
+The screenshots are kept in build/screenshots/: every page at every width in both colour schemes.
 """
 
 import json
@@ -18,13 +18,13 @@ SCREENSHOTS = ROOT / "build" / "screenshots"
 WIDTHS, SCHEMES = (390, 768, 1280, 1920), ("light", "dark")
 
 
-# Requested first, so that no report is made without a browser.
+# This fixture requests the browser first, so that no report is made on a machine without a browser.
 pytestmark = pytest.mark.usefixtures("browser")
 
 
 @pytest.fixture
 def opened(browser, small_report):
-    """Open the report with these options; console messages, failures and requests are in the lists."""
+    """Open the report with these browser options; lists collect console messages, failures and requests."""
     contexts = []
 
     def open_(width=1000, scheme="light", address=None, **options):
@@ -114,7 +114,7 @@ def test_a_phone_never_scrolls_sideways(opened, scheme):
     page = opened(360, scheme, device_scale_factor=2, is_mobile=True, has_touch=True)
     assert page.evaluate("[document.documentElement.scrollWidth, innerWidth]") == [360, 360]
     wide = page.locator("#ladder .wide").last
-    assert wide.evaluate("box => box.scrollWidth > box.clientWidth")  # it scrolls in its own box instead
+    assert wide.evaluate("box => box.scrollWidth > box.clientWidth")  # the table scrolls in its own box
 
 
 @pytest.mark.parametrize("scheme, low, high", [("light", 200, 255), ("dark", 0, 60)])
@@ -132,7 +132,7 @@ def test_it_reads_without_its_script(opened):
 
 @pytest.fixture(scope="session")
 def gpu_page(small_report, tmp_path_factory):
-    """A report as on a GPU machine: the small report with a GPU's benchmarks from docs/."""
+    """A report as on a GPU machine: the small report, with the GPU benchmarks from docs/."""
     names = ("kernels.json", "results-gpu.json")
     kernels, networks = (records.restored(json.loads((ROOT / "docs" / name).read_text("utf-8"))) for name in names)
     kernels.cases = [case for case in kernels.cases if case.edition == "fa2019"]
@@ -149,14 +149,14 @@ def address(request, small_report, gpu_page):
     return (small_report.page if request.param == "cpu" else gpu_page).as_uri()
 
 
-# Different ones in every run.
+# Each run draws different cases.
 VIEWS = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
 WHERE = pytest.mark.parametrize("width, scheme", profiles.drawn(VIEWS, 3))
 
 
 @WHERE
 def test_it_is_as_a_designer_wants_it(opened, address, width, scheme):
-    """No page scrolls sideways, no chart is wider than its box, and from 1,280 pixels on no table is cut."""
+    """No page scrolls sideways, no chart is wider than its box, and from 1,280 pixels on no table is cut off."""
     page = opened(width, scheme, address)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     kind = "gpu" if "gpu" in address else "cpu"
@@ -166,7 +166,7 @@ def test_it_is_as_a_designer_wants_it(opened, address, width, scheme):
         details.evaluate("element => { element.open = true; }")
     cut = "boxes => boxes.filter(b => b.scrollWidth > b.clientWidth).map(b => b.getAttribute('aria-label'))"
     assert width < 1280 or page.locator(".wide, .picture").evaluate_all(cut) == []
-    # The proof that a kernel is correct is visible without scrolling, on a tablet too.
+    # The evidence that a kernel is correct is visible without scrolling, on a tablet too.
     errors = page.locator("th", has_text="error").all()
     assert errors
     for header in errors:
@@ -187,7 +187,11 @@ def test_axe_finds_nothing(opened, address, width, scheme):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_charts_keep_their_styles_among_others(opened, address, scheme):
-    """Without its style, a shape is black, which is not in the palette, and a label has the page's font size."""
+    """Every shape and label of a chart has its own style.
+
+    A shape without its style is black, which is not in the palette, and a label without its style has the page's font
+    size.
+    """
     page = opened(scheme=scheme, address=address)
     shapes = """shapes => shapes.map(e => getComputedStyle(e)).map(s => [s.fill, s.stroke])"""
     fills = page.locator(".picture svg :is(path:not(defs path), use)").evaluate_all(shapes)
@@ -210,7 +214,7 @@ def test_text_of_charts_stands_out_from_the_page(opened, scheme):
     sums = {colour: sum(map(int, colour[4:-1].split(","))) for colour in (*colours, back)}
     assert len(colours) >= 4 and all(abs(sums[colour] - sums[back]) > 200 for colour in colours)
     paper = page.locator("svg").first.locator("path").first.evaluate("path => getComputedStyle(path).fill")
-    assert paper == back  # no white slab in the dark
+    assert paper == back  # in the dark scheme, the chart has no white background
 
 
 def test_a_printed_page_is_light(opened):
@@ -231,7 +235,7 @@ def test_names_stay_in_sight_on_a_phone(opened):
     seen = """cell => { const b = cell.getBoundingClientRect();
       return cell.contains(document.elementFromPoint(b.x + 20, b.y + 5)); }"""
     name.scroll_into_view_if_needed()
-    assert name.evaluate(seen)  # what scrolls goes behind it
+    assert name.evaluate(seen)  # the scrolled content passes behind the name
 
 
 def test_calls_are_folded_until_asked_for(opened):
@@ -278,7 +282,7 @@ def test_charts_of_the_documentation_follow_the_scheme(opened, tmp_path, chart, 
     address = (ROOT / "docs" / f"{chart}.svg").as_uri()
     paper = opened(1000, scheme, address).evaluate("getComputedStyle(document.querySelector('path')).fill")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
-    around = tmp_path / "chart.html"  # as a picture, as on pages: Chromium takes no screenshot of a bare SVG
+    around = tmp_path / "chart.html"  # shown as a picture in a page: Chromium takes no screenshot of a bare SVG
     around.write_text(f'<meta name="color-scheme" content="light dark"><img src="{address}">')
     page = opened(1000, scheme, around.as_uri())
     assert page.locator("img").evaluate("image => image.naturalWidth") > 400

@@ -19,12 +19,12 @@ OPS = Path(__file__).resolve().parents[2] / "custom_ops"
 
 
 def tool(name):
-    """A program of this environment, which need not be on PATH, or of the system."""
+    """Return the path of a program, from this environment (even if it is not on PATH) or from the system."""
     return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
 
 
 def instruction_sets():
-    """The instruction sets to test: all of this processor's, or a different random one in each run."""
+    """Return the instruction sets to test: all that this processor has, or one that is drawn in each run."""
     found = ["generic"]
     if platform.machine() in ("x86_64", "AMD64"):
         flags = Path("/proc/cpuinfo").read_text().split()
@@ -36,9 +36,10 @@ def instruction_sets():
 
 @contextlib.contextmanager
 def kept(preset):
-    """A folder of the checkout, for one build at a time: the next run does not recompile unchanged files.
+    """Return a folder of the checkout for builds with a preset, locked for one build at a time.
 
-    ninja recompiles files with a newer dependency; another compiler has another folder.
+    Because the folder is kept, the next run does not recompile unchanged files: ninja recompiles files with a newer
+    dependency. Each compiler has its own folder.
     """
     if not shutil.which("c++"):
         pytest.skip("a C++ compiler is not installed")
@@ -51,7 +52,7 @@ def kept(preset):
 
 
 def build(preset, folder, isas):
-    """Build the test program with a preset of CMakePresets.json, for these instruction sets."""
+    """Build the test program with a preset of CMakePresets.json, for some instruction sets."""
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja):
         pytest.skip("cmake or ninja is not installed")
@@ -59,7 +60,7 @@ def build(preset, folder, isas):
                  f"-DFOPS_SANITIZE_ISAS={';'.join(isas)}"]  # fmt: skip
     for command in (configure, [cmake, "--build", folder]):
         done = subprocess.run(command, cwd=OPS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if "cannot find" in done.stdout and "san" in done.stdout:  # the linker, of libtsan or libasan
+        if "cannot find" in done.stdout and "san" in done.stdout:  # the linker did not find libtsan or libasan
             pytest.skip("this compiler has no sanitizers")
         assert done.returncode == 0, done.stdout
     return folder / "drive_networks"
@@ -72,7 +73,7 @@ def test_networks_under_sanitizers(preset):
 
 
 def watched(preset, folder):
-    """Build and run the programs of a preset."""
+    """Build the programs of a preset and run them."""
     isas = instruction_sets()
     program = build(preset, folder, isas)
     for isa in isas:
@@ -87,7 +88,7 @@ def watched(preset, folder):
 
 
 def damaged(program, isas):
-    """Damaged networks and convolutions, with a new seed in each run; a failure prints the seed that repeats it."""
+    """Run damaged networks and convolutions, with a new seed in each run; a failure prints the seed that repeats it."""
     seed, begun = random.randrange(2**31), time.monotonic()
     while True:
         for isa in isas:
@@ -99,8 +100,8 @@ def damaged(program, isas):
 
 
 def drive(command, isa):
-    """Run the program with one instruction set."""
+    """Run a test program with one instruction set."""
     options = {"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
-    options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # by default it continues, with exit code 0
+    options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # by default, UBSan continues, with exit code 0
     environment = {**os.environ, **options}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

@@ -1,4 +1,4 @@
-"""scripts/make_env.py: the inputs of an environment, the parts that it rebuilds, and its refusals."""
+"""scripts/make_env.py: what it makes an environment from, which parts it rebuilds, and what it refuses."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs
 
 @pytest.fixture
 def plan(make_env, monkeypatch):
-    """A function that plans on a machine with these properties, after an earlier plan."""
+    """A function that plans an environment on a machine with given properties, after an earlier plan."""
 
     def call(before=None, driver=False, nvcc=None, mxnet=None, extra=(), cuda=False, **variables):
         for name in make_env.SETTINGS:
@@ -97,7 +97,7 @@ def test_an_empty_variable_is_forgotten(plan):
 
 @pytest.fixture
 def make(make_env, monkeypatch, tmp_path):
-    """A function that runs make_env on an existing environment and returns the parts that it made."""
+    """A function that runs make_env on an existing environment and returns the parts that were made."""
     made = []
     for part in ("install_tools", "build_library", "install_package"):
         monkeypatch.setattr(make_env, part, lambda *_, part=part: made.append(part))

@@ -1,4 +1,4 @@
-"""The documentation site: complete, strict, without a network. Skipped if the extra `docs` is not installed."""
+"""The documentation site is complete and strict, and needs no network. Skipped if the extra `docs` is not installed."""
 
 import dataclasses
 import os
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").exists(), reason="need
 
 
 def build(root, out):
-    """Run MkDocs as `make docs` does."""
+    """Build the site with MkDocs as `make docs` does."""
     for module in ("mkdocs", "material", "mkdocstrings"):
         pytest.importorskip(module)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
@@ -35,7 +35,7 @@ def build(root, out):
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The site's folder."""
+    """The folder of the built site."""
     out = tmp_path_factory.mktemp("site")
     done = build(ROOT, out)
     assert done.returncode == 0, done.stderr
@@ -130,10 +130,13 @@ def test_in_a_browser_from_disk(browser, site, width, scheme):
 
 @pytest.mark.parametrize("width, scheme", VIEWS)
 def test_axe_finds_nothing(browser, site, width, scheme):
-    """On a sample of the pages, and on all of them but the many that show a source in `make test-all`."""
+    """axe finds no accessibility problem on the pages that are tested.
+
+    The pages are a sample or, in `make test-all`, all pages except most of those that show a source.
+    """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     pages = sorted(path for path in site.rglob("*.html") if not re.search(r"\.\w+\.html$", path.name))
-    pages.remove(site / "404.html")  # has its style at a server's root alone
+    pages.remove(site / "404.html")  # the 404 page finds its style only at a server's root
     pages = [site / "index.html", site / "reference" / "python.html", *profiles.drawn(pages, 3)]
     pages += profiles.drawn(sorted(site.rglob("*.cu.html")), 1)[:3]
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)

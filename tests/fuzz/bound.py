@@ -1,8 +1,8 @@
 """The error bound for one sum and for a whole chain of layers.
 
-For a sum of n products, |y - exact| <= 2^-24 (4 + sqrt(n)) sum |x||k| + the smallest normal number, which a plain
-float32 sum satisfies. In a chain, the errors of earlier layers propagate: a result that satisfies the bound at each
-layer cannot be further from float64 than this.
+For a sum of n products, |y - exact| <= 2^-24 (4 + sqrt(n)) sum |x||k| + the smallest normal number. A plain float32 sum
+satisfies this bound. In a chain, the errors of earlier layers propagate: a result that satisfies the bound at each
+layer is at most as far from float64 as the bound of the chain.
 """
 
 import numpy as np
@@ -11,14 +11,15 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 
 UNIT = 2.0**-24
 SMALLEST = float(np.finfo(np.float32).tiny)
-# Error of kernels of lower precision as a fraction of the sum of magnitudes: they round each operand to 11 bits.
+# Error of kernels of lower precision as a fraction of the sum of magnitudes. These kernels round each operand to 11
+# bits.
 ROUNDED = 2e-3
-_TANH = 6  # units of tanh's own error, of its result: 2.42 ulp (docs/fused.md) are at most 4.84
+_TANH = 6  # error of tanh itself, in units of its result: 2.42 ulp (docs/fused.md) are at most 4.84 units
 _SOFTMAX = 8
 
 
 def of_sum(n, magnitude, precision="float32"):
-    """The bound for sums of n products, from the sums of their magnitudes."""
+    """Return the bound for sums of n products, from the sums of the products' magnitudes."""
     if precision != "float32":
         return ROUNDED * magnitude + SMALLEST
     return UNIT * (4 + n**0.5) * magnitude + SMALLEST
@@ -33,16 +34,16 @@ def worst(xp, got, want, bound):
 
 
 def chain(place, layers, weights, x):
-    """The last layer's output in float64, and the bound on an output's error: both (n, values).
+    """Return the last layer's output in float64, and the bound on the error of each output: both (n, values).
 
     Parameters
     ----------
     place
-        A place of `places`.
+        A place of `places`: `Cpu` or `Gpu`.
     layers, weights
-        The layers, and their arrays in order.
+        The layers, and their weight arrays in order.
     x
-        (n, ...), an array of the place.
+        The items, (n, ...), as an array of the place.
     """
     xp, arrays = place.xp, iter(place.double(array) for array in weights.values())
     x = place.double(x)
@@ -60,7 +61,7 @@ def chain(place, layers, weights, x):
             error = error @ xp.abs(k).T + of_sum(k.shape[1] + layer.bias, magnitude)
             x = x @ k.T + bias
         elif isinstance(layer, Tanh):
-            nearest = xp.tanh(xp.clip(xp.abs(x) - error, 0, None))  # where it is steepest within the error
+            nearest = xp.tanh(xp.clip(xp.abs(x) - error, 0, None))  # where tanh is steepest within the error
             x = xp.tanh(x)
             error = error * (1 - nearest**2) + _TANH * UNIT * xp.abs(x) + SMALLEST
         elif isinstance(layer, Relu):

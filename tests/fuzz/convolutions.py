@@ -1,4 +1,4 @@
-"""One case of the convolutions: a shape and data, through every kernel that takes them, against float64."""
+"""One case of the convolutions: a shape and data, run through every kernel that supports the shape, against float64."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ _BESIDE = 2
 
 
 class Case:
-    """The case drawn from a seed."""
+    """The shape and data drawn from a seed."""
 
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 0])
@@ -26,19 +26,19 @@ class Case:
         shape = self.shape
         self.x = draw.items(rng, (shape.B, shape.C, shape.H, shape.W), self.kind)
         self.k = draw.filters(rng, (shape.M, shape.C, shape.K, shape.K), self.weights)
-        # Pointers to float32 values are multiples of 4, those to pixels are arbitrary; half of the cases use an
-        # allocator's.
+        # Addresses of float32 values are multiples of 4, and addresses of pixels are arbitrary. Half of the cases use
+        # an allocator's alignment.
         floats = [0, 0, 0, 0, 4, 8, 12, 4]
         x_offset = rng.choice([0, 0, 1, 2, 3, 4, 8, 15] if self.kind == "uint8" else floats)
         self.offsets = int(x_offset), int(rng.choice(floats)), int(rng.choice(floats))
         first = int(rng.integers(shape.B))
         self.part = slice(first, int(rng.integers(first, shape.B)) + 1)
-        self.marked = int(rng.integers(shape.B))  # the image that gets a value far from the others
+        self.marked = int(rng.integers(shape.B))  # the image that gets a value far from the other values
         self.mark = np.float32(rng.choice([np.inf, -np.inf, np.nan, 1e30, 1e-30]))
 
     @property
     def tame(self):
-        """Whether the bound applies to kernels of lower precision."""
+        """Return whether the bound applies to kernels of lower precision for this data."""
         return self.kind in draw.TAME and self.weights == "normal"
 
     def __str__(self):
@@ -46,16 +46,16 @@ class Case:
 
 
 def run(place, seed, only=None):
-    """Run a case.
+    """Run one case of the convolutions.
 
     Parameters
     ----------
     place
-        A place of `places`.
+        A place of `places`: `Cpu` or `Gpu`.
     seed
         The case's seed.
     only
-        Names of kernels; None for all, and "auto".
+        Names of kernels; None for all kernels and "auto".
 
     Returns
     -------
@@ -100,7 +100,7 @@ def run(place, seed, only=None):
 
 
 def _of_others(place, case, name, y, k):
-    """An image's result does not depend on other images, to the last bit: neither on number nor on content."""
+    """Yield a failure where an image's result depends, in any bit, on the number or the content of other images."""
     whole, part, marked = place.bits(y.values), case.part, case.x.copy()
     marked[case.marked].flat[case.seed % marked[case.marked].size] = 0 if case.kind == "uint8" else case.mark
     others = [image for image in range(case.shape.B) if image != case.marked]
@@ -116,7 +116,7 @@ def _of_others(place, case, name, y, k):
             yield bindings.message()
             continue
         found = place.bits(out.values)[shown]
-        # Any NaN equals any other.
+        # Any NaN counts as equal to any other NaN.
         if not all(place.numbers([((found == wanted) | _is_nan(found) & _is_nan(wanted)).all()])):
             yield text
 
@@ -126,7 +126,7 @@ def _is_nan(bits):
 
 
 def _unchanged(place, case, x, k):
-    """Whether the inputs are unchanged, bit for bit."""
+    """Return whether the inputs are unchanged, bit for bit."""
     fresh = [place.buffer(array, 0) for array in (case.x, case.k)]
     pairs = zip((x, k), fresh)
     return all(place.numbers([(_bytes(place, used) == _bytes(place, new)).all() for used, new in pairs]))

@@ -5,15 +5,15 @@ import numpy as np
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
 from fashion_infer.graph.shapes import ConvolutionShape
 
-# Kinds of data. "wide" has log-uniform magnitudes from 1e-30 to 1e30, also within one image; "beside" has a few of
-# these among ordinary values; "special" has infinities and NaN.
+# Kinds of data. "wide" has log-uniform magnitudes from 1e-30 to 1e30, also within one image. "beside" has a few such
+# magnitudes among ordinary values. "special" has infinities and NaN.
 KINDS = ("uint8", "pixels", "tanh", "relu", "normal", "wide", "beside", "subnormal", "special")
 TAME = ("uint8", "pixels", "tanh", "relu", "normal")
 WEIGHTS = ("normal", "normal", "tiny", "wide", "sparse", "unequal")
 _DECADES = 30
-_LARGEST = 256  # channels and filters
+_LARGEST = 256  # most channels and most filters of a convolution
 _MOST_IMAGES = 70
-# (channels, filters, kernel sides) of specialised kernels, which other shapes rarely reach.
+# (channels, filters, kernel sides) for which there are specialised kernels; randomly drawn shapes rarely hit these.
 _FAMILIES = (
     ((1, 1), (1, 64), (5, 5)),
     ((2, 6), (9, 16), (5, 5)),
@@ -25,17 +25,17 @@ _FAMILIES = (
 
 
 def columns(sizes):
-    """Number of values of a convolution's unrolled input, on which float64 works."""
+    """Return the number of values of a convolution's unrolled input, on which the float64 reference works."""
     return sizes.operations // (2 * sizes.M)
 
 
 def log_uniform(rng, low, high):
-    """A whole number from low to high, its logarithm evenly distributed."""
+    """Draw a whole number from low to high whose logarithm is evenly distributed."""
     return min(high, int(np.exp(rng.uniform(np.log(low), np.log(high + 1)))))
 
 
 def shape(rng, budget):
-    """A convolution whose unrolled input has at most `budget` values, with at most 64 times as many products."""
+    """Draw a convolution whose unrolled input has at most `budget` values, with at most 64 times as many products."""
     if rng.random() < 0.5:
         family = _FAMILIES[rng.integers(len(_FAMILIES))]
         channels, filters, side = (log_uniform(rng, *ends) for ends in family)
@@ -50,20 +50,20 @@ def shape(rng, budget):
 
 
 def _edge(rng):
-    """Outputs along an edge: one, a few, or up to 100."""
+    """Draw the number of outputs along an edge: one, a few, or up to 100."""
     way = rng.random()
     return 1 if way < 0.1 else int(rng.integers(1, 9)) if way < 0.35 else log_uniform(rng, 8, 100)
 
 
 def _smaller(rng, found):
-    """The shape with one random size halved."""
+    """Return the shape with one randomly chosen size halved."""
     name = str(rng.choice(["B", "C", "M", "H", "W"]))
     value, least = getattr(found, name), found.K if name in "HW" else 1
     return found._replace(**{name: least + (value - least) // 2})
 
 
 def items(rng, size, kind):
-    """Data of a kind: uint8, or float32."""
+    """Draw data of a kind: uint8 or float32."""
     if kind in ("uint8", "pixels"):
         return rng.integers(0, 256, size, dtype=np.uint8).astype(np.uint8 if kind == "uint8" else np.float32)
     values = rng.standard_normal(size, dtype=np.float32)
@@ -85,7 +85,7 @@ def items(rng, size, kind):
 
 
 def filters(rng, size, kind):
-    """Weights (M,C,K,K) of a kind, small enough that 30,000 products with "wide" data stay in float32's range."""
+    """Draw weights (M,C,K,K) of a kind, small enough that 30,000 products with "wide" data stay in float32's range."""
     values = rng.standard_normal(size, dtype=np.float32)
     if kind == "tiny":
         values *= np.float32(1e-12)
@@ -99,7 +99,7 @@ def filters(rng, size, kind):
 
 
 def layers(rng, budget):
-    """A chain of layers and the shape of an item; no stage has more than `budget` values an item, unrolled."""
+    """Draw a chain of layers and the shape of an item; no stage has more than `budget` values per item, unrolled."""
     flat = rng.random() < 0.2
     size = (int(rng.integers(1, 8)), *(log_uniform(rng, 1, 40) for _ in range(2)))
     size = (int(np.prod(size)),) if flat else size

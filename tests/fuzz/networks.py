@@ -1,4 +1,4 @@
-"""One case of the fused networks: a chain of layers on a batch against float64, and sub-batches bit for bit."""
+"""One case of the fused networks: a chain of layers on a batch, against float64; sub-batches give the same bits."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ _PARTS = 3
 
 
 class Case:
-    """The case drawn from a seed."""
+    """The chain and data drawn from a seed."""
 
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 1])
@@ -38,7 +38,7 @@ class Case:
 
 
 def run(place, seed, only=None):
-    """Run a case; returns the same as `convolutions.run`, and ignores `only`."""
+    """Run one case of the networks; return values as `convolutions.run` does; `only` is ignored."""
     case, worst = Case(seed, place.budget), Counter()
     try:
         network = case.chain.fused(case.weights, backend=place.backend)
@@ -80,7 +80,7 @@ def _forward(place, case, network, values):
 
 
 def _parts(place, case, network, x, whole, from_host):
-    """An image's result depends neither on other images nor on the number of threads."""
+    """Yield a failure where an image's result depends on other images or on the number of threads."""
     threads = thread_pool.size()
     try:
         if place.backend == "cpu":
@@ -97,7 +97,7 @@ def _parts(place, case, network, x, whole, from_host):
 
 
 def _neighbours(place, case, network, whole):
-    """An infinity or NaN stays with its image."""
+    """Yield a failure where an infinity or NaN in one image changes the results of another."""
     marked = case.x.copy()
     marked[case.marked].flat[case.seed % marked[case.marked].size] = case.mark
     y = _forward(place, case, network, place.buffer(marked, case.offsets[0]).values)

@@ -1,4 +1,4 @@
-"""Places where a case runs, the CPU (NumPy) and a GPU (PyTorch): memory with guard zones, library calls, float64."""
+"""The places where a case runs, CPU (NumPy) and GPU (PyTorch): memory with guard zones, library calls, float64."""
 
 import numpy as np
 import reference
@@ -10,14 +10,14 @@ INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0xA5  # an input's guard is NaN as float32, so
 
 
 class Buffer:
-    """A tensor within a larger block of memory. `values` is an array of the place, `address` its start."""
+    """A tensor within a larger block of memory. `values` is an array of the place, `address` the tensor's start."""
 
     def __init__(self, memory, start, values, address, guard):
         self.memory, self.values, self.address = memory, values, address
         self._start, self._end, self._guard = start, start + values.nbytes, guard
 
     def intact(self):
-        """Whether nothing was written outside the tensor, as a flag of the place."""
+        """Return whether nothing was written outside the tensor, as a flag of the place."""
         return (self.memory[: self._start] == self._guard).all() & (self.memory[self._end :] == self._guard).all()
 
 
@@ -27,7 +27,7 @@ class Cpu:
     backend, budget, xp = "cpu", 1 << 18, np
 
     def buffer(self, array, offset, guard=INPUT_GUARD):
-        """A copy of an array, `offset` bytes after a multiple of 64."""
+        """Return a buffer with a copy of an array, at an address `offset` bytes after a multiple of 64."""
         memory = np.full(2 * GUARD + 128 + array.nbytes, guard, np.uint8)
         start = GUARD + -(memory.ctypes.data + GUARD) % 64 + offset
         values = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -35,36 +35,36 @@ class Cpu:
         return Buffer(memory, start, values, values.ctypes.data, guard)
 
     def empty(self, shape, offset):
-        """Room for float32 values, all NaN."""
+        """Return a buffer for float32 values, all of which are NaN."""
         return self.buffer(np.full(shape, np.nan, np.float32), offset, OUTPUT_GUARD)
 
     def forward(self, kernel, conv, x, k, y):
-        """One pass of a kernel over buffers; the library's status."""
+        """Run one pass of a kernel over buffers; return the library's status."""
         pointers = x.address, k.address, y.address
         return bindings.load().fops_conv_forward_cpu(kernel.encode(), conv, *pointers, bindings.NOT_LOGGED)
 
     def run(self, network, x, out):
-        """Run a fused network from one array of the place into another."""
+        """Run a fused network from one array of this place into another."""
         network.forward(x, out=out)
 
     def double(self, values):
-        """In float64."""
+        """Convert values to float64."""
         return np.asarray(values).astype(np.float64)
 
     def convolve(self, x, k):
-        """A convolution in float64."""
+        """Compute a convolution in float64."""
         return reference.convolve(x, k)
 
     def pool(self, x, layer):
-        """A max pool."""
+        """Compute a max pool."""
         return reference.max_pool(x, layer.size, layer.stride, layer.full)
 
     def bits(self, values):
-        """float32 values as whole numbers."""
+        """Return the bits of float32 values as whole numbers."""
         return values.view(np.int32)
 
     def numbers(self, values):
-        """Flags and figures of the place as Python's."""
+        """Convert flags and figures of this place to Python values."""
         return [float(value) for value in values]
 
 
@@ -81,7 +81,7 @@ class Gpu:
         self.device = device
 
     def buffer(self, array, offset, guard=INPUT_GUARD):
-        """A copy of an array, `offset` bytes after the allocator's address, which is a multiple of 512."""
+        """Return a buffer with a copy of an array, `offset` bytes after the allocator's address, a multiple of 512."""
         memory = self.torch.full((2 * GUARD + 64 + array.nbytes,), guard, dtype=self.torch.uint8, device=self.device)
         source = self.torch.from_numpy(np.ascontiguousarray(array))
         start = GUARD + offset
@@ -90,7 +90,7 @@ class Gpu:
         return Buffer(memory, start, values, values.data_ptr(), guard)
 
     def empty(self, shape, offset):
-        """Room for float32 values, all NaN."""
+        """Return a buffer for float32 values, all of which are NaN."""
         memory = self.torch.full(
             (2 * GUARD + 64 + 4 * int(np.prod(shape)),), OUTPUT_GUARD, dtype=self.torch.uint8, device=self.device
         )
@@ -99,54 +99,54 @@ class Gpu:
         return Buffer(memory, start, values.fill_(float("nan")), values.data_ptr(), OUTPUT_GUARD)
 
     def forward(self, kernel, conv, x, k, y):
-        """One pass of a kernel over buffers, on the current stream; the library's status."""
+        """Run one pass of a kernel over buffers, on the current stream; return the library's status."""
         stream = self.torch.cuda.current_stream().cuda_stream
         pointers = x.address, k.address, y.address
         return bindings.load().fops_conv_forward_gpu(kernel.encode(), conv, *pointers, stream)
 
     def run(self, network, x, out):
-        """A fused network over items on the device, into scores there."""
+        """Run a fused network over items on the device, into scores on the device."""
         dtype = np.uint8 if x.dtype == self.torch.uint8 else np.float32
         network.launch(len(x), x.data_ptr(), dtype, out.data_ptr(), self.torch.cuda.current_stream().cuda_stream)
 
     def double(self, values):
-        """In float64, on the device."""
+        """Convert values to float64, on the device."""
         return self.torch.as_tensor(values).to(self.device).double()
 
     def convolve(self, x, k):
-        """A convolution in float64 as matrix products, which sum the same terms as the definition."""
+        """Compute a convolution in float64 as matrix products, which sum the same terms as the definition."""
         torch, side = self.torch, k.shape[2]
         columns = torch.nn.functional.unfold(x, side) if side > 1 else x.flatten(2)
         y = torch.matmul(k.reshape(len(k), -1), columns)
         return y.reshape(len(x), len(k), x.shape[2] - side + 1, x.shape[3] - side + 1)
 
     def pool(self, x, layer):
-        """A max pool."""
+        """Compute a max pool."""
         return self.torch.nn.functional.max_pool2d(x, layer.size, layer.step, ceil_mode=layer.full)
 
     def bits(self, values):
-        """float32 values as whole numbers."""
+        """Return the bits of float32 values as whole numbers."""
         return values.view(self.torch.int32)
 
     def numbers(self, values):
-        """Flags and figures of the place as Python values, with only one wait for the device."""
+        """Convert flags and figures of this place to Python values, with a single wait for the device."""
         return self.torch.stack([value.double() for value in values]).tolist()
 
 
 def open_place(backend):
-    """The place of a backend, "cpu" or "gpu"."""
+    """Return the place of a backend, "cpu" or "gpu"."""
     return {"cpu": Cpu, "gpu": Gpu}[backend]()
 
 
 def takes(place, kernel, conv):
-    """Whether a kernel takes a convolution."""
+    """Return whether a kernel supports a convolution."""
     status = bindings.load().fops_conv_check(bindings.BACKENDS[place.backend], kernel.encode(), conv, None)
     return status == bindings.OK
 
 
 def table(place):
-    """Names of the backend's kernels with their precision, and "auto"."""
-    # Without kernels that a test of this process may have registered.
+    """Return the names of the backend's kernels with their precision, and "auto"."""
+    # Leave out kernels that a test of this process may have registered.
     names = reference.own_kernels(place.backend)
     own = [(line.name, line.precision) for line in kernels.table(place.backend) if line.name in names]
     return [*own, ("auto", "float32")]

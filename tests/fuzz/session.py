@@ -7,7 +7,7 @@ from collections import Counter
 from . import convolutions, networks
 
 RUNS = {"convolutions": convolutions.run, "networks": networks.run}
-_SHOWN = 3  # failures shown per kind; the others are only counted
+_SHOWN = 3  # failures printed per kind; further failures are only counted
 
 
 def run(place, what, seconds, seed, kernels=None):
@@ -30,7 +30,7 @@ def run(place, what, seconds, seed, kernels=None):
 
 
 def one(place, what, seed, failed, worst, kernels=None):
-    """Run one case, count and print its failures, record its errors; return the number of passes."""
+    """Run one case, count and print its failures, record its errors; return the number of kernel passes."""
     try:
         found, errors, passes = RUNS[what](place, seed, kernels)
     except Exception:
