@@ -1,7 +1,7 @@
 """Malicious checkpoints, created when a test needs them.
 
 `make` puts all of them into a folder, each under its name in `SYMBOLS`, `PARAMS` or `hostile_hdf5.WEIGHTS`. The tables
-of command lines use these names.
+of tries use these names.
 """
 
 import json
@@ -20,25 +20,25 @@ SHAPE = (1, 28, 28)
 
 
 def network(operator="custom", gain=1.0, seed=0, layers=LAYERS):
-    """A small network of 28x28 pixels."""
+    """Return a small network on images of 28x28 pixels."""
     prefix = {"custom": "new", "builtin": "convolution"}[operator]
     rng, weights = np.random.default_rng(seed), {}
     for step in walk(layers, SHAPE, prefix):
         for name, shape in step.parameters.items():
             weights[name] = (gain * rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-    weights[f"{prefix}0_weight"] /= 100  # pixels are at most 255
+    weights[f"{prefix}0_weight"] /= 100  # pixels are up to 255
     return checkpoint.Checkpoint(symbol.build(layers, SHAPE, operator), weights, {})
 
 
 def write_pair(prefix, found):
-    """Write MXNet's pair of files, as text and with NumPy only."""
+    """Write MXNet's pair of files: the symbol as text, and the weights with NumPy only."""
     Path(f"{prefix}-symbol.json").write_text(found.symbol, encoding="utf-8")
     Path(f"{prefix}-0001.params").write_bytes(params({f"arg:{name}": array for name, array in found.weights.items()}))
     return str(prefix)
 
 
 def params(arrays):
-    """A .params file as MXNet 1.9.1 writes it."""
+    """Return a .params file as MXNet 1.9.1 writes it."""
     codes = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6}
     parts = [struct.pack("<QQQ", 0x112, 0, len(arrays))]
     for array in arrays.values():
@@ -67,7 +67,7 @@ def _operator(op, name, **attributes):
     return lambda graph: node(graph, op).update(op=name, attrs=attributes)
 
 
-# Changes to a valid network's symbol, and words of the refusal.
+# Name: (change to a valid network's symbol, words of the refusal).
 SYMBOLS = {
     "native": (_operator("Flatten", "_Native", info="0x41414141"), "has the operator _Native"),
     "ndarray": (_operator("Flatten", "_NDArray", info="0x41414141"), "has the operator _NDArray"),
@@ -101,7 +101,7 @@ SYMBOLS = {
     "many": (lambda g: g["nodes"].extend([g["nodes"][0]] * 3000), "more than 2000 nodes"),
 }
 _HEAD = struct.pack("<QQQ", 0x112, 0, 1)
-# Weight files for a valid symbol, and words of the refusal.
+# Name: (weight file for a valid symbol, words of the refusal).
 PARAMS = {
     "sparse": (_HEAD + struct.pack("<Iiiq", 0xF993FAC9, 1, 1, 5), "sparse"),
     "claims-an-exabyte": (
@@ -116,7 +116,7 @@ PARAMS = {
 
 
 def make(folder):
-    """Create all of them in a folder.
+    """Create all malicious checkpoints in a folder.
 
     Returns
     -------

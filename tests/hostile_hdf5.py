@@ -14,7 +14,10 @@ WEIGHT, BIAS = "fullyconnected0_weight", "fullyconnected0_bias"
 
 
 def small(path, weight=None, **facts):
-    """A complete checkpoint of one layer. Its weight is an array, or a function that writes the weights' group."""
+    """Write a complete checkpoint of one layer.
+
+    `weight` is an array, or a function that writes the group of weights.
+    """
     with h5py.File(path, "w") as file:
         file.attrs["format"] = hdf5.FORMAT
         for key, value in facts.items():
@@ -94,7 +97,7 @@ def _int8_alone(weights):
     weights[WEIGHT] = np.zeros((10, 784), np.int8)
 
 
-# Replacements of the weight, and words of the refusal.
+# Name: (replacement of the weight, words of the refusal).
 WEIGHTS = {
     "soft-link": (_soft, "is a link"),
     "external-link": (_external_link, "is a link"),
@@ -114,7 +117,7 @@ WEIGHTS = {
 
 
 def endless(path):
-    """A file on which the HDF5 library of h5py 3.16 never ends: nine inserted bytes, found by trying 1,600."""
+    """Write a file on which the HDF5 library of h5py 3.16 never ends: nine inserted bytes, found in 1,600 tries."""
     with open(small(path), "rb") as file:
         content = file.read()
     with open(path, "wb") as file:

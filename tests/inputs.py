@@ -1,4 +1,4 @@
-"""Inputs and weights that test the rounding of sums, by kind and random generator. Needs only NumPy."""
+"""Inputs and weights that test the rounding of sums, drawn by kind with a random generator. Needs only NumPy."""
 
 import numpy as np
 import reference
@@ -10,7 +10,7 @@ def _signs(rng, shape):
     return rng.choice([-1.0, 1.0], shape)
 
 
-# kind: (generator, shape) -> values that float32 holds
+# kind: function (generator, shape) -> values that float32 can represent
 KINDS = {
     "pixels": lambda rng, shape: rng.integers(0, 256, shape),
     "activations": lambda rng, shape: np.tanh(rng.standard_normal(shape) * 2),
@@ -27,14 +27,17 @@ KINDS = {
 
 
 def draw(kind, rng, shape):
-    """Random values of a kind: float32, and sometimes uint8 for pixels."""
+    """Draw random values of a kind: float32, and sometimes uint8 for pixels."""
     if kind == "pixels" and rng.integers(2):
         return reference.pixels(rng, shape)
     return np.clip(KINDS[kind](rng, shape), -3.4e38, 3.4e38).astype(np.float32)
 
 
 def spike(rng, shape):
-    """Worst case for plain sums: each filter has one large value, usually the first, and many that it absorbs."""
+    """Draw weights of the worst case for plain sums.
+
+    Each filter has one large value, usually the first, and many small values that are lost when they are added to it.
+    """
     values = np.full(shape, 0.99 * 2.0**-24) * rng.uniform(0.5, 1)
     flat = values.reshape(shape[0], -1)
     flat[np.arange(shape[0]), rng.integers(0, flat.shape[1], shape[0]) * rng.integers(0, 2, shape[0])] = 1
@@ -42,7 +45,7 @@ def spike(rng, shape):
 
 
 def with_specials(x, rng, count=2):
-    """A copy, float32, in which some values are infinite or NaN."""
+    """Return a copy, as float32, in which some values are infinite or NaN."""
     x = np.array(x, np.float32)
     x.reshape(-1)[rng.integers(0, x.size, count)] = rng.choice([np.inf, -np.inf, np.nan], count)
     return x

@@ -1,11 +1,11 @@
-"""Starts programs so that Ctrl-C can reach them."""
+"""Starts programs so that they receive Ctrl-C."""
 
 import signal
 import subprocess
 
 
 def interruptible(command, **options):
-    """Start a program that handles SIGINT even if the tests ignore it (nohup, a background job)."""
+    """Start a program that handles SIGINT even if the test process ignores SIGINT (nohup, a background job)."""
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

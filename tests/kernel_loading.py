@@ -5,10 +5,10 @@ from fashion_infer.kernel_files import formats, loading
 
 
 def load(path, format=None, backend=None, **options):
-    """A kernel file as a kernel of the operator library; options of `loading.load`."""
+    """Load a kernel file as a kernel of the operator library; `options` are those of `loading.load`."""
     return loading.load(formats.recognise(path, format, backend), **options)
 
 
 def check(path, format=None, backend=None, **options):
-    """The result of checking a kernel file; options of `trials.check`."""
+    """Return the result of checking a kernel file; `options` are those of `trials.check`."""
     return trials.check(formats.recognise(path, format, backend), **options)

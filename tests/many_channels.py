@@ -1,13 +1,13 @@
-"""Layers whose copies of all channels exceed every cache: `direct` processes them in chunks of channels."""
+"""Draws layers whose copies of all channels exceed every cache: `direct` processes them in chunks of channels."""
 
 from hypothesis import strategies as st
 
-_CACHE = 512 << 10  # kCopiesBytes of conv/cpu/direct_cut.h
+_CACHE = 512 << 10  # bytes; must equal kCopiesBytes of conv/cpu/direct_cut.h
 
 
 @st.composite
 def shapes(draw):
-    """C, H, W, M, K of two to five chunks, with enough filters for copies to be worth their cost."""
+    """Draw C, H, W, M, K of two to five chunks, with enough filters for the copies to be worth their cost."""
     k = draw(st.integers(3, 9))
     h, w = (k + draw(st.integers(4, 20)) for _ in range(2))
     rows, width = h - k + 1, w - k + 1

@@ -53,7 +53,7 @@ _VALUES = [
 
 
 def bases():
-    """Valid networks to start from, as graphs."""
+    """Return valid networks to start from, as graphs."""
     few = [Convolution(4, 3), Tanh(), MaxPool(), Flatten(), Dense(6), Tanh(), Dense(3), Softmax()]
     two = [
         Convolution(3, 3),
@@ -69,7 +69,7 @@ def bases():
     found.append(json.loads(symbol.build(two, SHAPE, "builtin", softmax_label=False)))
     branches = json.loads(symbol.build([Convolution(4, 3), Tanh(), Relu(), Dense(3)], SHAPE, "builtin"))
     nodes = branches["nodes"]
-    nodes[4]["inputs"] = [[2, 0, 0]]  # both activations read the convolution
+    nodes[4]["inputs"] = [[2, 0, 0]]  # both activations read the convolution's output
     nodes.insert(5, {"op": "elemwise_add", "name": "sum", "inputs": [[3, 0, 0], [4, 0, 0]]})
     for index in (6, 7):
         nodes[index]["attrs"] = {}
@@ -85,7 +85,7 @@ def bases():
 
 
 def _normalised():
-    """Batch normalisation, a PReLU, and a residual sum after a convolution."""
+    """Return a network with batch normalisation, a PReLU, and a residual sum after a convolution."""
     nodes = json.loads(symbol.build([Convolution(4, 3), Dense(3)], SHAPE, "builtin"))["nodes"]
     weights = ["gamma", "beta", "moving_mean", "moving_var", "alpha"]
     nodes[3:3] = [{"op": "null", "name": name, "inputs": []} for name in weights]
@@ -102,7 +102,7 @@ def _normalised():
 
 
 def symbols(seed, every_operator=()):
-    """An endless stream of symbols as text.
+    """Yield an endless stream of damaged symbols, as text.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _change_a_node(graph, chance, names):
     what = chance.randrange(9)
     if what == 0:
         node["op"] = chance.choice(names)
-    elif what == 1:  # an operator with attributes that it may have
+    elif what == 1:  # an operator, with attributes that it may have
         node["op"] = name = chance.choice(list(operators.TABLE))
         known = operators.TABLE[name]
         node["attrs"] = {key: _fitting(known.attributes[key], chance) for key in known.required}
@@ -157,7 +157,7 @@ def _change_a_node(graph, chance, names):
         node["name"] = chance.choice(
             ["data", "softmax_label", "", "a+b", "é\n", "x" * 70, chance.choice(nodes)["name"]]
         )
-    else:  # a copy after it, which replaces it for its readers
+    else:  # a copy that is inserted after the node and replaces it for the nodes that read it
         for later in nodes[index + 1 :]:
             for entry in later["inputs"]:
                 entry[0] += entry[0] >= index
@@ -172,7 +172,7 @@ def _change_a_node(graph, chance, names):
 
 
 def _fitting(values, chance):
-    """A valid random text for an attribute, if one is found."""
+    """Return a random valid text for an attribute, if one is found."""
     for _ in range(30):
         text = _text(chance)
         if values.fits(text):

@@ -1,6 +1,6 @@
-"""The order of test files: the longest first, so that no process still runs one while others are idle."""
+"""The order of test files: the longest first, so that no process still runs a long file while others are idle."""
 
-# Files of at least 20 s on two busy cores. Many of them wait, mostly for Ray: they run next to those that compile.
+# Files that take at least 20 s on two busy cores. Many of them wait, mostly for Ray, while other processes compile.
 LONGEST = (
     "scale/test_cluster.py",
     "build/test_sanitizers.py",
@@ -22,6 +22,6 @@ LONGEST = (
 
 
 def place(path):
-    """Position of a file in that order."""
+    """Return the position of a file in the order of test files."""
     name = "/".join(path.parts[-2:])
     return LONGEST.index(name) if name in LONGEST else len(LONGEST)

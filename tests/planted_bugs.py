@@ -1,10 +1,10 @@
-"""The planted bugs of tests/submissions/wrong: the code of the judge's reason for each, and their GPU forms."""
+"""The planted bugs of tests/submissions/wrong: the code of the judge's reason for each bug, and its form for GPUs."""
 
 from pathlib import Path
 
 WRONG = Path(__file__).resolve().parent / "submissions" / "wrong"
 
-PLANTED = {  # name of a C file -> code of the first shape's reason
+PLANTED = {  # name of a C file -> code of the reason that is given for the first shape
     "accumulates": "accumulates",
     "boundary": "border",
     "boundary-tile": "border",
@@ -54,12 +54,12 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 
 def on_gpu():
-    """Names of the planted bugs whose loops compile for a GPU thread."""
+    """Return the names of the planted bugs whose loops also compile for a GPU thread."""
     return [name for name in PLANTED if not any(word in _source(name) for word in _NEEDS_A_HOST)]
 
 
 def cuda_form(name):
-    """The same loops in a single thread of a GPU, as text."""
+    """Return the loops of a bug in a single GPU thread, as the text of a kernel file."""
     loops = (WRONG / "loops.h").read_text().replace("#pragma once\n", "")
     for start in ("  Shape(int", "  size_t ", "inline float"):
         loops = loops.replace(start, start.replace(start.strip(), f"__device__ {start.strip()}"))

@@ -21,14 +21,14 @@ _STORE = "y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sum"
 
 
 def naive(before="", rows="Ho", term=_TERM, store=_STORE, read="", write=""):
-    """The seven loops, with a part replaced."""
+    """Return a kernel of the seven loops of the definition, in which some parts are replaced."""
     return _HEAD.format(before=before) + _LOOPS.format(rows=rows, term=term, store=store, read=read, write=write)
 
 
 def shifted(
     before="", first="", inner="row[w] += weight * from[w];", mark="", restrict="__restrict__ ", outer="", clear=""
 ):
-    """The same sum with the columns innermost, which can be vectorised: correct, and fast except for its fault."""
+    """Return a kernel with the columns innermost, which can be vectorised: correct, and fast except for its fault."""
     return _HEAD.format(before=before) + f"""\
 {outer}  for (int bm = 0; bm < B * M; ++bm) {{
     const int b = bm / M, m = bm % M;
@@ -128,7 +128,7 @@ SLOW = {
     "double": shifted(outer=_OMP, inner="row[w] = row[w] + 1.0 * weight * from[w];  // HERE"),
 }  # fmt: skip
 SAME = {"no_restrict": "alias"}
-# A tile of filters and columns in registers, on all cores: the tutorial's last kernel.
+# The last kernel of the tutorial: a tile of filters and columns in registers, on all cores.
 FAST = """\
 #include <algorithm>
 #include <cstddef>
@@ -192,5 +192,5 @@ WRONG = {
 
 
 def marked(text):
-    """Numbers of the lines with the fault."""
+    """Return the numbers of the lines with the fault."""
     return [number for number, line in enumerate(text.splitlines(), 1) if "// HERE" in line]

@@ -1,28 +1,28 @@
 """How thorough a run is: `default` tries small fresh samples, `all` (`make test-all`) sweeps exhaustively.
 
-Select it by HYPOTHESIS_PROFILE=all or pytest's --hypothesis-profile=all. Neither profile has a fixed seed: each run
-draws new examples, and a failure prints the line that repeats its example.
+Select a profile with HYPOTHESIS_PROFILE=all or pytest's --hypothesis-profile=all. Neither profile has a fixed seed:
+each run draws new examples, and a failure prints the line that repeats the failing example.
 """
 
 import os
 import random
 
 NAMES = ("default", "all")
-MORE = 25  # factor of a test's number of examples under `all`
-FEWER = 3  # divisor of a test's number of examples under `default`
+MORE = 25  # factor of the number of a test's examples under `all`
+FEWER = 3  # divisor of the number of a test's examples under `default`
 
 _chosen = "default"
 
 
 def load(option=None):
-    """Activate a profile: `option` of the command line, else HYPOTHESIS_PROFILE, else `default`."""
+    """Activate a profile: `option` from the command line, else HYPOTHESIS_PROFILE, else `default`."""
     global _chosen
     _chosen = option or os.environ.get("HYPOTHESIS_PROFILE") or "default"
     if _chosen not in NAMES:
         raise ValueError(f"no hypothesis profile {_chosen!r}; known: {', '.join(NAMES)}")
     try:
         import hypothesis
-    except ImportError:  # GPU tests run without Hypothesis
+    except ImportError:  # GPU tests also run without Hypothesis
         return
     for name in NAMES:
         hypothesis.settings.register_profile(name, deadline=None, derandomize=False, print_blob=True)
@@ -30,14 +30,14 @@ def load(option=None):
 
 
 def examples(count):
-    """Number of examples of a property: a third of `count`, or 25 times `count` under `all`."""
+    """Return the number of examples of a property: a third of `count`, or 25 times `count` under `all`."""
     return pick(-(-count // FEWER), count * MORE)
 
 
 def on_device(count):
-    """`hypothesis.settings` of that many examples for a test on a GPU: all health checks are off.
+    """Return `hypothesis.settings` with that many examples for a test on a GPU, with all health checks off.
 
-    Use it as a decorator of the property.
+    The returned settings are used as a decorator of the property.
     """
     import hypothesis
 
@@ -46,12 +46,12 @@ def on_device(count):
 
 
 def pick(sample, everything):
-    """`sample` under `default`, `everything` under `all`."""
+    """Return `sample` under `default`, `everything` under `all`."""
     return everything if _chosen == "all" else sample
 
 
 def drawn(everything, count):
-    """A random `count` of several things under `default`, in their order; all of them under `all`.
+    """Return `count` randomly chosen things of `everything`, in their order; under `all`, return all of them.
 
     The processes of one run must agree: pytest-xdist gives them a common name, which is the seed.
     """

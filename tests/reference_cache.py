@@ -1,10 +1,10 @@
 """Float64 references, computed once and kept between runs.
 
-The name of a reference is the SHA-256 of everything that determines it: the oracle's source files, its arguments and
-NumPy's version. A changed oracle, weight or pixel therefore uses another file. A damaged file is recomputed.
+The file name of a reference is the SHA-256 of everything that determines it: the oracle's source files, its arguments
+and NumPy's version. A changed oracle, weight or pixel therefore uses another file. A damaged file is recomputed.
 
-The folder is `fashion-infer/test-references` in the user's cache, or FASHION_INFER_TEST_REFERENCES. If the variable is
-empty, the cache is off.
+The folder is `fashion-infer/test-references` in the user's cache, or FASHION_INFER_TEST_REFERENCES. If that variable is
+set to the empty string, the cache is off.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ from pathlib import Path
 
 import numpy as np
 
-KEPT = 64  # files, the newest; the twelve models' references take 10 MB
+KEPT = 64  # number of files to keep, newest first; the references of the twelve models take 10 MB
 _DIGEST = hashlib.sha256().digest_size
 
 
 def folder():
-    """The cache's folder; None when the cache is off."""
+    """Return the folder of the cache, or None when the cache is off."""
     chosen = os.environ.get("FASHION_INFER_TEST_REFERENCES")
     if chosen is not None:
         return Path(chosen) if chosen else None
@@ -31,7 +31,7 @@ def folder():
 
 
 def key(sources, *arguments):
-    """The name of a reference: SHA-256 of its oracle's source files and of its arguments.
+    """Return the name of a reference: the SHA-256 of its oracle's source files and of its arguments.
 
     Arguments are arrays, lists and tuples of arrays, or values with a unique `repr`.
     """
@@ -64,14 +64,14 @@ def _add_argument(digest, argument):
 
 
 def kept(oracle, *arguments, sources, where=None):
-    """Return the array `oracle(*arguments)`, from the cache if a complete file is there.
+    """Return the array `oracle(*arguments)`, from the cache if the cache has a complete file.
 
     Parameters
     ----------
     oracle
-        A function that returns an array, the same for the same arguments.
+        A function that always returns the same array for the same arguments.
     arguments
-        As in `key`.
+        Arguments of the oracle, of the types that `key` accepts.
     sources
         Every file whose text determines the oracle's result.
     where
@@ -91,7 +91,7 @@ def kept(oracle, *arguments, sources, where=None):
 
 @contextlib.contextmanager
 def _locked(path):
-    """Lock a reference: one process computes it, others wait. Works without a lock if none can be taken."""
+    """Lock a reference, so that one process computes it and others wait. Without a working lock, continue unlocked."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(str(path.with_suffix(".lock")), "w")  # noqa: SIM115  (closed below)
@@ -104,7 +104,7 @@ def _locked(path):
 
 
 def _read(path):
-    """The array in a file, or None when the file is missing or truncated."""
+    """Return the array in a file, or None when the file is missing or truncated."""
     try:
         content = path.read_bytes()
         os.utime(str(path))  # mark it as recently used
@@ -117,7 +117,7 @@ def _read(path):
 
 
 def _write(path, array):
-    """Save an array; an unwritable folder does not fail the test."""
+    """Save an array; if the folder cannot be written, the test does not fail."""
     stored = io.BytesIO()
     np.save(stored, array, allow_pickle=False)
     try:

@@ -1,6 +1,6 @@
 """Skips that CI accepts. Any other skip means that a tool or package is missing, and fails the run.
 
-Active where CI=true, or with --strict-skips.
+The rule is active if CI=true, or with --strict-skips.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 ACCEPTED = [
     r"no CUDA device",
     r"this machine has a GPU",
-    r"this build has CUDA",  # behaviour without CUDA is tested where a build has none
+    r"this build has CUDA",  # tests of the behaviour without CUDA run with builds that have no CUDA
     r"no wheel was made here",
     r"part of make test-all",
 ]
@@ -21,12 +21,12 @@ if sys.version_info < (3, 10):  # Ray, FastAPI and recent peer libraries need a 
 
 
 def strict(config):
-    """Whether unexpected skips fail."""
+    """Return whether unexpected skips fail the run."""
     return config.getoption("strict_skips") or os.environ.get("CI") == "true"
 
 
 class StrictSkips:
-    """Plugin that turns unexpected skips of tests and of whole files into failures."""
+    """Plugin of pytest that turns unexpected skips of tests and of whole files into failures."""
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self):
@@ -40,7 +40,7 @@ class StrictSkips:
 
 
 def judge(report):
-    """Turn the report of an unexpected skip into a failure."""
+    """Turn the report of an unexpected skip into the report of a failure."""
     if not report.skipped or hasattr(report, "wasxfail"):
         return
     path, line, reason = report.longrepr

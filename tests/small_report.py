@@ -1,4 +1,4 @@
-"""One small report per test run for all tests that read one, and PyTorch for tests of calls to it."""
+"""One small report per test run for all tests that read a report, and PyTorch for tests of calls to PyTorch."""
 
 import fcntl
 import importlib
@@ -14,15 +14,15 @@ import pytest
 
 @pytest.fixture(scope="session")
 def small_report(tmp_path_factory):
-    """A report on 300 synthetic images, its benchmarks on three: `.folder`, `.page`, `.measured`, reported `.steps`.
+    """A report on 300 synthetic images, with benchmarks on three: `.folder`, `.page`, `.measured`, reported `.steps`.
 
-    All processes of a test run share it: the first one makes it, the others wait and read it.
+    All processes of a test run share it: the first process creates it, and the others wait and read it.
     """
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     kept = base / "small-report.pickle"
     with open(base / "small-report.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file unlocks it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file releases the lock
         if not kept.exists():
             made = _made(base / "small-report")
             kept.write_bytes(pickle.dumps(made))
@@ -54,5 +54,5 @@ def torch(monkeypatch):
         return importlib.import_module("torch")
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "unit" / "fakes"))
     importlib.import_module("torch")
-    monkeypatch.setitem(sys.modules, "torch", sys.modules.pop("torch"))  # undone: the next test finds no PyTorch
+    monkeypatch.setitem(sys.modules, "torch", sys.modules.pop("torch"))  # restored: the next test finds no PyTorch
     return sys.modules["torch"]

@@ -2,8 +2,9 @@
 
     python tests/symbol_mutations.py --count 100000 --seed 1
 
-Tries run in children that have already loaded MXNet, fifty tries per child. A child that ends by a signal, or an
-exception that is not one of the package's own, is a find: its symbol is written to --finds, and the exit code is 1.
+The tries run in children that have already loaded MXNet, fifty tries per child. If a child ends by a signal, or a try
+raises an exception that is not one of the package's own, the symbol is saved in the folder of --finds, and the exit
+code is 1.
 """
 
 import argparse
@@ -26,9 +27,9 @@ _PER_CHILD, _SECONDS = 50, 300
 
 
 def attempt(text, mode, generous):
-    """Run a symbol completely: "ran", or "refused" by an error of the package; anything else is raised.
+    """Run a symbol completely; return "ran", or "refused" for an error of the package; raise any other exception.
 
-    With `generous`, every weight has the shape that MXNet infers, so that a changed network runs.
+    With `generous`, every weight has the shape that MXNet infers, so that a changed network can run.
     """
     from fashion_infer import pipeline
     from fashion_infer._mxnet import bound
@@ -73,7 +74,7 @@ WEIGHTS = _weights()
 
 
 def _child(tries, pipe):
-    """Run tries; write one byte to the pipe when each starts and one when it ends."""
+    """Run tries; write one byte to the pipe when a try starts, and one when it ends."""
     for index, text in tries:
         for mode in ("operator", "fused"):
             os.write(pipe, b"b")
@@ -86,7 +87,7 @@ def _child(tries, pipe):
 
 
 def _run(tries):
-    """Run tries in a child; return the result of each, two letters per try, and how the child ended."""
+    """Run tries in a child; return the results, two letters per try, and how the child ended."""
     said, to_say = os.pipe()
     child = os.fork()
     if not child:
@@ -144,7 +145,7 @@ def run(count, seed, finds):
 
 
 def every_operator(mx):
-    """Names of all operators of MXNet and of our library."""
+    """Return the names of all operators of MXNet and of our library."""
     import ctypes
 
     size, names = ctypes.c_uint(), ctypes.POINTER(ctypes.c_char_p)()

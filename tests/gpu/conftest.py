@@ -1,4 +1,4 @@
-"""GPU tests: left out where the library sees no CUDA device, skipped where PyTorch (their other party) has none."""
+"""GPU tests: left out if the library finds no CUDA device; skipped if PyTorch, with which they compare, finds none."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import library
 
-# One skipped test says that the others were left out, not hundreds.
+# A single skipped test says that the GPU tests were left out, instead of hundreds of skipped tests.
 collect_ignore = (
     []
     if library.device_count() > 0

@@ -16,7 +16,7 @@ class Memory:
     @staticmethod
     @functools.lru_cache(maxsize=None)
     def driver():
-        """libcuda, with the primary context of device 0 current."""
+        """Load libcuda, and make the primary context of device 0 current."""
         cuda = ctypes.CDLL("libcuda.so.1")
         context = ctypes.c_void_p()
         assert cuda.cuInit(0) == 0
@@ -30,7 +30,7 @@ class Memory:
 
     @property
     def address(self):
-        """Where it lies, an integer."""
+        """Return the address of the device memory, as an integer."""
         return self.pointer.value
 
     def get(self):

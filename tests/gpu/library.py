@@ -1,6 +1,6 @@
-"""The operator library's convolutions as its C API gives them, statuses and all. NumPy is all that is needed.
+"""The convolutions of the operator library through its C API, with its statuses. Only NumPy is needed.
 
-FASHION_OPS_LIBRARY names the library under test; without it the package's own is.
+FASHION_OPS_LIBRARY names the library under test; without the variable, the package's own library is tested.
 """
 
 import sys
@@ -32,7 +32,7 @@ from fashion_infer.library.bindings import (  # noqa: E402, F401
 )
 
 drain_log = op_times.drain
-# name: C, H, W, M, K
+# layer: C, H, W, M, K
 COURSE_LAYERS = {
     "fa2017": (1, 28, 28, 50, 5),
     "sp2018-conv1": (1, 64, 64, 6, 5),
@@ -46,12 +46,12 @@ COURSE_LAYERS = {
     "fa2020-conv1": (1, 86, 86, 4, 7),
     "fa2020-conv2": (4, 40, 40, 16, 7),
 }
-# Largest error over the output's largest magnitude.
+# Largest allowed error, as a fraction of the output's largest magnitude.
 TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
 
 
 def device_count():
-    """CUDA devices that the library can use; 0 where there is none, or no library."""
+    """Return the number of CUDA devices that the library can use; 0 without a device or without a library."""
     try:
         return len(devices.cuda_devices())
     except FashionInferError:
@@ -59,7 +59,7 @@ def device_count():
 
 
 def kernels():
-    """Name and precision of every CUDA kernel."""
+    """Return name and precision of every CUDA kernel."""
     try:
         return [(kernel.name, kernel.precision) for kernel in library_kernels.table("gpu")]
     except FashionInferError:
@@ -67,22 +67,22 @@ def kernels():
 
 
 def conv_of(x, k):
-    """The fops_conv of two arrays or tensors."""
+    """Return the fops_conv that describes two arrays or tensors."""
     return library_kernels.describe(x.shape, k.shape, np.uint8 if "uint8" in str(x.dtype) else np.float32)
 
 
 def takes(name, conv):
-    """Whether the kernel takes this convolution."""
+    """Return whether the kernel supports this convolution."""
     return load().fops_conv_check(BACKENDS["gpu"], name.encode(), conv, None) == OK
 
 
 def poisoned(conv):
-    """Room for the output of a convolution, full of NaN."""
+    """Return an array for the output of a convolution, filled with NaN."""
     return np.full((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.nan, np.float32)
 
 
 def staged(name, x, k, device=0):
-    """One pass over NumPy arrays; returns status and output (poisoned with NaN before the pass)."""
+    """Run one pass over NumPy arrays; return status and output, which is filled with NaN before the pass."""
     conv = conv_of(x, k)
     y = poisoned(conv)
     pointers = x.ctypes.data, k.ctypes.data, y.ctypes.data
@@ -90,7 +90,7 @@ def staged(name, x, k, device=0):
 
 
 def on_device(name, x, k):
-    """One pass over device tensors; returns status and output (poisoned with NaN before the pass)."""
+    """Run one pass over device tensors; return status and output, which is filled with NaN before the pass."""
     conv = conv_of(x, k)
     a, b, c = Memory(x), Memory(k), Memory(poisoned(conv))
     status = load().fops_conv_forward_gpu(name.encode(), conv, a.address, b.address, c.address, None)
@@ -100,6 +100,6 @@ def on_device(name, x, k):
 
 
 def error(y, want):
-    """Largest error over the largest magnitude; infinite where y holds NaN."""
+    """Return the largest error as a fraction of the largest magnitude; infinity where y contains NaN."""
     worst = np.abs(y.astype(np.float64) - want)
     return float(np.where(np.isnan(worst), np.inf, worst).max() / np.abs(want).max())

@@ -1,4 +1,4 @@
-"""The benchmarks' parts that need a device: tensors of PyTorch and of CuPy, and peers."""
+"""The parts of the benchmarks that need a device: tensors of PyTorch and CuPy, and the peers."""
 
 import sys
 

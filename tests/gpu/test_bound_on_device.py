@@ -1,4 +1,4 @@
-"""docs/precision.md: what float32 means, for every CUDA kernel of float32 grade and for fused networks on a GPU."""
+"""Every float32-grade CUDA kernel, and fused networks on a GPU, keep the error bound of docs/precision.md."""
 
 import bounds
 import chains
@@ -31,7 +31,7 @@ def check_kernel(name, x, weight):
 
 @st.composite
 def shapes(draw):
-    """C, H, W, M, K: up to 3,200 terms."""
+    """Draw C, H, W, M, K with up to 3,200 terms per sum."""
     k = draw(st.sampled_from([1, 2, 3, 4, 5, 5, 6, 7, 7, 9, 11]))
     c = draw(st.integers(1, max(1, 3200 // k**2 if draw(st.booleans()) else 6)))
     h, w = (k + draw(st.integers(0, 30)) for _ in range(2))
@@ -44,8 +44,8 @@ def test_any_shape(name):
     @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
     @hypothesis.example((58, 1, 1, 1, 1), "constant", "constant", False, 29)  # 58 equal terms in one chain
     @hypothesis.example((42, 2, 2, 12, 2), "constant", "positive", False, 0)  # 12 steps of wgmma in one chain
-    @hypothesis.example((96, 2, 2, 3, 2), "constant", "constant", False, 1)  # two chains of 12
-    @hypothesis.example((31, 2, 2, 64, 2), "constant", "constant", False, 1)  # one of 8
+    @hypothesis.example((96, 2, 2, 3, 2), "constant", "constant", False, 1)  # two chains of 12 steps
+    @hypothesis.example((31, 2, 2, 64, 2), "constant", "constant", False, 1)  # one chain of 8 steps
     def check(shape, kind, weights, specials, seed):
         c, h, w, m, k = shape
         rng = np.random.default_rng(seed)
@@ -56,14 +56,20 @@ def test_any_shape(name):
 
 
 def constants(rng, n, c, k, across=0):
-    """n images or filters, each of one value; `across`: so many columns more, and up to four rows."""
+    """Return n constant images or filters.
+
+    `across` is the number of additional columns; up to 4, it is also the number of additional rows.
+    """
     size = (1, c, k + (across if across <= 4 else 0), k + across)
     return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones(size, np.float32)
 
 
 def losing(rng, n, size):
-    """The same of values from 1 to 2, more of them near 1, each the one of 1,000 neighbours whose two halves lose most:
-    what is left of it, and the product of two low halves, all of one sign."""
+    """Return n constant images or filters with the values that lose most when they are split into two halves.
+
+    Values are from 1 to 2, and more of them are near 1. Each is the one of 1,000 neighbouring values that loses most:
+    the remainder after the two halves, and the product of two low halves, all of one sign.
+    """
     values = (1 + ((np.arange(n)[:, None] + rng.random((n, 1000))) / n) ** 3).astype(np.float32)
     low = values - values.astype(np.float16).astype(np.float64)
     left = low - (2048 * low).astype(np.float16) / 2048.0
@@ -80,8 +86,11 @@ def losing(rng, n, size):
      (6, 16, 5, 4), (4, 9, 5, 4), (2, 12, 5, 4), (12, 24, 5, 4), (11, 24, 7, 4)],
 )  # fmt: skip
 def test_alike_terms(c, m, k, across, pixels):
-    """The tensor cores cut off toward zero: terms of one sign add up what each chain loses. Which values lose most is
-    chance, so there are many: a constant an image and a filter."""
+    """Sums of similar terms of one sign keep the bound.
+
+    Tensor cores round toward zero, so that the losses of the chains add up for terms of one sign. Which values lose
+    most is left to chance. Therefore there are many values: one constant per image and filter.
+    """
     rng = np.random.default_rng()
     x, weight = constants(rng, 1000, c, k, across), constants(rng, m, c, k)
     if pixels == "positive":
@@ -97,7 +106,7 @@ def test_alike_terms(c, m, k, across, pixels):
      (4, 64, 5, 32), (64, 64, 1, 0), (128, 64, 1, 0)],
 )  # fmt: skip
 def test_inputs_made_against_it(c, m, k, across):
-    """What docs/precision.md says of them on Hopper."""
+    """For inputs constructed against the bound, the excess is at most what docs/precision.md says for Hopper."""
     rng = np.random.default_rng()
     x = constants(rng, 1000, c, k, across) * (2.0 ** rng.integers(-12, 0, (1000, 1, 1, 1))).astype(np.float32)
     x[:, 0, 0, 0] = rng.uniform(0.5, 1.5, 1000)
@@ -116,7 +125,11 @@ SPLIT_LAYERS = pytest.mark.parametrize(
 @pytest.mark.parametrize("n", [3, 140])
 @SPLIT_LAYERS
 def test_few_values_far_below_the_rest(c, size, m, k, n):
-    """Each alone under its filters, among zeros: halves would lose its bits. Above them are rows of ordinary pixels."""
+    """Values far below the other values of an image keep their precision.
+
+    Each small value is alone under its filters, among zeros, where conversion to halves would lose its bits. Above the
+    small values are rows of ordinary pixels.
+    """
     rng = np.random.default_rng(7)
     x = np.zeros((n, c, size, size), np.float32)
     x[:, :, :6] = rng.uniform(-1, 1, x[:, :, :6].shape)
@@ -128,7 +141,10 @@ def test_few_values_far_below_the_rest(c, size, m, k, n):
 
 @SPLIT_LAYERS
 def test_images_of_many_sizes(c, size, m, k):
-    """Neighbours share their tasks, and each has a scale of its own."""
+    """Images whose values have very different magnitudes keep the bound.
+
+    Neighbouring images share tasks, and each image has its own scale.
+    """
     rng = np.random.default_rng()
     x = rng.uniform(-1, 1, (40, c, size, size)) * 10 ** rng.uniform(-12, 12, (40, 1, 1, 1))
     check_kernel("tensor-core", x.astype(np.float32), rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32))
@@ -137,7 +153,10 @@ def test_images_of_many_sizes(c, size, m, k):
 @pytest.mark.parametrize("size_of_values", [1e20, 1e22, 1e26, 1e38])
 @SPLIT_LAYERS
 def test_zeros_beside_products_that_overflow(c, size, m, k, size_of_values):
-    """The inverses of both scales may have no float as their product; an output of zeros is to be zero all the same."""
+    """Outputs of zeros are zero next to outputs that overflow.
+
+    The product of the inverses of both scales may exceed the range of float32.
+    """
     rng = np.random.default_rng(8)
     x = np.zeros((3, c, size, size), np.float32)
     x[:, :, :6] = size_of_values * rng.uniform(0.5, 1, x[:, :, :6].shape)
@@ -157,7 +176,7 @@ def test_course_layers(name, layer):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["constant", "positive"])
 def test_long_sums(name, kind):
-    """6,272 terms of one sign."""
+    """Sums of 6,272 terms of one sign keep the bound."""
     rng = np.random.default_rng()
     check_kernel(name, inputs.draw(kind, rng, (1, 128, 9, 15)), inputs.draw(kind, rng, (7, 128, 7, 7)))
 
@@ -188,7 +207,7 @@ def test_dense():
 @pytest.mark.parametrize("kind", ["constant", "positive", "wide"])
 @pytest.mark.parametrize("values", [7, 132, 256, 260, 500, 1500])
 def test_few_units(values, kind):
-    """Of many items the last dense layer takes two at a time."""
+    """The last dense layer keeps the bound for many items, of which it processes two at a time."""
     rng = np.random.default_rng()
     weight = inputs.draw(kind, rng, (10, values)).astype(np.float32)
     x = inputs.draw(kind, rng, (1100, values)).astype(np.float32)
@@ -209,7 +228,10 @@ def test_random_networks():
 @pytest.mark.parametrize("kind", sorted(inputs.KINDS))
 @pytest.mark.parametrize("name", chains.COURSE)
 def test_course_networks(name, kind):
-    """Only some networks pass values through tanh before a dense layer, so that dense layers see unscaled ones, too."""
+    """The course's networks keep the bound.
+
+    Only some of them pass values through tanh before a dense layer, so that other dense layers get unscaled values.
+    """
     chain, rng = chains.course(name), np.random.default_rng()
     x = inputs.draw(kind, rng, (20, *chain.shape))
     check_network(chain, chain.weights(pixels=kind == "pixels"), x)
@@ -217,7 +239,10 @@ def test_course_networks(name, kind):
 
 @pytest.mark.parametrize("filters", [4, 9, 16, 24, 30, 50])
 def test_pixels_with_one_of_another_size(filters):
-    """The stages that split into halves scale whole bands: one value must not take the others' bits."""
+    """An image with a few values of a different magnitude keeps the bound.
+
+    The stages that split values into halves scale whole bands: an outlier must not cost the other values precision.
+    """
     rng = np.random.default_rng()
     chain = chains.Chain([Convolution(filters, 5), Tanh(), MaxPool(), Flatten(), Dense(33)], (1, 28, 28))
     for size in (1e-30, 1e-12, 1e-5, 1e5, 1e12, 1e30):

@@ -1,4 +1,4 @@
-"""Whether the tests of this folder run at all."""
+"""Reports whether the tests of this folder run at all."""
 
 import library
 import pytest

@@ -1,4 +1,4 @@
-"""The staged entry point, the device queries, and what each says when something is missing."""
+"""The staged entry point, the device queries, and the messages of both when something is missing."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def tensors(batch=30, seed=0):
 
 
 def python(code, **environment):
-    """Run code in a fresh process beside library.py; its output and exit status."""
+    """Run code in a new process, in the folder of library.py; return the finished process with its output."""
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=str(HERE),
@@ -33,7 +33,7 @@ def python(code, **environment):
 
 
 def test_staged_is_right_also_over_many_chunks():
-    x, k = tensors(500)  # 57.6 MB of output, in chunks of 16
+    x, k = tensors(500)  # 57.6 MB of output, in chunks of 16 MB
     status, y = library.staged("auto", x, k)
     assert status == library.OK, library.message()
     assert library.error(y, library.reference(x, k)) <= 2e-6
@@ -108,7 +108,7 @@ print(status, library.message())
 def test_out_of_memory(torch):
     hold = []
     size = 32 << 30
-    while size >= 1 << 20:  # leave less than one image and its outputs
+    while size >= 1 << 20:  # leave less memory than one image and its outputs need
         try:
             hold.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
         except torch.cuda.OutOfMemoryError:
@@ -120,7 +120,7 @@ def test_out_of_memory(torch):
     del hold
     torch.cuda.empty_cache()
     assert status == library.OUT_OF_MEMORY and "out of memory" in said and "\n" not in said
-    status, _ = library.staged("auto", *tensors(3))  # and the process goes on
+    status, _ = library.staged("auto", *tensors(3))  # the process can continue
     assert status == library.OK, library.message()
 
 
@@ -137,7 +137,7 @@ def test_slices_when_memory_is_short(torch):
 
 
 def timed(x, k, y, pointer, stream, node):
-    """One pass of the entry point that MXNet's GPU context calls; its record in the log."""
+    """Run one pass of the entry point that MXNet's GPU context calls; return its record in the log."""
     library.drain_log()
     pointers = pointer(x), pointer(k), pointer(y)
     status = library.load().fops_conv_forward_timed(b"auto", library.conv_of(x, k), *pointers, stream, node)
@@ -156,13 +156,13 @@ def check_record(record, node, images):
 def test_timed_on_a_stream_of_torch(torch, layer):
     C, H, W, M, K = library.COURSE_LAYERS[layer]
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # tensors are made on it too: the pass has to wait for them
+    with torch.cuda.stream(stream):  # the tensors are made on the same stream, so that the pass has to wait for them
         x = torch.randint(0, 256, (300, C, H, W), device="cuda").float()
         k = torch.randn((M, C, K, K), device="cuda")
         y = torch.full((300, M, H - K + 1, W - K + 1), float("nan"), device="cuda")
     record = timed(x, k, y, lambda tensor: tensor.data_ptr(), stream.cuda_stream, 7)
     check_record(record, 7, 300)
-    # It has waited for its kernel, so that the default stream may read.
+    # The pass has waited for its kernel, so that the default stream may read the output.
     want = library.reference(x[-20:].cpu().numpy(), k.cpu().numpy())
     assert library.error(y[-20:].cpu().numpy(), want) <= library.TOLERANCE["float32"]
     assert not y.isnan().any()

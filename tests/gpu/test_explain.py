@@ -1,4 +1,4 @@
-"""Planted faults on the GPU: the first finding names the plant, where compute-sanitizer and ncu are there."""
+"""For faults planted in GPU kernels, the first finding names the fault. Needs compute-sanitizer and ncu."""
 
 import planted_kernels as planted
 import pytest
@@ -24,7 +24,7 @@ def test_wrong_kernels_are_explained_by_their_line(tmp_path):
         path.write_text(text)
         found = gpu.wrong(formats.recognise(path), [planted.Case(name)], 60)
         named += bool(found) and found[0].line in planted.marked(text)
-    assert named >= 9  # of 10: uninitialised shared memory shows no line
+    assert named >= 9  # 9 of 10: for uninitialised shared memory, no tool shows a line
 
 
 def test_slow_kernels_are_explained_by_their_plant(tmp_path):

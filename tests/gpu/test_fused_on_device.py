@@ -17,11 +17,11 @@ hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
 
 pytestmark = pytest.mark.gpu
-LIMIT = 2e-6  # of the logits' range
+LIMIT = 2e-6  # as a fraction of the range of the logits
 
 
 def on_gpu(chain, arrays, precision="float32"):
-    """The chain as a fused network on the GPU."""
+    """Return the chain as a fused network on the GPU."""
     return chain.fused(arrays, backend="gpu", precision=precision)
 
 
@@ -75,13 +75,13 @@ def test_random_chains(torch, kind):
         arrays, images = weights(chain, seed, kind != "reals"), chain.items(n + offset, kind, seed)
         network = on_gpu(chain, arrays)
         want = torch_chains.reference(torch, chain, images[offset:], arrays)
-        # Deep chains without tanh amplify rounding: in 3,000 of them plain float32 came to 1.4e-5 of the largest
-        # output. So what PyTorch's float32 is wrong by counts too.
+        # Deep chains without tanh amplify rounding: in 3,000 of them, the error of plain float32 was up to 1.4e-5 of
+        # the largest output. Therefore the limit also allows for the error of PyTorch's float32.
         with torch.backends.cudnn.flags(enabled=False):
             x = torch.as_tensor(images[offset:]).cuda().float()
             plain = torch_chains.forward(torch, chain, x, arrays).cpu().numpy()
         limit = 2e-5 * max(np.abs(want).max(), 0.1) + 4 * np.abs(plain - want).max()
-        x = torch.as_tensor(images).cuda()[offset:]  # a slice need not begin on a 16-byte boundary
+        x = torch.as_tensor(images).cuda()[offset:]  # a slice need not start at a 16-byte boundary
         for y in (on_device(torch, network, x).cpu().numpy(), network.forward(images[offset:])):
             wrong = np.abs(y - want).max()
             assert wrong <= limit, (wrong, limit, chain)
@@ -125,7 +125,7 @@ def test_predictions_and_scores_from_pinned_memory(torch, name):
         want = np.concatenate([network.forward(sources[0][at : at + 1000]) for at in range(0, n, 1000)])
         classes = torch.empty(n, dtype=torch.int32, pin_memory=True).numpy()
         scores = torch.empty(n, want.shape[1], pin_memory=True).numpy()
-        for source in sources * 3:  # again, from a graph
+        for source in sources * 3:  # repeated, so that a graph runs
             for out in (None, classes):
                 classes.fill(-1)
                 np.testing.assert_array_equal(network.predict(source, out), want.argmax(1))
@@ -142,7 +142,7 @@ def test_predictions_of_equal_scores(torch):
 
 def test_little_device_memory(torch):
     chain = chains.course("fa2019", logits=True)
-    arrays, images = weights(chain), chain.items(3000)  # some 0.2 MB each between the stages
+    arrays, images = weights(chain), chain.items(3000)  # about 0.2 MB per image between the stages
     want = torch_chains.reference(torch, chain, images[:200], arrays)
     torch.cuda.empty_cache()
     x, out = torch.as_tensor(images).cuda(), torch.empty(3000, 10, device="cuda")
@@ -161,7 +161,7 @@ def test_little_device_memory(torch):
 
 
 def test_the_same_buffers_again_with_other_data(torch):
-    # From the second call on a graph is replayed.
+    # From the second call on, a graph is replayed.
     chain = chains.course("fa2017", logits=True)
     arrays = weights(chain)
     network = on_gpu(chain, arrays)
@@ -217,7 +217,10 @@ def test_relu_and_any_pool(torch, pool, kind):
 
 @pytest.mark.parametrize("kind", ["uint8", "pixels", "reals"])
 def test_pooled_pixels(torch, kind):
-    """5x5 over one channel, tanh and a 2x2 pool are one kernel, which differs by filters, sizes and what comes next."""
+    """The fused kernel for a 5x5 convolution of one channel, tanh and a 2x2 pool is correct.
+
+    The kernel has variants by number of filters, image size and next layer.
+    """
     sides = st.integers(6, 40) | st.integers(60, 74)
 
     @profiles.on_device(60)
@@ -230,7 +233,7 @@ def test_pooled_pixels(torch, kind):
         n = max(1, min(n, 40_000_000 // (filters * h * w)))
         arrays, images = weights(chain, seed, kind != "reals"), chain.items(n + offset, kind, seed)
         want = torch_chains.reference(torch, chain, images[offset:], arrays)
-        x = torch.as_tensor(images).cuda()[offset:]  # a slice need not begin on a 16-byte boundary
+        x = torch.as_tensor(images).cuda()[offset:]  # a slice need not start at a 16-byte boundary
         y = on_device(torch, on_gpu(chain, arrays), x).cpu().numpy()
         wrong = np.abs(y - want).max()
         assert wrong <= LIMIT * max(np.abs(want).max(), 0.5), (wrong, chain, n, offset)
@@ -240,8 +243,11 @@ def test_pooled_pixels(torch, kind):
 
 @pytest.mark.parametrize("activation", [None, Tanh, Relu])
 def test_convolutions_before_a_dense_layer(torch, activation):
-    """Without a pool or a tanh some convolutions write halves themselves, in planes or a position's filters side by
-    side, where others write floats (halves_order, conv/cuda/halves_out.h)."""
+    """Convolutions directly before a dense layer are correct, in every layout of their outputs.
+
+    Without a pool or a tanh, some convolutions write halves themselves, as planes or with the filters of a position
+    side by side; others write floats (halves_order, conv/cuda/halves_out.h).
+    """
 
     @profiles.on_device(120)
     @hypothesis.given(
@@ -257,7 +263,8 @@ def test_convolutions_before_a_dense_layer(torch, activation):
     )
     def check(convolution, more, units, n, seed):
         channels, filters, k = convolution
-        # What goes into a dense layer as halves needs a bound: that of tanh, before or behind.
+        # Inputs of a dense layer can be halves only if they are bounded, here by a tanh before or after the
+        # convolution.
         layers = [Convolution(filters, k), Tanh()] if activation is Tanh else [Tanh(), Convolution(filters, k)]
         layers += [Relu()] if activation is Relu else []
         chain = chains.Chain([*layers, Flatten(), Dense(units)], (channels, k + more[0], k + more[1]))
@@ -274,7 +281,7 @@ def test_convolutions_before_a_dense_layer(torch, activation):
         others, marked = np.delete(network.forward(images), first, 0), network.forward(images[first : first + 1])
         np.testing.assert_array_equal(others, np.delete(scores, first, 0))
         want = torch_chains.reference(torch, chain, images[first : first + 1], arrays)
-        # An infinity times a weight that is zero, or times one of each sign, is NaN: in float64 as here.
+        # Infinity times a zero weight, or infinities of both signs in a sum, give NaN, in float64 as on the GPU.
         np.testing.assert_array_equal(np.isnan(marked), np.isnan(want))
         assert np.isnan(want).any() or np.abs(marked - want).max() <= limit + 1e-5 * np.abs(want).max()
 
@@ -321,7 +328,7 @@ def test_a_callers_own_graph(torch):
     assert error(out.cpu().numpy(), torch_chains.reference(torch, chain, images, arrays)) <= LIMIT
 
 
-@pytest.mark.parametrize("column", [10, 11])  # pixels are staged in pairs
+@pytest.mark.parametrize("column", [10, 11])  # even and odd, because pixels are staged in pairs
 @pytest.mark.parametrize("name", ["fa2017", "sp2018"])
 def test_infinities_and_nan_stay_with_their_image(torch, name, column):
     chain = chains.course(name, logits=True)
@@ -350,7 +357,7 @@ def test_stage_times_are_logged(torch):
         (stage.first_node, stage.last_node) for stage in network.stages
     ]
     assert log[0].seconds > 0 and log[1].seconds > 0 and log[0].upload > 0 and log[-1].download > 0
-    assert sum(each.seconds for each in log) < wall  # one stage after the other
+    assert sum(each.seconds for each in log) < wall  # the stages run one after another
 
 
 def test_no_memory_is_lost(torch):

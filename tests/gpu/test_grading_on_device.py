@@ -1,4 +1,4 @@
-"""Grading on a device: honest kernels of every format, and the attacks, each followed by an honest one. Needs nvcc."""
+"""Grading on a device: honest kernels of every format, and attacks, each followed by an honest kernel. Needs nvcc."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def asked():
 
 
 def told(verdict):
-    """What a failed assertion should show."""
+    """Return what a failed assertion should show of a verdict."""
     return verdict.status, verdict.reason, verdict.findings, verdict.marks.marks, verdict.printed[-500:]
 
 
@@ -62,7 +62,7 @@ def test_the_time_of_replaced_synchronisation_is_that_of_an_honest_twin(asked, t
     (tmp_path / "conv.cuh").write_text((source.parent / "conv.cuh").read_text())
     attacked, honest = judged(asked, source, twin)
     assert honest.marks.points == 100, told(honest)
-    # 20 passes, of which an early word would leave one at most.
+    # Of 20 passes, a premature message would leave at most one.
     assert attacked.marks.op_ms > honest.marks.op_ms / 2, (attacked.marks, honest.marks)
 
 

@@ -10,12 +10,12 @@ st = hypothesis.strategies
 pytestmark = pytest.mark.gpu
 NAMES = [name for name, _ in library.kernels()] or ["none"]
 PRECISION = dict(library.kernels())
-# The library of variants, in both precisions; each variant, "tensor-core/NAME", takes some shapes only.
+# The automatic choice of variants, in both precisions. Each variant, "tensor-core/NAME", supports only some shapes.
 TENSOR_CORE = [name for name in NAMES if name in ("tensor-core", "tensor-core-half")]
 
 
 def forward(torch, name, x, k, y=None, stream=None):
-    """One pass on the current (or given) stream; the output is poisoned before."""
+    """Run one pass on the current or a given stream; the output is filled with NaN before."""
     conv = library.conv_of(x, k)
     if y is None:
         side = k.shape[2]
@@ -30,8 +30,11 @@ def forward(torch, name, x, k, y=None, stream=None):
 
 
 def error(torch, x, k, y):
-    """Largest error over the largest magnitude; infinite where an element was not written. The only output may be one
-    whose terms cancel: the largest magnitude is at least what terms of random signs come to."""
+    """Return the largest error as a fraction of the largest magnitude; infinity where an element was not written.
+
+    If the terms of the only output cancel, its magnitude is small. Therefore the divisor is at least the magnitude that
+    terms of random signs would have.
+    """
     with torch.backends.cudnn.flags(enabled=False):
         want = torch.nn.functional.conv2d(x.double(), k.double())
         terms = torch.nn.functional.conv2d(x.double().abs(), k.double().abs())
@@ -48,7 +51,7 @@ def images(torch, shape, kind, seed=0):
 
 
 def skip_unless_taken(name, x, k):
-    """Variants take some shapes only."""
+    """Skip the test if the kernel, such as a variant for some shapes only, does not support this shape."""
     if not library.takes(name, library.conv_of(x, k)):
         pytest.skip(library.message())
 
@@ -83,14 +86,14 @@ def test_random_shapes(torch, name):
         x, k = images(torch, (B + offset, C, H, W), kind, seed), weights(torch, (M, C, K, K), seed)
         if kind == "reals":
             x = x * scale
-        x = x[offset:]  # a slice need not begin on a 16-byte boundary
+        x = x[offset:]  # a slice need not start at a 16-byte boundary
         if library.takes(name, library.conv_of(x, k)):
             assert error(torch, x, k, forward(torch, name, x, k)) <= 2 * library.TOLERANCE[PRECISION[name]]
 
     check()
 
 
-# Layers that differ in few numbers: what shape_cache.h caches for one is not used for another.
+# Layers that differ in few numbers: an entry that shape_cache.h caches for one layer must not be used for another.
 ALIKE = st.tuples(
     st.integers(1, 3), st.integers(16, 18), st.integers(9, 11), st.integers(9, 11), st.sampled_from([8, 9, 33, 34]),
     st.sampled_from([2, 3]), st.sampled_from(["pixels", "uint8"]),
@@ -112,7 +115,7 @@ def test_layers_by_turns(torch, name):
     check()
 
 
-# Shapes that have kernels of their own, which random shapes seldom meet: C, H and W of outputs, M, K.
+# Shapes that have specialised kernels and that random shapes rarely hit: C, H and W of the outputs, M, K.
 FAMILIES = {
     "one-channel": (st.just(1), st.integers(1, 60), st.integers(2, 90), st.integers(1, 40), st.sampled_from([5, 7])),
     "few-filters": (st.integers(2, 6), st.integers(4, 68), st.integers(1, 68), st.integers(9, 16), st.just(5)),
@@ -139,8 +142,10 @@ FAMILIES = {
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", TENSOR_CORE or ["none"])
 def test_random_shapes_of_families(torch, name, family):
-    """Of one image to 500, which are more tasks than the GPU's multiprocessors take at once: small batches have kernels
-    of their own. An image alone gives the same bits."""
+    """Kernels of each family are correct for batches from 1 to 500 images, and an image alone gives the same bits.
+
+    500 images are more tasks than the GPU's multiprocessors run concurrently; small batches have other kernels.
+    """
 
     @profiles.on_device(60)
     @hypothesis.given(
@@ -151,7 +156,7 @@ def test_random_shapes_of_families(torch, name, family):
         C, OH, OW, M, K = shape
         x = images(torch, (B + offset, C, OH + K - 1, OW + K - 1), kind, seed)
         k = weights(torch, (M, C, K, K), seed)
-        x[::3] *= scale  # a scale an image
+        x[::3] *= scale  # images have different scales
         x = x[offset:]
         if library.takes(name, library.conv_of(x, k)):
             y = forward(torch, name, x, k)

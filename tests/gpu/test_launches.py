@@ -1,4 +1,4 @@
-"""Every shape can be launched: what a launch asks for (blocks, shared memory) depends on the shape, and has limits."""
+"""Every shape can be launched: the blocks and shared memory of a launch depend on the shape, and are limited."""
 
 import chains
 import library
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.gpu
 
 
 def status_of(torch, shape, name="auto"):
-    """One pass over zeros, waited for; the library's status."""
+    """Run one pass over zeros and wait for it; return the library's status."""
     B, C, H, W, M, K = shape
     x, k = torch.zeros(B, C, H, W, device="cuda"), torch.zeros(M, C, K, K, device="cuda")
     y = torch.empty(B, M, H - K + 1, W - K + 1, device="cuda")
@@ -25,13 +25,14 @@ def status_of(torch, shape, name="auto"):
 
 
 def test_dynamic_and_static_shared_memory_of_48_kb_together(torch):
-    # The dynamic part alone is 48 KB to the byte on Hopper, which needs no leave; with the static part it does.
+    # On Hopper the dynamic part alone is exactly 48 KB, which needs no permission; with the static part it is more.
     assert status_of(torch, (7, 2, 55, 7, 16, 5)) == library.OK, library.message()
 
 
 @pytest.mark.parametrize("C, M, K", [(1, 6, 5), (1, 50, 5), (2, 16, 5), (3, 9, 5), (6, 16, 5), (8, 24, 3), (33, 32, 1)])
 def test_no_height_or_width_is_refused(torch, C, M, K):
-    # Shared memory grows with either in steps of a few dozen bytes: every size from nothing to more than there is.
+    # Shared memory grows with height and width in steps of a few dozen bytes. The sizes range from nothing to more than
+    # the device has.
     for W in (K, K + 1, K + 2, 12, 31):
         for H in range(K, 130):
             assert status_of(torch, (7, C, H, W, M, K)) == library.OK, ((C, H, W, M, K), library.message())

@@ -1,5 +1,7 @@
-"""docs/fused.md: on a GPU too an image's result depends on nothing but the image, to the last bit: not on its
-neighbours, the slices, the graphs or where its batch comes from."""
+"""On a GPU, an image's result depends only on the image, to the last bit (docs/fused.md).
+
+It does not depend on other images of the batch, on slices, on CUDA graphs, or on where the batch comes from.
+"""
 
 import chains
 import inputs
@@ -22,7 +24,7 @@ CHAINS = chains.large()
 
 
 def parts(rng, n):
-    """Slices of n items: the first half, the last item alone, and any others."""
+    """Return slices of n items: the first half, only the last item, and a random part."""
     begin = int(rng.integers(n))
     return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
 
@@ -33,7 +35,7 @@ def check_network(torch, chain, n, kind, seed):
     x = chain.items(n, kind, seed)
     whole, tensor = network.forward(x), torch.as_tensor(x).cuda()
     for part in [slice(None), *parts(rng, n)]:
-        for _ in range(3):  # from the second time on by a graph
+        for _ in range(3):  # from the second pass on, a graph runs
             np.testing.assert_array_equal(network.forward(x[part]), whole[part])
         np.testing.assert_array_equal(on_device(torch, network, tensor[part]).cpu().numpy(), whole[part])
 
@@ -56,7 +58,10 @@ def test_course_networks(torch, name, kind):
 
 @pytest.mark.parametrize("values", [8, 140, 256, 260, 500, 1500])
 def test_few_units(torch, values):
-    """From 1,025 items on a weight that is loaded serves two; with few inputs half a warp takes an item."""
+    """A dense layer of few units gives the same bits in any batch.
+
+    From 1,025 items on, a loaded weight is used for two items; with few inputs, half a warp computes an item.
+    """
     check_network(torch, chains.Chain([Dense(10), Softmax()], (values,)), 1300, "normal", values)
 
 
@@ -98,7 +103,10 @@ def test_kernels(name):
      (16, 20, 16, 3), (64, 14, 64, 3), (32, 14, 64, 1)],
 )  # fmt: skip
 def test_many_images_a_block(c, size, m, k):
-    """A block goes on to its next image, and stages it, while it multiplies and stores others."""
+    """Blocks that process several images give the same bits.
+
+    A block stages its next image while it multiplies and stores other images.
+    """
     rng = np.random.default_rng(9)
     x = rng.uniform(-1, 1, (2100, c, size, size)).astype(np.float32)
     weight = rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32)
@@ -108,9 +116,9 @@ def test_many_images_a_block(c, size, m, k):
         np.testing.assert_array_equal(library.on_device("tensor-core", x[part], weight)[1], whole[part])
 
 
-# C, H, W, M, K with one channel: in small batches several blocks share a band. Outputs go straight to global memory, or
-# through shared memory by the copy engine or by threads, of four to 28 filters; bands end with an odd row, or are
-# shorter at an image's end.
+# C, H, W, M, K with one channel: in small batches several blocks share a band. Outputs, of four to 28 filters, go
+# directly to global memory, or through shared memory by the copy engine or by threads. Some bands end with an odd row,
+# or are shorter at an image's end.
 SHARED_BANDS = [
     (1, 56, 56, 4, 7),
     (1, 28, 28, 64, 7),
@@ -124,8 +132,8 @@ SHARED_BANDS = [
     (1, 32, 28, 16, 7),
     (1, 30, 30, 27, 5),
 ]
-# C, H, W, M, K of any_shape.cu: with the batch tasks change from blocks that share the depth to strips, and from few
-# columns to many.
+# C, H, W, M, K for any_shape.cu. With the batch size, tasks change from blocks that share the depth to strips, and from
+# few columns to many.
 CUT_BY_BATCH = [
     (128, 14, 14, 64, 7),
     (128, 28, 28, 32, 5),
@@ -134,15 +142,16 @@ CUT_BY_BATCH = [
     (19, 13, 22, 40, 11),
     (7, 28, 28, 64, 4),
 ]
-# The same of streams.cu, which takes batches of 1,056 images (of more than 64 filters: 528): with one part of the
-# filters that is smaller, tiles of few filters, rows that are not a power of two. Of the first one x comes in phases.
+# C, H, W, M, K for streams.cu, which takes batches of 1,056 images (528 for more than 64 filters): with one smaller
+# part of the filters, with tiles of few filters, and with rows whose length is not a power of two. For the first layer,
+# x comes in phases.
 MANY = [(1, 28, 28, 33, 5), (1, 20, 28, 50, 5), (1, 32, 24, 64, 5), (1, 20, 16, 97, 5), (1, 36, 36, 128, 5)]
 IMAGES = {
     "uint8": reference.pixels,
     "specials": lambda rng, shape: inputs.with_specials(rng.standard_normal(shape), rng, shape[0] // 3),
     **{kind: inputs.KINDS[kind] for kind in ("pixels", "activations", "wide")},
 }
-# A layer, images in all, images a batch.
+# A layer, the number of images in all, and the batch sizes.
 BATCHES = [(layer, 300, (1, 2, 3, 50)) for layer in SHARED_BANDS]
 BATCHES += [(layer, 700, (1, 2, 50, 200)) for layer in CUT_BY_BATCH]
 BATCHES += [(layer, 4300 if layer is MANY[0] else 1100, (1, 50, 1057)) for layer in MANY]
@@ -152,7 +161,7 @@ BATCHES += [(layer, 4300 if layer is MANY[0] else 1100, (1, 50, 1057)) for layer
 @pytest.mark.parametrize("layer, total, counts", BATCHES)
 @pytest.mark.parametrize("name", [name for name in NAMES if name in ("tensor-core", "tensor-core-half")] or ["none"])
 def test_work_shared_out_by_the_batch(name, layer, total, counts, kind):
-    """Batches of so many images, from the front and from the back, give the bits of the whole."""
+    """Batches of these sizes, from the front and from the back, give the bits of the whole batch."""
     (C, H, W, M, K), rng = layer, np.random.default_rng(1)
     x = np.asarray(IMAGES[kind](rng, (total, C, H, W)))
     x = x if kind == "uint8" else x.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Kernel files of the GPU formats on a device: right ones, and each mistake by its name. Needs nvcc."""
+"""Kernel files of the GPU formats on a device: correct ones pass, and each mistake is reported by name. Needs nvcc."""
 
 import concurrent.futures
 import subprocess
@@ -134,7 +134,7 @@ def test_mistakes_are_named(file, images, code):
     assert not found.right and found.tried[0].code == code
 
 
-# An address of 0 is an error of the device there, and the process goes on.
+# On a GPU, access to address 0 is an error of the device, and the process continues.
 ON_A_GPU = {"crashes": "device_error"}
 
 
@@ -160,7 +160,10 @@ EIGHT = ("right/gpu-no-stream.cu", "right/gpu-constant.cu", "right/gpu-streams.c
 
 
 def test_a_shared_gpu_changes_no_verdict():
-    """Eight files at once on one device, and the memory that one process takes counted beside them."""
+    """Eight files that run concurrently on one device get the verdicts that they get alone.
+
+    Meanwhile another test measures the memory that its process keeps.
+    """
 
     def codes(file):
         found = kernel_loading.check(SAMPLES / file, shapes=SMALL[:1], images=1000)
@@ -176,7 +179,7 @@ def test_a_shared_gpu_changes_no_verdict():
 
 
 def test_an_illegal_address_ends_its_shape_alone():
-    """Each shape has a process, and with it a context, of its own."""
+    """An illegal address fails only its own shape, because each shape has its own process and CUDA context."""
     found = kernel_loading.check(SAMPLES / "wrong" / "gpu-out-of-bounds.cu", shapes=SMALL, images=10)
     assert [one.code for one in found.tried] == ["device_error"] * 2
 
@@ -199,14 +202,14 @@ def test_pixels_are_widened_on_the_way(name):
     assert (record.first_node, record.kernel) == (3, kernel.name) and record.seconds > 0
 
 
-# ---- beside the ladder, and through the command line
+# ---- in `bench conv` with the ladder, and through the command line
 
 
 BENCH = ("new-forward-2021.cu", "conv.cu", "new-forward.cuh", "new-forward-2020.cu")
 
 
 def measured(files, batch):
-    """`bench conv` of some files and one step of the ladder."""
+    """Run `bench conv` on some files and one step of the ladder; return its rows by name."""
     names = ",".join([*map(str, files), "register-tile"])
     recognised = user_kernels.recognised(list(map(str, files)), None, "gpu")
     request = BenchRequest(("fa2017",), "gpu", 0, "none", (batch,), 2, names, recognised)
@@ -227,7 +230,7 @@ def test_files_beside_the_ladder(torch):
 
 def test_a_bench_says_what_is_wrong(torch):
     rows = measured([SAMPLES / "wrong" / name for name in ("gpu-thousands.cu", "gpu-work-in-prolog.cu")], 1500)
-    late = rows["gpu-thousands.cu"]  # its own slices are of 1,000 images: only the rest is left out
+    late = rows["gpu-thousands.cu"]  # only whole slices of 1,000 images are computed: the rest is left out
     assert late.status == "wrong" and late.median_ms is None and "wrong from image 1000 on" in late.reason
     assert rows["gpu-work-in-prolog.cu"].findings == (BEFORE,)
 
@@ -245,7 +248,7 @@ def test_memory_that_is_not_given_back():
 
 
 def command(*arguments):
-    """The command line in a process of its own: exit code, stdout, lines of stderr."""
+    """Run the command line in a separate process; return exit code, stdout, and the lines of stderr."""
     for package in ("click", "rich"):
         pytest.importorskip(package)
     words = [sys.executable, "-m", "fashion_infer", *map(str, arguments)]
@@ -262,7 +265,10 @@ def test_check_on_the_command_line():
 
 
 def test_sizes_of_an_edition_alone():
-    """In a process of its own: other sizes lead it to addresses that are not its."""
+    """A file that works only for an edition's sizes passes, with a note.
+
+    It runs in a separate process, because with other sizes it accesses memory that is not its own.
+    """
     code, out, err = command("kernel", "check", SAMPLES / "right" / "gpu-edition-sizes.cu")
     assert code == 0, err
     assert "fails for other sizes" in out
@@ -284,4 +290,4 @@ def test_the_whole_network_on_the_command_line():
     code, _, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
     assert code == 1 and err[-1].startswith("fashion-infer: gpu-out-of-bounds.cu failed: ")
     code, out, err = command(*run, "--batch-size", "400", "--kernel", SAMPLES / "wrong" / "gpu-leaks.cu")
-    assert code == 0 and "device memory not given back" in out, err  # a finding beside "correct"
+    assert code == 0 and "device memory not given back" in out, err  # a finding in addition to "correct"

@@ -1,4 +1,4 @@
-"""Chains of layers by PyTorch on the device: the float64 reference of large batches, and the other party of timings."""
+"""Chains of layers in PyTorch on the device: a float64 reference for large batches, and the peer in timings."""
 
 import library  # noqa: F401, finds the package and the tests' helpers
 import numpy as np
@@ -7,7 +7,10 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 
 
 def forward(torch, chain, x, weights):
-    """The chain by PyTorch, in the type and on the device of x (a tensor); `weights` as `Chain.weights` gives them."""
+    """Compute the chain with PyTorch, in the type and on the device of x, a tensor.
+
+    `weights` are as from `Chain.weights`.
+    """
     tensors = iter(torch.as_tensor(weight).to(x) for weight in weights.values())
     for layer in chain.layers:
         if isinstance(layer, Convolution):
@@ -29,18 +32,18 @@ def forward(torch, chain, x, weights):
 
 
 def reference(torch, chain, items, weights):
-    """The chain in float64 on the device, a NumPy array."""
+    """Compute the chain in float64 on the device; return a NumPy array."""
     with torch.backends.cudnn.flags(enabled=False):
         return forward(torch, chain, torch.as_tensor(items).cuda().double(), weights).cpu().numpy()
 
 
 def weights(chain, seed=0, pixels=True):
-    """Random weights that bring sums to 1.5 on average, where tanh bends most."""
+    """Return random weights that make sums about 1.5 on average, where tanh has the strongest curvature."""
     return chain.weights(seed, pixels, gain=1.5)
 
 
 def on_device(torch, network, x, out=None, stream=None):
-    """One pass of a fused network over device tensors; the output is poisoned before."""
+    """Run one pass of a fused network over device tensors; the output is filled with NaN before."""
     if out is None:
         out = torch.empty(len(x), int(np.prod(network.stages[-1].output)), device="cuda")
     stream = torch.cuda.current_stream() if stream is None else stream
@@ -58,6 +61,6 @@ def launch(torch, network, x, out, stream=None):
 
 
 def error(y, want):
-    """Largest error over the range of what is wanted; infinite where y holds NaN."""
+    """Return the largest error as a fraction of the range of `want`; infinity where y contains NaN."""
     worst = np.abs(y.astype(np.float64) - want)
     return float(np.where(np.isnan(worst), np.inf, worst).max() / max(want.max() - want.min(), 1e-300))

@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 
-_UNKNOWN_USER = 61234  # no passwd entry has it
+_UNKNOWN_USER = 61234  # there is no passwd entry for this user id
 _CAPABILITIES = {"DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2}
 _KEEP_CAPABILITIES = 8  # PR_SET_KEEPCAPS
 _AMBIENT, _RAISE = 47, 2  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE
@@ -23,22 +23,22 @@ def apply(condition: str) -> None:
 
 
 def needs_root(condition: str) -> bool:
-    """Whether only root can apply the condition."""
+    """Return whether only root can apply the condition."""
     return condition.partition("=")[0] == "homeless"
 
 
 def closed(value: str) -> None:
-    """@closed=0, 1 or 2: a standard stream is closed."""
+    """@closed=0, 1 or 2: close a standard stream."""
     os.close(int(value))
 
 
 def full(value: str) -> None:
-    """@full=1 or 2: a standard stream leads to a device without room."""
+    """@full=1 or 2: connect a standard stream to a device without space."""
     _redirect("/dev/full", int(value))
 
 
 def gone(value: str) -> None:
-    """@gone=1 or 2: a standard stream has lost its reader."""
+    """@gone=1 or 2: connect a standard stream to a pipe whose reader has ended."""
     read, write = os.pipe()
     os.close(read)
     os.dup2(write, int(value))
@@ -46,34 +46,34 @@ def gone(value: str) -> None:
 
 
 def deleted(_value: str) -> None:
-    """@deleted: the working folder was deleted."""
+    """@deleted: delete the working folder."""
     os.mkdir("deleted")
     os.chdir("deleted")
     os.rmdir("../deleted")
 
 
 def homeless(_value: str) -> None:
-    """@homeless: a user without a home and without a passwd entry, who may read everything that root may."""
+    """@homeless: become a user without a home and without a passwd entry, who may read everything that root may."""
     os.environ.pop("HOME", None)
     os.environ.pop("XDG_CACHE_HOME", None)
     _become_unknown()
 
 
 def plain(_value: str) -> None:
-    """@plain: modes of files and folders also apply to root."""
+    """@plain: make the permissions of files and folders apply to root too."""
     if os.getuid() == 0:
         ctypes.CDLL(None, use_errno=True).prctl(_SECUREBITS, _NO_ROOT, 0, 0, 0)
         _set_capabilities(())
 
 
 def memory(value: str) -> None:
-    """@memory=MB: as `ulimit -v`."""
+    """@memory=MB: limit memory as `ulimit -v` does."""
     size = int(value) << 20
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
 def file_size(value: str) -> None:
-    """@file-size=BYTES: as `ulimit -f`."""
+    """@file-size=BYTES: limit the size of files as `ulimit -f` does."""
     # Python would leave a module's bytecode truncated, and no later process could import that module.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
@@ -81,7 +81,7 @@ def file_size(value: str) -> None:
 
 
 def files(value: str) -> None:
-    """@files=N: as `ulimit -n`."""
+    """@files=N: limit the number of open files as `ulimit -n` does."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (int(value), int(value)))
 
 
@@ -110,14 +110,14 @@ def _become_unknown() -> None:
     os.setresgid(_UNKNOWN_USER, _UNKNOWN_USER, _UNKNOWN_USER)
     os.setresuid(_UNKNOWN_USER, _UNKNOWN_USER, _UNKNOWN_USER)
     _set_capabilities(_CAPABILITIES.values())
-    for number in _CAPABILITIES.values():  # so that they outlive exec
+    for number in _CAPABILITIES.values():  # keep the capabilities across exec
         libc.prctl(_AMBIENT, _RAISE, number, 0, 0)
 
 
 def _set_capabilities(numbers) -> None:
     bits = sum(1 << number for number in numbers)
     header = (ctypes.c_uint32 * 2)(_VERSION, 0)
-    # Twice effective, permitted, inheritable: for the capabilities below 32, and for the others.
+    # Effective, permitted and inheritable sets, twice: for the capabilities below 32 and for the others.
     data = (ctypes.c_uint32 * 6)(bits, bits, bits, 0, 0, 0)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.capset(header, data):

@@ -1,4 +1,4 @@
-"""Runs tries through the server, each in its own home and folder."""
+"""Runs tries through the server, each in its own home and working folder."""
 
 import json
 import os
@@ -18,10 +18,10 @@ ROOT = HERE.parents[1]
 
 
 class Runner:
-    """A server, and the things that tries name, in a separate folder."""
+    """A running server, with a separate folder for the things that tries name."""
 
     def __init__(self):
-        # Not pytest's folder, which other users cannot open; some conditions change the user.
+        # Pytest's temporary folder does not work: other users cannot open it, and some conditions change the user.
         self.folder = Path(tempfile.mkdtemp(prefix="hostile-tries."))
         self.folder.chmod(0o755)
         self.things = self.folder / "things"
@@ -59,7 +59,7 @@ class Runner:
         return rules.Ending(said["code"], *texts, said["seconds"], said["rss"], said["late"], said["left"], changed)
 
     def close(self):
-        """End the server, and remove the folder."""
+        """Stop the server, and remove the folder."""
         self._server.stdin.close()
         self._server.wait(10)
         for name in ("unsearchable", "unreadable-folder"):
@@ -86,7 +86,7 @@ class Runner:
         return environment
 
     def _changed(self, home, named):
-        """What a try left in its home, except what its command names, and what it changed among the things.
+        """Return what a try left in its home (except what its command names), and which of the things it changed.
 
         The things are compared with their state after the previous try, so that only the try that changes them fails.
         """
@@ -98,11 +98,11 @@ class Runner:
 
 
 def _listed(folder):
-    """A folder's entries, with attributes that reveal a change."""
+    """Return a folder's entries, with attributes that reveal a change."""
     found = {}
     for path in folder.rglob("*"):
         status = os.lstat(path)
-        # Temporary files change a folder's own time, too.
+        # A folder's own modification time is left out, because temporary files change it.
         written = () if stat.S_ISDIR(status.st_mode) else (status.st_size, status.st_mtime_ns)
         found[str(path)] = (status.st_mode, status.st_ino, *written)
     return found

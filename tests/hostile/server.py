@@ -1,7 +1,7 @@
 """Runs tries in forks of a process that has imported the program once.
 
-Reads one JSON object per line on stdin, and answers with one on stdout. It starts no thread and does not load MXNet, so
-that a fork of it behaves like a new process.
+The server reads one JSON object per line on stdin, and answers with one per line on stdout. It starts no thread and
+does not load MXNet, so that a fork of the server behaves like a new process.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import conditions
 
-# Modules that commands import when they are called.
+# Modules that commands import only when they are called. The server imports them in advance.
 _OTHERS = (
     "h5py",
     "jinja2",
@@ -32,7 +32,7 @@ _OTHERS = (
     "rich.table",
     "tqdm",
 )
-# Like the console script: the working folder is not searched for modules.
+# Do not search the working folder for modules, as the console script does not.
 _PROGRAM = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"
 
 
@@ -43,7 +43,8 @@ def main():
     import fashion_infer
 
     for module in pkgutil.walk_packages(fashion_infer.__path__, "fashion_infer."):
-        # PyArrow and Ray start threads, which a fork does not have; only Alembic imports migrations.
+        # these modules are left out: PyArrow and Ray start threads, which a fork lacks, and only Alembic imports
+        # migrations
         apart = module.name.startswith(("fashion_infer.scale", "fashion_infer.board"))
         if not module.name.endswith("__main__") and not apart:
             importlib.import_module(module.name)
@@ -57,7 +58,7 @@ def main():
 
 
 def attempt(asked):
-    """Run one try, in a fork of this process or in a new one (`cold`). `_become` describes the other keys."""
+    """Run one try, in a fork of this process or in a new process (`cold`). `_become` describes the other keys."""
     begun = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -81,7 +82,7 @@ def _ended(child, timeout):
         ready, _, _ = select.select([handle], [], [], timeout)
         os.close(handle)
         return bool(ready)
-    deadline = time.monotonic() + timeout  # Python 3.8
+    deadline = time.monotonic() + timeout  # Python 3.8 has no timeout for waitpid
     while time.monotonic() < deadline:
         if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
             return True
@@ -90,10 +91,10 @@ def _ended(child, timeout):
 
 
 def _left(group):
-    """Whether a process of the try's group still runs five seconds after the try; it is then killed.
+    """Return whether a process of the try's group still runs five seconds after the try; kill it if so.
 
-    A sandbox dies shortly after the process that started it: bubblewrap's `--die-with-parent` is a signal. A process
-    that has ended but was not waited for, as in a container without an init, does not count.
+    The wait is for sandboxes, which die shortly after the process that started them: bubblewrap's `--die-with-parent`
+    is a signal. A process that has ended but was not waited for, as in a container without an init, does not count.
     """
     deadline = time.monotonic() + 5
     try:
@@ -118,9 +119,10 @@ def _running(group):
 
 
 def _become(asked):
-    """In the child: behave as a process that a shell has started.
+    """Make the child behave like a process that a shell has started.
 
-    Environment, folder, arguments and conditions come from the request; its streams go to the files `out` and `err`.
+    Environment, folder, arguments and conditions come from the request; output and errors go to the files `out` and
+    `err`.
     """
     code = 70
     try:
@@ -157,7 +159,7 @@ def _become(asked):
             if stream is not None:
                 stream.flush()
         except OSError:
-            code = 120  # as the interpreter itself does
+            code = 120  # the interpreter itself exits with 120 in this case
     os._exit(code)
 
 

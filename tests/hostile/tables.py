@@ -1,4 +1,4 @@
-"""The tables of tries as objects; see README.md for their form."""
+"""Reads the tables of tries as objects; README.md describes the form of the tables."""
 
 import re
 import shlex
@@ -13,16 +13,16 @@ _REMOVED = re.compile(r"-([A-Z][A-Z0-9_]*)")
 class Try(NamedTuple):
     """One command line of a table."""
 
-    where: str  # "options.txt"
+    where: str  # the table's file and line
     exit: int
-    arguments: Tuple[str, ...]  # after "fashion-infer"
-    environment: Dict[str, Optional[str]]  # None: the variable is removed
-    conditions: Tuple[str, ...]  # without the "@"
-    cold: bool  # whether it needs a separate process
+    arguments: Tuple[str, ...]  # the words after "fashion-infer"
+    environment: Dict[str, Optional[str]]  # None removes the variable
+    conditions: Tuple[str, ...]  # names and values without the "@"
+    cold: bool  # whether the try needs a new process
 
 
 def read(path: Path) -> List[Try]:
-    """The tries of one table."""
+    """Return the tries of one table."""
     tries, cold = [], False
     lines = re.sub(r"\n +", " ", path.read_text(encoding="utf-8")).splitlines()
     for line in filter(None, lines):
@@ -37,7 +37,7 @@ def read(path: Path) -> List[Try]:
 
 
 def _expanded(command: str) -> List[str]:
-    """The command once for each of its alternatives `<a;b>`."""
+    """Return the command once for each of its alternatives `<a;b>`."""
     found = re.search(r"<([^<>]+)>", command)
     if not found:
         return [command]
@@ -62,7 +62,7 @@ def _parse(where: str, code: int, command: str, cold: bool) -> Try:
 
 
 def filled(text: str, things: Path) -> str:
-    """The text with `{NAME}` replaced by the path of that thing; braces around anything else stay."""
+    """Return the text with each `{NAME}` of a thing replaced by the thing's path; other braces are kept."""
     import things as known
 
     return re.sub(r"\{([a-z0-9.-]+)\}", lambda found: known.path(things, found.group(1)), text)

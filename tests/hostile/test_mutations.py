@@ -1,6 +1,6 @@
-"""Random command lines and files, for a fixed time: two seconds in `make test`, four minutes in test-all.
+"""Random command lines and files follow the rules; they run for two seconds in `make test`, four minutes in test-all.
 
-Each must follow the rules of every try. A failure shows the seed that repeats it.
+The rules of every try apply. A failure shows the seed that repeats the failing try.
 """
 
 import gzip
@@ -22,8 +22,8 @@ from tables import Try
 
 from fashion_infer.cli import main as entry
 
-SECONDS = profiles.pick(0.7, 80.0)  # for each of the three tests
-# Exit codes for success, a failed check, and errors of usage, files or the machine.
+SECONDS = profiles.pick(0.7, 80.0)  # seconds for each of the three tests
+# Exit codes for success, for a failed check, and for errors of usage, of files or of the machine.
 CODES = (0, 1, 2, 3, 4)
 VALUES = (
     ["", " ", "-", "--", "0", "-1", "1", "5", "1e3", "nan", "inf", "2147483648", "9" * 30, "x", "x" * 5000, "é漢"]
@@ -32,7 +32,7 @@ VALUES = (
     + [f"{{{name}}}" for name in ("missing", "long", "deep", "loop", "folder", "text", "bytes", "latin", "escape")]
     + ["{newline}.h5", "{unsearchable-file}", "{below-file}"]
 )
-# Options with which a command would start real work; an invalid n ends it before.
+# Options with which a command would start real work. An invalid n ends such a command before its work starts.
 ENDS = {
     "run": ["--n", "0"],
     "verify": ["nosuch"],
@@ -52,7 +52,7 @@ def runner():
 
 
 def tried(runner, make):
-    """Run tries made by `make(random)` until the time is up."""
+    """Run tries that `make(random)` creates, until the time is up."""
     begun, count = time.monotonic(), 0
     while time.monotonic() - begun < SECONDS or count < 10:
         seed = random.randrange(2**32)
@@ -88,7 +88,7 @@ def test_command_lines(runner):
 
 
 def test_measurements(runner, tmp_path):
-    """Damaged files of measurements, for `compare`."""
+    """`compare` survives damaged files of measurements."""
     whole = json.loads(Path(__file__).parents[2].joinpath("docs", "results-cpu.json").read_text(encoding="utf-8"))
 
     def make(chance):
@@ -105,7 +105,7 @@ def test_measurements(runner, tmp_path):
 
 
 def damage(chance, value):
-    """Replace one value of a JSON document."""
+    """Replace one random value of a JSON document."""
     while True:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key = chance.choice(list(keys)) if keys else None
@@ -123,7 +123,7 @@ def damage(chance, value):
 
 
 def bytes_damaged(chance, content):
-    """The bytes with some changed, cut off or inserted."""
+    """Return the bytes with some of them changed, cut off or inserted."""
     content = bytearray(content)
     for _ in range(chance.randrange(1, 5)):
         at = chance.randrange(len(content) + 1)
@@ -138,7 +138,7 @@ def bytes_damaged(chance, content):
 
 
 def test_datasets(runner, tmp_path):
-    """Damaged archives: everything that is not bit-identical to Fashion-MNIST is refused."""
+    """Damaged archives are refused: all that are not bit-identical to Fashion-MNIST."""
 
     def make(chance):
         for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):

@@ -1,4 +1,4 @@
-"""The server reports processes that a try leaves."""
+"""The server reports processes that a try has left running."""
 
 import subprocess
 import sys
@@ -10,6 +10,6 @@ import server
 
 def test_a_process_is_left_as_long_as_it_runs():
     sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
-    assert server._left(sleeper.pid)  # and ends it
-    assert not server._left(sleeper.pid)  # it was not waited for, so its group still exists
+    assert server._left(sleeper.pid)  # this call also kills the process
+    assert not server._left(sleeper.pid)  # its process group still exists, because it was not waited for
     sleeper.wait()

@@ -1,4 +1,4 @@
-"""Every line of the tables follows the rules; see README.md."""
+"""Every line of the tables follows the rules; README.md describes them."""
 
 import os
 import sys
@@ -15,7 +15,8 @@ from file_things import NODES
 from runner import Runner
 
 TRIES = [one for path in sorted(tables.FOLDER.glob("*.txt")) for one in tables.read(path)]
-# A fork costs 30 ms of a core, a separate process 0.3 to 2 s: each run draws some of the tries for processes.
+# A fork costs 30 ms of a core, a new process 0.3 to 2 s. Therefore each run draws only some of the tries for new
+# processes.
 WARM = profiles.drawn([one for one in TRIES if not one.cold], 120)
 COLD = profiles.drawn(WARM, 1) + profiles.drawn([one for one in TRIES if one.cold], 2)
 
@@ -38,7 +39,7 @@ def check(runner, one, cold):
 
 
 def label(one):
-    """A name for pytest: the line's position and its arguments."""
+    """Return a name for pytest: the line's position and its arguments."""
     words = [*one.conditions, *(f"{name}={value}" for name, value in one.environment.items()), *one.arguments]
     return f"{one.where} {' '.join(words)}"[:100].encode("ascii", "backslashreplace").decode()
 

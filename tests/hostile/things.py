@@ -1,4 +1,4 @@
-"""The things that tries name as `{NAME}`: files, folders and names that the program must survive."""
+"""Creates the things that tries name as `{NAME}`: files, folders and names that the program must handle."""
 
 import gzip
 import json
@@ -11,11 +11,11 @@ import file_things
 import hostile_checkpoints
 import numpy as np
 
-ESCAPE = "\x1b]0;owned\x07\x1b[31m"  # sets a terminal's title, and its colour
+ESCAPE = "\x1b]0;owned\x07\x1b[31m"  # sets the title and the colour of a terminal
 NAMES = {
     "missing": "missing",
-    "long": "l" * 300,  # a name may have 255 bytes
-    "deep": "/".join(["d" * 200] * 25),  # a path may have 4096
+    "long": "l" * 300,  # longer than the 255 bytes that a name may have
+    "deep": "/".join(["d" * 200] * 25),  # longer than the 4096 bytes that a path may have
     "newline": "new\nline",
     "escape": f"esc{ESCAPE}ape",
     "latin": os.fsdecode(b"caf\xe9"),
@@ -27,12 +27,12 @@ NAMES = {
 
 
 def path(folder: Path, name: str) -> str:
-    """The path of a thing. Some things are only names and do not exist."""
+    """Return the path of a thing. Some things are only names and do not exist."""
     return os.path.join(str(folder), NAMES.get(name, name))
 
 
 def make(folder: Path) -> None:
-    """Make all things that exist."""
+    """Create all things that exist."""
     folder.mkdir(exist_ok=True)
     at = lambda name: path(folder, name)  # noqa: E731
     os.symlink("loop", at("loop"))
@@ -71,7 +71,7 @@ def make(folder: Path) -> None:
     hostile_checkpoints.make(folder)
 
 
-# Datasets whose images file is damaged: its magic number, its shape, and the bytes that follow.
+# name: (magic number, shape, number of data bytes) of a damaged file of images.
 _IDX = {
     "data-magic": (1234, (10, 28, 28), 7840),
     "data-short": (2051, (10, 28, 28), 100),
@@ -102,7 +102,7 @@ def _network(folder: Path) -> None:
         "fullyconnected1_weight": (10, 500),
         "fullyconnected1_bias": (10,),
     }
-    # Few different values, so that it compresses to 50 KB.
+    # Few different values, so that the weights compress to 50 KB.
     weights = {name: random.integers(-1, 2, shape).astype(np.float32) * 0.01 for name, shape in shapes.items()}
     weights["fullyconnected0_weight"][:] = weights["fullyconnected0_weight"][:1]
     whole = path(folder, "whole") + ".h5"

@@ -32,7 +32,7 @@ BENCH = ("bench", "conv", "--against", "none", "--batch", "40", "--repeat", "1")
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A separate cache for this module."""
+    """A separate cache folder for the tests of this module."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -41,7 +41,10 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def one_line(run_program):
-    """Run a command that must end with this code; return the last line on stderr, and all of stdout and stderr."""
+    """A function that runs a command which must end with a given code.
+
+    It returns the last line of stderr, and all of stdout and stderr.
+    """
 
     def call(code, *arguments):
         end = run_program(*arguments)
@@ -54,7 +57,7 @@ def one_line(run_program):
     return call
 
 
-# ---- kernel new, check, formats
+# ---- the commands `kernel new`, `check` and `formats`
 
 
 @pytest.mark.parametrize("name", profiles.drawn(CPU, 2))
@@ -135,7 +138,7 @@ def test_a_format_wants_a_file(one_line):
 
 
 def test_a_file_of_two_formats(run_program, one_line, tmp_path):
-    """--format selects one of two parts, in the same way in every command."""
+    """--format selects one of the two formats in a file, in the same way in every command."""
     file, plain = tmp_path / "both.cpp", TEMPLATES / "conv.cpp"
     right, wrong = TEMPLATES / "cpu-new-forward.cc", SAMPLES / "wrong" / "zero.cpp"
     file.write_text(right.read_text() + wrong.read_text().replace("loops.h", str(wrong.parent / "loops.h")))
@@ -156,7 +159,7 @@ def test_what_is_a_path():
     assert paths.among(["a.cu,naive", "ladder", " b.h "]) == ["a.cu", "b.h"]
 
 
-# ---- wrong, and ending badly
+# ---- kernels that are wrong or end badly
 
 
 @pytest.mark.parametrize(
@@ -238,7 +241,7 @@ def test_a_kernel_that_hangs(one_line, command):
     option = [] if command[0] == "kernel" else ["--kernel"]
     line, end = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
     assert "did not end within 1 s" in line
-    assert end.stdout.count("time limit") == (15 if option == [] else 0)  # what is known of every shape is shown
+    assert end.stdout.count("time limit") == (15 if option == [] else 0)  # what is known about every shape is shown
 
 
 def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
@@ -265,11 +268,11 @@ def test_nothing_outlives_a_run(tmp_path, run_program):
 
 
 def test_nothing_outlives_the_one_who_waits():
-    """Not even when the command is killed by a signal that it cannot handle."""
+    """No process is left running, even if the command is killed by a signal that it cannot handle."""
     arguments = [sys.executable, "-m", "fashion_infer", *RUN, "--kernel", str(SAMPLES / "wrong" / "hangs.cpp")]
     parent = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-    line = parent.stdout.readline()  # "Loading ...": the child is at work
+    line = parent.stdout.readline()  # after "Loading ...", the child process is working
     assert line.startswith(b"Loading")
     (child,) = children.read_text().split()
     parent.send_signal(signal.SIGKILL)
@@ -278,7 +281,7 @@ def test_nothing_outlives_the_one_who_waits():
 
 
 def ended(pid):
-    """Whether a process ends soon; it may still wait to be reaped."""
+    """Return whether a process ends soon; it need not have been waited for."""
     for _ in range(100):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -299,7 +302,7 @@ def test_what_a_kernel_prints_goes_to_stderr(run_program):
     )
 
 
-# ---- the other commands
+# ---- other commands with kernel files
 
 
 def test_verify_with_a_kernel(run_program, one_line):
@@ -344,7 +347,7 @@ def test_bench_of_a_wrong_file(one_line):
 
 
 def test_bench_counts_images_among_all(one_line, tmp_path):
-    """Only some of 40 images are compared, but the first wrong one is still found."""
+    """When only some of 40 images are compared, the first wrong image is still found."""
     file = tmp_path / "seven-and-twenty.cpp"
     file.write_text((TEMPLATES / "conv.cpp").read_text().replace("b < (size_t)B", "b < (size_t)(B < 27 ? B : 27)"))
     _, end = one_line(1, *BENCH[:-3], "100", "--repeat", "1", "--kernels", file)
@@ -359,7 +362,7 @@ def test_bench_refuses_stray_words(invoke):
 def test_from_python():
     result = infer("ece408-high", n=100, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
     assert result.backend == "cpu" and result.mode == "operator"
-    # The library's name of the file, with a number if another file of that name was registered before.
+    # The library's name for the file has a number if another file of that name was registered before.
     assert result.layers[0].kernel.partition("#")[0] == "conv.cpp"
     assert result.submission.wrong == "" and result.submission.precision == "float32"
     with pytest.warns(UserWarning, match="boundary.cpp"):
@@ -377,7 +380,7 @@ def test_from_python():
         infer(n=10, mode="fused", kernel="a.cu")
 
 
-# ---- what is missing
+# ---- missing compilers and files
 
 
 def no_gpu():
@@ -401,7 +404,7 @@ def test_without_nvcc_one_line_says_so(monkeypatch):
         infer(n=10, data="synthetic", kernel=str(TEMPLATES / "conv.cu"))
 
 
-# ---- plug-ins of others
+# ---- prebuilt plug-ins
 
 
 def test_the_example_in_the_header_compiles_and_runs(tmp_path):
@@ -428,7 +431,7 @@ def test_a_library_by_a_name_without_a_slash(run_program, tmp_path):
     command = [compilers.find_cxx(), "-shared", "-fPIC", "-O2", str(TEMPLATES / "conv.cpp"), "-o", tmp_path / "mine.so"]
     subprocess.run(command, check=True)
     (tmp_path / "random.py").write_text("raise SystemExit('the current folder is no place for modules')\n")
-    script = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"  # as the installed one
+    script = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"  # as installed
     words = [sys.executable, "-c", script, *RUN, "--kernel", "mine.so"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     end = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)

@@ -18,8 +18,8 @@ from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
 # Every model runs on the real test set in the default mode. Operator mode, MXNet's own convolution and the built-in set
-# take longer, and run on some models, different ones in every run; `make test-all` runs all. `fashion-infer verify`,
-# which .ci/run calls, checks every figure in every mode.
+# take longer. They run on some models, which are drawn in every run; `make test-all` runs all models. `fashion-infer
+# verify`, which .ci/run calls, checks every figure in every mode.
 ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 1)]
 ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 1)]
 WAYS = [("operator", "custom"), ("operator", "builtin")]
@@ -34,7 +34,7 @@ def source(request):
 
 
 def known(source):
-    """(model, n, correctness) for every known figure of a data source."""
+    """Return (model, n, correctness) for every known figure of a data source."""
     return [(m.name, n, c) for m in zoo.MODELS.values() for n, c in m.expected[source]]
 
 
@@ -70,7 +70,10 @@ def test_the_published_figures_are_the_expected_ones():
 
 
 def test_verify(source, invoke):
-    """One model of each data source, a different one in every run; all of them in `make test-all`, as in `.ci/run`.
+    """`verify` confirms the figures of one model of each data source, which is drawn in every run.
+
+    `make test-all` and `.ci/run` verify all models. For the other models, the tests below make the same checks on the
+    results that they share.
 
     For the other models, the tests below make the same checks on the results that they share.
     """
@@ -85,7 +88,7 @@ def test_verify(source, invoke):
 
 @pytest.fixture(scope="module")
 def result():
-    """Results on all images of a data source; each way to run a model runs once."""
+    """Results on all images of a data source. Each way to run a model runs only once."""
     return functools.lru_cache(maxsize=None)(
         lambda model, source, mode, operator: infer(model, data=source, backend="cpu", mode=mode, operator=operator)
     )
@@ -256,7 +259,10 @@ def test_python_api(source):
 
 @pytest.mark.parametrize("threads", profiles.drawn([1, 3], 1))
 def test_threads_from_the_start(threads, run_program):
-    """In a separate process, because MXNet sets its number of threads once.
+    """A run has the number of threads that was set at the start.
+
+    It is tested in a separate process, because MXNet sets its number of threads only once. Each run tests one data
+    source, and `make test-all` tests both.
 
     Tests one data source per run, and both in `make test-all`.
     """

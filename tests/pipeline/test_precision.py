@@ -1,4 +1,4 @@
-"""All 10,000 images of a model, in both modes, against the network in float64. Each run tests two random models."""
+"""All 10,000 images of a model, in both modes, compared with the network in float64. Each run draws two models."""
 
 import float64_models
 import numpy as np
@@ -30,7 +30,7 @@ def test_logits_and_predictions_against_float64(name, data_dir):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_kept_references_are_what_the_oracle_computes(name, data_dir):
-    """Twenty random images, different ones in every run."""
+    """For twenty randomly drawn images, the cached references equal what the oracle computes."""
     chosen = np.random.default_rng().choice(10000, 20, replace=False)
     pixels = float64_models.pixels(name, dataset.REAL, 10000)[chosen]
     wanted, kept = (

@@ -1,4 +1,4 @@
-"""The report as a user creates it, and created twice in the same folder."""
+"""The report command: as a user runs it, and run twice into the same folder."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def test_a_kernel_that_harms_has_a_report_all_the_same(run_program, tmp_path):
     assert json.loads((out / "run-operator.json").read_text()).get("submission") is None
 
 
-# One of the two per run: each takes 15 s.
+# Each run draws one of the two variants, because each takes 15 s.
 @pytest.mark.parametrize("kernel", profiles.drawn([None, FILE], 1), ids=lambda file: "file" if file else "built-in")
 def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path):
     out = tmp_path / "report"
@@ -49,7 +49,7 @@ def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path
         assert "conv.cpp" in names and "shifted" in names
 
     first = (out / "index.html").read_bytes()
-    if profiles.pick(True, False):  # the second report uses earlier measurements: measuring takes 10 s
+    if profiles.pick(True, False):  # the second report uses other measurements: measuring takes 10 s
         monkeypatch.setattr(gather, "measure", lambda *_: small_report.measured)
         assert invoke(*words)[0] == 0
     else:

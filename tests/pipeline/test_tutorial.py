@@ -18,15 +18,15 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "tutorial.md"
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 WRITER = runpy.run_path(str(ROOT / "scripts" / "write_notebook.py"))
-# Times, errors and derived figures depend on the machine; counts do not. On the page, such figures have a decimal
-# point. In the output they may have none: three digits of 13.02 are 13.
+# Times, errors and figures derived from them depend on the machine; counts do not. On the page, figures that depend on
+# the machine have a decimal point. In the output they may have none: 13.02 in three digits is 13.
 VARYING = re.compile(r"(\d+\.\d+)(?:e[-+]?\d+)?([mun]?s\b)?(%?)|\b(?:faster|slower|within the noise)\b")
 FIGURE = r"\d+(\.\d+)?(e[-+]?\d+)?"
 VERDICT = r"(faster|slower|within the noise)"
 
 
 def shown(page):
-    """The lines of output that the page shows for each block of commands; empty if it shows none."""
+    """Return the output lines that the page shows for each block of commands; empty if it shows none."""
     blocks = [(language, code) for language, _, code in WRITER["BLOCK"].findall(page)]
     for index, (language, _) in enumerate(blocks):
         if language == "sh":
@@ -35,12 +35,12 @@ def shown(page):
 
 
 def plain(text):
-    """A text on one line, without colours and without the name of our fastest kernel, which depends on the machine."""
+    """Return a text on one line, without colours or our fastest kernel's name, which depends on the machine."""
     return re.sub(r"\s+", " ", re.sub(r"\x1b\[[\d;]*m", "", text).replace("(auto)", "")).strip()
 
 
 def steady(line):
-    """A line of the page as a pattern in which figures that differ between runs may vary."""
+    """Return a line of the page as a pattern in which figures that differ between runs may vary."""
     line, pattern, end = plain(line), "", 0
     for found in VARYING.finditer(line):
         figure, seconds, percent = found.groups()
@@ -58,7 +58,7 @@ def test_notebook_is_the_page():
 
 
 def test_each_remedy_takes_its_finding_away(tmp_path, monkeypatch):
-    """The page's kernels, each made from the one before by the first finding's remedy."""
+    """The first finding about each kernel of the page is gone in the next kernel, which applies its remedy."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     first = formats.template("c-cpu")
     rows, tiles = [code for _, title, code in WRITER["BLOCK"].findall(PAGE.read_text(encoding="utf-8")) if title]
@@ -97,7 +97,7 @@ def test_every_command_of_the_page_does_what_it_shows(data_dir, tmp_path, monkey
     (tmp_path / "work").mkdir()
     ran = nbformat.read(str(NOTEBOOK), as_version=4)
     commands = [place for place, cell in enumerate(ran.cells) if cell.source.startswith("%%bash")]
-    count = profiles.pick(len(commands) // 2, len(commands))  # each needs the ones before it
+    count = profiles.pick(len(commands) // 2, len(commands))  # each command needs the commands before it
     del ran.cells[commands[count - 1] + 1 :]
     nbclient.NotebookClient(ran, timeout=300, resources={"metadata": {"path": str(tmp_path / "work")}}).execute()
 
@@ -105,7 +105,7 @@ def test_every_command_of_the_page_does_what_it_shows(data_dir, tmp_path, monkey
     assert len(commands) == len(expected) > 5
     cells, expected = [ran.cells[place] for place in commands[:count]], expected[:count]
     for cell, lines in zip(cells, expected):
-        # Each stream arrives in pieces, in order of time.
+        # Output of each stream arrives in pieces, ordered by time.
         printed = "".join(
             "".join(output.text for output in cell.outputs if output.get("name") == stream) + "\n"
             for stream in ("stdout", "stderr")

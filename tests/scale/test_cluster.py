@@ -1,4 +1,4 @@
-"""Two nodes emulated on this machine: their results equal those of one process, whichever part dies meanwhile."""
+"""Two nodes emulated on this machine give the results of one process, whichever part of the cluster dies meanwhile."""
 
 import dataclasses
 import importlib.util
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def two_nodes():
-    """A head without a CPU, so that it survives, and two nodes with one CPU each; deaths are detected in seconds."""
+    """A head without a CPU, which runs no tasks, and two nodes with one CPU each; dead nodes are noticed in seconds."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_AUTO_CONNECT="0", PYTHONPATH=str(ROOT))
     from ray.cluster_utils import Cluster
 
@@ -40,7 +40,7 @@ def two_nodes():
 
 
 def another_node(made):
-    """A node that this process is not attached to, because it would end with that one."""
+    """Return a node that this process is not attached to: if its own node were killed, the process would end too."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()
@@ -48,12 +48,12 @@ def another_node(made):
 
 
 def claim(planned):
-    """The steps of `classify` before it distributes blocks."""
+    """Take the steps of `classify` that come before it distributes blocks."""
     ResultFolder(planned.spec.out, planned.spec.identity).claim(planned.facts)
 
 
 def check(folder, count, one_process=None):
-    """Check that every image is there once, in order, with the class from one process."""
+    """Check that the results have every image once, in order, with the class that one process gives."""
     found = results.table(folder)
     assert np.array_equal(results.column(found, "index"), np.arange(count))
     if one_process is not None:
@@ -63,7 +63,10 @@ def check(folder, count, one_process=None):
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp_path, apart):
-    """Also when tasks read for the workers, as with GPUs; with images from a file and images passed to workers."""
+    """Two nodes give the results of one process, for images from a file and for images passed to the workers.
+
+    With `apart`, separate tasks read the images for the workers, as on GPUs.
+    """
     np.save(tmp_path / "a.npy", images[0][:400])
     of = [*sources.of([str(tmp_path / "a.npy")]), sources.held(images[0][400:])]
     held = (images[0][400:], images[1][400:])
@@ -112,7 +115,7 @@ def test_ctrl_c_keeps_what_is_done(two_nodes, tmp_path):
 
 
 class _Deadly:
-    """Ends the process that unpickles it."""
+    """An object that ends the process which unpickles it."""
 
     def __reduce__(self):
         return os._exit, (1,)
@@ -130,7 +133,10 @@ def test_a_block_that_ends_its_worker_ends_the_job(two_nodes, tmp_path):
 
 
 def test_a_worker_and_a_node_are_killed(two_nodes, one_process, tmp_path):
-    """Must be the last test of this file: one of the nodes is gone after it."""
+    """All results are complete although a worker and a node are killed.
+
+    This must be the last test of the file, because one of the nodes is gone afterwards.
+    """
     count, size = profiles.pick(40_000, 400_000), 1000
     planned, done = results.drawn(count, tmp_path, block_size=size, scores=True), []
     claim(planned)

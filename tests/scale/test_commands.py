@@ -22,7 +22,7 @@ RUN = ("run", "--data", "synthetic", "--backend", "cpu")
 
 
 def progress_alone(err):
-    """Whether stderr has only progress lines, which appear on slow machines."""
+    """Return whether stderr has only progress lines, which appear on slow machines."""
     return all(line.startswith("images: ") for line in err.splitlines())
 
 
@@ -72,7 +72,10 @@ def test_predict_takes_files_and_folders(invoke, images, one_process, tmp_path):
 
 
 def test_normalised_pixels(invoke, tmp_path):
-    """A network of normalised pixels: our shipped one behind a scale, which its weights undo."""
+    """A network of normalised pixels gives the results of the shipped network.
+
+    The network is the shipped one after a scaling of the pixels, which its weights undo.
+    """
     shipped = model.load(Request("ece408-high")).checkpoint
     first = next(name for name in shipped.weights if shipped.weights[name].ndim == 4)
     weights = {**shipped.weights, first: shipped.weights[first] * np.float32(255)}
@@ -84,7 +87,7 @@ def test_normalised_pixels(invoke, tmp_path):
     found = results.table(tmp_path / "out")
     assert np.array_equal(results.column(found, "class"), one.predictions)
     assert one.correctness > 0.8
-    # Another normalisation is another job.
+    # Another normalisation makes another job.
     assert invoke(*words, "--mean", "0.3", "--out", tmp_path / "out")[0] == DataError.exit_code
     assert invoke(*words, "--mean", "0.3", "--out", tmp_path / "other")[0] == 0
     other = infer(n=300, data="synthetic", backend="cpu", checkpoint=str(tmp_path / "own.h5"), mean=0.3)
@@ -131,7 +134,10 @@ def test_a_folder_that_cannot_be(invoke, tmp_path, monkeypatch, name):
 
 @pytest.mark.parametrize("there", ["", "a", "a/b"])
 def test_a_job_that_fails_leaves_what_was_done_and_else_nothing(invoke, images, tmp_path, there):
-    """When a job continues an earlier job's folder, all of its files remain."""
+    """A failed job leaves the files of finished blocks and nothing else.
+
+    When the job continues an earlier job's folder, all files of that job remain.
+    """
     (tmp_path / there).mkdir(exist_ok=True, parents=True)
     (tmp_path / "bad.png").write_text("no picture")
     np.save(tmp_path / "good.npy", images[0])

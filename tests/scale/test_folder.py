@@ -1,4 +1,4 @@
-"""The folder of results: ordered, resumable, of one job; every file is complete or does not exist."""
+"""The folder of results is ordered, resumable and of one job; every file is complete or does not exist."""
 
 import os
 
@@ -30,8 +30,8 @@ def test_a_second_run_does_what_is_missing(one_process, tmp_path):
     first = classify(planned)
     want = results.table(tmp_path)
     (tmp_path / name_of(2)).unlink()
-    (tmp_path / name_of(4)).write_bytes((tmp_path / name_of(4)).read_bytes()[:-9])  # a disk that was full
-    (tmp_path / name_of(5)).write_bytes((tmp_path / name_of(1)).read_bytes())  # another block's
+    (tmp_path / name_of(4)).write_bytes((tmp_path / name_of(4)).read_bytes()[:-9])  # truncated, as on a full disk
+    (tmp_path / name_of(5)).write_bytes((tmp_path / name_of(1)).read_bytes())  # the file of another block
     kept = {name: os.stat(tmp_path / name).st_mtime_ns for name in (name_of(0), name_of(6))}
     (tmp_path / ".part-000000002.parquet.xyz").write_bytes(b"of a worker that was killed")
     steps = []

@@ -1,4 +1,4 @@
-"""Sources of images: every form is compared with the written arrays, in blocks of arbitrary sizes."""
+"""Sources of images of every form give the arrays that were written, in blocks of arbitrary sizes."""
 
 import dataclasses
 import gzip
@@ -22,7 +22,7 @@ from fashion_infer.scale.blocks import MOST_BYTES, Blocks, chunks, default_size
 
 
 def read_all(names, size, side=28, invert=None):
-    """All images of some files, block by block."""
+    """Read all images of some files, block by block; return them as arrays."""
     blocks = Blocks(sources.of([str(name) for name in names]), size)
     return np.concatenate([reading.read(blocks.block(i), side, invert).images for i in range(len(blocks))])
 
@@ -41,7 +41,7 @@ def png(picture):
     return content.getvalue()
 
 
-# Ways to store images (n,28,28) in a column.
+# Ways to store images (n,28,28) in a column of a table.
 COLUMNS = {
     "flat lists": lambda x: pyarrow.array(x.reshape(len(x), -1).tolist(), pyarrow.list_(pyarrow.uint8())),
     "rows of int64": lambda x: pyarrow.array(x.astype(int).tolist()),
@@ -56,14 +56,14 @@ COLUMNS = {
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_columns_of_parquet(images, tmp_path, kind):
     some = images[0][:90, 0]
-    # Row groups of 40: blocks of 25 and 90 begin and end within them.
+    # Row groups have 40 rows: blocks of 25 and of 90 begin and end within row groups.
     write_parquet(tmp_path / "a.parquet", COLUMNS[kind](some), row_group_size=40)
     for size in (25, 90, 1000):
         assert np.array_equal(read_all([tmp_path / "a.parquet"], size, invert=False)[:, 0], some)
 
 
 def test_a_row_group_that_many_blocks_lie_in(tmp_path):
-    """The row group is read 1,000 rows at a time."""
+    """A row group that spans many blocks is read 1,000 rows at a time."""
     some = np.random.default_rng().integers(0, 256, (2500, 4, 4), dtype=np.uint8)
     write_parquet(tmp_path / "a.parquet", COLUMNS["bytes"](some))
     assert np.array_equal(read_all([tmp_path / "a.parquet"], 1100, side=4)[:, 0], some)
@@ -211,7 +211,10 @@ def test_blocks_cover_every_image_once_and_in_order(lengths, size):
 @settings(max_examples=profiles.examples(10))
 @given(n=st.integers(1, 9000), size=st.integers(1, 3000), pick=st.integers(0, 10**6))
 def test_drawn_images_are_the_same_in_any_block(n, size, pick):
-    """Oracle: the whole stream, drawn at once."""
+    """Drawn images are the same in blocks of any size.
+
+    Oracle: the whole stream, drawn at once.
+    """
     blocks = Blocks([sources.drawn(n)], size)
     block = blocks.block(pick % len(blocks))
     images, labels = reading.read(block, 28)
