@@ -1,4 +1,4 @@
-"""`fashion-infer bench conv`: what it checks, counts and writes. The GPU tests use a fake device, made with NumPy."""
+"""`fashion-infer bench conv`: its checks, counts and output. The GPU tests use a fake device, made with NumPy."""
 
 import importlib.util
 import json
@@ -32,7 +32,7 @@ GPU = ("bench", "conv", "--backend", "gpu", "--batch", "3", "--repeat", "2")
 
 
 class Tensors:
-    """NumPy stand-in for PyTorch and CuPy in a benchmark."""
+    """NumPy stand-in for the tensors of PyTorch and CuPy in a benchmark."""
 
     def __init__(self, device=0):
         pass
@@ -94,7 +94,7 @@ class Event:
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A fake machine with one GPU that runs the CPU's kernels; the list has the launches."""
+    """A fake machine with one GPU that runs the CPU's kernels; the fixture's list records the launches."""
     table, chosen, launched = kernels.table, kernels.chosen_kernel, []
 
     def launch(kernel, described, x, weight, y, stream):
@@ -114,7 +114,7 @@ def gpu(monkeypatch):
 
 
 def spoilt(spoil):
-    """`kernels.prepare` for kernels whose output y is given to spoil(kernel, y)."""
+    """Return a stand-in for `kernels.prepare` that calls spoil(kernel, y) on the output y of each kernel."""
     real = kernels.prepare
 
     def prepare(x, weight, kernel="auto", **options):
@@ -178,8 +178,8 @@ def test_all_that_it_writes(invoke, tmp_path):
     "fill, times, percents",
     [
         (1.0, (2.0, 4.0), (50, 25)),
-        (1.0, (0.97, 4.0), (100, 25)),  # at the floor, and measured below it by less than noise
-        (1.0, (0.5, 4.0), (None, None)),  # a floor that a kernel beats is not a floor
+        (1.0, (0.97, 4.0), (100, 25)),  # slower than the floor, and measured as faster by less than the noise
+        (1.0, (0.5, 4.0), (None, None)),  # a measured floor is invalid if a kernel is faster
     ],
 )
 def test_nothing_is_above_the_write_floor(fill, times, percents):
@@ -249,7 +249,10 @@ def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, fac
 
 
 def test_a_wrong_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
-    """The message has the amount of wrong outputs, the first one, and the pattern; image numbers are of the batch."""
+    """A wrong kernel of ours is diagnosed: number of wrong outputs, first wrong output, pattern.
+
+    Image numbers count from the start of the batch.
+    """
 
     def spoil(_, y):
         y[70:, 1:, :, -1] += 1e6

@@ -1,4 +1,4 @@
-"""The answer of `bench conv`, against ratios worked out by hand."""
+"""The conclusions of `bench conv`, compared with ratios computed by hand."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_file_against_the_fastest_peer_the_floor_and_our_best():
     rows = [
         row("fill", LIMIT, 1.0),
         row("direct", OURS, 2.0),
-        row("half", OURS, 1.5, precision="fp16"),  # does not compete with float32
+        row("half", OURS, 1.5, precision="fp16"),  # half precision does not compete with float32
         row("mine.cpp", OURS, 4.0, file="./mine.cpp"),
         row("torch", PEER, 8.0),
         row("mxnet", PEER, 6.0),
@@ -42,7 +42,7 @@ def test_several_layers_are_summed():
     second = [row("fill", LIMIT, 3.0), row("shifted", OURS, 6.0), row("direct", OURS, 8.0), row("torch", PEER, 9.0)]
     (found,) = conclusions.conclusions(result(first, second))
     assert found.auto and found.cases == 2 and found.best is None
-    assert found.peer == ("torch", pytest.approx(1.2))  # 12 over 10; the other peer did not run both
+    assert found.peer == ("torch", pytest.approx(1.2))  # 12 over 10; the other peer did not run on both layers
     assert found.percent_of_floor == pytest.approx(40)
 
 

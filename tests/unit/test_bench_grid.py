@@ -22,7 +22,7 @@ GRID = ("bench", "conv", "--grid", "--backend", "cpu", "--batches", "1,2")
 
 @pytest.fixture
 def small(monkeypatch):
-    """A grid of few small shapes, and a peer that takes a hundredth of a second."""
+    """A grid of a few small shapes, and a peer that takes a hundredth of a second."""
     monkeypatch.setattr(points, "CHANNELS", (1, 4))
     monkeypatch.setattr(points, "FILTERS", (4,))
     monkeypatch.setattr(points, "IMAGE_SIDES", (14,))
@@ -85,7 +85,7 @@ def test_outputs_are_compared_with_float64(shape):
     assert set(at.images) <= set(range(shape.B)) and {0, shape.B - 1} <= set(at.images)
     error, of_bound = exact.worst(want[at.images], x[at.images], weight, at)
     assert error <= 1e-12 and of_bound <= 1e-4
-    # The last output is checked, and an error of twice the bound is reported as such.
+    # The last output is checked, and an error of twice the bound is reported as twice the bound.
     unit = 2.0**-24 * (4 + np.sqrt(shape.C * shape.K**2))
     want[-1, -1, -1, -1] += 2 * unit * magnitude[-1, -1, -1, -1]
     assert exact.worst(want[at.images], x[at.images], weight, at)[1] == pytest.approx(2, rel=1e-3)
@@ -202,7 +202,7 @@ def test_mistakes_are_one_line(invoke, words):
 
 def test_layers_of_all_editions_and_of_other_networks():
     every = [(layer.C, layer.H, layer.M, layer.K, layer.images) for layer in layers.of_set("all")]
-    # C, side, M, K, images: the editions' (fa2018's outputs are the largest), then what other networks are made of.
+    # C, side, M, K, images: layers of the editions (fa2018's outputs are the largest), then layers of other networks.
     wanted = [
         (1, 28, 50, 5, 10000), (1, 64, 6, 5, 10000), (6, 30, 16, 5, 10000), (1, 70, 12, 5, 10000),
         (12, 33, 24, 5, 10000), (1, 72, 12, 7, 1000), (12, 33, 24, 7, 1000), (1, 48, 6, 5, 10000),

@@ -23,7 +23,7 @@ PICKED = np.array([0, 3, 6, 9])
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A separate cache for this module."""
+    """A separate cache folder for the tests of this module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -31,7 +31,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def work(monkeypatch):
-    """A convolution of ten images on the fake device, with the CPU's entry points; `.calls` has the calls."""
+    """A convolution of ten images on the fake device, with the CPU's entry points; `.calls` records the calls."""
     calls = []
     forward, convolve, chosen = bindings.load().fops_conv_forward_cpu, kernels.convolve, kernels.chosen_kernel
 
@@ -89,7 +89,7 @@ def test_a_call_that_fails(work, monkeypatch):
     path = ROOT / "tests/submissions/wrong/throws.cpp"
     row, contender = checked(work, path)
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason
-    # A call that fails although the trials, each in a separate process, succeeded.
+    # A call may fail although the trials, each in a separate process, have succeeded.
     monkeypatch.setattr(user_kernels.trials, "try_layers", lambda *given: (SimpleNamespace(right=True),))
     monkeypatch.setattr(requirements, "device_usable", lambda backend: True)
     row, contender = checked(work, path)
@@ -108,7 +108,7 @@ def test_whether_a_device_answers(monkeypatch):
 
 
 def test_from_python(tmp_path):
-    """Two results, and a result and a file, compare as the command's files do."""
+    """From Python, two results, or a result and a file, are compared as the command compares files."""
     path = Path(fashion_infer.__file__).parent / "kernel_files/templates/conv.cpp"
     first, second = (fashion_infer.bench_conv(path, against="none", batch=5, repeat=4) for _ in range(2))
     (case,) = first.cases

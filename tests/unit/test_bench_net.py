@@ -1,4 +1,4 @@
-"""`fashion-infer bench net`: what it checks, counts and writes. The GPU of the tests is PyTorch's CPU, or NumPy."""
+"""`fashion-infer bench net`: its checks, counts and output. The GPU of the tests is PyTorch's CPU, or NumPy."""
 
 import importlib.util
 import json
@@ -32,14 +32,14 @@ EDITIONS = ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019", "fa2020")
 
 
 def oracle(network, images):
-    """Scores in float64, written out for the editions and not by way of `layers`."""
+    """Compute scores in float64, written out for the editions instead of through `layers`."""
     w = {name: weight.astype(np.float64) for name, weight in network.weights.items()}
     nonlinear = (lambda x: np.maximum(x, 0)) if network.edition == "fa2020" else np.tanh
     x = nonlinear(reference.convolve(images, w["new0_weight"]))
     x = np.maximum.reduce([x[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)])
     if "new1_weight" in w:
         x = reference.convolve(x, w["new1_weight"])
-    if network.edition == "fa2020":  # 34 pixels a side: eight windows of 4, and one of 2
+    if network.edition == "fa2020":  # 34 pixels per side: eight windows of 4, and one of 2
         x = np.maximum(np.pad(x, ((0, 0), (0, 0), (0, 2), (0, 2))), 0)
         x = np.maximum.reduce([x[:, :, i::4, j::4] for i in range(4) for j in range(4)])
     x = nonlinear(x.reshape(len(x), -1) @ w["fullyconnected0_weight"].T + w["fullyconnected0_bias"])
@@ -64,7 +64,7 @@ def small():
 
 
 class WrongNetwork(FusedNetwork):
-    """A network whose outputs are off by a factor."""
+    """A network whose outputs are wrong by a constant factor."""
 
     def forward(self, data, layer_times=False, out=None):
         out = super().forward(data, layer_times, out)
@@ -73,7 +73,7 @@ class WrongNetwork(FusedNetwork):
 
 
 class DeafNetwork(FusedNetwork):
-    """A network that is correct up to the softmax, which then omits the last image."""
+    """A network whose scores are correct, but which leaves the last image out when it writes into a given output."""
 
     def forward(self, data, layer_times=False, out=None):
         found = super().forward(data, layer_times)
@@ -197,7 +197,7 @@ def test_shapes(network):
 
 
 def test_peers_take_any_pool():
-    """ReLU, and pools of any window and stride, valid and full."""
+    """The peers are correct with ReLU and with pools of any window and stride, valid and full."""
     torch, ort, _ = (pytest.importorskip(name) for name in ("torch", "onnxruntime", "onnx"))
     pools = [MaxPool(3, 2, full=True), MaxPool(1, 2), MaxPool(4, 1, full=True), MaxPool(3, full=True), MaxPool(2, 4)]
     for pool in pools:
@@ -324,7 +324,7 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
 
 
 class TestCompiler:
-    """A stand-in replaces torch.compile, which takes most of a minute here."""
+    """Tests of torch.compile with a stand-in, because the real one takes most of a minute."""
 
     @pytest.fixture(autouse=True)
     def _compiler(self, monkeypatch):
@@ -412,9 +412,9 @@ class Event:
 
 
 class NetworkOnDevice(FusedNetwork):
-    """The CPU's network in place of the GPU's, without half precision."""
+    """The CPU's network as a stand-in for the GPU's, without half precision."""
 
-    launched = None  # a list, which the fixture makes
+    launched = None  # the fixture sets this to a list
 
     def __init__(self, symbol, weights, shape, backend, device, precision):
         assert backend == "gpu" and device == 0
@@ -430,7 +430,7 @@ class NetworkOnDevice(FusedNetwork):
 
 @pytest.fixture
 def gpu(monkeypatch, torch):
-    """A machine with one GPU, whose networks are the CPU's."""
+    """A fake machine with one GPU, whose networks run on the CPU."""
     device = library_devices.CudaDevice(0, "GPU of PyTorch", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
     monkeypatch.setattr(library_devices, "cuda_devices", lambda: [device])
     monkeypatch.setattr(tensors, "find", Tensors)
@@ -469,7 +469,7 @@ class TestGpu:
     def test_peers_of_the_cpu_and_without_pytorch(self, gpu, invoke, monkeypatch):
         torch = importlib.import_module("torch")
 
-        class WithoutTorch(Tensors):  # as CuPy's, which have no `torch`
+        class WithoutTorch(Tensors):  # like CuPy's tensors, which have no `torch`
             def __init__(self, device=0):
                 pass
 

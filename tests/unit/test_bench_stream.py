@@ -1,4 +1,4 @@
-"""`fashion-infer bench net --device all`: a stream of images through one GPU and through all. The GPUs are the CPU."""
+"""`bench net --device all`: a stream of images through one fake GPU and through all, which run on the CPU."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ SMALL = ("bench", "net", "--device", "all", "--images", "1010", "--batch", "100"
 
 
 class Pinned(Tensors):
-    """Treat all memory as pinned."""
+    """Tensors that treat all memory as pinned."""
 
     def pinned(self, array):
         return array.copy()
@@ -27,7 +27,7 @@ class Pinned(Tensors):
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """A machine with two GPUs, whose networks are the CPU's; (gpu, images, thread) of each pass are in the list."""
+    """A fake machine with two GPUs, whose networks run on the CPU; a list records (gpu, images, thread) per pass."""
     found = [library_devices.CudaDevice(i, "GPU", (9, 0), 132, 1 << 37, 1 << 37, "13.0", "13.0") for i in range(2)]
     passes = []
 
@@ -58,7 +58,7 @@ def test_all_that_it_writes(gpus, invoke, tmp_path):
     words = "fashion-infer bench net --edition fa2017 --backend gpu --device all --images 1010 --batch 100 --repeat 2"
     assert result["command"] == words and f"{words} --json s.json --markdown s.md" in (tmp_path / "s.md").read_text()
     assert {gpu for gpu, _, _ in gpus} == {0, 1}
-    # 4 buffers first, 2 sizes on each of 6 threads to warm up, then 11 batches in each of 4 passes.
+    # 4 buffers first, then 2 sizes on each of 6 threads as warm-up, then 11 batches in each of 4 passes.
     assert len(gpus) == 4 + 2 * 6 + 11 * 4 and sum(count for _, count, _ in gpus[-11:]) == 1010
 
 

@@ -1,4 +1,4 @@
-"""docs/precision.md: what float32 means, for every CPU kernel and for fused networks, on inputs of every kind."""
+"""Every CPU kernel, and fused networks, keep the error bound of docs/precision.md on inputs of every kind."""
 
 import bounds
 import chains
@@ -18,7 +18,7 @@ from fashion_infer.library import kernels
 KERNELS = [kernel.name for kernel in kernels.table("cpu")]
 KIND = st.sampled_from(sorted(inputs.KINDS))
 SEED = st.integers(0, 2**32 - 1)
-WORST = 3.5  # kWorst of base/summation.h
+WORST = 3.5  # must equal kWorst of base/summation.h
 
 
 def check(y, wanted):
@@ -31,7 +31,7 @@ def convolution(x, weight):
 
 @st.composite
 def shapes(draw):
-    """C, H, W, M, K: up to 2,000 terms."""
+    """Draw C, H, W, M, K with up to 2,000 terms per sum."""
     k = draw(st.integers(1, 11))
     c = draw(st.integers(1, max(1, 2000 // k**2 if draw(st.booleans()) else 4)))
     h, w = (k + draw(st.integers(0, 12)) for _ in range(2))
@@ -53,7 +53,7 @@ def test_every_kernel(shape, kernel, kind, weights, seed):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", ["constant", "positive"])
 def test_long_sums(kernel, kind):
-    """6,272 terms of one sign: the error of a chain of float32 additions is up to 20 times the bound."""
+    """Sums of 6,272 terms of one sign keep the bound; plain chains of float32 additions exceed it up to 20 times."""
     rng = np.random.default_rng()
     x, weight = inputs.draw(kind, rng, (1, 128, 9, 15)), inputs.draw(kind, rng, (7, 128, 7, 7))
     check(kernels.convolve(x, weight, kernel), convolution(x, weight))
@@ -74,7 +74,7 @@ def test_many_channels(shape, kind, weights, seed):
 @given(shapes(), st.sampled_from(KERNELS), SEED)
 @settings(max_examples=profiles.examples(30))
 def test_inputs_made_against_it(shape, kernel, seed):
-    """The limit of base/summation.h holds for worst-case inputs."""
+    """Even for inputs constructed against the summation, errors stay below the limit of base/summation.h."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw("constant", rng, (1, c, h, w)), inputs.spike(rng, (m, c, k, k))
@@ -89,7 +89,7 @@ def test_inputs_made_against_it(shape, kernel, seed):
 @pytest.mark.parametrize("kernel", ["direct", "shifted", "broadcast"])
 @pytest.mark.parametrize("channels, side, share", [(1, 5, 8e-5), (33, 1, 18e-5), (3, 5, 1e-5)])
 def test_first_term_outweighs(channels, side, share, kernel):
-    """The fraction of sums over the bound is about the one in docs/precision.md, and not zero, for two million sums."""
+    """Of two million sums, a fraction exceeds the bound that is not zero and is about the one in docs/precision.md."""
     rng = np.random.default_rng()
     over = count = 0
     while count < 2_000_000:
@@ -106,7 +106,7 @@ def test_first_term_outweighs(channels, side, share, kernel):
 @given(shapes(), st.sampled_from(KERNELS), st.sampled_from(["normal", "mostly zero", "half wide"]), SEED)
 @settings(max_examples=profiles.examples(30))
 def test_infinities_and_nan(shape, kernel, kind, seed):
-    """Windows that contain them give the IEEE result; others are unaffected."""
+    """Sums whose window contains infinities or NaN give the IEEE result; other sums are unaffected."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(kind, rng, (m, c, k, k))
@@ -147,7 +147,10 @@ def test_fused_networks(chain, n, kind, specials, seed):
 @pytest.mark.parametrize("pool", [(2,), (2, 2, True), (3, 2)])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_pool_behind_a_convolution_keeps_nan(value, pool):
-    """It appears in every window that contains it, at any position; MXNet's own operator loses it."""
+    """A NaN or infinity appears in every pooling window that contains it, at any position.
+
+    MXNet's own operator loses NaN.
+    """
     chain = chains.Chain([Convolution(1, 1), MaxPool(*pool), Tanh()], (1, 9, 38))
     for row in (3, 4):
         x = np.repeat(-chain.items(1, "pixels"), 38, axis=0)
@@ -157,7 +160,7 @@ def test_a_pool_behind_a_convolution_keeps_nan(value, pool):
 
 
 def test_what_mxnet_makes_of_nan():
-    """As docs/precision.md says."""
+    """MXNet's own pooling and activations treat NaN and infinities as docs/precision.md says."""
     mx = _mxnet.load()
     for value, pooled, relu in ((np.nan, -bounds.LARGEST, 0), (-np.inf, -bounds.LARGEST, 0), (np.inf, np.inf, np.inf)):
         x = mx.nd.array(np.full((1, 1, 4, 4), value, np.float32))
@@ -173,7 +176,10 @@ def test_what_mxnet_makes_of_nan():
 @given(KIND, KIND, SEED)
 @settings(max_examples=profiles.examples(8))
 def test_operator_mode(kind, weights, seed):
-    """The same through MXNet's graph, node by node, where only the convolution is ours."""
+    """In operator mode a convolution keeps the bound.
+
+    It runs in MXNet's graph, node by node, where only the convolution is ours.
+    """
     plugin.load_operators()
     mx = _mxnet.load()
     rng = np.random.default_rng(seed)

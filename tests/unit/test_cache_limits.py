@@ -1,4 +1,4 @@
-"""One limit applies to everything in the user's cache: images, built kernels, unpacked submissions."""
+"""One size limit applies to everything in the user's cache: images, built kernels, unpacked submissions."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ TEMPLATE = Path(build.__file__).parent / "templates" / "conv.cpp"
 
 
 def make(kind, number, size, used):
-    """Create a cache entry of a kind, with this size and time of last use."""
+    """Create a cache entry of a kind, with a given size and time of last use."""
     place = cache_limits.made_folder(kind)
     name = {"resized": f"synthetic-{number}-0123456789abcdef.npy", "kernels": f"{number:032x}.so"}
     path = place / name.get(kind.folder, f"{number:032x}")
@@ -100,7 +100,7 @@ def test_built_kernels_stay_within_the_bound(bare, monkeypatch):
     assert first.compiled and not older.exists()
     assert names(first.library.parent) == sorted([first.library.name, first.library.with_suffix(".log").name])
     os.utime(first.library, (OLD, OLD))
-    assert not build.build(formats.recognise(source)).compiled  # a cache hit marks it as used now
+    assert not build.build(formats.recognise(source)).compiled  # a cache hit marks the entry as just used
     source.write_text(source.read_text() + "// another\n")
     second = build.build(formats.recognise(source))
     assert first.library.exists() and second.compiled

@@ -1,4 +1,4 @@
-"""Charts: figures are as measured, labels do not overlap, and both colour schemes are readable."""
+"""Charts show the measured figures, their labels do not overlap, and both colour schemes are readable."""
 
 import base64
 import io
@@ -40,7 +40,10 @@ def convolution(number, times):
 
 @pytest.fixture
 def drawn(tmp_path):
-    """The texts of a chart, by file name; asserts that it is an SVG with only the palette's colours."""
+    """A function that returns the texts of a chart, by file name.
+
+    It asserts that the file is an SVG with only the palette's colours.
+    """
 
     def call(draw, *arguments, name="c.svg"):
         path = tmp_path / name
@@ -112,10 +115,10 @@ def test_sheet_shows_every_picture_as_it_is(tmp_path):
     data = image.get("{http://www.w3.org/1999/xlink}href").partition(",")[2]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
     grey, seen = pixels[..., 0].astype(int), pixels[..., 3] > 0
-    assert seen.sum() == 3 * 28 * 28  # only the pictures: the page's background is between them
+    assert seen.sum() == 3 * 28 * 28  # only the pictures' pixels: the page's background is between the pictures
     found = [grey[17:45, left : left + 28] for left in (0, 35, 70)]
     for part, picture in zip(found, pictures[:, 0]):
-        assert abs(part - picture).max() <= 1  # matplotlib's grey map has 256 steps
+        assert abs(part - picture).max() <= 1  # matplotlib's grey colour map has 256 steps
 
 
 @given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=20))
@@ -143,7 +146,7 @@ def luminance(colour):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_every_colour_of_text_can_be_read(scheme):
-    """Contrast as in WCAG 2: 4.5 is level AA."""
+    """The contrast of every text colour is at least 4.5, level AA of WCAG 2."""
     paper = luminance(figure.PALETTE["paper"][scheme])
     for name, colours in figure.PALETTE.items():
         low, high = sorted((paper, luminance(colours[scheme])))
@@ -174,7 +177,7 @@ def test_commands_break_between_options_alone(tmp_path):
     code = text.partition("<code>")[2].partition("</code>")[0]
     words = re.findall(r"<span>(.*?)</span>", code)
     assert words == ["fashion-infer bench conv", "--kernels all", "--json &#39;a b&lt;c&gt;.json&#39;"]
-    assert re.sub(r"</?span>", "", code) == " ".join(words)  # the copied text is the command
+    assert re.sub(r"</?span>", "", code) == " ".join(words)  # the copied text must be the command
 
 
 def test_names_come_first_and_calls_are_folded(tmp_path):
@@ -183,4 +186,4 @@ def test_names_come_first_and_calls_are_folded(tmp_path):
     text = html.page(content.Page("P", [listing], []), tmp_path)
     assert "<details><summary>API calls</summary>" in text
     assert re.findall(r"<td[^>]*>(.*?)</td>", text) == ["cudaMalloc", "1.0"]
-    assert "| 1.0 | cudaMalloc |" in markdown.page(content.Page("P", [listing], []))  # nvprof's order
+    assert "| 1.0 | cudaMalloc |" in markdown.page(content.Page("P", [listing], []))  # the rows have nvprof's order

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: both forms, bit for bit, and damaged files of every kind."""
+"""Checkpoints on disk: both forms are read and written bit for bit, and damaged files of every kind are refused."""
 
 import contextlib
 import fcntl
@@ -49,7 +49,7 @@ def test_hdf5_keeps_every_bit(original, tmp_path):
 
 
 def test_hdf5_is_read_where_it_is_locked(original, tmp_path):
-    """As on a file system without locks, or while another process writes its copy."""
+    """A checkpoint can be read where file locks do not work, or while another process holds a lock on the file."""
     hdf5.save(tmp_path / "c.h5", original)
     with open(tmp_path / "c.h5", "rb+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -99,7 +99,7 @@ def test_we_read_what_mxnet_writes(tmp_path):
 
 
 def old_params(version, name, array):
-    """A file as MXNet before 1.0 wrote it: V1 with 64-bit sizes, or older with 32-bit ones and no magic number."""
+    """Return a file as MXNet before 1.0 wrote it: V1 with 64-bit sizes, or older with 32-bit sizes and no magic."""
     import struct
 
     head = struct.pack("<QQQ", 0x112, 0, 1)
@@ -149,7 +149,11 @@ def test_truncated_params(pair):
 
 
 def test_flipped_bytes_never_crash(original, tmp_path):
-    """Small weights, so that most bytes are structure. A flip inside a number may pass: it is read unchanged."""
+    """Flipped bytes never crash the reader.
+
+    The weights are small, so that most bytes are structure. A flip within a number may pass: the number is read as it
+    is in the file.
+    """
     small = checkpoint.Checkpoint(original.symbol, {"w": np.ones((2, 2), np.float32), "v": np.ones(1, np.float32)}, {})
     mxnet_pair.save(str(tmp_path / "net"), small)
     path = tmp_path / "net-0001.params"
@@ -257,7 +261,10 @@ def test_broken_hdf5(original, tmp_path):
 
 
 def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
-    """A separate process reads each file, because the HDF5 library can crash."""
+    """Random damage to an HDF5 file ends in one line.
+
+    A separate process reads each file, because the HDF5 library can crash.
+    """
     small = original._replace(weights={"new0_weight": np.ones((3, 3), np.float32)})
     path = tmp_path / "a.h5"
     hdf5.save(path, small)
@@ -281,7 +288,7 @@ def test_nothing_half_written(original, tmp_path, monkeypatch):
     with pytest.raises(TypeError):
         hdf5.save(tmp_path / "a.h5", unwritable)
     assert (tmp_path / "a.h5").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
-    (tmp_path / "net-symbol.json").mkdir()  # the second file of the pair can't take its place
+    (tmp_path / "net-symbol.json").mkdir()  # the second file of the pair cannot replace a folder
     with pytest.raises(CheckpointError):
         mxnet_pair.save(str(tmp_path / "net"), original)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "net-symbol.json"]

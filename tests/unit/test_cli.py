@@ -1,4 +1,4 @@
-"""The command line on a machine that may have nothing: options, errors, exit codes, nothing on the wrong stream."""
+"""The command line on a machine that may lack everything: options, errors, exit codes, and clean output streams."""
 
 import _ctypes
 import json
@@ -16,7 +16,7 @@ from fashion_infer.errors import DeviceError
 
 
 def refused(invoke, code, *arguments):
-    """The one line on stderr of a command that must fail with this code."""
+    """Run a command that must fail with this exit code; return its only line on stderr."""
     status, _, err = invoke(*arguments)
     assert status == code, err
     lines = [line for line in err.splitlines() if line]
@@ -78,7 +78,7 @@ def test_backend_gpu_without_one(invoke):
 
 
 def test_a_missing_gpu_is_refused_before_anything_is_imported(tmp_path):
-    """Nothing is loaded either: a missing checkpoint is not reported."""
+    """Without a GPU, `--backend gpu` is refused before any file is loaded: a missing checkpoint is not reported."""
     code = """
 import sys
 from fashion_infer.system import compilers
@@ -115,7 +115,7 @@ def test_read_only_cache(invoke, bare, monkeypatch):
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     refused(invoke, 3, "data", "fetch")
-    code, out, _ = invoke("run", "--n", "5", "--backend", "cpu")  # `run` needs no cache: it has the built-in set
+    code, out, _ = invoke("run", "--n", "5", "--backend", "cpu")  # `run` needs no cache: the built-in set is there
     assert code == 0 and "Data: synthetic" in out
 
 
@@ -125,7 +125,7 @@ def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
     for content in (None, b"not a library", "another"):
         path = tmp_path / "libfashion_ops.so"
         if content == "another":
-            path.write_bytes(Path(_ctypes.__file__).read_bytes())  # a library, but not ours
+            path.write_bytes(Path(_ctypes.__file__).read_bytes())  # a shared library, but not the operator library
         elif content is not None:
             path.write_bytes(content)
         monkeypatch.setenv("FASHION_OPS_LIBRARY", str(path))
@@ -137,7 +137,10 @@ def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
 
 
 def test_library_built_for_another_mxnet(tmp_path):
-    """A library refuses when `initialize` gets another MXNet version; here only the version differs."""
+    """The operator library refuses to be used with another version of MXNet.
+
+    Here `initialize` gets a version that differs; everything else is equal.
+    """
     import ctypes
 
     from fashion_infer.library import bindings

@@ -1,4 +1,4 @@
-"""`compare`, on made-up files whose verdicts were worked out by hand."""
+"""`compare`, on synthetic files of measurements whose verdicts were computed by hand."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fashion_infer.bench import ranks, verdicts
 from fashion_infer.system import scheduler_stats
 
-# Few values, so that there are ties.
+# Few distinct values, so that there are ties.
 VALUES = st.one_of(st.integers(1, 8).map(float), st.floats(0.01, 10, allow_subnormal=False))
 
 RUN = {
@@ -91,7 +91,7 @@ HEADINGS = ("setting that differs", "median, ms", "must not change")
 
 @pytest.fixture
 def compare(invoke, tmp_path):
-    """Compare two objects as files; the lines of the tables by their first cell, as lists of the other cells."""
+    """Compare two objects as files; return the lines of the tables by their first cell, as lists of the other cells."""
 
     def call(a, b, *options):
         files = [tmp_path / name for name in ("a.json", "b.json")]
@@ -125,7 +125,7 @@ def run(*ms):
 
 
 class TestRuns:
-    # The first run's new0: median 12 ms, quartiles 11 and 13, so that its noise is 2 ms.
+    # The first run's times of new0: the median is 12 ms and the quartiles are 11 and 13, so that the noise is 2 ms.
     @pytest.mark.parametrize(
         "ms, ratio, noise, verdict",
         [
@@ -133,8 +133,8 @@ class TestRuns:
             ((13.9, 13.9, 13.9, 13.9, 13.9), "1.158", "2", "within the noise"),
             ((14.1, 14.1, 14.1, 14.1, 14.1), "1.175", "2", "slower"),
             ((9.9, 9.9, 9.9, 9.9, 9.9), "0.825", "2", "faster"),
-            ((13, 13, 15, 16, 30), "1.250", "3", "within the noise"),  # its own quartiles: 13 and 16
-            ((13, 13, 15.1, 16, 30), "1.258", "3", "within the noise"),  # which two samples of the first exceed
+            ((13, 13, 15, 16, 30), "1.250", "3", "within the noise"),  # the quartiles of this run: 13 and 16
+            ((13, 13, 15.1, 16, 30), "1.258", "3", "within the noise"),  # two samples of the first run exceed it
             ((14.2, 14.2, 15.1, 17.2, 30), "1.258", "3", "slower"),
         ],
     )
@@ -246,14 +246,14 @@ class TestRanks:
         stats = pytest.importorskip("scipy.stats")
         wanted = stats.mannwhitneyu(b, a, alternative="greater", method="asymptotic").pvalue
         if len({*a, *b}) == 1:
-            wanted = 1.0  # SciPy divides by a variance of nothing
+            wanted = 1.0  # SciPy divides by a variance of zero
         assert ranks.p_of_larger(a, b) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
     def test_all_equal_is_no_difference(self):
         assert ranks.p_of_larger([1.0] * 9, [1.0] * 9) == 1.0
 
     def test_samples_of_benchmarks_decide(self, compare):
-        """A median beyond the noise that the samples do not confirm."""
+        """A median that differs by more than the noise counts only if the samples confirm the difference."""
         a, b = copy.deepcopy(CONV), copy.deepcopy(CONV)
         a["layers"][0]["rows"][1].update(samples_ms=[0.9, 1.0, 1.4] * 12)
         b["layers"][0]["rows"][1].update(samples_ms=[0.95, 1.2, 1.3] * 12, min_ms=1.15, median_ms=1.2)
@@ -283,13 +283,13 @@ class TestOtherPrograms:
     def waiting(self, document, *seconds):
         return changed(document, "waited", value=list(seconds))
 
-    # Ten passes of 10 ms and ten of 15 ms, whose threads together waited for 0 to 20 ms of each.
+    # Ten passes of 10 ms and ten of 15 ms. The threads of a pass waited for a processor for 0 to 20 ms in all.
     @pytest.mark.parametrize(
         "ms, verdict, code",
         [
             (0, "slower", 1),
-            (4.5, "slower", 1),  # 15 - 4.5 is more than 10, and by more than the noise of 0.3
-            (4.9, "not told: other programs", 0),  # by no more than the noise
+            (4.5, "slower", 1),  # 15 - 4.5 exceeds 10 by more than the noise, which is 0.3
+            (4.9, "not told: other programs", 0),  # the rest does not exceed 10 by more than the noise
             (20, "not told: other programs", 0),
         ],
     )
@@ -297,15 +297,15 @@ class TestOtherPrograms:
         quiet, busy = (self.one_layer(*10 * [time]) for time in (10, 15))
         found, lines, err = compare(quiet, self.waiting(busy, *10 * [ms / 1e3]), "--check")
         assert found == code and lines["new0"][-1] == verdict and bool(err) == bool(code)
-        # In the other order, the first run's time is not trusted.
+        # With the runs swapped, the first run's time is not trusted.
         _, lines, _ = compare(self.waiting(busy, *10 * [ms / 1e3]), quiet)
         assert lines["new0"][-1] == verdict.replace("slower", "faster")
-        # A fast run that waited would have been even faster.
+        # A faster run whose threads waited would have been even faster without the wait.
         assert compare(self.waiting(quiet, *10 * [ms / 1e3]), busy)[1]["new0"][-1] == "slower"
 
     def test_the_share_is_shown_where_it_differs(self, compare):
         quiet = self.one_layer(10, 10, 10)
-        # 0.001 of 30 ms, and 5 + 10 of 30 ms: no more than all of a pass counts
+        # 0.001 of 30 ms; and 5 + 10 of 30 ms, because a pass counts as waiting at most for all of its time
         _, lines, _ = compare(self.waiting(quiet, 0, 0, 1e-6), self.waiting(quiet, 0.005, 0.020, 0))
         assert lines["waiting for a processor"] == ["hardly", "50% of the time"]
 
@@ -328,12 +328,12 @@ class TestOtherPrograms:
         monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path)
         assert scheduler_stats.waited() == 1.75
         (tmp_path / "8" / "schedstat").unlink()
-        assert scheduler_stats.waited() is None  # Linux counts only for some threads: no result
+        assert scheduler_stats.waited() is None  # Linux reports waits only for some threads, so there is no result
         monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path / "nowhere")
         assert scheduler_stats.waited() is None
 
     def test_waited_beside_another_program(self):
-        """Two programs compute on one processor: one waits while the other runs."""
+        """When two programs compute on one processor, one waits while the other runs."""
         allowed = os.sched_getaffinity(0)
         if scheduler_stats.waited() is None:
             pytest.skip("Linux does not count it here")
@@ -358,14 +358,14 @@ class TestBenches:
         made["layers"][0]["rows"][row].update(values)
         return made
 
-    # naive: median 1 ms, minimum 0.9 ms, so that its noise is 0.1 ms; shifted: 0.99 ms, so that it is 3%.
+    # naive: median 1 ms, minimum 0.9 ms, so that the noise is 0.1 ms; shifted: 0.99 ms, so that the noise is 3%.
     @pytest.mark.parametrize(
         "row, minimum, median, ratio, noise, verdict",
         [
             (1, 1.05, 1.09, "1.090", "0.1", "within the noise"),
             (1, 1.05, 1.11, "1.110", "0.1", "slower"),
             (1, 0.80, 0.89, "0.890", "0.1", "faster"),
-            (1, 0.90, 1.19, "1.190", "0.29", "within the noise"),  # its own: 1.19 - 0.9
+            (1, 0.90, 1.19, "1.190", "0.29", "within the noise"),  # the noise of this row: 1.19 - 0.9
             (2, 1.02, 1.029, "1.029", "0.03", "within the noise"),
             (2, 1.02, 1.031, "1.031", "0.03", "slower"),
         ],
@@ -399,7 +399,7 @@ class TestBenches:
         case = "fa2017 memory, batch 1: fashion-infer"
         assert code == 0 and lines[case] == ["0.02", "0.02", "1.000", "0.001", "within the noise"]
         slower = changed(NET, "cases", 0, "rows", 0, "median_ms", value=0.0225)
-        code, lines, _ = compare(NET, slower, "--check")  # noise 0.0225 - 0.019 = 0.0035
+        code, lines, _ = compare(NET, slower, "--check")  # the noise is 0.0225 - 0.019 = 0.0035
         assert code == 0 and lines[case][3:] == ["0.0035", "within the noise"]
         slower["cases"][0]["rows"][0]["min_ms"] = 0.0215
         assert compare(NET, slower, "--check")[0] == 1
@@ -414,7 +414,7 @@ class TestBenches:
         assert compare(NET, changed(peer, "cases", 0, "rows", 1, "median_ms", value=9.0), "--check")[0] == 0
 
     def test_files_from_before_there_was_one_kind_of_record(self, compare):
-        """CONV is in an old format of `bench conv`; `compare` treats the current format equally."""
+        """`compare` reads files in the old format of `bench conv` (CONV) as it reads files in the current format."""
         now = {key: value for key, value in CONV.items() if key not in ("batch", "layers")}
         now.update(benchmark="conv", batches=[10], logits=[], cases=copy.deepcopy(CONV["layers"]))
         for row in now["cases"][0]["rows"]:
@@ -489,7 +489,7 @@ class TestRefusals:
 
 
 class TestHistory:
-    """Benchmarks saved by name. The saved file is written again with other times, so that verdicts are certain."""
+    """Benchmarks saved by name. Each test rewrites the saved file with other times, so that verdicts are certain."""
 
     CONV = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--kernels", "naive", "--against", "none")
 
@@ -499,7 +499,7 @@ class TestHistory:
         self.folder = tmp_path / "fashion-infer" / "benchmarks"
 
     def save(self, invoke, name, factor=1.0):
-        """Save a benchmark, with its times multiplied."""
+        """Save a benchmark, with its times multiplied by a factor."""
         assert invoke(*self.CONV, "--save", name)[0] == 0
         file = self.folder / f"{name}.json"
         data = json.loads(file.read_text())
@@ -526,7 +526,7 @@ class TestHistory:
         for number, name in enumerate(("first", "second")):
             os.utime(self.folder / f"{name}.json", (number, number))
         assert invoke("compare", "--last", "--fail-above", "5%")[0] == 1
-        os.utime(self.folder / "first.json", (9, 9))  # now `first` was saved last, and is the faster
+        os.utime(self.folder / "first.json", (9, 9))  # now `first` was saved last, and is the faster benchmark
         assert invoke("compare", "--last", "--fail-above", "5%")[0] == 0
         assert invoke("compare", self.folder / "second.json", "--last", "--fail-above", "5%")[0] == 0
 

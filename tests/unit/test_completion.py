@@ -1,4 +1,4 @@
-"""Shell completions, requested from the program as shells do, and in real shells."""
+"""Shell completions, requested from the program as shells request them, and typed in real shells."""
 
 import os
 import pty
@@ -21,7 +21,7 @@ ROOT = Path(fashion_infer.__file__).parents[1]
 
 
 def offered(*words):
-    """(type, value) of the completions of the last word."""
+    """Return (type, value) of each completion of the last word."""
     variables = {"_FASHION_INFER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["fashion-infer", *words])}
     done = subprocess.run(
         [sys.executable, "-m", "fashion_infer"],
@@ -82,7 +82,7 @@ def test_an_unknown_shell(invoke, monkeypatch):
 
 
 def typed(shell, keys, wanted, seconds=90):
-    """Type these keys into an interactive shell, and return its output up to `wanted`."""
+    """Type some keys into an interactive shell; return its output up to `wanted`."""
     child, terminal = pty.fork()
     if not child:
         os.execvp(shell[0], shell)
@@ -104,7 +104,7 @@ def typed(shell, keys, wanted, seconds=90):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home, with the program on PATH."""
+    """A home folder, with the program on PATH."""
     program = tmp_path / "bin" / "fashion-infer"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m fashion_infer "$@"\n')
@@ -125,7 +125,7 @@ def home(tmp_path, monkeypatch):
     ],
 )
 def test_a_real_shell_completes(home, shell, start, before):
-    """Uses the documented line, which appends the script to the shell's start file."""
+    """A real shell completes words after the documented line was added to its start file."""
     if not shutil.which(shell):
         pytest.skip(f"needs {shell}")
     (home / start).write_text(before)

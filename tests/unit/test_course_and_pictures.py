@@ -1,4 +1,4 @@
-"""The course's programs as presets, users' own pictures, and the plots."""
+"""The course's programs as presets, users' own pictures, and plots."""
 
 import re
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from fashion_infer.result import LayerResult
 
 
 def asked(*arguments, **options):
-    """Model, edition, operator, backend and n of a program's request, which runs node by node."""
+    """Return model, edition, operator, backend and n of a program's request, which runs node by node."""
     request = course.request(*arguments, **options)
     assert request.mode_or_default == "operator"
     return request.model, request.edition, request.operator, request.backend, request.n
@@ -38,7 +38,7 @@ def test_programs():
 
 
 def test_programs_of_minidnn():
-    """Their only argument is the number of images; without an edition they are fa2020's."""
+    """The only argument of mini-dnn's programs is the number of images; without an edition they use fa2020's."""
     assert asked("m1") == ("fa2020", "fa2020", "custom", "cpu", 10000)
     assert asked("m2", None, "100") == asked("m2", "fa2020", n=100) == ("fa2020", "fa2020", "custom", "gpu", 100)
     assert asked("m3", "fa2023", "5000") == ("fa2020", "fa2023", "custom", "gpu", 5000)
@@ -100,7 +100,7 @@ def test_the_model_that_is_run_when_none_is_named(monkeypatch):
         "fa2020": "fa2020",
     }
     assert zoo.default().name == "ece408-high"
-    # Not delitem: it restores an entry at the end, and other tests check the order of the models.
+    # Do not use delitem, which restores an entry at the end: other tests check the order of the models.
     less = {name: model for name, model in zoo.MODELS.items() if name != "sp2018-ece408"}
     monkeypatch.setattr(zoo, "MODELS", less)
     assert zoo.default("sp2018").name == "sp2018-baseline"
@@ -148,7 +148,7 @@ def test_minidnn_prints_what_it_printed(arguments, invoke):
 
 
 def test_lines_of_minidnn_on_a_gpu():
-    """Layer Time is the op time and the transfers before and after it; all in milliseconds."""
+    """Layer Time is the op time plus the transfers before and after it; all are in milliseconds."""
     ours = LayerResult("new0", "New", "tensor-core", True, (0.00421,), (0.05,), (0.004,))
     layers = [ours, LayerResult("activation0", "Activation", None, False, (1.0,), (0.0,), (0.0,)), ours]
     result = SimpleNamespace(layers=layers, backend="gpu", correctness=0.8714, data_source="fashion-mnist")
@@ -180,7 +180,7 @@ def test_light_backgrounds_are_inverted(shirt, tmp_path):
 
 def test_transparent_wide_and_coloured(tmp_path):
     path = str(tmp_path / "a.png")
-    picture = Image.new("RGBA", (300, 100), (0, 0, 0, 0))  # transparent: background, that is white, then inverted
+    picture = Image.new("RGBA", (300, 100), (0, 0, 0, 0))  # transparent pixels are background: white, then inverted
     picture.paste((200, 30, 30, 255), (100, 20, 200, 80))
     picture.save(path)
     seen = pictures.read(path)
@@ -218,7 +218,7 @@ def test_plots_of_a_run(tmp_path, invoke):
     assert code == 0
     for name in ("c.png", "m.png"):
         pixels = np.asarray(Image.open(str(tmp_path / name)).convert("L"))
-        assert pixels.std() > 20  # something is drawn
+        assert pixels.std() > 20  # the picture is not empty
     code, _, err = invoke("run", "--confusion", "c.jpg")
     assert code == 2 and "NAME.png" in err
     nowhere = ("--confusion", tmp_path / "no" / "c.png")
@@ -234,7 +234,7 @@ def test_confusion_counts_every_image(tmp_path, monkeypatch):
     texts = {(t.get_position(), t.get_text()) for t in drawn[0].axes[0].texts}
     assert texts == {((0, 0), "50"), ((1, 0), "50"), ((1, 1), "100"), ((2, 2), "67"), ((0, 2), "33")}  # percent
     bold = {t.get_position() for t in drawn[0].axes[0].texts if t.get_fontweight() == "bold"}
-    assert bold == {(1, 0), (0, 2)}  # what is wrong
+    assert bold == {(1, 0), (0, 2)}  # the cells of wrong predictions
     assert [label.get_text() for label in drawn[0].axes[0].get_yticklabels()] == ["a (2)", "b (1)", "c (3)"]
 
 

@@ -1,4 +1,4 @@
-"""Reading, finding and refusing datasets: on small files made here, and on the real one when it is present."""
+"""Reading, finding and refusing datasets: small files made here, and the real dataset if it is present."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ def idx(magic, shape, content):
 
 
 def accept(monkeypatch, folder):
-    """Let the MD5 sums of the files as they are now be the expected ones."""
+    """Make the MD5 sums of the present files the expected ones."""
     for name in (IMAGES, LABELS):
         monkeypatch.setitem(locate.MD5, name, hashlib.md5((folder / name).read_bytes()).hexdigest())
 
@@ -95,7 +95,7 @@ def test_damaged_labels(small_set, monkeypatch):
 def test_wrong_md5(small_set):
     folder, *_ = small_set
     content = bytearray((folder / LABELS).read_bytes())
-    content[4] ^= 1  # the time stamp in the gzip header: the content stays readable
+    content[4] ^= 1  # in the time stamp of the gzip header: the content remains readable
     (folder / LABELS).write_bytes(content)
     with pytest.raises(DataError, match="is damaged \\(MD5 .*--data-dir.*fashion-infer data fetch"):
         dataset.load(5, str(folder))
@@ -167,7 +167,7 @@ def test_the_real_set(data_dir):
 
 
 def test_genuine_files_that_are_unpacked(tmp_path, monkeypatch):
-    """Files as from `gunzip` are accepted; other content under these names is damaged."""
+    """Genuine files unpacked by `gunzip` are accepted; other content under these names is reported as damaged."""
     images, labels = np.arange(2 * 784, dtype=np.uint8).reshape(2, 28, 28), np.array([3, 9], np.uint8)
     for name, magic, array in ((IMAGES, 2051, images), (LABELS, 2049, labels)):
         content = idx(magic, array.shape, array.tobytes())

@@ -1,4 +1,4 @@
-"""Pictures are decoded in a child process as in this one, and any failure of a decoder is a one-line error."""
+"""A child process decodes pictures as this process does, and any failure of a decoder is a one-line error."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from fashion_infer.errors import DataError
 from fashion_infer.system import confinement
 
 ROOT = Path(__file__).resolve().parents[2]
-# Decoders by file suffix: C libraries of other projects, and Pillow's own.
+# Decoders by file suffix: C libraries of other projects, and decoders of Pillow itself.
 SUFFIXES = ["png", "jpg", "gif", "bmp", "tif", "ppm", "tga", "ico", "pcx", "sgi", "xbm", "dds"]
 OPTIONAL = {"webp": "webp", "avif": "avif", "jp2": "jpg_2000"}
 
@@ -71,7 +71,7 @@ def test_the_first_that_is_wrong_is_named_as_in_this_process(tmp_path):
     ],
 )
 def test_whatever_a_decoder_does(does, words, tmp_path, monkeypatch):
-    """The second picture's decoder misbehaves."""
+    """Misbehaviour of the decoder at the second picture is a one-line error."""
     code = (
         "import os, sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, pictures\n"
@@ -96,7 +96,7 @@ def test_whatever_a_decoder_does(does, words, tmp_path, monkeypatch):
 
 
 def test_each_picture_has_the_time_of_one(tmp_path, monkeypatch):
-    """Six pictures of 0.6 s each, where one may take 2 s."""
+    """The time limit applies to each picture: six pictures of 0.6 s each are read, although one may take 2 s."""
     code = (
         "import sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, grey\n"
@@ -133,7 +133,7 @@ def test_the_child_opens_few_files_and_writes_none(tmp_path):
 
 def test_a_file_is_no_larger_than_a_picture_may_be(tmp_path):
     path = draw(tmp_path / "a.png", np.random.default_rng(1))
-    os.truncate(path, pictures.MOST_BYTES)  # zeros after the picture, which is still read
+    os.truncate(path, pictures.MOST_BYTES)  # zeros after the picture do not prevent reading
     assert len(decoding.read([path])) == 1
     os.truncate(path, pictures.MOST_BYTES + 1)
     with pytest.raises(DataError):

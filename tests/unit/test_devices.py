@@ -1,4 +1,4 @@
-"""The backend that a request uses, on machines of every kind (with fake devices)."""
+"""The backend that a request uses, on fake machines of every kind."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from fashion_infer.library import kernels
 
 
 def machine(monkeypatch, capabilities=(), build="cpu", reason="no NVIDIA driver"):
-    """A machine with devices of these compute capabilities, a library with CUDA, and this build of MXNet."""
+    """Fake a machine with devices of these compute capabilities, a library with CUDA, and this build of MXNet."""
 
     def found():
         if not capabilities:

@@ -1,4 +1,4 @@
-"""Pages agree with the repository: links, paths, commands, rooms, and tables that a script writes."""
+"""Pages agree with the repository: links, paths, commands, packages, and tables that a script writes."""
 
 import json
 import re
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "custom_ops"
 LADDER = OPS / "conv" / "cuda"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "models").glob("*.md"), *OPS.rglob("*.md")])
-# Base folders of a page's paths, in addition to its own folder.
+# Folders that a page's paths may be relative to, in addition to the page's own folder.
 BASES = [ROOT, OPS, LADDER, OPS / "net" / "cuda", OPS / "net" / "cuda" / "kernels"]
 SUFFIXES = "cpp|cu|cuh|h|py|md|svg|png|json|cfg|h5|txt"
 
@@ -27,19 +27,19 @@ def name(path):
 
 
 def prose(page):
-    """The page without its indented and fenced code."""
+    """Return a page without its indented and fenced code."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return "\n".join(line for line in text.splitlines() if not line.startswith("    "))
 
 
 def anchors(page):
-    """The names that GitHub gives to the page's headings."""
+    """Return the anchor names that GitHub gives to a page's headings."""
     headings = re.findall(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def rows(page):
-    """The cells of every line of a table."""
+    """Return the cells of every line of a table."""
     lines = [line for line in prose(page).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -58,14 +58,14 @@ def test_every_link_of_a_page_leads_somewhere(page):
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_every_file_that_a_page_names_exists(page):
     for path in re.findall(rf"`([\w./-]+/[\w.-]+\.(?:{SUFFIXES})|scripts/\w+)`", prose(page)):
-        if "NAME" in path or path.startswith(("/", "report/")):  # a file of the reader's
+        if "NAME" in path or path.startswith(("/", "report/")):  # such a path is a file of the reader
             continue
         assert any((base / path).exists() for base in [page.parent, *BASES]), f"{name(page)} names {path}"
 
 
 def test_every_step_has_a_section_with_its_file_and_picture():
     page = (LADDER / "README.md").read_text(encoding="utf-8")
-    steps = range(1, reference.own_kernels("gpu").index("tensor-core") + 1)  # the library behind the ladder
+    steps = range(1, reference.own_kernels("gpu").index("tensor-core") + 1)  # the library of variants is not a step
     for step in steps:
         assert list(LADDER.glob(f"{step:02d}_*")) and f"\n## {step}. " in page
         (picture,) = re.findall(rf"!\[Step {step}\]\((pictures/{step:02d}_\w+\.svg)\)", page)
@@ -79,7 +79,7 @@ def test_rooms_of_the_operator_library_include_what_the_map_says():
         room = re.match(r"\[([\w/]+)/\]\(", cells[0])
         if room and len(cells) == 3:
             said[room.group(1)] = set(re.findall(r"`([\w/]+)`", cells[2]))
-    # Nothing of submission/ is compiled into the library.
+    # No file of submission/ is compiled into the library.
     inside = [path for path in OPS.rglob("*") if OPS / "submission" not in path.parents]
     sources = [path for path in inside if path.suffix in (".cpp", ".h", ".cu", ".cuh")]
     assert set(said) == {str(path.parent.relative_to(OPS)) for path in sources}
@@ -126,7 +126,7 @@ def test_page_of_the_kernels_is_of_the_measurements(script, tmp_path):
     script("write_measured")["write_kernels"](tmp_path)
     page = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
     assert page == (tmp_path / "kernels.md").read_text(encoding="utf-8"), "run scripts/write_measured.py"
-    drawn = (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8")  # coordinates depend on matplotlib's version
+    drawn = (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8")  # not coordinates, which depend on matplotlib
     for case in json.loads((ROOT / "docs" / "kernels.json").read_text(encoding="utf-8"))["cases"]:
         for row in case["rows"]:
             assert row["kind"] == "limit" or row["median_ms"] is None or f">{row['median_ms']:.3g}<" in drawn

@@ -1,4 +1,4 @@
-"""Downloads, from a server on this machine that also misbehaves."""
+"""Downloads from a server on this machine, which also misbehaves."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ CONTENT = {name: gzip.compress(name.encode() * 500) for name in NAMES}
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves CONTENT under /good/, and each kind of trouble under its own name."""
+    """Serves CONTENT under /good/, and each kind of misbehaviour under its own name."""
 
     daemon_threads = True
 
@@ -153,7 +153,10 @@ def test_a_damaged_file_in_the_cache_is_replaced(server, bare):
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "folder", "fifo"])
 def test_what_lies_under_a_name_elsewhere_is_never_touched(server, kind, tmp_path, invoke):
-    """MNIST's files have the same names."""
+    """Downloading leaves existing files of other origin unchanged.
+
+    MNIST's files have the names of Fashion-MNIST's.
+    """
     running = server("good")
     folder, mine = tmp_path / "a", tmp_path / "mine"
     folder.mkdir()
@@ -208,7 +211,7 @@ def test_mirrors_by_https_come_first():
 
 def test_read_only_folder(server, tmp_path, monkeypatch):
     server("good")
-    (tmp_path / "file").write_text("")  # a folder can't be made below a file, not even by root
+    (tmp_path / "file").write_text("")  # not even root can make a folder below a file
     with pytest.raises(DataError):
         download.fetch(tmp_path / "file" / "folder")
 
@@ -228,7 +231,7 @@ def test_full_disk(server, tmp_path, monkeypatch):
 
 
 def test_full_device(server, invoke):
-    """The real thing, where the system lets us: a file system with no room for the file."""
+    """A download onto a full device fails in one line; skipped where no full file system can be had."""
     if os.geteuid() != 0 or not os.path.isdir("/dev/shm"):
         pytest.skip("needs root to mount a small file system")
     mount = subprocess.run(["mktemp", "-d"], stdout=subprocess.PIPE, text=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""The examples at the end of every --help: they parse, their files and names exist, and they run or report needs."""
+"""The examples at the end of every --help parse, name existing files, and run or report what they lack."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def test_every_help_ends_with_examples(invoke, words, command):
     assert 1 <= len(command.examples) <= 4
     code, out, _ = invoke(*words, "--help")
     assert code == 0
-    # Complete lines of at most 80 characters, without trailing text.
+    # Examples are complete lines of at most 80 characters, without trailing text.
     shown = out.partition("\nExamples:\n")[2].splitlines()
     lines, needs = zip(*command.examples)
     assert [line for line in shown if line.startswith(f"  {main.PROGRAM} ")] == [
@@ -61,7 +61,10 @@ def test_no_option_takes_what_is_no_finite_number(invoke, value):
 
 
 def parsed(line):
-    """The command of an example, and the context of its arguments; what a shell does with them is left out."""
+    """Return the command of an example, and the context of its arguments.
+
+    Parts that a shell would interpret are left out.
+    """
     words = shlex.split(re.split(" >>? | [|] ", line)[0])
     command, context = main.cli, click.Context(main.cli, info_name=main.PROGRAM)
     while isinstance(command, click.Group):
@@ -75,7 +78,7 @@ def parsed(line):
 @pytest.mark.parametrize("line", LINES)
 def test_examples_parse(line):
     command, context = parsed(line)
-    # Names are among those that the shell would offer; files are not.
+    # Names must be among those that a shell would offer; files are not checked here.
     for param in command.params:
         value = context.params[param.name]
         if (

@@ -1,4 +1,4 @@
-"""A known correctness that a run does not show: one line on stderr, and nothing else changes."""
+"""When a run does not show the known correctness, stderr has one line about it, and nothing else changes."""
 
 import json
 
@@ -17,7 +17,7 @@ RIGHT = dict(zoo.get("ece408-high").expected["synthetic"])[2000]
 
 @pytest.fixture
 def one_wrong(monkeypatch):
-    """A network that classifies one image more or fewer correctly than it should."""
+    """Make a network classify one image more or one fewer correctly than it should."""
     real = Predictor.predict
 
     def predict(self, *arguments):

@@ -1,4 +1,4 @@
-"""`kernel explain`, and what `kernel check` adds, on planted kernels for the CPU: wrong lines, and slow ones."""
+"""`kernel explain`, and what `kernel check` adds, on CPU kernels with planted faults: wrong lines, and slow kernels."""
 
 import json
 import os
@@ -63,14 +63,14 @@ def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     found = json.loads((tmp_path / "a").read_text())
     assert code == 0 and found["right"] and found["milliseconds"] > 0 and found["layer"] == "sp2019, layer 2"
     assert found["findings"][0]["code"] == "one_thread" and found["findings"][0]["what"] in out
-    # Our naive kernel is slower, our best one faster.
+    # Our naive kernel is slower than this kernel, and our best one is faster.
     assert all(found["between"]) and "row[w]" in found["listing"]
     figures = found["figures"]
     assert 0 < figures["gflop_s"] < figures["peak_gflop_s"] and figures["threads"] == 1
 
 
 def test_nothing_holds_a_fast_kernel_back(tmp_path):
-    """Sums in registers, on all cores: nothing is found, and every processor worked."""
+    """A fast kernel (sums in registers, all cores) gets no finding, and every processor worked."""
     speed = cpu.slow(recognised(tmp_path, planted_cpu.FAST), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
     assert [one.code for one in speed.findings] == []
     assert speed.run.threads == len(os.sched_getaffinity(0)) and speed.run.loop_share > 0.2
@@ -95,10 +95,10 @@ LOOP = ("vmovups (%rax),%zmm0", "vfmadd213ps (%r9),%zmm1,%zmm0", "vmovups %zmm0,
 @pytest.mark.parametrize(
     "texts, vectors, stores, chained, overlapping",
     [
-        (LOOP, True, 1, False, 1),  # its output's address stays
+        (LOOP, True, 1, False, 1),  # the output's address does not change
         ((*LOOP, "add $0x40,%r9d"), True, 1, False, 0),
         (("vmulss (%rax),%xmm1,%xmm2", "vaddss %xmm2,%xmm0,%xmm0", "vaddss %xmm3,%xmm0,%xmm0"), False, 0, True, 0),
-        ([f"vfmadd231ss (%rax),%xmm1,%xmm{n}" for n in range(2, 8)], False, 0, False, 0),  # six sums side by side
+        ([f"vfmadd231ss (%rax),%xmm1,%xmm{n}" for n in range(2, 8)], False, 0, False, 0),  # six sums in parallel
         (("movss (%rsi),%xmm0", "movss %xmm0,(%rdi,%rcx,4)", "addss (%rsi),%xmm0", "inc %rcx"), False, 1, True, 1),
     ],
 )

@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Findings from prepared output of the GPU tools (text and JSON); no GPU is needed."""
+"""Findings derived from prepared outputs of the GPU tools (text and JSON); no GPU is needed."""
 
 import json
 import sys
@@ -105,7 +105,7 @@ LAYER = Layer(100, 1, 28, 50, 5)
 
 
 def kernel(rows, grid=5000, block=1024, **metrics):
-    """A kernel of ncu's tables; a row is (line, instruction, warps' executions, further metrics)."""
+    """Return a kernel as in ncu's tables; a row is (line, instruction, executions by warps, further metrics)."""
     made = [
         {"pc": number, "file": "/a/conv.cu", "line": line, "sass": sass, "inst_executed": count,
          "thread_inst_executed": 32 * count, **more}

@@ -1,4 +1,4 @@
-"""The disk becomes full: a command reports it in one line, leaves nothing, and does not blame a kernel."""
+"""When the disk becomes full, a command reports it in one line, leaves nothing, and does not blame a kernel."""
 
 import errno
 import json
@@ -18,7 +18,8 @@ from fashion_infer.system import cache_limits
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = (ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp").read_text()
-# In every Python that a command starts: from step FULL_AT on, creating, opening or renaming below FULL_BELOW fails.
+# Runs in every Python that a command starts. From step FULL_AT on, creating, opening or renaming fails below
+# FULL_BELOW.
 SITE = """
 import errno, os, sys
 below, at, seen = os.environ["FULL_BELOW"], int(os.environ["FULL_AT"]), 0
@@ -37,7 +38,7 @@ def fail(event, arguments):
 sys.addaudithook(fail)
 """
 GRADE = f"grade conv.cpp --unsandboxed --rubric {ROOT}/tests/attacks/rubric.toml"
-# Each command with its exit code and the full folder: the cache, or the command's working folder.
+# Each command with its exit code and the folder that is full: the cache, or the command's working folder.
 COMMANDS = {
     "check": ("kernel check conv.cpp", 4, "cache"),
     "grade": (f"{GRADE} --out results", 4, "cache"),
@@ -49,7 +50,10 @@ COMMANDS = {
 
 @pytest.fixture
 def run(bare):
-    """Call a command in a folder with a kernel file; writing fails from a step on, or never with 0."""
+    """A function that calls a command in a folder with a kernel file.
+
+    Writing fails from a given step on, or never if the step is 0.
+    """
     (bare / "site").mkdir()
     (bare / "site" / "sitecustomize.py").write_text(SITE)
 
@@ -78,9 +82,9 @@ def test_a_command_says_that_the_disk_is_full(name, run):
         assert re.search("^fashion-infer: .*cannot write .*No space left on device", last), (step, done.stderr)
         assert done.returncode == code and "Traceback" not in done.stderr
         left = {path.name: path for path in work.iterdir() if path.name != "conv.cpp"}
-        if "results" in left:  # the disk is at fault, and not the submission
+        if "results" in left:  # the verdict blames the disk, and not the submission
             assert json.loads((left.pop("results") / "verdict.json").read_text())["status"] == "failed"
-        # A complete file remains when there is no room for the next one.
+        # A file that was completed remains when the next file does not fit.
         assert set(left) <= {"k"} and all(json.loads(path.read_text()) for path in left.values())
 
 

@@ -1,4 +1,4 @@
-"""The fused mode: chains of layers as stages, within MXNet's graph and outside it, against float64 and MXNet's own."""
+"""The fused mode: chains of layers as stages, inside and outside MXNet's graph, against float64 and MXNet."""
 
 import json
 import threading
@@ -18,8 +18,9 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 from fashion_infer.library import bindings, op_times, thread_pool
 from fashion_infer.library.fused import FusedNetwork
 
-# float32 sums of up to 2,880 terms, one layer on another: 2.2e-6 was the worst of 2,500 random chains, 8e-7 the 99th
-# percentile. tests/pipeline limits the course's networks to 2e-6 of their range.
+# The limits are for float32 sums of up to 2,880 terms, through several layers. Of 2,500 random chains, the largest
+# error was 2.2e-6, and the 99th percentile 8e-7. tests/pipeline limits the error of the course's networks to 2e-6 of
+# their range.
 TOLERANCE = 1e-5
 
 
@@ -36,7 +37,7 @@ def default_threads():
 
 
 def bound(mx, symbol, arrays, data, dtype=None):
-    """An executor of a symbol on the CPU."""
+    """Bind a symbol to an executor on the CPU."""
     known = symbol.list_arguments()
     arguments = {name: mx.nd.array(values) for name, values in arrays.items() if name in known}
     arguments["data"] = mx.nd.array(data, dtype=dtype or data.dtype)
@@ -51,8 +52,10 @@ def run(executor):
 
 
 def error(got, wanted):
-    """The largest error over the largest magnitude, but at least over a half: sums here are of order 1, and a few of
-    them may cancel to nearly nothing."""
+    """Return the largest error as a fraction of the largest magnitude, which counts as at least 0.5.
+
+    Sums here are of order 1, and a few of them may cancel to nearly zero.
+    """
     return np.abs(got - wanted).max() / max(np.abs(wanted).max(), 0.5)
 
 
@@ -60,7 +63,7 @@ def operators_of(symbol):
     return [node["op"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] != "null"]
 
 
-# ---- any chain -------------------------------------------------------------------------------
+# ---- arbitrary chains ------------------------------------------------------------------------
 
 
 @given(chains.chains(), st.integers(1, 40), st.integers(1, 3), st.booleans(), st.integers(0, 2**32 - 1))
@@ -73,7 +76,7 @@ def test_random_chains_against_float64(chain, n, threads, pixels, seed):
     scores = network.forward(data)
     assert error(scores, reference.forward(chain.layers, weights, data).reshape(n, -1)) < TOLERANCE
     assert not np.isnan(scores).any()
-    # An item's result does not depend on its neighbours, the slice, or the number of threads.
+    # An item's result depends neither on its neighbours nor on the slice nor on the number of threads.
     thread_pool.resize(1)
     np.testing.assert_array_equal(network.forward(data[n // 2 :]), scores[n // 2 :])
 
@@ -93,8 +96,11 @@ def test_random_chains_in_the_graph(chain, n, seed):
 
 
 def test_tanh_is_within_4_ulp_of_the_true_value():
-    """Every 499th float from zero to infinity, both signs, from another first one in every run; every one of them in
-    `make test-all`. All 2^32 gave 2.42 ulp at most."""
+    """The error of tanh is at most 4 ulp.
+
+    Each run tests every 499th float from zero to infinity with both signs, from a random start; `make test-all` tests
+    every float. Over all 2^32 floats, the largest error was 2.42 ulp.
+    """
     for first in profiles.pick([int(np.random.default_rng().integers(499))], range(499)):
         _check_tanh(np.arange(first, 0x7F800001, 499, dtype=np.uint32).view(np.float32))
     nan = np.full((1, 100), np.nan, np.float32)
@@ -114,7 +120,7 @@ def _check_tanh(x):
 @given(st.data())
 @settings(max_examples=profiles.examples(150))
 def test_any_pool_is_that_of_mxnet(data):
-    """Pools equal MXNet's to the last bit, for separate and overlapping windows, with and without a ReLU after them."""
+    """Pools equal MXNet's to the last bit, for separate and overlapping windows, with and without a following ReLU."""
     mx = _mxnet.load()
     channels, h, w, n = (data.draw(st.integers(1, most)) for most in (4, 45, 45, 3))
     size, stride = data.draw(st.integers(1, min(h, w, 9))), data.draw(st.integers(1, 9))
@@ -136,7 +142,10 @@ def test_any_pool_is_that_of_mxnet(data):
 
 @pytest.mark.parametrize("pool", [(2, 2), (2, 2, True), (3, 1), (3, 2, True), (4, 4, True), (2, 3), (6, 5), (1, 4), ()])
 def test_bands_of_a_wide_convolution_cut_no_window(pool):
-    """110 KB of shifted copies per row: two or three rows of the convolution at a time."""
+    """Wide convolutions are processed in bands that cut no pooling window.
+
+    A row needs 110 KB of shifted copies, so that a band has only two or three rows.
+    """
     layers = [Convolution(9, 3), Relu()] + [MaxPool(*pool)] * bool(pool)
     chain = chains.Chain(layers, (230, 41, 40))
     weights, data = chain.weights(), chain.items(2, "normal")
@@ -146,7 +155,7 @@ def test_bands_of_a_wide_convolution_cut_no_window(pool):
 
 @pytest.mark.parametrize("layers", [[Relu()], [Tanh()], [MaxPool(3, 2), Relu()], [Relu(), MaxPool(3, 1, True)]])
 def test_nan_stays_nan(layers):
-    """It appears in every window that contains it, and in no other."""
+    """A NaN appears in every window that contains it, and in no other window."""
     chain = chains.Chain(layers, (1, 9, 40))
     for column in range(40):
         data = -chain.items(1, "pixels")
@@ -156,7 +165,10 @@ def test_nan_stays_nan(layers):
 
 
 def test_epilogues():
-    """A stage takes a pool and an activation in either order; the second of a kind is a map of its own."""
+    """A stage includes a pool and an activation, in either order.
+
+    A second pool or activation becomes a separate stage of kind "map".
+    """
 
     def stages(*layers):
         chain = chains.Chain([*layers, Dense(3)], (2, 30, 30))
@@ -200,7 +212,7 @@ def test_stages_of_the_course():
     assert [s.operations for s in stages] == [2 * 50 * 24 * 24 * 25, 2 * 7200 * 500, 2 * 500 * 10, 0]
 
 
-# ---- what cannot be fused --------------------------------------------------------------------
+# ---- layers that cannot be fused -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -229,11 +241,11 @@ def test_stages_of_the_course():
     ],
 )
 def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer, why):
-    """It is between two layers that can be fused, and the result is MXNet's."""
+    """A layer that cannot be fused runs in MXNet between two fused layers, and the result is MXNet's."""
     rng = np.random.default_rng(1)
     front = chains.Chain([Convolution(4, 3), Tanh()], (2, 13, 11))
     first = front.mxnet(mx)
-    with mx.name.Prefix("odd_"):  # MXNet numbers convolution0, ... itself
+    with mx.name.Prefix("odd_"):  # without the prefix, MXNet would continue its own numbering of convolution0, ...
         odd = layer(mx, first)
     whole = mx.sym.FullyConnected(odd, num_hidden=5, name="last")
     data = front.items(3, "normal")
@@ -244,13 +256,13 @@ def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer, why):
     assert found.count("_fashion_infer_network") == 2
     assert json.loads(odd.tojson())["nodes"][-1]["op"] in found
     assert error(run(bound(mx, fused, arrays, data)), run(bound(mx, whole, arrays, data))) < TOLERANCE
-    # Outside MXNet nothing else can run it: the planner names the node and the reason.
+    # Outside MXNet nothing else can run such a layer: the planner names the node and the reason.
     with pytest.raises(UsageError, match=why):
         FusedNetwork(whole.tojson(), arrays, (2, 13, 11))
 
 
 def test_branches_are_left_apart(mx):
-    """A node with two readers, or one whose value is asked for as well, stays with MXNet; both branches are chains."""
+    """A node whose value has two readers, or is requested as well, stays with MXNet; both branches are fused chains."""
     rng = np.random.default_rng(2)
     chain = chains.Chain([Convolution(4, 3)], (1, 9, 9))
     stem = chain.mxnet(mx)
@@ -273,7 +285,10 @@ def test_branches_are_left_apart(mx):
 
 
 def test_a_weight_that_is_computed(mx):
-    """FullyConnected whose weight comes out of a layer that could be fused: it is an input of the stage."""
+    """A computed weight is an input of the stage.
+
+    The weight of a FullyConnected comes from a layer that could be fused.
+    """
     rng = np.random.default_rng(3)
     weight = mx.sym.tanh(mx.sym.Variable("raw"))
     whole = mx.sym.FullyConnected(mx.sym.Variable("data"), weight, no_bias=True, num_hidden=4, name="dense")
@@ -332,7 +347,7 @@ SMALL = chains.Chain(
 
 
 def small(seed):
-    """Weights and pixels for the small network, and its scores in float64."""
+    """Return weights and pixels for the small network, and its scores in float64."""
     weights, data = SMALL.weights(seed, pixels=True), SMALL.items(9, seed=seed)
     return weights, data, reference.forward(SMALL.layers, weights, data)
 
@@ -357,7 +372,7 @@ def test_weights_that_change_are_seen(mx):
 
 
 def test_two_networks_in_one_process_and_threads(mx):
-    """Each keeps its own weights, also when they run at the same time."""
+    """Two networks keep their own weights, also when threads run them at the same time."""
     cases = [small(seed) for seed in (7, 8, 9)]
     fused = SMALL.mxnet(mx, "custom").optimize_for("fashion_infer")
     executors = [bound(mx, fused, arrays, data) for arrays, data, _ in cases]
@@ -417,7 +432,8 @@ def test_op_times_of_the_stages():
     assert not op_times.drain()
     network.forward(data, layer_times=True)
     records = op_times.drain()
-    # Of convolution0 to pooling0, of flatten0 to activation1, and of fullyconnected1; variables have numbers as well.
+    # The stages go from convolution0 to pooling0, from flatten0 to activation1, and fullyconnected1 alone. Node numbers
+    # also count variables.
     assert [(r.first_node, r.last_node) for r in records] == [(2, 4), (5, 9), (12, 12)]
     assert [(r.first_node, r.last_node) for r in records] == [(s.first_node, s.last_node) for s in network.stages]
     assert [r.shape for r in records] == [(9, 1, 12, 12, 7, 5), (9, 112, 1, 1, 30, 1), (9, 30, 1, 1, 10, 1)]
@@ -431,4 +447,4 @@ def test_an_address_is_where_an_array_begins(dtype):
     read_only.flags.writeable = False
     for array in (whole, whole[2:], whole[:0], whole[3, 4:], read_only, np.zeros((0, 3), dtype)):
         assert bindings.address(array) == array.ctypes.data
-    whole.resize((7, 9), refcheck=False)  # nothing keeps a reference to it
+    whole.resize((7, 9), refcheck=False)  # resize works only if nothing keeps a reference to the array

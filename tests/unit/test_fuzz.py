@@ -1,4 +1,4 @@
-"""The harness of scripts/gpu_fuzz, on the CPU: it passes correct kernels, and finds each kind of error."""
+"""The harness of scripts/gpu_fuzz, on the CPU: it accepts correct kernels, and finds each kind of error."""
 
 import ctypes
 import re
@@ -16,7 +16,7 @@ SEED = np.random.SeedSequence().entropy % 2**40
 
 
 def run(place, what, seeds):
-    """Failures of these cases."""
+    """Return the failures of some cases."""
     found = []
     for seed in range(SEED, SEED + seeds):
         failures, worst, passes = session.RUNS[what](place, seed)
@@ -31,7 +31,10 @@ def test_the_cpu_keeps_the_bound(what, seeds):
 
 
 def test_what_plain_chains_may_lose():
-    """6,272 equal terms in one chain, as steps 1 to 9 of the ladder on a GPU add them: docs/precision.md."""
+    """The bound for plain chains allows the loss that they have.
+
+    The chain has 6,272 equal terms, added as steps 1 to 9 of the ladder on a GPU add them (docs/precision.md).
+    """
     n, losses = 6272, []
     for value in np.random.default_rng(SEED).uniform(0.5, 1.5, 100).astype(np.float32):
         chain = np.cumsum(np.full(n, value, np.float32), dtype=np.float32)[-1]
@@ -57,7 +60,7 @@ def test_every_kind_of_case_is_drawn():
 
 
 class Broken(places.Cpu):
-    """The CPU, with an error added after each kernel."""
+    """The CPU as a place, with an error added after each kernel."""
 
     def __init__(self, mistake):
         self._mistake = mistake
@@ -87,14 +90,14 @@ MISTAKES = {
 
 
 def finds(said, what, seeds):
-    """Whether one of these cases finds the error."""
+    """Return whether one of some cases finds the error."""
     place = Broken(MISTAKES[said])
     return any(said in text for seed in range(SEED, SEED + seeds) for _, text in session.RUNS[what](place, seed)[0])
 
 
 @pytest.mark.parametrize("said", [said for said in MISTAKES if said != "beside its output"])
 def test_mistakes_of_a_kernel_are_found(said):
-    assert finds(said, "convolutions", 200)  # one in nine has infinities or NaN: of 30 cases none has in 3% of runs
+    assert finds(said, "convolutions", 200)  # one in nine has infinities or NaN: in 3% of runs, 30 cases have none
 
 
 @pytest.mark.parametrize("said", ["times", "beside its output"])
@@ -114,7 +117,7 @@ def test_an_output_that_is_not_written_is_found():
         def forward(self, kernel, conv, x, k, y):
             return bindings.OK
 
-    # Of 1 seed in 300 all are NaN.
+    # In 1 seed of 300, all values are NaN.
     failures = [text for seed in range(SEED, SEED + 20) for _, text in convolutions.run(Lazy(), seed)[0]]
     assert failures and all("times the bound" in text or "infinities" in text for text in failures)
 

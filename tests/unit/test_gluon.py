@@ -1,4 +1,4 @@
-"""Networks exported from Gluon, against MXNet's own result on them."""
+"""Networks exported from Gluon give the results that MXNet itself computes for them."""
 
 import json
 import warnings
@@ -25,7 +25,7 @@ SHAPE, CLASSES = (1, 28, 28), 10
 
 
 class Branches(mx.gluon.HybridBlock):
-    """The output of `body`, joined with its input by a function of MXNet's F."""
+    """A block whose output is that of `body`, joined with the block's input by a function of MXNet's F."""
 
     def __init__(self, join, *body):
         super().__init__()
@@ -39,7 +39,7 @@ class Branches(mx.gluon.HybridBlock):
 
 
 def gate(F, x, y):
-    """Squeeze and excitation: a factor for each channel."""
+    """Scale y by a factor for each channel, as in squeeze and excitation."""
     return F.broadcast_mul(x, F.sigmoid(F.mean(y, axis=(2, 3), keepdims=True)))
 
 
@@ -87,7 +87,7 @@ def images():
 
 @pytest.fixture(params=NETWORKS)
 def exported(request, tmp_path, images):
-    """The prefix of a network with random weights and statistics, and MXNet's own scores of the images."""
+    """The prefix of an exported network with random weights and statistics, and MXNet's own scores of the images."""
     mx.random.seed(5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -96,7 +96,7 @@ def exported(request, tmp_path, images):
         net.initialize(mx.init.Xavier())
         net.hybridize()
         data = mx.nd.array(images)
-        if "norm" in request.param:  # so that means and variances differ from the initial ones
+        if "norm" in request.param:  # make means and variances differ from their initial values
             with mx.autograd.record():
                 net(data)
         wanted = net(data).asnumpy()
@@ -130,7 +130,7 @@ NORMALISED = {"scale": 255.0, "mean": 0.286, "std": 0.353}
 
 @pytest.fixture
 def normalised(tmp_path, images):
-    """The prefix of a network of normalised pixels, and MXNet's own scores of the images."""
+    """The prefix of an exported network of normalised pixels, and MXNet's own scores of the images."""
     mx.random.seed(6)
     net = nn.HybridSequential()
     net.add(*network(nn.BatchNorm(), nn.Activation("relu")))
@@ -188,7 +188,7 @@ def test_a_damaged_normalisation(normalised, tmp_path, value):
 
 @pytest.mark.parametrize("place", [1, 2, 4])
 def test_a_weight_of_a_norm_that_is_computed(normalised, place):
-    """MXNet crashes."""
+    """A BatchNorm whose weight is computed is refused, because MXNet crashes on such a network."""
     found = load.load(normalised[0])
     graph = symbol.parse(found.symbol, "it")
     norm = next(node for node in graph["nodes"] if node["op"] == "BatchNorm")
@@ -199,7 +199,10 @@ def test_a_weight_of_a_norm_that_is_computed(normalised, place):
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_moving_mean_that_is_something_else_too(normalised, place):
-    """MXNet would write into a weight, or into the data."""
+    """A moving mean that is also another input is refused.
+
+    MXNet would overwrite a weight, or the data.
+    """
     found = load.load(normalised[0])
     graph = symbol.parse(found.symbol, "it")
     norm = next(node for node in graph["nodes"] if node["op"] == "BatchNorm")

@@ -51,7 +51,7 @@ def test_every_edition_has_a_default_rubric_that_says_its_name_and_survives_a_ve
         kinds = [check.kind for check in found.checks_of(backend)]
         assert kinds == ["build", "right", "time"] and sum(c.points for c in found.checks_of(backend)) == 100
     assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found
-    # What the default writes out is what holds where a rubric says nothing.
+    # The limits that the default rubric writes out are those that apply when a rubric names none.
     assert rubric.parse(rubric.default_text(edition).partition("[limits]")[0], "short").limits == found.limits
     for check in [check for check in found.checks if check.kind == "time"]:
         (full, _), (none, _) = check.steps
@@ -172,7 +172,7 @@ def test_points_fall_as_time_rises(times, between, ms):
 
 
 def direct(given):
-    """The convolution in float64, by nothing but its definition."""
+    """Compute the convolution in float64, directly from its definition."""
     x, k = given.x.astype(np.float64), given.k.astype(np.float64)
     size = x.shape[2] - k.shape[2] + 1
     out = np.zeros((len(x), len(k), size, size))
@@ -198,7 +198,7 @@ def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
 
 
 @given(SHAPES, st.integers(0, 2**32 - 1), st.sampled_from(["one", "nan", "image", "from", "half"]))
-@example(ConvolutionShape(2, 1, 9, 9, 1, 5), 645631082, "half")  # 40 of 50 outputs are within FLOAT32
+@example(ConvolutionShape(2, 1, 9, 9, 1, 5), 645631082, "half")  # 40 of the 50 outputs are within FLOAT32
 @settings(max_examples=examples(40))
 def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
     rng, stream = np.random.default_rng(seed), SecretStream(b"%d" % seed)
@@ -207,8 +207,8 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
     scale, image = np.abs(want).max(), rng.integers(shape.B)
     y = want.astype(np.float32)
     place = (image, *(rng.integers(size) for size in y.shape[1:]))
-    if how == "half":  # operands rounded, as tensor cores do by themselves
-        # Four weights that happen to be nearly halves leave most outputs as they are; a few outputs may all be small.
+    if how == "half":  # the operands are rounded, as tensor cores round them
+        # With few weights that are nearly halves, most outputs would not change; and a few outputs may all be small.
         assume(shape.C * shape.K * shape.K >= 25 and want.size >= 9)
         y = direct(Inputs(inputs.x, inputs.k.astype(np.float16))).astype(np.float32)
     elif how == "one":
@@ -217,7 +217,7 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
         y[place] = np.nan
     else:
         wrong = y[slice(image, image + 1 if how == "image" else None)]
-        assume(want[0, 0].size >= 9)  # of fewer sums with random signs all may cancel
+        assume(want[0, 0].size >= 9)  # fewer sums with random signs might all cancel
         wrong += rng.uniform(0.1, 0.2, wrong.shape) * scale
     found = scrutiny.scrutinise(y, inputs, shape, stream)
     if how == "half":
@@ -230,9 +230,12 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
 
 
 def test_errors_that_cancel_in_plain_sums_are_found_all_the_same():
-    """Two filters that are off by the same, or the opposite: signs alone would let one of the two pass."""
+    """Errors of two filters that cancel in plain sums are found.
+
+    The filters are wrong by equal or by opposite amounts: checks with signs alone would miss one of the two.
+    """
     shape = ConvolutionShape(400, 1, 9, 9, 4, 3)
-    for _ in range(10):  # in too few images to be among those that are compared by value
+    for _ in range(10):  # in too few images to be among the outputs that are compared by value
         inputs = fresh(SecretStream.fresh(), shape, True)
         want = direct(inputs)
         for sign in (1, -1):
@@ -265,8 +268,8 @@ def test_a_stream_is_shake128_of_its_key_and_a_counter(key, count):
 
 @pytest.mark.parametrize("first", [True, False])
 def test_inputs_are_spread_evenly(first):
-    """Means, variances and neighbours, each within six standard errors."""
-    shape = ConvolutionShape(3, 2, 500, 500, 400, 11)  # more than one block of bytes
+    """Means, variances and correlations of neighbours are within six standard errors of the expected values."""
+    shape = ConvolutionShape(3, 2, 500, 500, 400, 11)  # more values than one block of random bytes gives
     inputs = fresh(SecretStream.fresh(), shape, first)
     x = inputs.x.astype(np.float64).reshape(-1)
     x = (x - 127.5) / 128 if first else x
@@ -276,7 +279,7 @@ def test_inputs_are_spread_evenly(first):
     k = inputs.k.astype(np.float64).reshape(-1)
     assert abs(k.mean()) < 6 / k.size**0.5 and abs(k.var() - 1) < 6 * 1.42 / k.size**0.5
     assert abs((k**4).mean() - 3) < 6 * 9.8 / k.size**0.5
-    if not first:  # half precision keeps few of them
+    if not first:  # half precision cannot represent most of these values
         assert (inputs.x.astype(np.float16) != inputs.x).mean() > 0.9
 
 
@@ -286,7 +289,7 @@ def test_an_order_has_each_thing_once(count):
 
 
 def heard(message, ask):
-    """What a session makes of a worker's message, from a channel that a worker could write to."""
+    """Return what a session makes of a worker's message, which arrives on a channel that a worker could write to."""
     talk = session.Session.__new__(session.Session)
     talk._channel, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     talk._spins, talk._calls = False, 1
@@ -379,7 +382,7 @@ SCORES = {"full": 100, "wrong": 10, "refused": 0, "failed": 0}
 @pytest.mark.parametrize("name", VERDICTS)
 def test_text_says_points_and_what_to_do(name):
     text = results.written(VERDICTS[name], "text")
-    assert all(line.isprintable() for line in text.split("\n"))  # a terminal obeys no submission's name
+    assert all(line.isprintable() for line in text.split("\n"))  # names from a submission must not control a terminal
     assert f"{SCORES[name]} of 100 points" in text
     if name == "wrong":
         assert KINDS["wrong"].advice in text and "marked: layer 1, n = 20: says 0 ms" in text and "not ranked" in text
@@ -479,7 +482,7 @@ _ODD = st.sampled_from([None, 5, -1, True, "", "-1", "a" * 40, [], [5], {}, 1e30
 
 
 def _places(value, path=()):
-    """Every place in a document."""
+    """Yield the path of every value in a document."""
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield (*path, key)
         yield from _places(value[key], (*path, key))
@@ -570,7 +573,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     (out / wrong.name / "verdict.json").write_text("{}")
     before = (out / "team" / "verdict.json").read_text()
     assert invoke(*again)[0] == 0 and (out / "team" / "verdict.json").read_text() == before
-    (team / "conv.cpp").write_bytes(b"\n" + HONEST.read_bytes())  # another submission, where the one before was
+    (team / "conv.cpp").write_bytes(b"\n" + HONEST.read_bytes())  # another submission in the place of the first
     code, _, err = invoke(*again)
     assert code == 0 and "1 of 3" in err and json.loads((out / "team" / "verdict.json").read_text())["points"] == 100
     assert (out / "team" / "verdict.json").read_text() != before
@@ -688,7 +691,7 @@ def test_examples_call_the_command_with_options_that_it_has(path, tmp_path):
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 def test_gradescopes_script_writes_results(tmp_path):
-    """The script as it lies, with its two fixed folders put elsewhere."""
+    """Gradescope's script runs unchanged, except that its two fixed folders are replaced."""
     for name in ("submission", "source"):
         (tmp_path / name).mkdir()
     (tmp_path / "submission" / "conv.cpp").write_bytes(HONEST.read_bytes())

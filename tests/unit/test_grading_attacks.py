@@ -1,4 +1,4 @@
-"""Attacks on the grader, on the CPU: each ends in the right verdict, and an honest kernel after it has full marks."""
+"""Attacks on the grader, on the CPU: each gets the right verdict, and an honest kernel after it has full marks."""
 
 import errno
 import gzip
@@ -33,7 +33,10 @@ def asked(tmp_path_factory):
 
 
 def with_an_honest_one(asked, path):
-    """The verdict of an attack, and of an honest kernel after it, which has time where tests share their cores."""
+    """Return the verdict of an attack, and of an honest kernel after it.
+
+    The honest kernel has a long time limit, because tests share their cores.
+    """
     patient = asked._replace(limits=asked.limits._replace(seconds=30.0))
     return [*judged(asked, path), *judged(patient, HONEST)]
 
@@ -43,7 +46,8 @@ def with_an_honest_one(asked, path):
 def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
     attacked, honest = with_an_honest_one(asked, path)
     check(path, attacked)
-    # Where tests share their cores a worker may wake up so late that the clocks disagree: marked, and costs nothing.
+    # Where tests share their cores, a worker may wake up so late that the clocks disagree. This is marked, and costs no
+    # points.
     found = [finding for finding in honest.findings if finding.kind != "clocks"]
     assert (honest.marks.points, found, honest.ranked) == (100, [], True)
     assert attacked.sandbox["in_force"].get("seccomp", True) and attacked.sandbox["available"] == available().words

@@ -1,5 +1,8 @@
-"""The road of a GPU's submission with a driver that keeps device memory in the host's: shared tensors, the worker that
-spins, the device's health. tests/gpu/test_grading_on_device.py is the same on a real one."""
+"""Judging of GPU submissions with a fake driver whose device memory is in host memory.
+
+The tests cover shared tensors, the worker that spins, and the device's health. tests/gpu/test_grading_on_device.py
+tests a real device.
+"""
 
 import ctypes
 import subprocess
@@ -58,14 +61,14 @@ def fake(tmp_path_factory):
         patched.setattr(driver, "library", lambda: loaded)
         for shared in (tensors.DeviceTensors, HostTensors):
             patched.setattr(shared, "latency", 10.0)  # tests share their cores
-        patched.setattr(lag, "_SHAPE", ConvolutionShape(8, 1, 28, 28, 50, 5))  # this driver's memory is the host's
+        patched.setattr(lag, "_SHAPE", ConvolutionShape(8, 1, 28, 28, 50, 5))  # this device memory is the host's
         patched.setattr(lag, "_SWEPT", 1 << 16)
         patched.setattr(lag, "_CALLS", 6)
         yield library
 
 
 class Known:
-    """In the place of `device.known`: this driver runs no kernels of the library."""
+    """A stand-in for `device.known`, because the fake driver runs no kernels of the library."""
 
     @staticmethod
     def built(folder):
@@ -79,7 +82,7 @@ class Known:
 
 
 class Device:
-    """In the place of `device.Gpu`: what a referee asks of one."""
+    """A stand-in for `device.Gpu` with what a referee needs."""
 
     def __init__(self, library):
         self._library = library
@@ -144,7 +147,7 @@ def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     for slot, each in zip(bracket, filled):
         assert slot.fill(each, float("nan")) >= 0 and not slot.same_inputs(each)
     device.show(bracket)
-    for turn, counts in ((float("inf"), False), (0.0, True)):  # the device's answer is work only where it takes longer
+    for turn, counts in ((float("inf"), False), (0.0, True)):  # the answer counts as work only if it takes longer
         device.lag = Lag(0.0, turn)
         assert device.settled() == (device.turn if counts else 0.0) and device.turn > 0
     for slot, each in zip(bracket, filled):
@@ -175,9 +178,9 @@ def test_a_call_of_the_driver_that_fails_is_named(fake):
 def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
     device = Device(fake)
     found = device.lag(Machine(available()))
-    # The difference of two medians may be noise on a machine that does other work.
+    # On a machine with other work, the difference of two medians may be noise.
     assert 0 <= found.word < 10 and found.turn >= NO_LAG.turn
-    # Of a way of 100 s nothing is left of a call but the least that there is, of ten calls in a bracket a tenth.
+    # If the lag is 100 s, nothing is left of a call except the least possible time; of ten calls in a bracket, a tenth.
     device.lag = lambda machine: found._replace(word=100.0)
     observed, _ = judged(fake, tmp_path, CONVOLVE, device=device)
     assert {round(1e6 * sample.seconds, 3) for sample in observed.samples} <= {1.0, 0.1}
@@ -185,11 +188,11 @@ def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9), st.floats(0, 1))
 def test_the_lag_is_what_a_bracket_takes_beside_its_calls(drifts, lag_seconds):
-    # A bracket now and then takes longer, by either clock: the medians do not follow.
+    # Some brackets take longer by either clock. The medians must not change.
     steady = [lag.Bracket(lag_seconds + 2.0, 2.0, 0.0)] * (2 * len(drifts) + 1)
     noisy = [lag.Bracket(lag_seconds + 2.0 + more, 2.0 + late, 0.0) for more, late in drifts]
     assert lag.beside(steady + noisy) == pytest.approx(lag_seconds, abs=1e-9)
-    # Noise never makes it less than nothing.
+    # Noise never makes the lag negative.
     assert lag.beside([lag.Bracket(1.0, 1.0 + lag_seconds, 0.0)]) == 0
 
 
@@ -204,7 +207,7 @@ def test_short_calls_are_timed_together_once_one_was_timed_alone(fake, tmp_path,
     monkeypatch.setattr(
         session.Session, "call", lambda self, *given: sizes.append(len(given[2])) or called(self, *given)
     )
-    monkeypatch.setattr(judging, "_LONG", 10.0)  # whatever else this machine does
+    monkeypatch.setattr(judging, "_LONG", 10.0)  # so that other work on this machine has no effect
     device = Device(fake)
     device.lag = lambda machine: NO_LAG
     found, _ = judged(fake, tmp_path, CONVOLVE, device=device)
@@ -212,7 +215,7 @@ def test_short_calls_are_timed_together_once_one_was_timed_alone(fake, tmp_path,
     right = [sample for sample in found.samples if sample.run == 1]
     assert len(sizes) == len(found.samples) and set(sizes[: len(right)]) == {1}
     by_run = {run: [size for size, s in zip(sizes, found.samples) if s.run == run] for run in {s.run for s in timed}}
-    assert by_run.pop(2)[:3] == [1, 1, 10]  # loads code; says how long one takes; counts
+    assert by_run.pop(2)[:3] == [1, 1, 10]  # the first loads code, the second shows a call's duration, the third counts
     assert all(one[:2] == [1, 10] for one in by_run.values())
     assert all(size == 10 for size, s in zip(sizes, found.samples) if s.timed)
 
@@ -221,7 +224,7 @@ def test_short_calls_are_timed_together_once_one_was_timed_alone(fake, tmp_path,
 def test_a_fill_is_tried_again_before_a_call_is_said_to_be_faster_than_it(again, kinds):
     case = samples.Case(1, ConvolutionShape(1000, 1, 28, 28, 50, 5))
     notes = judging.Notes(rubric.default("fa2017"), inputs.Seed.fresh())
-    notes.fill[case] = 1.0  # the first one, beside another program
+    notes.fill[case] = 1.0  # the first measurement was disturbed by another program
     slot = SimpleNamespace(refill=lambda value: again)
     called = session.Called(0.3, 0, 0.3, 0.3, 0, "")
     judging._clocks(SimpleNamespace(floor=0.5, on_device=False, latency=0.0), notes, case, called, False, [slot])

@@ -1,4 +1,4 @@
-"""What runs in the sandbox, and what holds it: structures, the seccomp filter by an interpreter of its own, cgroups."""
+"""The code in the sandbox and what confines it: structures, the seccomp filter in an interpreter, cgroups."""
 
 import ctypes
 import errno
@@ -24,7 +24,7 @@ from fashion_infer.system import compilers, resources
 HELD = pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 BARE = available()._replace(bubblewrap=None, refusal="a test")
 WITH = [pytest.param(available(), id="all layers"), pytest.param(BARE, id="without bubblewrap")]
-PYTHON = os.path.realpath(sys.executable)  # a box shows no environment
+PYTHON = os.path.realpath(sys.executable)  # a sandbox has no environment variables
 
 
 STRUCTURES = {
@@ -35,7 +35,10 @@ STRUCTURES = {
 
 
 def test_structures_are_those_of_the_header(tmp_path):
-    """As the compiler lays them out: name, offset and size of each field, in both files that have them in Python."""
+    """The Python structures have the layout of the C header, in both files that define them.
+
+    The compiler gives name, offset and size of each field.
+    """
     cxx = compilers.find_cxx()
     if cxx is None:
         pytest.skip("needs a C++ compiler")
@@ -66,7 +69,7 @@ ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
 def filtered(program, machine, number, *arguments):
-    """What the kernel does with a call: the few instructions that the filter has, one by one."""
+    """Return what the kernel does with a system call: interpret the few instructions of the filter one by one."""
     given = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, *given)
     code = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
@@ -83,7 +86,7 @@ def filtered(program, machine, number, *arguments):
 
 
 THREAD, NEW_USER = 0x003D0F00, 0x10000000  # what pthread_create passes to clone; CLONE_NEWUSER
-NUMBERS = {  # of Linux's own tables, not of ours
+NUMBERS = {  # system call numbers, from Linux's own tables
     "x86_64": {"read": 0, "mmap": 9, "ioctl": 16, "futex": 202, "fork": 57, "vfork": 58, "clone": 56, "clone3": 435,
                "execve": 59, "ptrace": 101, "socket": 41, "connect": 42, "kill": 62, "tgkill": 234, "bpf": 321,
                "memfd_create": 319, "io_uring_setup": 425, "mount": 165, "unshare": 272, "keyctl": 250,
@@ -146,7 +149,10 @@ def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, 
 
 @pytest.mark.parametrize("column, header", [(0, "asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
 def test_numbers_are_those_of_the_kernels_headers(column, header):
-    """Those of the calls that the filter refuses; aarch64 takes the generic numbers."""
+    """The numbers of the calls that the filter refuses are those of the kernel's headers.
+
+    aarch64 uses the generic numbers.
+    """
     tables = seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF
     calls = {name: numbers for table in tables for name, numbers in table.items()}
     calls.update((name, numbers) for name, (numbers, _, _) in seccomp._BY_ARGUMENT.items())
@@ -157,7 +163,7 @@ def test_numbers_are_those_of_the_kernels_headers(column, header):
     assert "__NR_ptrace" in known
     found = {name: known.get(f"__NR_{name}", -1) for name in calls}
     wrong = {name: each for name, each in calls.items() if each[column] != found[name]}
-    # Headers may be older than a call; from 424 on every architecture has the same numbers.
+    # Headers may be older than a call. From 424 on, every architecture has the same numbers.
     assert all(found[name] < 0 and each[0] == each[1] >= 424 for name, each in wrong.items()), wrong
 
 
@@ -172,7 +178,7 @@ def test_flags_are_those_of_the_kernels_headers():
 
 
 def defined(names, header, *options):
-    """Numbers that the kernel's headers give names, without names that these headers lack."""
+    """Return the numbers that the kernel's headers define for some names, without names that the headers lack."""
     cxx = compilers.find_cxx()
     if cxx is None:
         pytest.skip("needs a C++ compiler")
@@ -193,7 +199,7 @@ def test_the_filter_knows_no_other_calling_convention():
 
 
 def boxed(held, code, *arguments, seconds=20, **box):
-    """Run Python in a box: its exit code and what it printed."""
+    """Run Python in a sandbox; return its exit code and what it printed."""
     limits = Limits(seconds, 256 << 20, 1 << 20, 1 << 16, 32)
     return run(Box(limits, **box), held, [PYTHON, "-I", "-S", "-B", "-c", code, *map(str, arguments)])
 
@@ -235,7 +241,7 @@ print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
         ("while True: pass", "did not end within 1 s"),
         ("a = []\nwhile True: a.append(bytearray(1 << 22))", "memory"),
         (
-            # Once it is told so, it is resident no more, and there still.
+            # After MADV_DONTNEED the memory is no longer resident, but it still exists.
             "import mmap\na = []\nwhile True:\n  m = mmap.mmap(-1, 1 << 22)\n  m.write(bytes(1 << 22))\n"
             "  m.madvise(mmap.MADV_DONTNEED)\n  a.append(m)",
             "memory",
@@ -304,7 +310,7 @@ def test_what_ran_while_it_was_stopped_is_broken(held):
     try:
         while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
             time.sleep(0.01)
-        for _ in range(20):  # nothing wakes it
+        for _ in range(20):  # freezing and thawing alone wakes nothing
             running.freeze()
             time.sleep(0.005)
             running.thaw()
@@ -313,7 +319,7 @@ def test_what_ran_while_it_was_stopped_is_broken(held):
         for pid in running.members():
             os.kill(pid, signal.SIGCONT)
         time.sleep(0.1)
-        for pid in running.members():  # as it would, before the referee looks
+        for pid in running.members():  # as an attacker would, before the referee checks
             os.kill(pid, signal.SIGSTOP)
         with pytest.raises(Broken):
             running.thaw()
@@ -387,7 +393,7 @@ def test_a_cgroup_is_taken_where_its_controllers_are_handed_on(monkeypatch, tmp_
     assert cgroup.parent(tmp_path) is None
     monkeypatch.setenv("FASHION_INFER_CGROUP", str(tmp_path))
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
-    assert cgroup.parent(tmp_path) is None  # nothing bounds processes
+    assert cgroup.parent(tmp_path) is None  # nothing limits the number of processes
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
     assert cgroup.parent(tmp_path) == tmp_path
     group = cgroup.Group(tmp_path, 123 << 20, 64)

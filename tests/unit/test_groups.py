@@ -1,4 +1,4 @@
-"""The program and its groups without a command: complete help and suggested commands; colours."""
+"""The program and its command groups without a command: complete help and suggested commands; colours."""
 
 import click
 import pytest
@@ -17,7 +17,7 @@ def test_a_group_alone_shows_its_help_and_what_is_next(invoke, words):
     assert code == 2 and asked == 0 and out == help and out.startswith("Usage: fashion-infer")
     said, _, following = err.partition("try `")
     assert said.startswith("fashion-infer: ") and err.count("\n") == 1
-    # What it names is a command that there is.
+    # The suggested command must exist.
     program, *command = following.rstrip("`\n").split()
     assert program == "fashion-infer" and tuple(command[: len(words)]) == words
     assert invoke(*command[: len(words) + 1], "--help")[0] == 0

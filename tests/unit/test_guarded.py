@@ -19,7 +19,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Guarded:
-    """Memory before a protected page."""
+    """Memory that ends at a protected page."""
 
     def __init__(self):
         self._size = 1 << 20
@@ -28,7 +28,7 @@ class Guarded:
         assert LIBC.mprotect(ctypes.c_void_p(guard), mmap.PAGESIZE, 0) == 0  # PROT_NONE
 
     def holding(self, array):
-        """A copy of an array that ends where the page starts; None when the memory is too small."""
+        """Return a copy of an array that ends at the protected page; None when the memory is too small."""
         assume(array.nbytes <= self._size)
         begin = self._size - array.nbytes
         view = np.frombuffer(self._memory, array.dtype, array.size, begin).reshape(array.shape)
@@ -49,9 +49,9 @@ def memory():
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-@example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image shorter than a vector, and nearly the last
+@example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image that is shorter than a vector
 @example((3, 16, 32), 11, (2, 14), "direct", False, 0)  # the last vector of each row is partial
-@example((2, 3, 40), 3, (5, 17), "broadcast", False, 0)  # two tiles a row, two blocks of filters
+@example((2, 3, 40), 3, (5, 17), "broadcast", False, 0)  # two tiles per row, two blocks of filters
 @settings(max_examples=profiles.examples(100))
 def test_kernels(memory, sizes, k, beyond, kernel, pixels, seed):
     (n, c, m), (h, w) = sizes, (k + more for more in beyond)

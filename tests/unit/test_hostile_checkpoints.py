@@ -103,13 +103,16 @@ def test_the_confined_process_opens_one_file_and_writes_none(tmp_path):
 
 @pytest.mark.parametrize("limit", [1, 5000, 60_000])
 def test_an_import_that_cannot_be_written(limit, tmp_path):
-    """A file-size limit acts like a full disk: the write fails in the middle."""
+    """An import whose output cannot be written ends in one line.
+
+    A file-size limit acts like a full disk: the write fails in the middle.
+    """
     write_pair(tmp_path / "net", network())
     code = (
         f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "from fashion_infer.cli.main import main; main(sys.argv[1:])"
     )
-    # Python would leave truncated bytecode of a module that is imported for the first time.
+    # Write no bytecode: with the size limit, Python would leave truncated bytecode of a module that is imported anew.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, "models", "import", str(tmp_path / "net"), "--to", str(tmp_path / "a.h5")],
@@ -146,7 +149,7 @@ def test_a_file_of_holes_is_not_read_whole(size, words, tmp_path):
 
 
 def test_an_array_of_holes_is_bounded(tmp_path):
-    """A complete file of 4 GB that takes no disk space: one weight of zeros."""
+    """A sparse file is limited like any other: one weight of zeros, 4 GB in a complete file without disk blocks."""
     shape = (1 << 20, 1 << 10)
     head = struct.pack("<QQQIiiqqiii", 0x112, 0, 1, 0xF993FAC9, 0, 2, *shape, 1, 0, 0)
     names = struct.pack("<QQ", 1, 5) + b"arg:w"
@@ -184,7 +187,7 @@ def test_paths_that_no_file_has(path, tmp_path, monkeypatch):
 
 
 def test_weights_that_are_rounded_are_named(tmp_path, invoke):
-    """float64 is narrowed with a line; what a float32 can hold is taken bit for bit without one."""
+    """A weight that is rounded is named in a line; values that float32 can represent are read without a line."""
     found = network()
     exact = {name: array.astype(np.float64) for name, array in found.weights.items()}
     write_pair(tmp_path / "exact", found._replace(weights=exact))
@@ -207,7 +210,10 @@ def test_weights_that_are_rounded_are_named(tmp_path, invoke):
 
 
 def test_scores_that_are_no_numbers_fail(tmp_path, invoke):
-    """Finite weights whose products overflow: no correctness is printed for meaningless predictions."""
+    """Scores that are not finite fail: no correctness is printed for meaningless predictions.
+
+    The weights are finite, but their products overflow.
+    """
     found = network()
     large = {name: np.full_like(array, 3e38) for name, array in found.weights.items()}
     prefix = write_pair(tmp_path / "net", found._replace(weights=large))

@@ -34,7 +34,7 @@ def put(path, text="new"):
 
 
 def in_a_thread(path):
-    """The bytes that a reader gets from a FIFO."""
+    """Read a FIFO in a thread; return the thread and the list that gets the text."""
     read = []
     reader = threading.Thread(target=lambda: read.append(Path(path).read_text()))
     reader.start()
@@ -81,7 +81,7 @@ def test_a_fifo_is_written_and_stays(tmp_path):
     path = tmp_path / "fifo"
     os.mkfifo(path)
     reader, read = in_a_thread(path)
-    put(path, "through" * 20_000)  # more than a pipe holds
+    put(path, "through" * 20_000)  # more than the buffer of a pipe holds
     reader.join(10)
     assert read == ["through" * 20_000] and stat.S_ISFIFO(path.stat().st_mode)
 
@@ -94,7 +94,7 @@ def test_a_fifo_that_nobody_reads_is_no_hang(tmp_path, monkeypatch):
 
 
 def device(tmp_path, minor):
-    """A node of our own for a memory device; the test is skipped where making one is not allowed."""
+    """Create a node for a memory device; skip the test where that is not allowed."""
     path = tmp_path / "node"
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, minor))
@@ -148,7 +148,10 @@ def test_a_block_device_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
-    """The file of the descriptor is not replaced, and earlier and later output is not overwritten."""
+    """Output to an open descriptor continues at its position.
+
+    The descriptor's file is not replaced, and earlier and later output is not overwritten.
+    """
     program = (
         f"from fashion_infer.system import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
     )
@@ -339,7 +342,7 @@ def test_a_fifo_waits_for_its_reader(tmp_path):
 
 
 def test_an_import_that_is_interrupted_ends_as_such(tmp_path):
-    """h5py's callbacks drop a KeyboardInterrupt that is raised within them."""
+    """An interrupted import ends as interrupted, although callbacks of h5py drop a KeyboardInterrupt raised in them."""
     mxnet_pair.save(str(tmp_path / "p"), zoo.get("fa2019-ece408").load())
     before = names(tmp_path)
     for _ in range(profiles.pick(1, 10)):
@@ -352,5 +355,5 @@ def test_an_import_that_is_interrupted_ends_as_such(tmp_path):
         time.sleep(random.uniform(0, 0.2))
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        assert process.returncode == 130 and err.strip() == "fashion-infer: interrupted"  # click ends the line first
+        assert process.returncode == 130 and err.strip() == "fashion-infer: interrupted"  # click first ends the line
         assert names(tmp_path) == before

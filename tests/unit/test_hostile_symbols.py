@@ -24,7 +24,7 @@ MODES = ("operator", "fused")
 
 
 def refusal(found, **options):
-    """The one line with which both modes refuse a network."""
+    """Return the single line with which both modes refuse a network."""
     lines = set()
     for mode in MODES:
         with pytest.raises(CheckpointError) as error:
@@ -45,7 +45,7 @@ def images():
 
 @pytest.mark.parametrize("what", SYMBOLS)
 def test_it_never_reaches_mxnet(what):
-    """`_Native` calls through a pointer that it takes from `info`."""
+    """A symbol with a dangerous operator never reaches MXNet: `_Native`, for instance, calls a pointer from `info`."""
     change, words = SYMBOLS[what]
     line = refusal(changed(network(), change))
     assert words in line and ("--trust-symbol" in line) == ("has the operator" in line)
@@ -117,7 +117,7 @@ def test_a_layer_that_would_fill_the_memory():
 
 
 def test_every_operator_of_the_list_is_one_of_mxnets():
-    """MXNet must have every attribute in the list."""
+    """Every operator of the list is an operator of MXNet, with every attribute in the list."""
     from fashion_infer import _mxnet
     from fashion_infer._mxnet import plugin
 
@@ -144,7 +144,10 @@ def test_every_operator_of_the_list_is_one_of_mxnets():
     "version, key", [(1100, "attr"), (1300, "attr"), (10000, "attrs"), (10300, "attrs"), (800, "param")]
 )
 def test_old_symbols_with_the_attributes_of_training(version, key, images, capfd):
-    """As MXNet 0.11 to 1.3 wrote them, with and without the last number of an entry; MXNet's upgrade says nothing."""
+    """Symbols as MXNet 0.11 to 1.3 wrote them run, with and without an entry's last number.
+
+    MXNet prints nothing about their upgrade.
+    """
 
     def change(graph):
         for n in graph["nodes"]:
@@ -206,7 +209,10 @@ def test_json_of_any_depth_and_size(text, words):
     "name", ["x" * 64, "y" * 4000, "a+b", "层\u0301🙂", 'q"uote\\', "node3", "_output", "", "a b/c"]
 )
 def test_layers_of_any_name_have_their_times(name, images):
-    """Two layers whose names share 63 characters and more, in both modes, with weights of like names."""
+    """Layers get their own times, whatever their names.
+
+    Two layers have names that share 63 characters or more, in both modes, with similar names of weights.
+    """
     two = [Convolution(4, 3), Tanh(), Convolution(3, 3), Relu(), Flatten(), Dense(10), Softmax()]
     plain = network(layers=two)
     renamed = {"new0": name, "new1": f"{name}2", "new0_weight": f"{name}_w", "new1_weight": f"{name}2_w"}
@@ -237,7 +243,10 @@ def test_what_a_message_shows_is_short_and_on_one_line(text):
 
 
 def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
-    """Different symbols in every run; 100,000 of them caused no signal and no unexpected exception."""
+    """Random damage to a symbol ends in one line.
+
+    Each run has different symbols; 100,000 of them caused no signal and no unexpected exception.
+    """
     count = profiles.pick(250, 20_000)
     program = [sys.executable, "tests/symbol_mutations.py", "--count", str(count), "--finds", str(tmp_path)]
     done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
@@ -246,11 +255,14 @@ def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
     assert ran > count / 10 and refused > count / 2, done.stdout
 
 
-# ---- what MXNet says -------------------------------------------------------------------------
+# ---- messages of MXNet -----------------------------------------------------------------------
 
 
 def test_mxnets_own_lines_stay_off_stderr(tmp_path, capfd, images):
-    """Our error has MXNet's message, without the source position."""
+    """MXNet's own lines do not appear on stderr.
+
+    Our error has MXNet's message, without the source position.
+    """
     odd = changed(network(), lambda g: node(g, "Pooling")["attrs"].update(kernel="(40, 40)"))
     for mode in MODES:
         with pytest.raises(CheckpointError) as error:

@@ -1,4 +1,4 @@
-"""The input size derived from the weights, against the shapes that MXNet infers."""
+"""The input size derived from the weights, compared with the shapes that MXNet infers."""
 
 import json
 
@@ -25,7 +25,7 @@ def build(edition, operator="custom"):
 
 
 def fc_width(network, size):
-    """Inputs of the first fully connected layer, by MXNet; None when the images are too small."""
+    """Return the number of inputs of the first dense layer, by MXNet; None when the images are too small."""
     try:
         shapes = dict(zip(network.list_arguments(), network.infer_shape(data=(1, 1, size, size))[0]))
     except mx.MXNetError:
@@ -44,7 +44,7 @@ def test_editions(edition, operator):
 
 @st.composite
 def chains(draw):
-    """A random network up to its first fully connected layer, and an image size that it accepts."""
+    """Draw a random network up to its first dense layer, and an image size that the network accepts."""
     x = mx.sym.Variable("data")
     for index in range(draw(st.integers(0, 4))):
         kind = draw(st.sampled_from(["New", "Convolution", "Pooling", "tanh"]))

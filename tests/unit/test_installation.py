@@ -1,4 +1,4 @@
-"""The command line that installs an extra, for each way to install the package; MXNet's download."""
+"""The command line that installs an extra, for each way to install the package; and MXNet's download."""
 
 import json
 import re
@@ -29,7 +29,7 @@ Requires-Dist: torch; extra == "peers"
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A function: installed from this URL, with this directory information; the words of the line for an extra."""
+    """A function that fakes an installation from a URL, with directory information; returns the command's words."""
     info = tmp_path / "site" / "fashion_infer-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(METADATA)
@@ -77,12 +77,15 @@ def test_a_checkout(monkeypatch):
 
 
 def test_the_line_installs_into_this_environment(installed, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))  # no pip, or that of another environment
+    monkeypatch.setenv("PATH", str(tmp_path))  # there is no pip on PATH, or only another environment's
     assert installed()[:3] == [sys.executable, "-m", "pip"]
 
 
 def test_no_line_names_a_package_of_ours_on_an_index():
-    """PyPI has no such package, and anyone could register the name."""
+    """No documented command installs a package named fashion-infer from an index.
+
+    PyPI has no such package, and anyone could register the name.
+    """
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if tracked.returncode:
         pytest.skip("needs a checkout")
@@ -99,7 +102,7 @@ def test_no_line_names_a_package_of_ours_on_an_index():
 class TestMxnet:
     @pytest.fixture
     def missing(self, bare, monkeypatch):
-        """MXNet is not installed; the folder in the user's cache that it is downloaded into."""
+        """A machine without MXNet; the value is the cache folder into which MXNet is downloaded."""
         find = wheel.importlib.util.find_spec
         hidden = {"mxnet"}
         monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None if name in hidden else find(name))

@@ -1,4 +1,4 @@
-"""Runs the tests that hold for every instruction set again, with a lower set than this machine's best."""
+"""Runs tests that hold for every instruction set again, with a lower instruction set than this machine's best."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("generic", "avx2")
-HOUR = 3600  # seconds: all of test_steady.py takes nine minutes with `generic`
+HOUR = 3600  # limit in seconds: all of test_steady.py takes nine minutes with `generic`
 RUNS = [(isa, name) for isa in SETS for name in ("test_bound.py", "test_steady.py")]
 
 
@@ -26,7 +26,7 @@ def test_nothing_is_touched_beyond_a_tensor(isa):
 
 
 def run(isa, name):
-    """In a separate process, because the choice is made once."""
+    """Run a test file in a separate process, because the library chooses its instruction set only once."""
     options = {"FASHION_OPS_ISA": isa, "HYPOTHESIS_PROFILE": profiles.pick("default", "all")}
     command = f"-m pytest -q -x -p no:cacheprovider -o timeout={HOUR}".split()
     done = subprocess.run(

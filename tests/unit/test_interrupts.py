@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the program at once, with the correct exit code, and leave nothing half-done."""
+"""Ctrl-C and SIGTERM end the program immediately, with the correct exit code, and leave nothing unfinished."""
 
 import os
 import random
@@ -36,7 +36,7 @@ main.main()
 
 
 def calling(text, tmp_path):
-    """The command line's program, with these lines of Python in place of a command, as a process."""
+    """Start the command line's program as a process, with these lines of Python in place of a command."""
     (tmp_path / "program.py").write_text(CALL.format("\n    ".join(text.splitlines())))
     return interruptible([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
@@ -48,19 +48,23 @@ def ended(process):
 
 @pytest.mark.parametrize("error", ["ImportError", "TypeError", "OSError", "SystemError"])
 def test_an_error_that_takes_an_interrupts_place(error, tmp_path):
-    """C code that is interrupted while it imports raises an error of its own."""
+    """An interrupt counts even if C code that was interrupted during an import raises another error instead."""
     text = f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')"
     assert ended(calling(text, tmp_path)) == INTERRUPTED
 
 
 def test_what_a_command_says_of_an_interrupt_is_said(tmp_path):
-    """As `run --device ray` does, which interrupts itself when its nodes are lost."""
+    """A command's own message about an interrupt is printed, as for `run --device ray`, which interrupts itself."""
     text = "try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')"
     assert ended(calling(text, tmp_path)) == (4, "fashion-infer: they are lost\n")
 
 
 def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
-    """As dataclasses and named tuples do. CPython remembers it, whatever catches it, and `python -m` ended by -2."""
+    """An interrupt during an import that runs generated code ends the program as interrupted.
+
+    Dataclasses and named tuples generate code. CPython remembers such an interrupt even if it is caught, and `python
+    -m` then ended with -2.
+    """
     (tmp_path / "slow.py").write_text(
         "import time\nfrom fashion_infer.cli import main\n\n\n"
         "def call(argv):\n    exec('print(1, flush=True); time.sleep(60)', {'time': time})\n\n\n"
@@ -85,7 +89,7 @@ def test_ctrl_c_while_the_program_starts(tmp_path):
 
 @pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
 def test_ctrl_c_during_a_run(moment):
-    """From 2.5 s to 4 s after the start, at a random time in every run."""
+    """Ctrl-C at a random time, 2.5 to 4 s after the start, ends a run as interrupted."""
     delay = random.SystemRandom().uniform(2.5, 4)
     command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
     process = interruptible([*command, "--repeat", "1000"])
@@ -101,12 +105,12 @@ def test_ctrl_c_during_a_run(moment):
 
 @pytest.mark.parametrize("error", [None, ValueError])
 def test_ctrl_c_in_the_middle_of_a_slice(error):
-    """A signal that arrives while MXNet runs is neither lost nor printed, not even where the slice then fails."""
+    """A signal that arrives while MXNet runs is neither lost nor printed, not even if the slice then fails."""
     reached = []
 
     @interrupt_deferred()
     def run():
-        reached.append(signal.raise_signal(signal.SIGINT))  # returns: the slice goes on
+        reached.append(signal.raise_signal(signal.SIGINT))  # returns, so that the slice continues
         if error:
             raise error
 
@@ -144,7 +148,7 @@ def test_signals_leave_nothing_half_written(number, code, tmp_path):
 
 @pytest.fixture
 def plain_sigterm():
-    """SIGTERM as a program finds it: where an earlier test had Ray in this process, Ray has set its own."""
+    """SIGTERM with its default handling: in this process, an earlier test's Ray may have set a handler."""
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGTERM, before)

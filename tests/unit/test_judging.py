@@ -1,4 +1,4 @@
-"""The judge of kernel files on the CPU refuses every planted bug with its reason."""
+"""The judge of kernel files on the CPU refuses every planted bug, with the reason for that bug."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ SMALL = [(2, 13, 40, 4), (1, 28, 6, 5)]
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A separate cache for this module."""
+    """A separate cache folder for the tests of this module."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         yield
@@ -69,7 +69,10 @@ def test_half_precision_is_correct_and_told():
 
 
 def test_threads_that_only_add_in_another_order_are_correct(tmp_path):
-    """Bits differ from call to call, and every call is within float32's bound."""
+    """A kernel whose threads add in a varying order is correct.
+
+    Its bits differ from call to call, and every call is within float32's bound.
+    """
     file = tmp_path / "reduces.cpp"
     file.write_text(
         (WRONG / "race-over-taps.cpp").read_text().replace("loops.h", str(WRONG / "loops.h"))
@@ -84,7 +87,11 @@ def test_every_shape_is_called_several_times():
 
 
 def test_a_crash_ends_its_shape_alone(tmp_path):
-    """Correct only for fa2018; a crash, an exit and an endless loop on other editions do not end other shapes."""
+    """A crash ends only its own shape.
+
+    The kernel is correct only for fa2018. For other editions it crashes, exits or never ends, and other shapes are
+    still judged.
+    """
     file = tmp_path / "one-edition.h"
     text = (TEMPLATES / "new-forward.h").read_text()
     ends = """{

@@ -1,4 +1,4 @@
-"""Resized images in the user's cache: damaged ones are recomputed, excess ones removed, and others unchanged."""
+"""Resized images in the user's cache: damaged ones are recomputed, excess ones are removed, others are unchanged."""
 
 import os
 
@@ -32,7 +32,7 @@ def test_what_is_kept_comes_back(path, capsys):
 
 
 def damage(content, rng):
-    """Zeroed pages, one flipped bit, other lengths, swapped pages: damage by disks, copies and full file systems."""
+    """Damage content as disks, copies and full file systems do: zeroed pages, flipped bits, lengths, swapped pages."""
     kind = rng.integers(0, 6)
     at = int(rng.integers(0, len(content) - 1))
     if kind == 0:
@@ -87,7 +87,7 @@ def test_a_cache_that_cannot_be_used_costs_time_alone(bare, what, monkeypatch, c
         monkeypatch.setattr(cache_bound, "folder", lambda kind: None)
     else:
         folder.rmdir()
-        folder.write_text("")  # no folder can be made there, not even by root
+        folder.write_text("")  # not even root can make a folder there
     assert cache.get(NAME, MADE.shape) is None
     cache.put(NAME, MADE)
     assert cache.get(NAME, MADE.shape) is None and capsys.readouterr().err == ""
@@ -102,8 +102,8 @@ def test_the_least_recently_used_go_first(bare, monkeypatch):
         os.utime(folder / name, (1000 + index, 1000 + index))
         if len(kept(bare)) < 9:
             assert kept(bare) == names[: index + 1]
-    assert len(kept(bare)) == 9 and names[0] not in kept(bare)  # 10 and their headers are more than 1 MB
-    assert cache.get(names[1], MADE.shape) is not None  # used: now the next one is the oldest
+    assert len(kept(bare)) == 9 and names[0] not in kept(bare)  # 10 images with their headers exceed 1 MB
+    assert cache.get(names[1], MADE.shape) is not None  # marks it as used, so that the next one is the oldest
     cache.put(names[0], MADE)
     assert names[1] in kept(bare) and names[2] not in kept(bare)
     assert sum(entry.size for entry in cache_bound.entries(cache_bound.RESIZED)) <= 10**6
@@ -139,7 +139,7 @@ def test_a_bound_that_is_no_number_is_refused(bare, monkeypatch, given, invoke):
 def test_data_info_shows_size_and_bound(path, invoke, monkeypatch):
     monkeypatch.setenv(cache_bound.BOUND, "321")
     code, out, _ = invoke("data", "info")
-    flat = "".join(out.split())  # a long path wraps
+    flat = "".join(out.split())  # a long path may wrap
     assert code == 0 and f"keptin{path.parents[1]}:0MBofatmost321({cache_bound.BOUND})" in flat
     assert "resizedsetsofimagesresized10builtkernelskernels00" in flat
 

@@ -1,4 +1,4 @@
-"""The vocabulary of layers: the walk over a chain of them, and the symbols built from it, against MXNet's own."""
+"""The kinds of layers: the walk over a chain, and the symbols built from it, compared with MXNet."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_a_walk_names_what_is_asked_for_and_drops_what_fills_no_window():
         ([Convolution(1, 5)], (1, 4, 9)),
         ([Flatten(), Convolution(1, 1)], (1, 4, 4)),
         ([MaxPool(3)], (1, 2, 9)),
-        ([MaxPool(1, 3, full=True)], (1, 4, 5)),  # of 5 pixels the third window would begin at the seventh
+        ([MaxPool(1, 3, full=True)], (1, 4, 5)),  # of 5 pixels: the third window would begin at the seventh
         ([Dense(4), MaxPool()], (1, 4, 4)),
     ],
 )
@@ -58,7 +58,7 @@ def test_layers_that_do_not_fit(layers, shape):
 
 
 def of_mxnet(layers, operator, softmax_label):
-    """The chain as MXNet's own functions build it."""
+    """Build the chain with MXNet's own functions."""
     plugin.load_operators()
     mx = _mxnet.load()
     x, counts = mx.sym.Variable("data"), {}

@@ -1,4 +1,4 @@
-"""Address-space limits, checked before the memory is needed."""
+"""Address-space limits are checked before the memory is needed."""
 
 import resource
 import subprocess
@@ -13,7 +13,7 @@ from fashion_infer.errors import DeviceError
 from fashion_infer.system import limits
 
 ROOT = Path(__file__).resolve().parents[2]
-# A machine's cores and a limit in MB, then the command line.
+# Number of cores of a machine, an address-space limit in MB, and the command line.
 PROGRAM = """
 import os, resource, sys
 cores, megabytes = map(int, sys.argv[1:3])
@@ -50,7 +50,7 @@ except Exception as error: print(str(error).split("--threads ")[1].split()[0])
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, bound),
     )  # fmt: skip
-    assert 40 <= int(done.stdout) <= 57  # (3000 - 100) / 50 = 58, less what Python itself has
+    assert 40 <= int(done.stdout) <= 57  # (3000 - 100) / 50 = 58, less what Python itself uses
 
 
 RUN = ["run", "--n", "5", "--data", "synthetic", "--backend", "cpu", "--threads"]

@@ -1,4 +1,4 @@
-"""weights-86.bin, mini-dnn's file: its layout, both ways, and everything that is refused."""
+"""weights-86.bin, mini-dnn's file: its layout, reading, writing, and everything that is refused."""
 
 import random
 import struct
@@ -10,7 +10,7 @@ from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, minidnn,
 from fashion_infer.errors import CheckpointError
 from fashion_infer.graph import symbol
 
-COUNTS = (200, 0, 0, 3152, 0, 0, 41504, 0, 330, 0)  # as the course's file has them
+COUNTS = (200, 0, 0, 3152, 0, 0, 41504, 0, 330, 0)  # counts in the course's file
 SIZE = 180788
 SHAPES = {
     "new0_weight": (4, 1, 7, 7),
@@ -20,7 +20,7 @@ SHAPES = {
     "fullyconnected1_weight": (10, 32),
     "fullyconnected1_bias": (10,),
 }
-IGNORED = {"new0_weight": 4, "new1_weight": 16}  # biases after a convolution's weights
+IGNORED = {"new0_weight": 4, "new1_weight": 16}  # values of biases that follow a convolution's weights, and are ignored
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def original(weights):
 
 
 def written(weights, biases=0.0):
-    """The file made from its description, without `minidnn`; `biases` are the convolutions'."""
+    """Build the file from its description, without `minidnn`; `biases` is the value of the convolutions' biases."""
     layers = [
         ["new0_weight"], [], [], ["new1_weight"], [], [],
         ["fullyconnected0_weight", "fullyconnected0_bias"], [], ["fullyconnected1_weight", "fullyconnected1_bias"], [],
@@ -146,7 +146,7 @@ def test_numbers_that_are_none(file, weights, value):
     struct.pack_into("<f", content, 8, value)
     file.write_bytes(content)
     assert "new0_weight holds NaN or infinite values" in refused(file)
-    file.write_bytes(written(weights, biases=value))  # ignored, but never in a complete file
+    file.write_bytes(written(weights, biases=value))  # these values are ignored, but a complete file never has them
     assert "new0_bias holds NaN or infinite values" in refused(file)
 
 
@@ -159,7 +159,11 @@ def test_what_is_no_file(tmp_path):
 
 
 def test_random_damage_never_crashes(file, weights):
-    """Half of the flips are among the first bytes and the counts. One in a number may pass: it is read unchanged."""
+    """Random damage never crashes the reader.
+
+    Half of the flips are among the first bytes and the counts. A flip within a number may pass: the number is read as
+    it is.
+    """
     content, chance, outcomes = file.read_bytes(), random.Random(0), {"read": 0, "refused": 0}
     for _ in range(300):
         damaged = bytearray(content)

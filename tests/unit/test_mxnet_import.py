@@ -1,4 +1,4 @@
-"""Importing MXNet: NumPy's old names, deferred imports, threads, logs, and messages of a failed import."""
+"""Importing MXNet: NumPy's removed names, deferred imports, threads, logs, and messages of a failed import."""
 
 import ctypes
 import math
@@ -21,7 +21,7 @@ PACKAGE = Path(fashion_infer.__file__).parent
 
 
 def fresh(code, *path, **environment):
-    """The output of a new process that runs `code`, with `path` searched first."""
+    """Run `code` in a new process, with `path` searched first; return its output."""
     search = os.pathsep.join(map(str, (*path, PACKAGE.parent)))
     command = [sys.executable, "-c", code]
     return subprocess.run(
@@ -61,7 +61,7 @@ class TestNumpyNames:
 
     def test_asking_does_not_warn(self):
         class Numpy(types.SimpleNamespace):
-            def __getattr__(self, name):  # as NumPy 1.24 to 1.26 do for np.bool
+            def __getattr__(self, name):  # raises, as NumPy 1.24 to 1.26 do for np.bool
                 warnings.warn(f"np.{name} is going", FutureWarning, stacklevel=2)
                 raise AttributeError(name)
 
@@ -150,7 +150,10 @@ class TestThreads:
 
     @pytest.mark.parametrize("policy, spins", [(None, "'0'"), ("active", "'30000000000'")])
     def test_idle_threads_sleep_unless_the_user_says_otherwise(self, policy, spins):
-        """Detected by the output of libgomp when it is loaded."""
+        """MXNet's idle threads sleep, unless OMP_WAIT_POLICY says otherwise.
+
+        libgomp prints its settings when it is loaded.
+        """
         code = "import os; from fashion_infer import _mxnet; _mxnet.load(); print(os.environ.get('OMP_WAIT_POLICY'))"
         environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
         environment.update({"OMP_DISPLAY_ENV": "verbose"}, **({"OMP_WAIT_POLICY": policy} if policy else {}))
@@ -165,7 +168,10 @@ class TestThreads:
         assert fresh(code, OMP_NUM_THREADS="3") == "5"
 
     def test_set_later_changes_nothing(self):
-        """Running with more threads than oneDNN prepared a layer for gave wrong results."""
+        """Setting the number of threads after loading changes nothing.
+
+        With more threads than oneDNN had prepared a layer for, results were wrong.
+        """
         _mxnet.load()
         openmp = ctypes.CDLL("libgomp.so.1")
         before = openmp.omp_get_max_threads()
@@ -197,7 +203,7 @@ class TestQuiet:
 
 
 def install_fake(folder, library=b"", **distributions):
-    """A folder with an mxnet that is only a file, listed with these sizes by these distributions."""
+    """Create a folder with an mxnet that is a single file, listed with these sizes by these distributions."""
     (folder / "mxnet").mkdir()
     (folder / "mxnet" / "__init__.py").write_text("")
     (folder / "mxnet" / "libmxnet.so").write_bytes(library)
@@ -214,10 +220,10 @@ class TestBuild:
     @pytest.mark.parametrize(
         ("distributions", "build"),
         [
-            ({}, "cpu"),  # unpacked without its list of files
+            ({}, "cpu"),  # unpacked without a list of its files
             ({"mxnet": 5}, "cpu"),
             ({"mxnet_cu112": 5}, "cu112"),
-            ({"mxnet": 5, "mxnet_cu112": 9}, "cpu"),  # both, and the CPU one came last
+            ({"mxnet": 5, "mxnet_cu112": 9}, "cpu"),  # both are installed, and the CPU one was installed last
             ({"mxnet": 9, "mxnet_cu112": 5}, "cu112"),
         ],
     )
@@ -263,9 +269,9 @@ class TestFailedImport:
 
         def load(path, mode):
             assert mode == ctypes.RTLD_GLOBAL
-            if tmp_path in Path(path).parents:  # other packages bring NVIDIA's wheels as well
+            if tmp_path in Path(path).parents:  # other packages also install NVIDIA's wheels
                 loaded.append(Path(path).name)
-            raise OSError("damaged")  # is left for MXNet's own import to report
+            raise OSError("damaged")  # MXNet's own import is to report this error
 
         monkeypatch.setattr(cuda_11.ctypes, "CDLL", load)
         cuda_11.preload()

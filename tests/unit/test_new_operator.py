@@ -1,4 +1,4 @@
-"""The operator `New` inside MXNet: against MXNet's own Convolution, and how it refuses what it can't do."""
+"""The operator `New` inside MXNet, compared with MXNet's own Convolution; and its refusals."""
 
 import json
 
@@ -35,7 +35,7 @@ def test_against_mxnets_convolution(b, c, h, w, m, k, dtype, seed):
         mx.nd.array(x, dtype="float32"), mx.nd.array(weight), kernel=(k, k), num_filter=m, no_bias=True
     ).asnumpy()
     assert own.dtype == np.float32
-    # Over the sum of magnitudes, as in test_operator.py; both sides are float32.
+    # The error is a fraction of the sum of magnitudes, as in test_operator.py; both results are float32.
     assert np.abs(own - theirs).max() < 2e-6 * max(reference.convolve(x, np.abs(weight)).max(), 1e-30)
 
 
@@ -45,7 +45,7 @@ def test_spellings_of_the_kernel(kernel):
     assert shapes == [(2, 5, 8, 9), (4, 5, 3, 3)] and outputs == [(2, 4, 6, 7)]
 
 
-COURSE_SYMBOL = {  # as MXNet 0.11 wrote it: `attr`, two-element inputs, no version
+COURSE_SYMBOL = {  # as MXNet 0.11 wrote it: the key `attr`, inputs of two numbers, no version
     "nodes": [
         {"op": "null", "name": "data", "inputs": []},
         {"op": "null", "name": "new0_weight", "attr": {"kernel": "(5, 5)", "num_filter": "50"}, "inputs": []},

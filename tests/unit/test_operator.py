@@ -1,4 +1,4 @@
-"""The library's CPU kernels, called directly, against NumPy in float64."""
+"""The library's CPU kernels, called directly, compared with NumPy in float64."""
 
 import multiprocessing
 import os
@@ -19,7 +19,8 @@ from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.library import build, devices, kernels, op_times, thread_pool
 
 KERNELS = [kernel.name for kernel in kernels.table("cpu")]
-# float32 sums of up to C*K*K = 1960 terms: error grows with the square root of their number, from 6e-8 a term.
+# float32 sums of up to C*K*K = 1960 terms: from 6e-8 for one term, the error grows with the square root of their
+# number.
 TOLERANCE = 3e-6
 
 
@@ -41,13 +42,14 @@ def test_random_shapes(shape, kernel, as_pixels, seed):
     weight = reference.weights(rng, m, c, k)
     out = np.full((b, m, h - k + 1, w - k + 1), np.nan, np.float32)
     kernels.convolve(x, weight, kernel, out=out)
-    # Relative to the sum of magnitudes, because an output may cancel to nearly zero. 2.8e-7 was the worst of 4,000.
+    # The error is relative to the sum of magnitudes, because an output may cancel to nearly zero. 2.8e-7 was the
+    # largest error of 4,000.
     terms = reference.convolve(np.abs(x), np.abs(weight)).max()
     assert np.abs(out - reference.convolve(x, weight)).max() < 1e-6 * max(terms, 1e-30)
 
 
 def spec_layers():
-    """(edition, C, size, M, K) of every convolution of the course."""
+    """Return (edition, C, size, M, K) of every convolution of the course."""
     return [(e.name, *shape) for e in editions.EDITIONS.values() for shape in editions.convolution_shapes(e)]
 
 
@@ -89,7 +91,10 @@ def test_large_image_in_bands():
 
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
 def test_every_instruction_set(isa):
-    """In a separate process, because the choice is made once; a missing set falls back to a lower one."""
+    """Every instruction set gives correct results; where one is missing, the library uses a lower one.
+
+    The test runs in a separate process, because the library chooses only once.
+    """
     program = """
 import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
@@ -139,7 +144,10 @@ def _convolve_in_child(queue):
 
 
 def test_after_fork():
-    """A forked child has none of the pool's threads: it must create its own, and not wait for them."""
+    """A forked child computes correctly.
+
+    It has none of the pool's threads: it must create its own, and must not wait for the parent's.
+    """
     kernels.convolve(np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32))
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -155,7 +163,7 @@ def test_log_keeps_numbers_kernels_and_order():
     x, weight = np.ones((2, 1, 6, 6), np.float32), np.ones((3, 1, 3, 3), np.float32)
     kernels.convolve(x, weight, "naive", node=7)
     kernels.convolve(x, weight, node=2)
-    kernels.convolve(x, weight)  # without a number: not logged
+    kernels.convolve(x, weight)  # not logged, because it has no node number
     records = op_times.drain()
     assert [(r.first_node, r.last_node, r.kernel) for r in records] == [(7, 7, "naive"), (2, 2, "shifted")]
     assert records[0].shape == (2, 1, 6, 6, 3, 3)

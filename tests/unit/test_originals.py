@@ -1,4 +1,4 @@
-"""The course's own weights: fetched from a server on this machine, verified by Git's ids, and run."""
+"""The course's own weights: fetched from a server on this machine, verified by Git object ids, and run."""
 
 import re
 import shutil
@@ -26,7 +26,7 @@ def test_ids_are_gits_own(tmp_path):
 
 @pytest.fixture
 def served(bare, monkeypatch, tmp_path):
-    """A server whose file is a real .params of ece408-low, under the Git id of that file."""
+    """A server whose file is a real .params of ece408-low, together with that file's Git object id."""
     mxnet_pair.save(str(tmp_path / "low"), zoo.get("ece408-low").load())
     path = tmp_path / "low-0001.params"
     original = originals.ORIGINALS["ece408-low"]._replace(blob=retrieve.git_blob(path))
@@ -62,7 +62,10 @@ def test_fetched_and_run(served, behaviour, invoke):
     "name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new"), ("sp2019-ece408", "new")]
 )
 def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
-    """The course's files of these editions are those of epoch 2; weights named as then fit the network built here."""
+    """The course's files of other editions are run.
+
+    They are those of epoch 2, and weights with their old names fit the network built here.
+    """
     mxnet_pair.save(str(tmp_path / name), zoo.get(name).load(), epoch=2)
     file = tmp_path / f"{name}-0002.params"
     original = originals.ORIGINALS[name]
@@ -84,7 +87,7 @@ def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
 
 
 def test_every_model_has_an_original():
-    """Except fa2018's, whose weights are not public."""
+    """Every model has an original, except fa2018's, whose weights are not public."""
     assert originals.ORIGINALS.keys() < zoo.MODELS.keys()
     without = [name for name in zoo.MODELS if name not in originals.ORIGINALS]
     assert without == ["fa2018-ece408", "fa2018-baseline"] and not originals.is_here("fa2018-ece408")
@@ -92,7 +95,7 @@ def test_every_model_has_an_original():
 
 @pytest.fixture
 def by_hand(bare, monkeypatch):
-    """The path of fa2020's file; a file written from the shipped weights counts as the original."""
+    """The path for fa2020's file; a file written from the shipped weights counts as the original."""
     path = originals.path("fa2020")
     path.parent.mkdir(parents=True)
     content = minidnn.save(path, zoo.get("fa2020").load()).read_bytes()

@@ -1,4 +1,4 @@
-"""Tables on a terminal and in a pipe."""
+"""Tables as printed on a terminal and in a pipe."""
 
 import pytest
 
@@ -10,7 +10,7 @@ NUMBERS = [f"{10 ** (k % 8) + k:,}.{k:03d}" for k in range(14)]
 
 @pytest.mark.parametrize("columns", [None, 200, 80, 40])
 def test_no_table_loses_a_number_or_a_name(monkeypatch, capsys, columns):
-    if columns is not None:  # as a terminal of that width
+    if columns is not None:  # fakes a terminal of that width
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("COLUMNS", str(columns))
     names = ["kernel", *(f">x torch-compile {k}" for k in range(len(NUMBERS))), "idea"]

@@ -1,4 +1,4 @@
-"""Custom datasets as IDX files and NumPy arrays: their contents are run, and errors are one line."""
+"""Custom datasets as IDX files and NumPy arrays: valid ones run, and errors are one line."""
 
 import gzip
 import io
@@ -24,7 +24,10 @@ CPU = ("--backend", "cpu")
 
 
 def idx_bytes(array):
-    """As the format's own page has it: two zero bytes, 8 for unsigned byte, dimensions, big-endian sizes, the bytes."""
+    """Return IDX bytes as the format's page defines them.
+
+    These are two zero bytes, 8 for unsigned byte, the number of dimensions, big-endian sizes, and the data.
+    """
     head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
     return head + np.ascontiguousarray(array, np.uint8).tobytes()
 
@@ -43,7 +46,7 @@ def made():
 
 
 def put(folder, form, images, labels):
-    """Write a dataset into a folder in one of its forms; return its two files."""
+    """Write a dataset into a folder in one of its forms; return the paths of its two files."""
     names = dict(zip(("idx", "npy"), (own.PAIRS[0], own.PAIRS[2]))).get(form.partition(".")[0])
     if form.startswith("npz"):
         keys = own.KEYS[0] if form == "npz" else own.KEYS[1]
@@ -194,7 +197,7 @@ def test_a_bomb_is_left_at_the_bound(tmp_path, monkeypatch):
 
 
 def bomb():
-    """64 MB of zeros in 64 kB."""
+    """Return a compressed file of 64 kB that unpacks to 64 MB of zeros."""
     stream = io.BytesIO()
     np.savez_compressed(stream, images=np.zeros((64, 1024, 1024), np.uint8))
     return stream.getvalue()
@@ -267,7 +270,10 @@ def test_the_page_names_what_is_looked_for_and_the_bounds():
 
 
 def test_a_network_of_26_classes_on_as_many(tmp_path, invoke):
-    """Other classes, such as letters: scores equal NumPy's in float64, and Fashion-MNIST's classes do not appear."""
+    """A network of 26 classes, such as letters, runs on a dataset of 26 classes.
+
+    Scores equal NumPy's in float64, and Fashion-MNIST's class names do not appear.
+    """
     rng = np.random.default_rng()
     layers = (kinds.Flatten(), kinds.Dense(26), kinds.Softmax())
     weights = {"fullyconnected0_weight": rng.normal(0, 2e-4, (26, 784)), "fullyconnected0_bias": rng.normal(0, 1, 26)}

@@ -1,4 +1,4 @@
-"""The package as Python sees it: names, and a result in a notebook."""
+"""The package as Python sees it: its public names, and the display of a result in a notebook."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Users' pictures in every mode of Pillow, against float64 conversions written from the definitions."""
+"""Users' pictures in every mode of Pillow, compared with float64 conversions written from the definitions."""
 
 import colorsys
 import io
@@ -26,7 +26,7 @@ def rng():
 
 
 def pixels(rng, bands, dtype=np.uint8):
-    """Random pixels with both ends of the range among them."""
+    """Draw random pixels, which include both ends of the range."""
     values = rng.integers(0, np.iinfo(dtype).max + 1, (H, W, bands), dtype=dtype)
     values[0, 0], values[0, 1] = 0, np.iinfo(dtype).max
     return values
@@ -37,7 +37,7 @@ def luma(rgb):
 
 
 def over(level, alpha):
-    """Grey levels over the documented background, with alpha from 0 to 1; None when the choice is too close."""
+    """Return grey levels over the documented background, alpha being from 0 to 1; None when the choice is too close."""
     edge = np.zeros((H, W), bool)
     edge[[0, -1]] = edge[:, [0, -1]] = True
     around = np.concatenate([alpha[0], alpha[-1], alpha[:, 0], alpha[:, -1]])
@@ -169,10 +169,10 @@ def case_HSV(rng):
 
 
 def case_LAB(rng):
-    """Convert to XYZ by CIE's definition, then to sRGB with scikit-image."""
+    """Convert from LAB to XYZ by CIE's definition, then to sRGB with scikit-image."""
     color = pytest.importorskip("skimage.color")
     values = pixels(rng, 3)
-    values[:2, :, 1:] = 0  # two rows of greys
+    values[:2, :, 1:] = 0  # two rows are grey
     lab = np.stack([values[..., 0] * (100 / 255), *(values[..., i].view(np.int8) for i in (1, 2))], -1)
     middle = (lab[..., 0] + 16) / 116
     ratio = np.stack([middle + lab[..., 1] / 500, middle, middle - lab[..., 2] / 200], -1)
@@ -182,7 +182,7 @@ def case_LAB(rng):
 
 
 def _adapted(xyz):
-    """From white point D50 to D65, by Bradford's method from its definition."""
+    """Convert XYZ from white point D50 to D65, by Bradford's method from its definition."""
     cone = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
     d65 = np.array([0.95047, 1.0, 1.08883])
     matrix = np.linalg.inv(cone) @ np.diag((cone @ d65) / (cone @ D50)) @ cone
@@ -226,7 +226,8 @@ def case_F_to_255(rng):
 
 
 CASES = {name[len("case_") :]: case for name, case in list(globals().items()) if name.startswith("case_")}
-# Rounding errors of Pillow's own conversions, in levels of 255; HSV and YCbCr round several times.
+# Allowed differences in levels of 255, for rounding errors of Pillow's own conversions; HSV and YCbCr round several
+# times.
 LOOSE = {"HSV": 2.5, "YCbCr": 2.0, "CMYK": 1.6, "La": 2.0, "RGBa": 2.0}
 
 
@@ -278,7 +279,7 @@ def test_a_wholly_transparent_picture_is_refused(tmp_path):
 
 
 def png(values):
-    """A grey PNG of 8 or 16 bits, written by hand."""
+    """Return a grey PNG of 8 or 16 bits, composed by hand."""
     height, width = values.shape
     bits = 8 * values.dtype.itemsize
     rows = b"".join(b"\0" + row.astype(values.dtype.newbyteorder(">")).tobytes() for row in values)
@@ -293,7 +294,10 @@ def png(values):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("suffix", ["png", "pgm", "tiff"])
 def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
-    """A picture in 16 bits, and the same rounded to 8; no value of a dark one is above 255."""
+    """A picture in 16 bits reads as its version rounded to 8 bits.
+
+    No value of a dark picture is above 255.
+    """
     wide = rng.integers(0, 256 if dark else 65536, (40, 40)).astype(np.uint16)
     level = np.rint(wide / 257).astype(np.uint8)
     paths = [tmp_path / f"{bits}.{suffix}" for bits in (8, 16)]
@@ -323,7 +327,10 @@ def test_floats_are_the_same_picture_as_8_bits(scale, tmp_path, rng):
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tiff", "webp"])
 def test_exif_orientation_is_applied(orientation, suffix, tmp_path):
-    """By the table of the EXIF standard: the positions of the stored row 0 and column 0 in the shown picture."""
+    """The orientation of EXIF is applied.
+
+    The standard's table gives the positions of the stored row 0 and column 0 in the shown picture.
+    """
     shown = np.zeros((60, 40), np.uint8)
     shown[5:20, 5:15] = 255
     shown[40:55, 5:35] = 128
@@ -343,7 +350,7 @@ def test_exif_orientation_is_applied(orientation, suffix, tmp_path):
 @pytest.mark.parametrize("behind", [0, 255])
 def test_whatever_is_opaque_stays_visible_on_transparent_ground(level, behind, tmp_path):
     picture = np.zeros((56, 56, 2), np.uint8)
-    picture[..., 0] = behind  # the grey of invisible pixels
+    picture[..., 0] = behind  # grey level of the invisible pixels
     picture[16:40, 16:40] = level, 255
     Image.fromarray(picture, "LA").save(tmp_path / "a.png")
     seen = pictures.read(str(tmp_path / "a.png"))[0]
@@ -360,7 +367,7 @@ def test_transparent_corners_take_the_grey_of_an_opaque_border(tmp_path):
 
 
 def square(levels, border):
-    """The square is as documented: the picture is centred, and reduced in one step."""
+    """The picture is centred in the square as documented, and reduced in one step."""
     side = max(levels.shape)
     whole = np.full((side, side), border, np.uint8)
     top, left = ((side - extent) // 2 for extent in levels.shape)
@@ -394,7 +401,10 @@ for path in sys.argv[1:]:
 
 
 def test_sizes_are_checked_before_a_picture_is_decoded(tmp_path):
-    """In a gigabyte of address space: 60,000 x 1 in 87 bytes, bombs of both sizes that Pillow knows, a long strip."""
+    """Sizes are checked before a picture is decoded, in a gigabyte of address space.
+
+    The pictures are 60,000 x 1 in 87 bytes, bombs of both sizes that Pillow recognises, and a long strip.
+    """
     made = {}
     for name, (width, height) in {"a": (60_000, 1), "b": (1, 60_000), "c": (9500, 9500), "d": (16_000, 16_000)}.items():
         packed = zlib.compressobj(9)
@@ -439,7 +449,7 @@ def test_what_starts_programs_or_is_no_picture_is_refused(tmp_path):
 
 
 def encoded(rng):
-    """A small picture in every supported format that this Pillow can write."""
+    """Return a small picture in every supported format that this Pillow can write."""
     Image.init()
     picture = Image.fromarray(rng.integers(0, 256, (24, 24, 3)).astype(np.uint8))
     found = {}

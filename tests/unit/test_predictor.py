@@ -1,4 +1,4 @@
-"""Networks bound and run, against MXNet's own operators and NumPy, and mismatches of every kind."""
+"""Networks are bound and run, compared with MXNet's own operators and NumPy; mismatches of every kind are refused."""
 
 import json
 
@@ -15,20 +15,20 @@ from fashion_infer.library import kernels
 
 
 def random_checkpoint(edition="fa2017", operator="custom", seed=0):
-    """The edition's network with random weights of a size that keeps tanh out of saturation."""
+    """Return the edition's network with random weights of a size for which tanh does not saturate."""
     chosen = editions.get(edition)
     prefix = {"custom": "new", "builtin": "convolution"}[operator]
     rng, weights = np.random.default_rng(seed), {}
     for step in layers.walk(chosen.layers, chosen.shape, prefix):
         for name, shape in step.parameters.items():
             weights[name] = (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-    weights[f"{prefix}0_weight"] /= 100  # pixels are at most 255
+    weights[f"{prefix}0_weight"] /= 100  # pixels are up to 255
     text = symbol.build(chosen.layers, chosen.shape, operator)
     return checkpoint.Checkpoint(text, weights, {"edition": edition})
 
 
 def forward64(weights, images):
-    """The fa2017 network in float64, without our code."""
+    """Compute the fa2017 network in float64, without our code."""
     return reference.forward(editions.get("fa2017").layers, weights, images)
 
 
@@ -85,7 +85,10 @@ def test_two_convolution_layers(edition):
 
 @pytest.mark.parametrize("mode", ["operator", "fused"])
 def test_relu_and_a_pool_in_ceil_mode(mode):
-    """The fused mode leaves unsupported layers to MXNet."""
+    """ReLU and a pool in ceil mode give MXNet's result.
+
+    The fused mode leaves unsupported layers to MXNet.
+    """
     edition, network = editions.get("fa2020"), random_checkpoint("fa2020")
     x = reference.pixels(np.random.default_rng(2), (5, *edition.shape))
     scores, times = predictor.Predictor(network, edition.shape, mode=mode).predict(x)
@@ -204,7 +207,10 @@ def test_attributes_of_every_format():
 
 
 def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, monkeypatch):
-    """On a CPU that is marked as cold, results and the number of logged passes equal those of a warm one."""
+    """On a cold GPU, each size of slice runs once unmeasured; results and the number of logged passes do not change.
+
+    The test uses a CPU that is marked as cold.
+    """
     ready = predictor.Predictor(network, mode="fused", batch_size=10)
     ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
 
@@ -214,7 +220,7 @@ def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, mon
 
     monkeypatch.setattr(bound.BoundGraph, "forward", counted)
     scores, times = ready.predict(images)
-    assert sizes == [10, 10, 10, 3, 3]  # 23 images in slices of 10, the first of each size twice
+    assert sizes == [10, 10, 10, 3, 3]  # 23 images in slices of 10; the first slice of each size runs twice
     assert len(times[0].log) == 3
     ready.predict(images)
     assert sizes[5:] == [10, 10, 3]
@@ -222,7 +228,10 @@ def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, mon
 
 
 def test_layers_of_long_and_like_names_keep_their_own_times(images):
-    """Times are found by node number: an old version of the log truncated names to 63 characters."""
+    """Layers with long, similar names keep their own times.
+
+    Times are found by node number; an old version of the log truncated names to 63 characters.
+    """
     edition = editions.get("sp2018")
     long = "a" * 70
     text = symbol.build(edition.layers, edition.shape).replace("new0", f"{long}0").replace("new1", f"{long}1")

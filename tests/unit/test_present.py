@@ -1,4 +1,4 @@
-"""A result is typeset once: a column of a table shows on the terminal, in Markdown and in HTML."""
+"""A result is formatted once: each column of a table appears on the terminal, in Markdown and in HTML."""
 
 import re
 from html.parser import HTMLParser
@@ -52,7 +52,7 @@ NETWORK = BenchCase(
 
 
 class Cells(HTMLParser):
-    """The texts of a page's table cells and headers."""
+    """Collects the texts of a page's table cells and headers."""
 
     def __init__(self, text):
         super().__init__()
@@ -74,7 +74,7 @@ class Cells(HTMLParser):
 
 @pytest.fixture
 def rendered(capsys, tmp_path, monkeypatch):
-    """The same parts on a terminal so wide that nothing wraps, as Markdown and as HTML."""
+    """Some parts as printed on a terminal so wide that nothing wraps, as Markdown, and as HTML."""
 
     def call(parts):
         page = content.Page("P", [], [content.Section("s", "S", parts)])
@@ -140,7 +140,7 @@ def test_a_terminal_of_100_columns_is_wide_enough(capsys, monkeypatch, case):
     terminal.show([table._replace(caption="")])
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 100
-    header = next(line for line in lines if line.strip())  # no name of a column is broken over two lines
+    header = next(line for line in lines if line.strip())  # no column name is broken over two lines
     assert all(column.name in header for column in table.columns if not column.detail)
     last = [index for index, column in enumerate(table.columns) if not column.detail][-3:]
     for row in table.rows[:2]:

@@ -1,4 +1,4 @@
-"""The reported resource usage of a process."""
+"""The reported resource usage of this process."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ USED = "from fashion_infer.system import process; print(process.usage().peak_mem
 
 
 def test_peak_memory_is_not_that_of_the_process_which_started_it():
-    held = bytearray(200 << 20)  # zeroed, so that every page is resident
+    held = bytearray(200 << 20)  # filled with zeros, so that every page is resident
     held[:: 1 << 12] = b"\1" * (len(held) >> 12)
     done = subprocess.run([sys.executable, "-c", USED], capture_output=True, text=True, check=True)
     assert process.usage().peak_memory >= len(held) > 2 * int(done.stdout)

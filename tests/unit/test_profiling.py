@@ -1,4 +1,4 @@
-"""Profiling with fake records and modules: the resulting tables, timeline and sources."""
+"""Profiling with fake records and modules: the tables, the timeline and the sources that result."""
 
 import csv
 import json
@@ -72,7 +72,7 @@ def test_equal_times_come_by_name():
 @pytest.mark.parametrize(
     "times, names",
     [
-        ([90, 10], "a"),  # 90% exactly
+        ([90, 10], "a"),  # exactly 90%
         ([89, 11], "ab"),
         ([50, 30, 15, 5], "abc"),
         ([1] * 10, "abcdefghi"),
@@ -149,15 +149,18 @@ def test_trace(tmp_path):
         "New(new0)": "MXNet",
     }
     kernel, copy = slices["k"], slices["[CUDA memcpy HtoD]"]
-    assert (kernel["ts"], kernel["dur"]) == (1638 / 1024, 1.0)  # 1.6 us, in whole 1024ths
+    assert (kernel["ts"], kernel["dur"]) == (1638 / 1024, 1.0)  # 1.6 us, in whole 1024ths of a microsecond
     assert threads[kernel["pid"], kernel["tid"]] == "device 0, stream 7"
     assert kernel["tid"] == copy["tid"] and copy["args"] == {"bytes": 1000, "GB/s": 2.0}
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine
+@settings(suppress_health_check=[HealthCheck.too_slow])  # for a busy machine
 @given(st.integers(0, 10**10), st.lists(st.sampled_from([0, 1, 1000]) | st.integers(0, 10**9), min_size=1, max_size=20))
 def test_slices_end_to_end_stay_so_in_a_viewer(start, lengths):
-    """Viewers nest a slice in one that it seems to start in: they add in float64, or in nanoseconds rounded down."""
+    """Consecutive slices stay consecutive in a viewer.
+
+    Viewers nest a slice in another that seems to contain its start: they add in float64, or round down to nanoseconds.
+    """
     found, at = [made(API, "first", 0, 1, "host")], start
     for number, length in enumerate(lengths):
         found.append(made(STAGE, str(number), at, length, "stages"))
@@ -182,7 +185,7 @@ def test_trace_of_nothing():
 
 
 class _Names:
-    """An enum's member as cupti-python has it: an int with a name."""
+    """An enum member as in cupti-python: an int with a name."""
 
     def __init__(self, **values):
         self._by_value = {v: types.SimpleNamespace(name=k) for k, v in values.items()}
@@ -193,7 +196,7 @@ class _Names:
 
 
 class FakeCupti(types.ModuleType):
-    """Fake cupti.cupti: delivers its records at a flush while they are enabled."""
+    """Fake module cupti.cupti, which delivers its records at a flush while they are enabled."""
 
     ActivityKind = _Names(MEMCPY=1, MEMSET=2, DRIVER=4, RUNTIME=5, CONCURRENT_KERNEL=10)
     ActivityMemcpyKind = _Names(HTOD=1, DTOH=2)
@@ -221,7 +224,7 @@ class FakeCupti(types.ModuleType):
         assert flag == 1
         self.completed([a for a in self.pending if a.kind in self.enabled])
         for a in self.pending:
-            vars(a).clear()  # records of CUPTI must not be kept
+            vars(a).clear()  # records of CUPTI become invalid and must not be kept
         self.pending = []
 
     def get_timestamp(self):
@@ -349,7 +352,7 @@ def test_parse_of_mxnets_dump():
 
 @pytest.mark.parametrize("written", [None, "", '{"traceEvents": [\n    {"name": "a"'])
 def test_a_dump_that_mxnet_could_not_write(written, tmp_path, monkeypatch):
-    """MXNet reports no error when the disk is full."""
+    """A dump that MXNet could not write is an error, although MXNet reports none when the disk is full."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     source = mxnet_source.MXNetSource()
@@ -426,7 +429,7 @@ def test_layers_that_logged_nothing_have_no_throughput():
 
 
 def test_overhead_by_hand():
-    seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # one profiled pass, then without and with in turn
+    seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # one profiled pass, then passes without and with profiling in turn
     schedule = overhead.Schedule(shown=1, turns=3, settling=0)
     assert schedule.total == len(seconds)
     assert [schedule.recorded(i) for i in range(7)] == [True, False, True, False, True, False, True]
@@ -459,7 +462,7 @@ def test_as_time_prints(wall, text):
 
 
 def ncu_prints(*launches):
-    """A page of `ncu --csv --page raw`, after output lines of the program."""
+    """Return the text of `ncu --csv --page raw`, after output lines of the program."""
     metrics = [metric for counter in counters.COUNTERS for metric in counter.metrics]
     rows = [["ID", "Kernel Name", *metrics], ["", "", *["%"] * len(metrics)]]
     rows += [[str(i), name, *values] for i, (name, values) in enumerate(launches)]
@@ -536,10 +539,10 @@ def test_profile_on_the_cpu(invoke, tmp_path, mode):
     activities, calls = found["tables"]
     name = "New(new0)" if mode == "operator" else "new0+activation0+pooling0"
     ours = next(row for row in activities["rows"] if row["name"] == name)
-    assert ours["calls"] == (6 if mode == "operator" else 2)  # 250 images are 3 slices; 2 passes
+    assert ours["calls"] == (6 if mode == "operator" else 2)  # 250 images are 3 slices; there are 2 passes
     assert abs(sum(row["share"] for row in activities["rows"]) - 1) < 1e-9 and activities["majority"]
     assert any(row["name"] == "MXExecutorForward" for row in calls["rows"])
-    assert len(found["run"]["layers"][0]["seconds"]) == 2  # the passes for the overhead are not the run's
+    assert len(found["run"]["layers"][0]["seconds"]) == 2  # passes for the overhead are not part of the run
     assert paths[0].read_text().splitlines()[1].startswith("CPU activities,")
     slices = [e for e in json.loads(paths[2].read_text())["traceEvents"] if e["ph"] == "X"]
     assert name in {e["name"] for e in slices} and "MXExecutorForward" in {e["name"] for e in slices}

@@ -1,4 +1,4 @@
-"""The oracles' oracle: float64 by loops over the definition. And references that are kept between runs."""
+"""Tests the tests' oracles: float64 by loops over the definition; and references that are kept between runs."""
 
 import inspect
 from pathlib import Path
@@ -15,7 +15,7 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 
 
 def by_definition(x, weight):
-    """Cross-correlation, one product at a time."""
+    """Compute the cross-correlation, one product at a time."""
     (n, c, h, w), (m, _, k, _) = x.shape, weight.shape
     y = np.zeros((n, m, h - k + 1, w - k + 1))
     for b, f, i, j in np.ndindex(*y.shape):
@@ -35,7 +35,7 @@ def test_convolve(b, c, h, w, m, k, as_pixels, seed):
     weight = reference.weights(rng, m, c, k)
     y = reference.convolve(x, weight)
     assert y.dtype == np.float64
-    # In float64 the order of at most 75 terms matters by 75 * 1.1e-16 of their sum of magnitudes.
+    # In float64, the order of at most 75 terms changes a sum by up to 75 * 1.1e-16 of its sum of magnitudes.
     np.testing.assert_allclose(
         y, by_definition(x, weight), rtol=0, atol=1e-14 * by_definition(abs(x), abs(weight)).max()
     )
@@ -47,13 +47,17 @@ def test_convolve(b, c, h, w, m, k, as_pixels, seed):
 )  # fmt: skip
 @settings(max_examples=profiles.examples(60))
 def test_pools(h, w, size, stride, full, seed):
-    """By PyTorch's words: a window every `stride` pixels while it lies inside, in ceil mode while it begins inside."""
+    """Pools equal PyTorch's definition.
+
+    A window starts every `stride` pixels, as long as it lies inside the image or, in ceil mode, begins inside the
+    image.
+    """
     if min(h, w) < size:
         return
     x = np.random.default_rng(seed).standard_normal((2, 3, h, w))
     reach = 1 if full else size
     rows, columns = (range(0, edge - reach + 1, stride) for edge in (h, w))
-    if full:  # not one more than cover the image
+    if full:  # no more windows than are needed to cover the image
         rows, columns = ([at for at in found if at < edge - size + stride] for found, edge in ((rows, h), (columns, w)))
     wanted = [[x[:, :, i : i + size, j : j + size].max(axis=(2, 3)) for j in columns] for i in rows]
     if MaxPool(size, stride, full).fits(h) and MaxPool(size, stride, full).fits(w):
@@ -92,7 +96,7 @@ class TestCache:
 
     @pytest.fixture
     def oracle(self):
-        """Doubles an array and counts how often it is asked."""
+        """A function that doubles an array and counts its calls."""
 
         def double(layers, weights, x):
             double.calls += 1

@@ -1,4 +1,4 @@
-"""The report, without a browser: its figures, its pages, its folder."""
+"""The report without a browser: its figures, pages and folder."""
 
 import copy
 import json
@@ -31,7 +31,7 @@ PICTURES = ["confusion.svg", "mistakes.svg", "ladder.svg", "roofline.svg", "netw
 
 
 class Page(HTMLParser):
-    """Elements with their attributes; fails where a closing tag closes anything but the last one opened."""
+    """Parses a page into elements with their attributes; fails if a closing tag does not match the open element."""
 
     VOID = ("meta", "link", "img", "br")
 
@@ -196,7 +196,7 @@ class TestFigures:
     @pytest.mark.parametrize(
         "ceilings, roof",
         [
-            ({"fill_gb_s": 10, "copy_gb_s": 8, "fp32_tflop_s": 1.0}, 0.05),  # 5 operations a byte of 10 GB/s
+            ({"fill_gb_s": 10, "copy_gb_s": 8, "fp32_tflop_s": 1.0}, 0.05),  # 5 operations per byte at 10 GB/s
             ({"fill_gb_s": 8, "copy_gb_s": 10, "fp32_tflop_s": 0.02, "fp16_tflop_s": 0.04}, 0.04),
             ({"fill_gb_s": 10}, 0.05),
             ({}, None),
@@ -234,7 +234,7 @@ class TestFigures:
 
 
 class TestStrip:
-    """The strip at the top, against figures taken from the records by hand."""
+    """The strip at the top of the report, compared with figures computed from the records by hand."""
 
     def facts(self, measured):
         return {fact.name: fact for fact in strip.strip(measured).facts}
@@ -261,7 +261,7 @@ class TestStrip:
         assert facts["Predictions that differ"].figure == "300" and facts["Predictions that differ"].state == "wrong"
 
     def bench(self, small_report, ours, peers, **values):
-        """The report's convolutions with other times: a floor of 0.5 ms, ours and a peer's of each."""
+        """Return the report's convolutions with other times: a floor of 0.5 ms, and our and a peer's times."""
         bench = copy.deepcopy(small_report.measured.convolutions)
         shape, bench.cases = bench.cases[0].shape, []
         for number, (one, other) in enumerate(zip(ours, peers), 1):
@@ -277,7 +277,7 @@ class TestStrip:
         assert facts["Against the best peer"].figure == "2.50 x"  # 12.5 over 5
         assert facts["Distance to the write floor"].figure == "5.00 x"  # 5 over 1
         facts = self.facts(measured._replace(convolutions=self.bench(small_report, (0.4, 3.0), (8.0, 4.5))))
-        assert facts["Distance to the write floor"].figure == "--"  # what something beats is no floor
+        assert facts["Distance to the write floor"].figure == "--"  # there is no valid floor if something is faster
 
     def test_a_kernel_file_is_what_it_speaks_of(self, small_report):
         finding = KernelFinding("c", "reads far apart", "mine", 3, "sum += x;", 0.5, "turn it", "quick", None, {})
@@ -286,7 +286,7 @@ class TestStrip:
             kernel=known, convolutions=self.bench(small_report, (2.0,), (8.0,), file="./mine")
         )
         facts = self.facts(measured)
-        assert facts["Against the best peer"].figure == "4.00 x"  # not the whole network's, which is ours
+        assert facts["Against the best peer"].figure == "4.00 x"  # not the whole network's, which runs our kernels
         assert facts["Distance to the write floor"].figure == "4.00 x" and "mine" in facts["Verdict"].note
         parts, made = rendered(measured)
         assert made.sections[0].name == "kernel"
@@ -346,7 +346,7 @@ class TestMoreThanAll:
         said = texts(parts["roofline"])
         assert reason in said
         last = [part for part in parts["roofline"] if part.kind == "table"][-1]
-        assert last.rows[0][4].value is None  # no percentage above 100
+        assert last.rows[0][4].value is None  # a percentage above 100 is not shown
         parts, _ = rendered(measured._replace(ceilings={"fill_gb_s": 1e6, "fp32_tflop_s": 1e3}))
         assert "above it" not in texts(parts["roofline"])
 
@@ -438,7 +438,7 @@ class TestProfile:
 
     def test_convolutions_beside_the_ceilings(self, small_report):
         first = small_report.measured.profiles[0]
-        rates = Throughput("new0", "naive", 0.002, 60_000_000, 100_000_000)  # 30 GB/s, 0.05 TFLOP/s
+        rates = Throughput("new0", "naive", 0.002, 60_000_000, 100_000_000)  # 30 GB/s and 0.05 TFLOP/s
         profiled = first._replace(figures=first.figures._replace(throughput=[rates]))
         ceilings = {"fill_gb_s": 40.0, "copy_gb_s": 1.0, "fp32_tflop_s": 0.2}
         run = small_report.measured.runs[0]

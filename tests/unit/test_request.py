@@ -1,4 +1,4 @@
-"""The options of a run: checked as a whole before anything is loaded, and the same for every command and `infer`."""
+"""The options of a run are checked as a whole before anything is loaded, in the same way for commands and `infer`."""
 
 import dataclasses
 import inspect
@@ -74,7 +74,7 @@ def test_options_within_their_range_are_taken(options):
 
 
 def kinds(kind):
-    """Names of the fields that hold text, a number or a flag."""
+    """Return the names of the fields that hold a text, a number or a flag."""
     return [field.name for field in dataclasses.fields(Request) if _kind(field) == kind]
 
 
@@ -182,7 +182,7 @@ def test_verification_takes_the_same_road(monkeypatch):
 
 
 class TestCounters:
-    """Hardware counters need a GPU: refused before any measurement when the run would use the CPU."""
+    """Hardware counters need a GPU: they are refused before any measurement when the run would use the CPU."""
 
     @pytest.fixture(autouse=True)
     def _never_measured(self, monkeypatch):

@@ -1,4 +1,4 @@
-"""Imports between modules, read from the source: layers, cycles, and modules that may import third-party packages."""
+"""Imports between modules, read from the source: layers, cycles, and which modules may import third-party packages."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import fashion_infer
 
 PACKAGE = Path(fashion_infer.__file__).parent
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
-# Rooms outside the pipeline: the command line starts them, and nothing else imports them.
+# Packages outside the pipeline: the command line starts them, and nothing else imports them.
 BESIDE = ("grading", "board", "scale")
 
 
@@ -24,7 +24,10 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 
 
 def imports(module):
-    """The modules that a module imports, also within functions: (ours without the package's name, other packages)."""
+    """Return the modules that a module imports, also within functions.
+
+    The result is (our modules, without the package's name; other packages).
+    """
     parts = module.split(".") if module else []
     package = parts if SOURCES[module].name == "__init__.py" else parts[:-1]
     ours, others = set(), set()
@@ -46,7 +49,7 @@ OTHERS = {module: imports(module)[1] for module in SOURCES}
 
 
 def layers():
-    """The layer of each room, from the table in docs/architecture.md."""
+    """Return the layer of each top-level module or package, from the table in docs/architecture.md."""
     rows = re.findall(r"^\| (\d+) \| (.+?) \|", ARCHITECTURE.read_text(encoding="utf-8"), re.MULTILINE)
     return {room: int(number) for number, rooms in rows for room in re.findall(r"`(\w+)`", rooms)}
 
@@ -59,7 +62,7 @@ def room(module):
 
 
 def circle(graph):
-    """Nodes of a cycle in a graph {node: successors}; [] when there is none."""
+    """Return the nodes of a cycle in a graph {node: successors}; [] when there is none."""
     done = set()
 
     def visit(node, path):
@@ -108,17 +111,20 @@ def test_a_class_name_occurs_once():
 
 
 def test_third_party_packages_stay_in_their_rooms():
-    """MXNet costs half a second to import; Ray and PyArrow are optional; ctypes calls our library in one file."""
+    """Third-party packages are imported only in their own modules.
+
+    MXNet takes half a second to import, Ray and PyArrow are optional, and one file calls our library by ctypes.
+    """
     assert {room(module) for module in importers("mxnet")} <= {"_mxnet"}
     named = [module for module, path in SOURCES.items() if 'import_module("mxnet")' in path.read_text(encoding="utf-8")]
-    assert named == ["_mxnet.loading"]  # the import itself is by name, because it is deferred
+    assert named == ["_mxnet.loading"]  # the import of MXNet itself is by name, because it is deferred
     assert importers("ray") == {"board.queue.ray_graders", "scale.cluster", "scale.nodes"}
     assert {room(module) for module in importers("pyarrow")} == {"scale"}
     assert {module for module in importers("ctypes") if room(module) == "library"} == {"library.bindings"}
 
 
 def test_the_parent_of_a_command_with_a_kernel_file_imports_little():
-    """It starts Python twice: it must not import everything twice."""
+    """A command with a kernel file starts a second Python, and does not import everything in both processes."""
     assert OURS["cli.isolated_run"] == {"system.isolation", "kernel_files.paths"}
     assert OURS["system.isolation"] == {"errors"} and not OURS["kernel_files.paths"] and not OURS["kernel_files"]
     heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
@@ -126,7 +132,10 @@ def test_the_parent_of_a_command_with_a_kernel_file_imports_little():
 
 
 def test_what_runs_in_the_sandbox_needs_the_standard_library_alone():
-    """A bare Python runs it and sees only this folder of the package; PyTorch is for submissions."""
+    """Code that runs in the sandbox imports only the standard library, and PyTorch for submissions.
+
+    A bare Python runs that code, and sees only this folder of the package.
+    """
     allowed = {*getattr(sys, "stdlib_module_names", ()), "torch"}
     for module in SOURCES:
         if module.startswith("grading.inside"):

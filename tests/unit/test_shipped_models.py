@@ -1,4 +1,4 @@
-"""The shipped weights: what is in the files, and that NumPy in float64 and MXNet classify as zoo.py says.
+"""The shipped weights: the contents of the files; NumPy in float64 and MXNet have the correctness that zoo.py says.
 
 No prediction is near a tie (see models/README.md), so the figures must be met exactly by any correct implementation.
 """
@@ -17,7 +17,7 @@ from fashion_infer.data import dataset, idx, synthetic
 from fashion_infer.data.resize import resize
 from fashion_infer.graph.layers import Convolution, Flatten, MaxPool, Relu, Tanh, walk
 
-# Number of the 10,000 images: the pipeline's tests and `make test-all` run the complete built-in set.
+# Number of the 10,000 images that are tested; the pipeline's tests and `make test-all` run the complete built-in set.
 SYNTHETIC_PART = profiles.pick(2000, 10000)
 
 
@@ -36,7 +36,7 @@ def _edition(name):
 
 
 def _shapes(name):
-    """The shape of every weight, from the edition's layers."""
+    """Return the shape of every weight, from the edition's layers."""
     prefix = {"custom": "new", "builtin": "convolution"}[zoo.get(name).operator]
     steps = walk(_edition(name).layers, _edition(name).shape, prefix)
     return {key: shape for step in steps for key, shape in step.parameters.items()}
@@ -47,12 +47,12 @@ def _kernels(name, weights):
 
 
 def _features_of(edition):
-    """The edition's layers before the first dense one."""
+    """Return the edition's layers before the first dense layer."""
     return edition.layers[: [type(layer) for layer in edition.layers].index(Flatten)]
 
 
 def _mxnet_predictions(name, weights, images):
-    """The network in MXNet's own float32 operators."""
+    """Compute the network's predictions with MXNet's own float32 operators."""
     nd = _mxnet.load().nd
     w = {key: nd.array(value) for key, value in weights.items()}
     edition, parts = _edition(name), []
@@ -94,7 +94,7 @@ def test_shapes_and_values(name, model):
     for value in model.weights.values():
         assert value.dtype == np.float32
         assert np.isfinite(value).all()
-        assert np.abs(value).max() < 2  # a saturated layer would amplify rounding
+        assert np.abs(value).max() < 2  # in saturated layers, rounding errors would be amplified
 
 
 def test_weights_are_int8_times_a_scale_a_row(name, model):
@@ -107,12 +107,15 @@ def test_weights_are_int8_times_a_scale_a_row(name, model):
             exact = steps.astype(np.float64) * scale.astype(np.float64)[:, None]
             assert np.array_equal(exact.astype(np.float32), model.weights[key])
         for stored in file["weights"].values():
-            # Compressing small ones saves nothing.
+            # Small arrays are not compressed, because compression would save nothing.
             assert (stored.compression == "gzip") == (stored.size * stored.dtype.itemsize >= 2 << 10)
 
 
 def test_every_unit_and_feature_is_connected(name, model):
-    """Although the first dense layer has few weights, a wrong value anywhere before it changes some hidden unit."""
+    """Every unit and feature is connected.
+
+    Although the first dense layer has few weights, a wrong value anywhere before it changes some hidden unit.
+    """
     connected = model.weights["fullyconnected0_weight"] != 0
     assert connected.any(axis=0).all() and connected.any(axis=1).all()
     assert connected.mean() == pytest.approx(model.attributes.get("density", 1), rel=0.05)
@@ -153,6 +156,6 @@ def test_correctness_on_the_built_in_set(name, model):
 
 
 def test_the_built_in_set_tells_the_models_apart(name):
-    """Figures on it are meaningful: a network is about as accurate on it as on the real images."""
+    """On the built-in set a network is about as accurate as on real images, so that figures on it are meaningful."""
     real, drawn = (zoo.get(name).expected[source][0][1] for source in (dataset.REAL, dataset.SYNTHETIC))
     assert abs(real - drawn) < 0.1

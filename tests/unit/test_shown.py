@@ -1,4 +1,4 @@
-"""Untrusted text on a terminal: control sequences in it have no effect."""
+"""Untrusted text on a terminal: control sequences in the text have no effect."""
 
 import re
 import unicodedata

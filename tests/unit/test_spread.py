@@ -1,4 +1,4 @@
-"""`--device all`: images split between devices, results in order. The devices are fake; their networks are real."""
+"""`--device all`: images are split between devices, and results are in order. Devices are fake, networks are real."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ from fashion_infer.request import Request
 
 
 def two_gpus(monkeypatch, count=2):
-    """A machine with GPUs."""
+    """Fake a machine with two or more GPUs."""
     found = [cuda.CudaDevice(i, "GPU", (9, 0), 132, 1 << 37, 1 << 37, "13.0", "13.0") for i in range(count)]
     monkeypatch.setattr(cuda, "cuda_devices", lambda: found)
     monkeypatch.setattr(kernels, "table", lambda backend="cpu": [kernels.Kernel("auto", "", "", "float32")])
@@ -89,11 +89,11 @@ def test_results_are_in_the_images_order(mode, count, batch_size):
     for _ in range(2):
         scores, spread_times = together.predict(images)
         assert np.abs(scores - forward64(checkpoint.weights, images)).max() < 2e-6
-        # In the operator mode MXNet's own dense layers round by the size of the slice.
+        # In operator mode, the rounding of MXNet's own dense layers depends on the slice's size.
         assert np.abs(scores - alone).max() <= (0 if mode == "fused" else 1e-6)
         assert [(t.name, t.operator, t.kernel) for t in spread_times] == [(t.name, t.operator, t.kernel) for t in times]
         assert all(t.seconds > 0 for t in spread_times)
-        # Every image is in the log once, whichever device it was on.
+        # Every image is in the log once, on whichever device it ran.
         logged = [t for t in spread_times if t.log]
         assert logged and all(sum(record.shape[0] for record in t.log) == count for t in logged)
     assert together.batch_size == min(batch_size or count, -(-count // 3))
@@ -109,7 +109,7 @@ def test_a_failing_device_is_an_error(monkeypatch):
         asked.set()
         raise DeviceError("the device is lost")
 
-    def later(part, watch):  # otherwise the other device may do both parts before this one's thread starts
+    def later(part, watch):  # otherwise the other device might compute both parts before this device's thread starts
         assert asked.wait(60)
         return forward(part, watch)
 
@@ -195,7 +195,10 @@ def test_a_kernel_file_runs_on_one_gpu():
 
 
 def test_two_networks_run_at_the_same_time_in_mxnet():
-    """In a separate process, because MXNet reads its number of threads once."""
+    """Two networks can run in MXNet at the same time.
+
+    The test runs in a separate process, because MXNet reads its number of threads only once.
+    """
     program = """
 import numpy as np
 from fashion_infer import _mxnet

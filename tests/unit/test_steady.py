@@ -1,4 +1,4 @@
-"""docs/fused.md: an image's result depends neither on its neighbours nor on the number of threads, to the last bit."""
+"""An image's result depends neither on its neighbours nor on the number of threads, to the last bit (docs/fused.md)."""
 
 import chains
 import inputs
@@ -24,13 +24,13 @@ def default_threads():
 
 
 def parts(rng, n):
-    """Slices of n items: the first half, only the last item, and random ones."""
+    """Return slices of n items: the first half, only the last item, and random slices."""
     begin = int(rng.integers(n))
     return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
 
 
 def check(run, x, rng, threads, fewer):
-    """Check that run() on parts of x, with another number of threads, gives the same bits as on all of x."""
+    """Check that run() on parts of x, with another number of threads, gives the same bits as run() on all of x."""
     thread_pool.resize(threads)
     whole = run(x)
     thread_pool.resize(fewer)
@@ -51,13 +51,13 @@ def test_fused_networks(chain, n, threads, fewer, seed):
 
 
 @given(st.integers(1, 30), st.integers(1, 9), st.integers(1, 70), st.integers(1, 30), THREADS, THREADS, SEED)
-@settings(max_examples=profiles.examples(15))  # a second each
+@settings(max_examples=profiles.examples(15))  # each example takes a second
 def test_kernels(n, channels, side, filters, threads, fewer, seed):
     rng = np.random.default_rng(seed)
     k = int(rng.integers(1, min(side, 7) + 1))
     x, weight = (inputs.draw("normal", rng, s) for s in ((n, channels, side, side + 3), (filters, channels, k, k)))
     for kernel in reference.own_kernels("cpu"):
-        if kernel != "naive":  # has one thread
+        if kernel != "naive":  # naive uses one thread
             check(lambda part, name=kernel: kernels.convolve(part, weight, name), x, rng, threads, fewer)
 
 
@@ -71,7 +71,7 @@ def test_many_channels(shape, n, threads, fewer, seed):
 
 
 @given(st.integers(1, 40), st.integers(1, 40), st.sampled_from([4, 31, 32, 64, 90]), st.integers(1, 7), SEED)
-@example(24, 14, 32, 3, 0)  # with AVX-512 one image by `direct`, many by `broadcast`
+@example(24, 14, 32, 3, 0)  # with AVX-512, one image runs `direct`, and many run `broadcast`
 @example(3, 14, 64, 7, 0)
 @settings(max_examples=profiles.examples(20))
 def test_whatever_auto_runs(channels, side, filters, k, seed):

@@ -1,4 +1,4 @@
-"""Diagnosis of wrong outputs, on arrays."""
+"""The diagnosis of wrong outputs, on arrays made here."""
 
 import os
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from fashion_infer.system import process_memory
 
 @pytest.fixture(scope="module")
 def layer():
-    """Data, weights and the correct output: 6 images, 4 filters, 11 x 11."""
+    """Data, weights and the correct output of a layer: 6 images, 4 filters, 11 x 11 pixels."""
     rng = np.random.default_rng(3)
     x, weight = rng.integers(0, 256, (6, 3, 14, 14)).astype(np.float32), reference.weights(rng, 4, 3, 4)
     return x, weight, reference.convolve(x, weight).astype(np.float32)
@@ -59,7 +59,7 @@ MISTAKES = [
     ((slice(4, None),), "images_from", "image 4"),
     ((ALL, slice(3, None)), "filters_from", "filter 3"),
     ((0, 0, 0, 0), "incorrect", ""),
-    ((5, 3, 10, 10), "incorrect", ""),  # the very last output is not a boundary
+    ((5, 3, 10, 10), "incorrect", ""),  # the very last output does not count as a boundary
     ((ALL,), "incorrect", ""),
 ]
 
@@ -142,11 +142,11 @@ MIB = 1 << 20
     "free, leaked",
     [
         ([100, 92, 84, 76], 8 * MIB),
-        ([100, 60, 60, 60, 60], 0),  # taken once, and kept
+        ([100, 60, 60, 60, 60], 0),  # memory allocated once, and kept
         ([100, 92, 84, 84], 5 * MIB + MIB // 3),
         ([100, 100, 100], 0),
         ([100, 92], 0),
-        ([100, 80, 90], 0),  # another program's
+        ([100, 80, 90], 0),  # memory of another program
         ([], 0),
     ],
 )
@@ -161,7 +161,7 @@ def test_memory_from_slice_to_slice(monkeypatch, free, leaked):
 
 @pytest.mark.parametrize("used, leaked", [([10, 10, 10, 10], 0), ([10, 18, 26, 34], 8 * MIB)])
 def test_memory_of_this_process_alone(monkeypatch, used, leaked):
-    """Other programs take 50 MiB of the device at every slice."""
+    """Only memory of this process counts, although other programs allocate 50 MiB of the device at every slice."""
     free = [SimpleNamespace(memory_free=mib * MIB) for mib in (500, 450, 400, 350)]
     listed = [
         [process_memory.ListedProcess(os.getpid(), mib * MIB), process_memory.ListedProcess(1, 1)] for mib in used

@@ -1,4 +1,4 @@
-"""The format of a kernel file depends on its code, not on comments, strings and white space."""
+"""The format of a kernel file is recognised from its code, not from comments, strings and white space."""
 
 from pathlib import Path
 
@@ -74,7 +74,7 @@ C = 'extern "C" void conv_forward(const float* x, const float* k, float* y, ' + 
         f"// {C}\n",
         f"/* {C} */",
         'const char* s = R"x(' + C + ')x";',
-        C.replace(" {}", ";"),  # a prototype
+        C.replace(" {}", ";"),  # only a prototype
         C.replace("{}", "").replace("void", "") + ";",
         C.replace(", int K", ""),
         C.replace('extern "C" ', ""),
@@ -140,7 +140,10 @@ def test_insisting_narrows_the_search(tmp_path):
 
 @pytest.mark.parametrize("entry", [entry for entry in formats.FORMATS if entry.template])
 def test_a_file_without_the_signs_of_the_format_that_is_insisted_on(tmp_path, entry, invoke):
-    """Each format's template is of no other format."""
+    """A file without the signs of a format is refused when that format is requested.
+
+    Each format's template fits no other format.
+    """
     path = tmp_path / entry.template
     path.write_text(formats.template(entry.name))
     for other in formats.FORMATS:
@@ -171,7 +174,7 @@ def test_files_that_cannot_be_kernels(tmp_path):
 
 
 WHITE = st.text(alphabet=" \t\n", max_size=3)
-# Comments and strings that could mislead a recogniser.
+# Comments and strings that could mislead the recognition of a format.
 NOISE = st.one_of(
     st.sampled_from([" ", "\n"]),
     st.text(alphabet="abc{}()\",'*;", max_size=12).map(lambda t: "/*" + t.replace("*/", "") + " */"),
@@ -223,7 +226,7 @@ def test_template_arguments_are_one_parameter():
 
 
 def test_nested_and_long_parameters_are_read_once():
-    """Quadratic work, for all files around or before each one, would take minutes."""
+    """Deeply nested and long parameter lists are read in linear time; quadratic work on them would take minutes."""
     nested = "f(int a, " * 20_000 + ") {" * 20_000
     assert [len(one.parameters) for one in source.definitions(nested, "f")] == [2]
     (long,) = source.definitions(f"f({'x' * (8 << 20)}, int b) {{", "f")
@@ -255,7 +258,10 @@ def test_a_file_that_includes_its_kernels_file(tmp_path):
 
 
 def test_headers_of_the_courses_tree(tmp_path):
-    """A milestone's file finds them from its own folder, and what is compiled with them."""
+    """A milestone's file finds the headers of the course's tree from its own folder.
+
+    It also finds the files that are compiled with it.
+    """
     custom, milestone = tmp_path / "src/layer/custom", tmp_path / "m3/req_0"
     for folder in (custom, milestone):
         folder.mkdir(parents=True)

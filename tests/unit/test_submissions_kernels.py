@@ -1,4 +1,4 @@
-"""Kernel files of the CPU formats, built and run through the library; GPU files here need only a compiler."""
+"""Kernel files of the CPU formats, built and run through the library; for GPU files, only a compiler is needed here."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ SMALL = [(2, 13, 40, 4), (1, 64, 6, 5)]
 
 @pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    """A separate cache for this module."""
+    """A separate cache folder for the tests of this module."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(folder))
@@ -82,7 +82,7 @@ def test_what_a_file_prints_goes_to_stderr_under_its_name(capfd):
 
 
 def in_a_process(file, timeout=60):
-    """Call a kernel file once, in a separate process."""
+    """Call a kernel file once in a separate process."""
     code = (
         "import sys, numpy as np\n"
         "from fashion_infer.kernel_files import formats, loading\nfrom fashion_infer.library import kernels\n"
@@ -136,10 +136,10 @@ def test_errors_of_every_compiler(output, line):
 
 @pytest.fixture
 def own(tmp_path):
-    """A kernel file with a header and a source next to it, in a folder with a space in its name."""
+    """A kernel file with a header and a source file next to it, in a folder with a space in its name."""
     folder = tmp_path / "my kernel"
     shutil.copytree(SAMPLES / "right" / "helper", folder)
-    # Unique content, because the content is the cache key.
+    # The content is unique, because it is the key of the cache.
     (folder / "conv.cpp").write_text((folder / "conv.cpp").read_text() + f"// {tmp_path}\n")
     return SimpleNamespace(path=folder / "conv.cpp", header=folder / "tile.h", source=folder / "tile.cpp")
 
@@ -182,7 +182,7 @@ def test_a_compiler_of_several_words(own, monkeypatch, tmp_path):
 
 
 def nested(place, other):
-    """Folders nested more deeply than Python's own removal supports."""
+    """Create folders nested more deeply than Python's own removal supports."""
     folder = os.open(place, os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("d", dir_fd=folder)
@@ -211,7 +211,7 @@ def test_what_a_compiler_left_in_its_folder_is_not_trusted(own, tmp_path, cache,
     places = []
 
     def compile(command, place):
-        if code and places:  # the known file, which tells whose fault it is
+        if code and places:  # the known-good file, which shows whether the compiler or the file is at fault
             assert not list(place.glob("*.gch"))
             return build.compile_here(command, place)
         places.append(place)
@@ -228,7 +228,10 @@ def test_what_a_compiler_left_in_its_folder_is_not_trusted(own, tmp_path, cache,
 
 
 def test_a_precompiled_header_beside_a_file_is_not_loaded(tmp_path):
-    """A precompiled header is the compiler's memory as a file: its author controls the compiler."""
+    """A precompiled header next to a file is not loaded.
+
+    It is a dump of the compiler's memory: whoever wrote it controls the compiler.
+    """
     cxx = compilers.find_cxx()
     if "Free Software Foundation" not in subprocess.run([cxx, "--version"], capture_output=True, text=True).stdout:
         pytest.skip("only GCC looks for one")
@@ -292,7 +295,7 @@ def test_a_failed_build_leaves_nothing(own, cache):
 
 def test_warnings_are_kept_for_who_asks(own, capfd):
     own.path.write_text(own.path.read_text() + "static int never() { return 1; }\n")
-    for _ in range(2):  # compiled, and from the cache
+    for _ in range(2):  # the first time it is compiled, the second time it comes from the cache
         kernel_loading.load(own.path, verbose=True)
         assert "never" in capfd.readouterr().err
     kernel_loading.load(own.path)
@@ -337,7 +340,7 @@ def test_a_texture_reference_is_refused_in_words():
 
 @pytest.fixture
 def said_to_nvcc(tmp_path, monkeypatch):
-    """A fake nvcc, whose output file has the text of its command."""
+    """A fake nvcc, whose output file contains the command line."""
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.parent.mkdir()
     nvcc.write_text('#!/bin/sh\nfor word; do [ "$last" = -o ] && echo "$*" > "$word"; last=$word; done\n')
@@ -383,7 +386,7 @@ def test_cublas_is_linked_where_a_file_includes_it(said_to_nvcc, monkeypatch, tm
     wheel = tmp_path / "lib"
     (tmp_path / "include").mkdir()
     wheel.mkdir()
-    for file in (tmp_path / "include" / "cublas_v2.h", wheel / library):  # a wheel has no name without the version
+    for file in (tmp_path / "include" / "cublas_v2.h", wheel / library):  # the file names lack the version
         file.write_text("")
     command = said_to_nvcc(path, "90").library.read_text()
     assert (
@@ -638,7 +641,7 @@ def test_a_forked_process_has_a_capture_of_its_own(capfd):
 
 @pytest.mark.parametrize("header", ["matmul.h", "../../src/layer/custom/matmul.h"])
 def test_the_courses_matrix_product_is_supplied(tmp_path, header):
-    """A milestone's file in a separate folder, without the course's tree."""
+    """A milestone's file in a separate folder, without the course's tree, gets the course's header."""
     text = (SAMPLES / "right/matmul/new-forward.cu").read_text()
     text = text.replace("matmul.h", header).replace("gpu-new-forward.h", header.replace("matmul", "gpu-new-forward"))
     text = text.replace("matrixMultiply<<<", "matrixMultiplyShared<<<").replace(

@@ -1,4 +1,4 @@
-"""The built-in set is the same bits everywhere, and looks enough like Fashion-MNIST."""
+"""The built-in set has the same bits everywhere, and resembles Fashion-MNIST."""
 
 import hashlib
 import itertools
@@ -22,14 +22,14 @@ def built_in():
 
 
 def _summed(image):
-    """The 784 entries whose differences to the left and to the row above, modulo 256, are in the file."""
+    """Return an image's 784 entries from the differences, modulo 256, to the left and to the row above."""
     rows = [list(itertools.accumulate(row)) for row in image]
     columns = [itertools.accumulate(column) for column in zip(*rows)]
     return [(entry + 128) % 256 - 128 for row in zip(*columns) for entry in row]
 
 
 def _one_image(index, seed=synthetic.SEED):
-    """Image and label number `index` in Python's integers, from the model file and the recipe in words."""
+    """Compute image and label number `index` with Python's integers, from the model file and the documented recipe."""
     with np.load(str(resource_dir("data") / "synthetic.npz")) as stored:
         mean, differences, multipliers = (stored[key].tolist() for key in ("mean", "differences", "multipliers"))
     count = len(multipliers[0])
@@ -90,12 +90,12 @@ def test_negative_arguments_are_refused(start, count):
 def test_every_class_about_equally_often(built_in):
     counts = np.bincount(built_in[1], minlength=10)
     assert len(counts) == 10
-    assert np.all(np.abs(counts - 1000) < 100)  # more than three standard deviations (30)
+    assert np.all(np.abs(counts - 1000) < 100)  # the tolerance is more than three standard deviations (30)
 
 
 def test_grey_levels_are_those_of_the_dataset(built_in):
     images = built_in[0]
-    # Fashion-MNIST has mean 73.1, standard deviation 89.9, and half of its pixels are background.
+    # Fashion-MNIST has mean 73.1 and standard deviation 89.9, and half of its pixels are background.
     assert 65 < images.mean() < 85
     assert 75 < images.std() < 95
     assert (images == 0).mean() > 0.25
@@ -107,7 +107,7 @@ def test_no_two_images_are_equal(built_in):
 
 
 def test_images_resemble_the_classes_they_are_labelled_with(built_in, data_dir):
-    """Each is nearest to its own class's mean about as often as a real image is."""
+    """Images are nearest to their own class's mean about as often as real images are."""
     from fashion_infer.data import idx
 
     real, labels = idx.read_pair(data_dir)
@@ -117,7 +117,7 @@ def test_images_resemble_the_classes_they_are_labelled_with(built_in, data_dir):
         pixels = images.reshape(len(images), -1).astype(np.float64)
         return ((means**2).sum(axis=1) - 2 * pixels.dot(means.T)).argmin(axis=1)
 
-    of_real = (nearest(real) == labels).mean()  # 0.69
+    of_real = (nearest(real) == labels).mean()  # 0.69 for real images
     of_drawn = (nearest(built_in[0]) == built_in[1]).mean()
     assert abs(of_drawn - of_real) < 0.1
 
@@ -136,5 +136,5 @@ def test_drawing_is_quick_and_needs_little_memory():
     )
     answer = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True)
     seconds, kibibytes = map(float, answer.stdout.split())
-    assert seconds < 1.0  # processor time, of all threads: 0.1 s where this was written
-    assert kibibytes < 120 * 1024  # 18 MiB where this was written, of which the result is 7.5
+    assert seconds < 1.0  # processor time of all threads; 0.1 s where this was written
+    assert kibibytes < 120 * 1024  # 18 MiB where this was written; 7.5 MiB are the result

@@ -1,4 +1,4 @@
-"""`infer` from several threads and in forked children, each in a new process, because the first calls matter."""
+"""`infer` from several threads and in forked children, each in a new process, because first calls matter."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import profiles
 import pytest
 
 _OPTIONS = "n=20, data='synthetic', backend='cpu'"
-# Every result, whatever runs at the same time, must have each layer of its mode once, with its own times.
+# Every result must have each layer of its mode once, with its own times, whatever else runs at the same time.
 _CHECK = """
 from fashion_infer import infer
 import sys, threading, os, json, time
@@ -26,7 +26,7 @@ def call(model, mode, threads=2):
 
 
 def program(body, timeout=120):
-    """Run Python in a separate process; return its JSON output."""
+    """Run Python in a separate process; return its output as JSON."""
     code = _CHECK + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
@@ -35,7 +35,7 @@ def program(body, timeout=120):
 
 @pytest.fixture(scope="module")
 def alone():
-    """Each call's result when nothing else runs."""
+    """The result of each call when nothing else runs."""
     said = program("print(json.dumps([call(m, mode) for m in MODELS for mode in ('fused', 'operator')]))")
     return {(one["model"], one["mode"]): one for one in said}
 
@@ -94,7 +94,7 @@ def test_a_predictor_from_many_threads(turn):
 
 @pytest.mark.parametrize("loaded", profiles.drawn([True, False], 1))
 def test_children_of_a_parent_with_threads(loaded, alone):
-    """Children forked while other threads are inside `infer` work."""
+    """Children that are forked while other threads are inside `infer` work."""
     said = program(
         f"""
         count = {profiles.pick(3, 40)}

@@ -1,4 +1,4 @@
-"""Kernel `tiles`: AMX and its emulation compute the same bits; images that it cannot split; what `auto` picks."""
+"""Kernel `tiles`: AMX and its emulation give the same bits; images that it cannot split; and the choice of `auto`."""
 
 import hashlib
 import os
@@ -18,7 +18,7 @@ SHAPES = [(2, 16, 20, 33, 3), (1, 5, 9, 3, 1), (3, 37, 12, 16, 5), (1, 40, 23, 2
 
 
 def digest():
-    """Digest of the outputs of `tiles` for some shapes, with values from 1e-6 to 1e6."""
+    """Return a digest of the outputs of `tiles` for some shapes, with values from 1e-6 to 1e6."""
     rng, found = np.random.default_rng(5), hashlib.sha256()
     for b, c, side, m, k in SHAPES:
         x = rng.standard_normal((b, c, side, side + 5)) * 10.0 ** rng.integers(-6, 7, (b, 1, 1, 1))
@@ -30,7 +30,10 @@ def digest():
 
 @pytest.mark.parametrize("environment", [{"FASHION_OPS_AMX": "off"}, {"FASHION_OPS_ISA": "avx2"}])
 def test_emulation_has_the_same_bits(environment):
-    """In a separate process, because the choice is made once; without AMX both sides are emulated."""
+    """The emulation of AMX gives the same bits.
+
+    Each side runs in a separate process, because the library chooses only once; without AMX both are emulated.
+    """
     program = "import sys; sys.path.insert(0, 'tests/unit'); import test_tiles; print(test_tiles.digest())"
     path = os.pathsep.join(["tests", os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
@@ -46,7 +49,7 @@ def test_emulation_has_the_same_bits(environment):
 
 @pytest.mark.parametrize("value", [1e-30, 1e30, 1e-45, np.inf, -np.inf, np.nan])
 def test_an_image_that_cannot_be_split_is_left_to_shifted(value):
-    """The complete image, and only that image: its neighbours are unchanged."""
+    """An image that `tiles` cannot split is computed by `shifted`: all of that image, and none of its neighbours."""
     rng = np.random.default_rng()
     x = rng.standard_normal((3, 20, 11, 13)).astype(np.float32)
     weight = rng.standard_normal((17, 20, 3, 3)).astype(np.float32)
@@ -62,7 +65,10 @@ def test_an_image_that_cannot_be_split_is_left_to_shifted(value):
 @given(*[st.integers(1, 128)] * 2, st.integers(1, 120), st.integers(1, 7), st.integers(2, 10_000))
 @settings(max_examples=profiles.examples(100))
 def test_auto_does_not_depend_on_the_batch(c, m, side, k, batch):
-    """So an image's result does not depend on its neighbours; of these two it does not (test_steady.py)."""
+    """The choice of `auto` is the same for every batch, so that an image's result does not depend on its neighbours.
+
+    The exception are `direct` and `broadcast`, which give the same bits (test_steady.py).
+    """
     k = min(k, side)
     one, many = (kernels.chosen_kernel((b, c, side, side), (m, c, k, k)) for b in (1, batch))
     assert one == many or {one, many} == {"direct", "broadcast"}

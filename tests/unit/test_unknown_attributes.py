@@ -1,4 +1,4 @@
-"""Attributes that the planner does not know: they keep a node out of fusion, and out of our operator."""
+"""Attributes that the planner does not know keep a node out of fusion, and out of our operator."""
 
 import json
 
@@ -34,7 +34,10 @@ def test_an_attribute_that_the_planner_does_not_know_keeps_a_node_out(op, key, v
 
 
 def test_a_convolution_of_another_layout_is_none_of_ours():
-    """MXNet's CPU build refuses such a convolution: so does the fused mode, where it ran as NCHW."""
+    """A convolution of another layout does not become ours.
+
+    MXNet's CPU build refuses such a convolution, and so does the fused mode, which once computed it as NCHW.
+    """
     other = changed(network("builtin"), lambda g: node(g, "Convolution")["attrs"].update(layout="NHWC"))
     graph = rewrite.taking_pixels(symbol.parse(other.symbol, "it"))
     assert node(graph, "Convolution")["attrs"]["layout"] == "NHWC"

@@ -1,4 +1,4 @@
-"""`kernel check --watch`: again at every save, whichever way an editor saves, until Ctrl-C."""
+"""`kernel check --watch` checks again after every save, however an editor saves, until Ctrl-C."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ com
 @pytest.mark.parametrize("command", ["check", "explain"])
 def test_again_at_every_save_until_ctrl_c(tmp_path, command):
     path = tmp_path / "conv.cpp"
-    path.write_text("int main() { return 0; }\n")  # no kernel: refused, and watched
+    path.write_text("int main() { return 0; }\n")  # not a kernel: refused, and still watched
     words = ("kernel", command, str(path), "--edition", "fa2017", "--watch")
     process = interruptible([sys.executable, "-m", "fashion_infer", *words])
     try:
@@ -33,13 +33,13 @@ def test_again_at_every_save_until_ctrl_c(tmp_path, command):
         out, err = process.communicate(timeout=30)
     finally:
         process.kill()
-    # The moment without a file went by in silence.
+    # Nothing was printed while the file did not exist.
     assert [lines.count("no kernel") for lines in said] == [1, 1, 0] and "incorrect" in said[2]
     assert "incorrect" in out and process.returncode == 130 and "Traceback" not in err
 
 
 def _until_watching(process):
-    """What the program said on stderr until it waits for the next change."""
+    """Return what the program prints on stderr until it waits for the next change."""
     said = ""
     while not said.endswith("ends\n"):
         line = process.stderr.readline()

@@ -1,4 +1,4 @@
-"""As much of PyTorch as the benchmarks call, done by NumPy: for tests where PyTorch itself is not installed."""
+"""The part of PyTorch that the benchmarks call, implemented with NumPy for tests on machines without PyTorch."""
 
 import contextlib
 import types
@@ -10,7 +10,7 @@ contiguous_format, channels_last = "NCHW", "NHWC"
 
 
 class Tensor(np.ndarray):
-    """An array with the methods that a tensor has beyond an array's."""
+    """An array with the methods that a tensor has and an array lacks."""
 
     device = types.SimpleNamespace(type="cpu")
 
@@ -94,7 +94,7 @@ def _conv2d(x, weight):
 
 
 def _max_pool2d(x, size, stride=None, ceil_mode=False):
-    """By starts of windows; in ceil mode the last ones may be cut off by the border."""
+    """Max pooling, window by window; in ceil mode the last windows may be cut off by the border."""
     stride = stride or size
     ends = [edge - size + (stride if ceil_mode else 1) for edge in x.shape[2:]]
     rows, columns = ([at for at in range(0, end, stride) if at < edge] for end, edge in zip(ends, x.shape[2:]))
