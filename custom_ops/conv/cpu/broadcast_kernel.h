@@ -1,5 +1,5 @@
-// The sums of broadcast_simd.cpp, which explains it: a tile of outputs, positions of a row x a block of filters, in
-// registers; and the layout of the weights that it reads.
+// The sums of broadcast_simd.cpp, whose head explains the method: a tile of outputs (positions of a row x a block of
+// filters) in registers, and the layout of the weights that the sums read.
 #pragma once
 
 #include <algorithm>
@@ -12,9 +12,9 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Positions and filters per tile: filters in lines of 16, in kDeep vectors. With AVX-512 14 x 2 vectors, 28 of 32
-// registers: 28 multiply-adds for 2 loads of weights and 14 of inputs, where one Zen 5 core starts 2 of each in a
-// cycle.
+// Positions and filters per tile: filters are in lines of 16, in kDeep vectors. With AVX-512, a tile has 14 x 2 vectors
+// in 28 of 32 registers: 28 multiply-adds for 2 loads of weights and 14 of inputs. One Zen 5 core starts 2
+// multiply-adds and 2 loads per cycle.
 constexpr int kBlockLines = kLanes == kLine ? 2 : 1, kBlockFilters = kBlockLines * kLine;
 constexpr int kDeep = kBlockFilters / kLanes;
 constexpr int kPositions = kLanes == kLine ? 14 : (kManyRegisters ? 6 : kLanes == 8 ? 6 : 2);
@@ -25,7 +25,7 @@ struct Products {
   int64_t depth, part;  // products per sum; products per part (base/summation.h)
 };
 
-// The sums of a row's `positions` from x on, part by part, to sums[position][filter].
+// Computes the sums of `positions` positions of a row from x on, part by part, into sums[position][filter].
 template <int positions>
 static void row_sums(const Products& p, const float* x, const float* weights, float* sums) {
   for (int64_t i = 0; i < p.depth; i += p.part) {
@@ -60,7 +60,7 @@ static void row_sums(const Products& p, const float* x, const float* weights, fl
 
 using RowSums = void (*)(const Products&, const float*, const float*, float*);
 
-// row_sums for 1 to kPositions positions.
+// The functions row_sums for 1 to kPositions positions.
 template <int... i>
 static RowSums row_sums_of(int64_t positions, std::integer_sequence<int, i...>) {
   static constexpr RowSums table[] = {row_sums<i + 1>...};
@@ -71,7 +71,7 @@ static inline RowSums row_sums_of(int64_t positions) {
   return row_sums_of(positions, std::make_integer_sequence<int, kPositions>());
 }
 
-// Stores a tile's sums to y, filters y_plane apart. `sums` has space for 16 positions.
+// Stores a tile's sums to y; filters are y_plane floats apart in y. `sums` has space for 16 positions.
 static inline void store_sums(const float* sums, int64_t positions, int64_t filters, float* y, int64_t y_plane) {
   for (int64_t first = 0; first < filters; first += kLine) {
     Line lines[kLine];
@@ -82,8 +82,8 @@ static inline void store_sums(const float* sums, int64_t positions, int64_t filt
   }
 }
 
-// Packs the weights of a block of filters, `depth` weights apart, for taps [begin, end): a tap's weights side by side,
-// with zeros for missing filters.
+// Packs the weights of a block of filters, which are `depth` weights apart, for taps [begin, end). The weights of a tap
+// are stored side by side, with zeros for missing filters.
 static inline void pack_block(const float* k, int64_t filters, int64_t depth, int64_t begin, int64_t end, float* to) {
   for (int64_t first = 0; first < kBlockFilters; first += kLine)
     for (int64_t t = begin; t < end; t += kLine) {

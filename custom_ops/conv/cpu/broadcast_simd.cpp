@@ -23,21 +23,22 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kBandBytes = 512 << 10;  // bytes of a band's inputs, in a second-level cache
-constexpr int64_t kFewBytes = 64 << 10;    // bytes of inputs that are prefetched at once
+constexpr int64_t kBandBytes = 512 << 10;  // bytes of a band's inputs, which stay in a second-level cache
+constexpr int64_t kFewBytes = 64 << 10;    // up to this many bytes of inputs are prefetched together
 
 // How the work is cut: output rows per band, groups of filter blocks.
 struct Cut {
   int64_t rows, bands, groups;
-  bool apart;  // whether each item packs the weights that it needs; else all are packed before
+  bool apart;  // whether each item packs the weights that it needs; otherwise all weights are packed before
 };
 
 Cut cut_of(const fops_conv& c, int threads) {
   const int64_t H_out = out_h(c), blocks = ceil_div(c.M, kBlockFilters);
   const int64_t most = std::clamp<int64_t>(kBandBytes / (c.C * c.W * 4) - (c.K - 1), 1, H_out);
   const int64_t fewest = ceil_div(H_out, most), more = threads > 1 && c.B * fewest < 16 * threads ? 8 : 1;
-  // The unit is the sums of a position and a block of filters, one cycle per product. Packing the block's weights takes
-  // kPack units, twice as many if other threads read them. An item takes kItem cycles, another job kJob.
+  // A unit of time is the sums of one position for a block of filters: one cycle per product. Packing the block's
+  // weights takes kPack units, and twice as many if other threads read them. An item takes kItem cycles, another job
+  // kJob.
   constexpr double kPack = 12, kItem = 1000, kJob = 4000;
   const auto depth = static_cast<double>(c.C * c.K * c.K);
   Cut cut = {0, 0, 1, false};
@@ -61,22 +62,24 @@ Cut cut_of(const fops_conv& c, int threads) {
   return cut;
 }
 
-// The weights: those of all blocks, as row_sums reads them, or none, and then space to pack a block's from k.
+// The packed weights of all blocks, as row_sums reads them, or none; and then space to pack a block's weights from k.
 struct Weights {
   const float* k;
   const float* packed;
   float* own;
 };
 
-// The filter blocks [first, last) at a band's `rows` output rows; y is the band's first output of filter 0. Memory in
-// no near cache is prefetched during the tiles of the previous rows. With outputs prefetched when their tile begins,
-// and inputs before the band, 100 images of 16 to 128, 64 and 32 channels, 3x3, 56x56, took 3 to 12% longer.
+// Computes the filter blocks [first, last) for a band's `rows` output rows; y is the band's first output of filter 0.
+// Memory that is in no near cache is prefetched during the tiles of the previous rows. When outputs were instead
+// prefetched at the start of their tile and inputs before the band, 100 images of 16 to 128, 64 and 32 channels, 3x3,
+// 56x56, took 3 to 12% longer.
 void band(const fops_conv& c, const Products& p, const float* x, const Weights& weights, int64_t rows, int64_t first,
           int64_t last, bool far_x, bool far_y, float* y) {
   const int64_t W_out = out_w(c), y_plane = out_h(c) * W_out, tiles = ceil_div(W_out, kPositions);
   const RowSums run[] = {row_sums_of(W_out / tiles), row_sums_of(ceil_div(W_out, tiles))};
   alignas(64) float sums[kLine * kBlockFilters] = {};
-  // Few inputs are prefetched all at once, because a channel's are contiguous: 3% (64 to 64 channels, 3x3, 14x14).
+  // Few inputs are prefetched together, because a channel's inputs are contiguous: 3% faster (64 to 64 channels, 3x3,
+  // 14x14).
   const int64_t ahead = c.C * rows * c.W * 4 < kFewBytes ? rows : std::min<int64_t>(rows, 2);
   if (far_x) fetch(c, x, ahead + c.K - 1);
   for (int64_t f = first; f < last; ++f) {
@@ -112,8 +115,8 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const int64_t blocks = ceil_div(conv.M, kBlockFilters);
   const int64_t channel = (in_place ? conv.H : cut.rows + conv.K - 1) * conv.W;
   const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
-  // Each thread's floats: widened inputs, and a block's packed weights. In separate pages, because the processor
-  // prefetches to the end of a page.
+  // Floats of each thread: widened inputs, and a block's packed weights. They are in separate pages, because the
+  // processor prefetches to the end of a page.
   const int64_t wide = in_place ? 0 : ceil_div(conv.C * channel, kLine) * kLine, block = depth * kBlockFilters;
   const int64_t own = ceil_div(wide + (cut.apart ? block : 0), 1024) * 1024, shared = cut.apart ? 0 : block * blocks;
   float* const memory = static_cast<float*>(scratch((own * threads + shared + depth * 2) * 4));

@@ -19,25 +19,26 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Bytes of a band's inputs. Those of a 1x1 layer stay in a second-level cache. Others are used so often that the
-// third-level cache is as fast: one image, 128 to 32 channels, 7x7, on 56x56, 203 GFLOP/s with 256 KB, 225 with 1 MB
-// (two Zen 4 cores).
+// Bytes of a band's inputs. The inputs of a 1x1 layer stay in a second-level cache. Other inputs are used so often that
+// the third-level cache is as fast: one image, 128 to 32 channels, 7x7, on 56x56, reaches 203 GFLOP/s with 256 KB and
+// 225 with 1 MB (two Zen 4 cores).
 constexpr int64_t kPointBytes = 256 << 10, kBandBytes = 1 << 20;
 constexpr int64_t kCopiesBytes = 512 << 10;  // bytes of a band's copies, which are read one after another
 
 struct Layout {
-  bool copies;                   // K shifted copies, else the image in place or widened from pixels
-  int64_t pitch;                 // positions from one output row to the next
-  int64_t channel, down, right;  // from one channel, p and q to the next
-  int64_t skip;                  // inputs between two rows of positions
+  bool copies;                   // K shifted copies; otherwise the image in place, or widened from pixels
+  int64_t pitch;                 // distance in floats of two output rows' first positions
+  int64_t channel, down, right;  // distances in floats: to the next channel, p and q
+  int64_t skip;                  // inputs to skip between two rows of positions
 };
 
-// Whether rows may be read in pieces: no vector has more pieces than a tile merges.
+// Whether rows may be read in pieces: no vector may have more pieces than a tile merges.
 static inline bool merges_fit(const fops_conv& c) { return kMaskedLoads && (kLanes - 2) / out_w(c) < kMerges; }
 static inline bool pieces_fit(const fops_conv& c) { return out_w(c) % kLanes == 0 || merges_fit(c); }
 
-// A copy costs about as much as this many multiply-adds; a dropped column costs M K of them per channel and q. On two
-// Zen 4 cores, one image of 112x112 with 128 channels was faster in place, 100 of 28x28 with 32 channels copied.
+// A copy costs about as much as this many multiply-adds; a dropped column costs M K multiply-adds per channel and q. On
+// two Zen 4 cores, one image of 112x112 with 128 channels was faster in place, and 100 images of 28x28 with 32 channels
+// were faster copied.
 constexpr int64_t kCopy = 25;
 
 static inline bool copies_pay(const fops_conv& c) {
@@ -52,25 +53,25 @@ static inline Layout layout(const fops_conv& c, bool copies, bool in_place, int6
   return {false, pitch, (in_place ? c.H : rows + c.K - 1) * c.W, c.W, 1, c.W - pitch};
 }
 
-// How an image is cut. Chunks and parts follow from the layer alone: a sum is added up in the same order in any batch
-// and by any number of threads.
+// How an image is cut. Chunks and parts depend on the layer alone, so that a sum is added up in the same order in any
+// batch and by any number of threads.
 struct Cut {
   int64_t chunks;       // chunks of channels
   int64_t part;         // products per part (base/summation.h)
-  int64_t rows, bands;  // output rows per band; bands
+  int64_t rows, bands;  // output rows per band; number of bands
   int64_t groups;       // groups of filter blocks
 };
 
-// Chunks of the channels of copies. A chunk leaves space for a band four times as high as the rows it shares with the
-// next band: with all channels, a band of 128 to 32, 7x7, on 28x28 would be one row, which copies seven. It also gives
-// a tile 100 products or more.
+// Chunks of channels for copies. A chunk is so small that a band is four times as high as the rows that it shares with
+// the next band: with all channels, a band of 128 to 32 channels, 7x7, on 28x28 would be one row, for which seven rows
+// are copied. A chunk also gives a tile 100 products or more.
 static inline int64_t chunks_of(const fops_conv& c) {
   const int64_t height = std::min(out_h(c), std::max<int64_t>(16, 4 * (c.K - 1))) + c.K - 1;
   const int64_t fit = kCopiesBytes / (height * c.K * out_w(c) * 4), least = ceil_div(100, c.K * c.K);
   return ceil_div(c.C, std::max(fit, least));
 }
 
-// Products per part, where each chunk has a separate sum.
+// Products per part if each chunk has a separate sum.
 static inline int64_t part_of_chunks(const fops_conv& c, int64_t chunks) {
   const int64_t depth = c.C * c.K * c.K, chunk = ceil_div(c.C, chunks) * c.K * c.K;
   int64_t part = part_of_sum(depth);
@@ -88,9 +89,9 @@ static inline Cut cut_of(const fops_conv& c, bool copies, int threads) {
   const int64_t most = std::clamp<int64_t>(bytes / row_bytes - (c.K - 1), 1, out_h(c));
   const int64_t part = chunks > 1 ? part_of_chunks(c, chunks) : part_of_sum(c.C * c.K * c.K);
   Cut cut = {chunks, part, 0, ceil_div(out_h(c), most), 1};
-  // Items are images, bands of rows, groups of filter blocks. If there are few, they are cut so that the last thread
-  // ends as early as possible. Cutting costs: a tile of fewer vectors has as many loads of weights, each band reads all
-  // weights, and each item makes its own copies. A unit of time is a vector for a block of filters.
+  // Items are images, bands of rows, or groups of filter blocks. If there are few items, they are cut so that the last
+  // thread ends as early as possible. Cutting has costs: a tile of fewer vectors loads as many weights, each band reads
+  // all weights, and each item makes its own copies. A unit of time is one vector for a block of filters.
   const int64_t fewest = std::min(std::max(cut.bands, ceil_div(threads, c.B * blocks)), out_h(c));
   const int64_t more = threads > 1 && c.B * fewest < 16 * threads ? 8 : 1;
   const int64_t pitch = pitch_of(c, copies);

@@ -1,4 +1,4 @@
-// The sums of direct_simd.cpp, which explains it: a tile of outputs, filters x positions, in registers.
+// The sums of direct_simd.cpp, whose head explains the method: a tile of outputs (filters x positions) in registers.
 #pragma once
 
 #include <algorithm>
@@ -11,20 +11,20 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Filters and vectors per tile. With 32 registers 8 x 3, not 6 x 4: 175 and 157 GFLOP/s on one Sapphire Rapids core,
-// because loads of vectors cross cache lines.
+// Filters and vectors per tile. With 32 registers 8 x 3 is faster than 6 x 4 (175 and 157 GFLOP/s on one Sapphire
+// Rapids core), because loads of vectors cross cache lines.
 constexpr int kFilters = kManyRegisters ? 8 : 4, kWide = 3;
 constexpr int64_t kTileFloats = kFilters * kWide * kLanes;
 
-// Positions, up to kWide vectors, and where their inputs are. A vector that extends into the next output rows has its
-// inputs in pieces: from lane bounds[..][v] on they are `skip` floats further. One more load for each costs no time:
-// 114 GFLOP/s with it, 110 without, 98 with two more (8 x 3, one Zen 4 core, whose peak is 117).
+// Positions, up to kWide vectors, and the offsets of their inputs. A vector that extends into the next output rows has
+// its inputs in pieces: from lane bounds[..][v] on they are `skip` floats further. One more load for each vector costs
+// no time: 114 GFLOP/s with it, 110 without, 98 with two more loads (8 x 3, one Zen 4 core, whose peak is 117).
 constexpr int kMerges = 2, kKinds = kMaskedLoads ? kMerges + 1 : 1;
 struct Block {
   int64_t begin, count;        // first position; number of positions
   int64_t offsets[kWide];      // offset of each vector's first input
-  int bounds[kMerges][kWide];  // kLanes: no such piece
-  int vectors, merges;         // merges: at least those of any vector
+  int bounds[kMerges][kWide];  // kLanes if there is no such piece
+  int vectors, merges;         // merges: at least the number of pieces that any vector merges
 };
 
 // The output at x of filter r is the sum of x[taps[t]] * k[r * stride + t], t < depth.
@@ -34,11 +34,11 @@ struct Products {
   int64_t stride, skip;
 };
 
-// Where outputs are stored or added: that of position `first` goes to y, filters are `stride` apart.
+// Where outputs are stored or added: the output of position `first` goes to y, and filters are `stride` apart.
 struct Outputs {
   float* y;
   int64_t first, stride;
-  bool add, far;  // far: y is in no cache, and is prefetched meanwhile
+  bool add, far;  // far: y is in no near cache, and is prefetched during the sums
 };
 
 // The weight of filter r; each filter's weights are `once` bytes after the previous filter's.
@@ -47,15 +47,17 @@ static inline float weight_of(int r, const char* k, int64_t once, int64_t thrice
   return *reinterpret_cast<const float*>(k + by[r]);
 }
 
-// The sums of `count` blocks, part by part, one tile each. The pragmas: as in shifted_kernel.h.
+// The sums of `count` blocks, part by part, in one tile each. The pragmas have the purpose that shifted_kernel.h
+// explains.
 template <int filters, int vectors, int merges>
 static void tile_sums(const Products& p, const Block* b, int64_t count, const float* x, const float* k,
                       const Outputs& to) {
   const int64_t depth = p.depth, skip = p.skip, once = p.stride * 4, thrice = 3 * once, stride = to.stride;
   alignas(kVectorBytes) float memory[filters * vectors * kLanes];
   float* sums = memory;  // sums of the previous parts
-  // Without this the compiler keeps a small tile's sums in registers and its inputs in memory: 1 to 4, 7x7, took twice
-  // as long. For a large tile, this lets it keep a few sums in free registers: 3 to 64, 5x5, gains 4%.
+  // Without this statement the compiler keeps a small tile's sums in registers and its inputs in memory: 1 to 4
+  // channels, 7x7, took twice as long. For a large tile, the statement lets the compiler keep a few sums in free
+  // registers: 3 to 64, 5x5, gains 4%.
   if (kManyRegisters && filters * vectors <= 16) asm("" : "+r"(sums));
   for (; count > 0; --count, ++b) {
     float* const y = to.y + b->begin - to.first;
@@ -81,7 +83,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) acc[r][v] = Vector{};
       for (; tap_at != tap_end; ++tap_at, weights += sizeof(float)) {
-        // Otherwise the compiler keeps a pointer for each filter, some in vector registers: 7% slower.
+        // Otherwise the compiler keeps a pointer for each filter, some of them in vector registers: 7% slower.
         asm("" : "+r"(weights));
         const int64_t tap = *tap_at;
         Vector in[vectors];
@@ -134,7 +136,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
 
 using TileSums = void (*)(const Products&, const Block*, int64_t, const float*, const float*, const Outputs&);
 
-// tile_sums of every size: i is ((filters - 1) * kWide + vectors - 1) * kKinds + merges.
+// The functions tile_sums of every size: i is ((filters - 1) * kWide + vectors - 1) * kKinds + merges.
 template <int... i>
 static TileSums tile_sums_of(int64_t filters, int64_t vectors, int64_t merges, std::integer_sequence<int, i...>) {
   static constexpr TileSums table[] = {tile_sums<i / kKinds / kWide + 1, i / kKinds % kWide + 1, i % kKinds>...};

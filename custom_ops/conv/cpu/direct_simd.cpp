@@ -22,7 +22,7 @@ namespace FOPS_ISA {
 
 namespace {
 
-// to[i] = from[i], or the sum of both.
+// to[i] = from[i], or to[i] += from[i].
 void put(const float* from, int64_t count, bool add, float* to) {
   if (add)
     for (int64_t i = 0; i < count; ++i) to[i] += from[i];
@@ -30,8 +30,8 @@ void put(const float* from, int64_t count, bool add, float* to) {
     memcpy(to, from, count * sizeof(float));
 }
 
-// Stores, or adds to y, outputs [begin, end) of `filters` rows of a tile's sums, `width` floats apart. Positions are in
-// rows of `pitch`, whose first W_out are outputs.
+// Stores, or adds to y, outputs [begin, end) of `filters` rows of a tile's sums, which are `width` floats apart.
+// Positions are in rows of `pitch`, of which the first W_out are outputs.
 void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t begin, int64_t end, int64_t pitch,
                   int64_t W_out, bool add, float* y, int64_t y_plane) {
   for (int64_t at = begin; at < end;) {
@@ -46,14 +46,14 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
   }
 }
 
-// Positions of `rows` output rows, including dropped ones.
+// The number of positions of `rows` output rows, including dropped ones.
 int64_t positions(const fops_conv& c, int64_t pitch, int64_t rows) { return (rows - 1) * pitch + out_w(c); }
 
-// Whether `end` positions fill whole vectors, or exceed a block: then the last block begins earlier, computes some
-// outputs again, and reads nothing past the last position.
+// Whether `end` positions fill whole vectors, or exceed a block. In both cases nothing past the last position is read:
+// the last block may begin earlier, and compute some outputs again.
 bool ends_full(int64_t end) { return end > kWide * kLanes || end % kLanes == 0; }
 
-// Makes the blocks of a band of `rows` output rows, most of them equal, for one call; returns their number.
+// Makes the blocks of a band of `rows` output rows for one call, most of them of equal size; returns their number.
 int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) {
   const int64_t end = positions(c, l.pitch, rows), vectors = ceil_div(end, kLanes), count = ceil_div(vectors, kWide);
   int most = 0;
@@ -75,13 +75,13 @@ int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) 
     }
     most = std::max(most, b.merges);
   }
-  // For many filters, an extra load of no lanes costs less than another call.
+  // For many filters, an extra load that reads no lanes costs less than another call.
   if (c.M > kFilters / 2 && most == 1)
     for (int64_t i = 0; i < count; ++i) to[i].merges = 1;
   return count;
 }
 
-// Computes the filter blocks [first, last) at a band's `blocks`; y is the band's first output of filter 0.
+// Computes the filter blocks [first, last) for a band's `blocks`; y is the band's first output of filter 0.
 void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const float* k, const Block* all,
           int64_t blocks, int64_t first, int64_t last, bool far, bool add, float* y) {
   const int64_t y_plane = out_h(c) * out_w(c), filter_blocks = ceil_div(c.M, kFilters);

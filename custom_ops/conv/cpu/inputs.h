@@ -1,5 +1,5 @@
-// A convolution's inputs in place: taps as offsets, rows prefetched, bytes widened. For the kernels that read images in
-// place.
+// A convolution's inputs in place, for the kernels that read images in place: taps as offsets, rows prefetched, bytes
+// widened.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ static inline void taps_of(int64_t channels, int64_t K, int64_t channel, int64_t
       for (int64_t q = 0; q < K; ++q) *taps++ = c * channel + p * down + q * right;
 }
 
-// Prefetches `rows` rows, one channel after another: tiles read all channels at once, more streams than the processor
-// follows.
+// Prefetches `rows` rows, one channel after another: tiles read all channels at the same time, which are more streams
+// than the processor can follow.
 static inline void fetch(const fops_conv& c, const float* x, int64_t rows) {
   for (int64_t channel = 0; channel < c.C; ++channel)
     for (int64_t i = 0; i < rows * c.W; i += 16) __builtin_prefetch(x + channel * c.H * c.W + i, 0, 2);

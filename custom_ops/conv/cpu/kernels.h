@@ -1,4 +1,4 @@
-// The CPU's kernels, as the table in table.cpp lists them.
+// The CPU's kernels, which the table in table.cpp lists.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace fops {
 
 fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);
 
-// Threads worth using for a convolution: a thread takes a microsecond to join, 100,000 multiply-adds take 1.7.
+// The number of threads worth using for a convolution: a thread takes a microsecond to join, and 100,000 multiply-adds
+// take 1.7.
 inline int threads_for(const fops_conv& c) {
   const double work = static_cast<double>(c.B) * c.M * out_h(c) * out_w(c) * c.C * c.K * c.K;
   return static_cast<int>(std::clamp<double>(work / 1e5, 1, pool_threads()));

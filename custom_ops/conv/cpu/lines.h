@@ -1,4 +1,4 @@
-// A line: 16 numbers of 32 bits in any instruction set. A row of a tile, or 16 filters' weights.
+// A line is 16 numbers of 32 bits in any instruction set: a row of a tile, or the weights of 16 filters.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ static inline void store_line(float* y, FloatLine x, int64_t count) {
 #endif
 }
 
-// Exchanges lanes that differ in bit `s` of their number with lines that do.
+// Exchanges the lanes of each line i whose number has bit `s` with the lanes of line i + s whose number lacks it.
 template <int s>
 static inline void exchange(Line (&x)[kLine]) {
   Line low, high;

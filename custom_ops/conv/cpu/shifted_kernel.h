@@ -1,5 +1,5 @@
-// The convolution of shifted_simd.cpp for a band of rows of one image. Used by the operator there and by the fused
-// stage in net/cpu/stages_simd.cpp. The head of shifted_simd.cpp explains it.
+// The convolution of shifted_simd.cpp, whose head explains the method, for a band of rows of one image. It is used
+// there by the operator, and by the fused stage in net/cpu/stages_simd.cpp.
 #pragma once
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace fops {
 namespace FOPS_ISA {
 
 constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
-// A K known to the compiler unrolls the innermost loops. With 32 registers that is faster for the course's 5x5 filters;
-// with 16 registers the compiler runs out of them, and an unknown K is faster.
+// A K known to the compiler unrolls the innermost loops. With 32 registers that is faster for the course's 5x5 filters.
+// With 16 registers the compiler runs out of registers, and an unknown K is faster.
 constexpr bool kKnownK = kManyRegisters;
-constexpr int64_t kSlack = kVectors * kLanes;  // floats after S that the last vector may read
+constexpr int64_t kSlack = kVectors * kLanes;  // number of floats after S that the last vector may read
 
 // Sizes and strides of one band of output rows of one image.
 struct Band {
@@ -26,8 +26,8 @@ struct Band {
   int64_t W_out;      // floats from one p to the next
   int64_t depth;      // C*K*K, floats from one filter to the next
   int64_t y_stride;   // floats from one filter's output to the next
-  bool far;           // y is in no cache: its lines are prefetched while the sums are computed
-  int64_t part;       // rows of a filter's weights per part of a sum (base/summation.h), of C*K in all
+  bool far;           // y is in no near cache: its lines are prefetched during the sums
+  int64_t part;       // rows of a filter's weights, of C*K in all, per part of a sum (base/summation.h)
 };
 
 // Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
@@ -102,7 +102,7 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 
 using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t);
 
-// micro_kernel<row + 1, vector + 1> of every size: i is row * kVectors + vector.
+// The functions micro_kernel<row + 1, vector + 1> of every size: i is row * kVectors + vector.
 template <int kK, bool kParts, int... i>
 static MicroKernel pick(int64_t rows, int64_t vectors, std::integer_sequence<int, i...>) {
   static constexpr MicroKernel table[] = {micro_kernel<i / kVectors + 1, i % kVectors + 1, kK, kParts>...};
@@ -122,7 +122,7 @@ static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
 }
 
 // Copies one image row to its place in each of the K copies. Whole vectors are copied where enough values and enough
-// space follow: the next rows overwrite what is written past a row.
+// space follow: the next rows overwrite what is written past the end of a row.
 static inline void shift_row(const float* x, int64_t readable, int64_t K, int64_t W_out, float* S, int64_t writable,
                              int64_t plane) {
   for (int64_t q = 0; q < K; ++q, S += plane) {
@@ -133,7 +133,7 @@ static inline void shift_row(const float* x, int64_t readable, int64_t K, int64_
   }
 }
 
-// S for `rows` image rows that start at x, of one image of C channels of H x W.
+// Makes S for `rows` image rows that start at x, of one image of C channels of H x W.
 static inline void shift(const fops_conv& conv, const float* x, int64_t rows, float* S, int64_t plane) {
   const int64_t W_out = out_w(conv);
   for (int64_t c = 0; c < conv.C; ++c)
@@ -143,7 +143,7 @@ static inline void shift(const fops_conv& conv, const float* x, int64_t rows, fl
     }
 }
 
-// The same from pixels. Each is widened once, not once per copy, except in rows longer than kRowBuffer.
+// Makes S from pixels. Each pixel is widened once, not once per copy, except in rows longer than kRowBuffer.
 static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, float* S, int64_t plane) {
   constexpr int64_t kRowBuffer = 1024;
   float wide[kRowBuffer + kLanes];
@@ -163,11 +163,11 @@ static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, 
     }
 }
 
-// Filters in blocks of nearly equal size: 50 as 6 6 6 6 6 5 5 5 5, since a block of 2 would stall on latency.
+// Filters are in blocks of nearly equal size: 50 as 6 6 6 6 6 5 5 5 5, because a block of 2 would stall on latency.
 static inline int64_t filter_blocks(int64_t M) { return (M + kRows - 1) / kRows; }
 static inline int64_t block_start(const Band& b, int64_t block) { return b.M * block / filter_blocks(b.M); }
 
-// y for output positions [0, end) of the filters of one block; y points at its first filter.
+// Computes y for output positions [0, end) of the filters of one block; y points at the block's first filter.
 static inline void multiply_block(const Band& b, const float* S, const float* k, float* y, int64_t block, int64_t end) {
   const int64_t m = block_start(b, block), rows = block_start(b, block + 1) - m;
   const int64_t whole = end / kSlack * kSlack, rest = end - whole;

@@ -23,12 +23,12 @@ namespace FOPS_ISA {
 
 namespace {
 
-// A band's S should leave space in a 1 MB second-level cache for weights and outputs.
+// Bytes of a band's S, which leave space in a 1 MB second-level cache for weights and outputs.
 constexpr int64_t kBandBytes = 512 << 10;
 
-// An output larger than this is in no near cache when it is written, so its lines are prefetched while sums are
-// computed. That is faster both for the layer alone and for fa2017 in MXNet's graph, where a slice of 100 images has
-// 11.5 MB of output and the other layers run in between.
+// An output larger than this is in no near cache when it is written, so its lines are prefetched during the sums. That
+// is faster both for the layer alone and for fa2017 in MXNet's graph, where a slice of 100 images has 11.5 MB of output
+// and the other layers run in between.
 constexpr int64_t kFarBytes = 4 << 20;
 
 }  // namespace
@@ -37,9 +37,9 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   const int64_t H_out = out_h(conv), W_out = out_w(conv);
   const int threads = threads_for(conv);
 
-  // Items: images, bands of rows, groups of filter blocks. A band has as many rows as keep S near kBandBytes. With few
-  // images, groups share the work. With few filters too, bands share it: only then, because two bands both copy the
-  // rows that they share.
+  // Items are images, bands of rows, or groups of filter blocks. A band has as many rows as keep S near kBandBytes.
+  // With few images, groups share the work. With few filters too, bands share it, but only then, because neighbouring
+  // bands both copy the rows that they share.
   const int64_t wanted = threads > 1 ? (2 * threads + conv.B - 1) / conv.B : 1;
   const int64_t blocks = filter_blocks(conv.M), groups = std::min(blocks, wanted);
   const int64_t row_bytes = conv.C * conv.K * W_out * 4, parts = (wanted + groups - 1) / groups;
@@ -47,8 +47,8 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   band = std::min({band, H_out, (H_out + parts - 1) / parts});
   const int64_t bands = (H_out + band - 1) / band;
 
-  // The last vector of the last row reads past the band's end: kSlack floats more, zeroed so that no arithmetic on
-  // leftovers (denormals, NaN) slows the lanes whose results are dropped.
+  // The last vector of the last row reads past the band's end. Therefore kSlack more floats are zeroed, so that no
+  // arithmetic on leftovers (denormals, NaN) slows the lanes whose results are dropped.
   const int64_t plane = (band + conv.K - 1) * W_out;
   const int64_t floats = conv.C * conv.K * plane + kSlack;
   const int64_t stride = (floats + 15) / 16 * 16;

@@ -1,6 +1,6 @@
-// float32 in bfloat16 parts: x = x1 + x2 + x3 exactly, each part rounded to nearest and so at most 2^-8 of the previous
-// one. A product of two numbers is then, to within a relative 2^-24, the sum of the six products x1 w1, x1 w2, x2 w1,
-// x1 w3, x2 w2 and x3 w1.
+// Splits a float32 into bfloat16 parts: x = x1 + x2 + x3 exactly, where each part is rounded to nearest and is
+// therefore at most 2^-8 of the previous part. The product of two numbers x and w is then, to within a relative 2^-24,
+// the sum of the six products x1 w1, x1 w2, x2 w1, x1 w3, x2 w2 and x3 w1.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Magnitudes between these, and zeros, can be split. Smaller or larger ones could leave the range of a part, of a
-// product of parts or of a sum (2^-63 the smallest part, 2^-126 the smallest product; 2^102 the largest).
+// Zeros, and magnitudes between these two limits, can be split. Smaller or larger magnitudes could leave the range of a
+// part, of a product of parts or of a sum (the smallest part is 2^-63, the smallest product 2^-126, the largest sum
+// 2^102).
 constexpr uint32_t kSmallest = (127u - 40) << 23, kLargest = (127u + 51) << 23;
 
 // Whether all of `count` floats can be split; false for infinities and NaN.
@@ -33,7 +34,7 @@ static inline bool splittable(const float* x, int64_t count) {
 }
 static inline bool splittable(const uint8_t*, int64_t) { return true; }
 
-// The parts of 16 pairs, a's in the lower half of each number, b's in the upper one.
+// The parts of 16 pairs (a, b): a's part is in the lower half of each number, b's part in the upper half.
 struct Parts {
   Line first, second, third;
 };

@@ -1,4 +1,4 @@
-// The table of CPU kernels. To add one: write the file, declare it in kernels.h, add a line here.
+// The table of CPU kernels. To add a kernel: write its file, declare the kernel in kernels.h, and add a line here.
 #include <numeric>
 
 #include "base/isa.h"
@@ -10,7 +10,7 @@ namespace {
 
 bool any(const fops_conv&) { return true; }
 
-// A function that runs the `kernel` compiled for this machine's instruction set.
+// Returns a function that runs the `kernel` compiled for this machine's instruction set.
 #define FOPS_ADDRESS(set) set::FOPS_KERNEL,
 #define FOPS_BEST(name)                                                                          \
   fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) {       \
@@ -50,8 +50,9 @@ constexpr Kernel kKernels[] = {
 constexpr const Kernel &kShifted = line_of(kKernels, shifted), &kDirect = line_of(kKernels, direct),
                        &kBroadcast = line_of(kKernels, broadcast), &kTiles = line_of(kKernels, tiles);
 
-// Nanoseconds per image on one core, from the measured costs of each part: on a Sapphire Rapids core at 3.3 GHz a
-// multiply-add takes 14 ps by AVX-512, 6.8 by AMX, which first splits weights in 0.8 ns and activations in 0.4 ns each.
+// Estimates nanoseconds per image on one core from measured costs of each part. On a Sapphire Rapids core at 3.3 GHz a
+// multiply-add takes 14 ps with AVX-512 and 6.8 ps with AMX, which first splits weights and activations in 0.8 ns and
+// 0.4 ns each.
 double direct_cost(const fops_conv& c) {
   return 0.014 * c.M * c.C * c.K * c.K * out_h(c) * out_w(c);
 }
@@ -61,11 +62,12 @@ double tiles_cost(const fops_conv& c) {
   return 0.8 * weights + 0.4 * round(c.C) * c.H * c.W + (0.0068 * weights + 0.1 * round(c.M)) * out_h(c) * out_w(c);
 }
 
-// Whether `broadcast` takes less time than `direct`. In cycles of a Zen 5 core for 32 filters a product of a position
-// takes 1 and 1.02 (1.2 where a vector has three rows' inputs), an output 10 and 4, and `broadcast` packs a product's
-// weights in 12 cycles, or in 24 if there is one block for all threads. `direct` has blocks of 16 positions and 8
-// filters, `broadcast` of 32 filters. Only where `direct` makes no copies: both then add up the same sums in the same
-// order, so that the batch may decide.
+// Whether `broadcast` takes less time than `direct`. In cycles of a Zen 5 core for 32 filters, a product of a position
+// takes 1 in `broadcast` and 1.02 in `direct` (1.2 where a vector has three rows' inputs), and an output takes 10 and
+// 4. `broadcast` also packs the weights of a product in 12 cycles, or in 24 if there is one block for all threads.
+// Blocks have 16 positions and 8 filters in `direct`, and 32 filters in `broadcast`. The answer is yes only where
+// `direct` makes no copies: both kernels then add up the same sums in the same order, so that the choice may depend on
+// the batch.
 bool broadcast_pays(const fops_conv& c) {
   if (!merges(c)) return false;
   const auto blocks = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };
@@ -77,8 +79,8 @@ bool broadcast_pays(const fops_conv& c) {
   return blocks(c.M, 32) * (depth * (positions + packing / c.B) + 10.0 * positions) < direct;
 }
 
-// One kernel for a layer, whatever the batch, or two that give the same bits: an image's result does not depend on its
-// neighbours.
+// Chooses one kernel for a layer, whatever the batch, or one of two kernels that give the same bits: an image's result
+// does not depend on its neighbours.
 const Kernel* choose(const fops_conv& c) {
   if (amx() && tiles_cost(c) < direct_cost(c)) return &kTiles;
   if (broadcast_pays(c)) return &kBroadcast;

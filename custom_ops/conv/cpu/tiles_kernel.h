@@ -15,7 +15,7 @@
 namespace fops {
 namespace FOPS_ISA {
 
-constexpr int kBlockTiles = 4;                                    // tiles of outputs in registers
+constexpr int kBlockTiles = 4;                                    // tiles of outputs in registers, per block
 constexpr int64_t kStep = 16;                                     // channels per step
 constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // numbers of 32 bits
 
@@ -23,19 +23,19 @@ constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // n
 // added, once per later step, and then once per later chain. That is less than a plain sum's parts allow
 // (base/summation.h): 16 products pass through 9 + 1 additions.
 //
-// A step is one tap (p, q) of 16 channels.
+// A step is one tap (p, q) for 16 channels.
 struct Tiling {
   int64_t C, H, W, K, M;
   int64_t rows;            // output rows per band
   int64_t width, across;   // positions per tile, all in one row; tiles per row
-  int64_t chain;           // steps that a sum in a tile goes through before it is added to the others
+  int64_t chain;           // steps that are added up in a tile before the sum is added to other sums
   int64_t W_out() const { return W - K + 1; }
   int64_t chunks() const { return ceil_div(C, kStep); }
   int64_t steps() const { return chunks() * K * K; }
   int64_t filter_tiles() const { return ceil_div(M, kLine); }
   int64_t plane() const { return ceil_div((rows + K - 1) * W, kLine) * kLine * kLine; }  // numbers per plane
   int64_t activations() const { return chunks() * 2 * plane(); }
-  // Where step s reads the position of an output.
+  // The offset at which step s reads, from an output's position.
   int64_t offset(int64_t s) const {
     const int64_t tap = s % (K * K);
     return s / (K * K) * 2 * plane() + (tap / K * W + tap % K) * kLine;
@@ -49,8 +49,8 @@ static inline Tiling tiling(const fops_conv& c, int64_t rows) {
   return t;
 }
 
-// Splits a band's activations, from its first row x of channel 0. 16 channels of a position take two lines of 8 pairs
-// of channels each: second and first parts in one plane, first and third parts in the next.
+// Splits a band's activations, which start at row x of channel 0. 16 channels of a position take two lines of 8 pairs
+// of channels each: second and first parts in one plane, first and third parts in the next plane.
 template <typename T>
 static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* to) {
   const int64_t positions = (rows_out + t.K - 1) * t.W, image_plane = t.H * t.W;
@@ -77,8 +77,9 @@ static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* 
   }
 }
 
-// Splits the weights of 16 filters: for every step, three tiles whose rows are pairs of channels: first parts twice,
-// second parts twice, third and first parts. `scratch`: 16 C K K floats. False if a weight cannot be split.
+// Splits the weights of 16 filters. Every step has three tiles whose rows are pairs of channels: first parts twice,
+// second parts twice, and third and first parts. `scratch` has space for 16 C K K floats. Returns false if a weight
+// cannot be split.
 static inline bool split_weights(const Tiling& t, const float* k, int64_t tile, float* scratch, uint32_t* to) {
   const int64_t taps = t.K * t.K, inputs = t.C * taps, first = tile * kLine;
   const int64_t filters = std::min<int64_t>(kLine, t.M - first);
@@ -106,8 +107,8 @@ static inline bool split_weights(const Tiling& t, const float* k, int64_t tile, 
   return true;
 }
 
-// The sums of tiles j over steps [first, last), 16 floats per position, to sums + j * 16 * 16. Small products come
-// first, in the chain and within an instruction, so that they are not lost in rounding large sums.
+// Computes the sums of tile j over steps [first, last), 16 floats per position, into sums + j * 16 * 16. Small products
+// come first, in the chain and within an instruction, so that rounding of large sums does not lose them.
 template <class Tiles, int... j>
 static inline void tile_chain(Tiles& t, const int64_t* offsets, int64_t first, int64_t last, int64_t plane,
                               const uint32_t* const* x, const uint32_t* w, float* sums,

@@ -24,15 +24,15 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kBandBytes = 1 << 20;  // bytes of a band's activations, in a second-level cache of 2 MB
+constexpr int64_t kBandBytes = 1 << 20;  // bytes of a band's activations, which stay in a second-level cache of 2 MB
 
 template <class Tiles, typename T>
 fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y) {
   const int threads = pool_threads();
   const int64_t H_out = out_h(conv), y_plane = H_out * out_w(conv), image = conv.C * conv.H * conv.W;
 
-  // Items: whole images where there are many; else bands of rows, then groups of filter tiles, each of which splits its
-  // band again.
+  // Items are whole images if there are many; otherwise bands of rows, and then groups of filter tiles, each of which
+  // splits its band again.
   const int64_t wanted = ceil_div(3 * threads, conv.B);
   const int64_t row_bytes = ceil_div(conv.C, kStep) * 2 * conv.W * kTileStride;
   int64_t rows = std::max<int64_t>(1, kBandBytes / row_bytes - (conv.K - 1));
@@ -56,7 +56,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   });
   if (!fit) return conv_shifted(conv, x, k, y, nullptr);
 
-  std::vector<std::atomic<bool>> left(conv.B);  // images for the shifted kernel
+  std::vector<std::atomic<bool>> left(conv.B);  // whether the shifted kernel has to compute an image
   parallel_for(conv.B * bands * groups, threads, [&](int64_t item, int worker) {
     const int64_t group = item % groups, h = item / groups % bands * rows, b = item / groups / bands;
     const int64_t count = std::min(rows, H_out - h), tiles = t.filter_tiles();

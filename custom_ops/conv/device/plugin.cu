@@ -33,7 +33,7 @@ fops_status CallOnDevice::prepare(const Kernel& kernel, const fops_conv& conv, c
     FOPS_TRY(launched("widening of pixels"));
     x_ = wide_.as<float>();
   }
-  // 0xFF in every byte is a NaN.
+  // A float32 whose bytes are all 0xFF is a NaN.
   if (plugin.zero_output || poison)
     FOPS_CUDA(cudaMemsetAsync(y, plugin.zero_output ? 0 : 0xFF, conv.B * output_floats(conv) * sizeof(float), on));
   return FOPS_OK;

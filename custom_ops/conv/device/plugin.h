@@ -6,8 +6,8 @@
 
 namespace fops {
 
-// One call over device tensors, on `stream`. prepare() queues work that is not the kernel's and is not timed: it widens
-// pixels, and zeroes y if the format requires it (else, with `poison`, fills it with NaN).
+// Runs one call over device tensors, on `stream`. prepare() queues work that does not belong to the kernel and is not
+// timed: it widens pixels, and zeroes y if the format requires that (otherwise, with `poison`, it fills y with NaN).
 class CallOnDevice {
  public:
   fops_status prepare(const Kernel& kernel, const fops_conv& conv, const void* x, float* y, void* stream, bool poison);
@@ -19,7 +19,7 @@ class CallOnDevice {
   const float* x_ = nullptr;
   float* y_ = nullptr;
   void* stream_ = nullptr;
-  DeviceMemory wide_;  // releasing it waits for the kernel that reads it
+  DeviceMemory wide_;  // releasing this memory waits for the kernel that reads it
 };
 
 }  // namespace fops

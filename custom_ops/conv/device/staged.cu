@@ -1,6 +1,7 @@
-// The kernel runs over as many images at once as the device's free memory holds, so that its time is the one that the
-// course measured: tensors on the device, device synchronised before and after. Only the transfers go in chunks. With
-// 1.15 GB of output and 0.3 ms of kernel time, overlapping the kernel too would gain nothing.
+// The kernel runs over as many images at the same time as fit into the device's free memory, so that its time is
+// measured as in the course: tensors are on the device, and the device is synchronised before and after. Only the
+// transfers go in chunks. With 1.15 GB of output and 0.3 ms of kernel time, overlapping the kernel too would gain
+// nothing.
 #include "conv/device/staged.h"
 
 #include <chrono>
@@ -24,8 +25,8 @@ struct Pass {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Allocates for as many images as fit: nine tenths of the free memory, because im2col-gemm also needs a workspace.
-// Halves the number each time another process took the memory first.
+// Allocates memory for as many images as fit into nine tenths of the free memory, because im2col-gemm also needs a
+// workspace. Halves the number of images each time that another process has taken the memory first.
 fops_status allocate(const fops_conv& c, size_t x_bytes, size_t y_bytes, Pass* pass, int64_t* slice) {
   constexpr const char* kWhat = "allocation of a layer's tensors";
   size_t free = 0, total = 0;
@@ -69,8 +70,9 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
     FOPS_TRY(upload(staging, pass.stream, pass.x.as(), images, part.B * x_bytes));
     upload_s += since(began);
 
-    // Runs one image unmeasured: the driver loads a kernel's code at its first launch, which takes some milliseconds. A
-    // registered kernel may keep buffers of its first call's size, so it gets the whole slice, once per shape.
+    // Runs one image unmeasured, because the driver loads a kernel's code at its first launch, which takes some
+    // milliseconds. A registered kernel gets the whole slice, once per shape, because it may keep buffers of its first
+    // call's size.
     PluginTimes times{-1, 0, 0};
     CallOnDevice call;
     if (kernel.plugin != nullptr) {
@@ -79,7 +81,7 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
         FOPS_TRY(first.prepare(kernel, part, pass.x.as(), output, pass.stream, true));
         FOPS_TRY(first.run(weights, true, &times));
         FOPS_CUDA(cudaStreamSynchronize(pass.stream));
-        // The measured call must detect a file that writes into its inputs, so it gets fresh ones.
+        // The measured call must detect a file that writes into its inputs, so the call gets fresh inputs.
         FOPS_TRY(upload(staging, pass.stream, pass.k.as(), k, k_bytes));
         FOPS_TRY(upload(staging, pass.stream, pass.x.as(), images, part.B * x_bytes));
       }
@@ -118,7 +120,7 @@ fops_status run_staged(const Kernel& kernel, int device, const fops_conv& conv, 
   std::unique_ptr<Staging> staging;
   FOPS_TRY(take_staging(device, &staging));
   const fops_status status = forward(kernel, conv, x, k, y, *staging, node);
-  if (status == FOPS_OK) give_back(device, std::move(staging));  // after a failure it may be in use: drop it
+  if (status == FOPS_OK) give_back(device, std::move(staging));  // after a failure the buffers may be in use: drop them
   return status;
 }
 

@@ -5,12 +5,13 @@
 
 namespace fops {
 
-// Runs on `device`, which must be current. Synchronous; logs the pass in the op-time log under `node`.
+// Runs the pass on `device`, which must be current, and waits for its end. Logs the pass in the op-time log under
+// `node`.
 fops_status run_staged(const Kernel& kernel, int device, const fops_conv& conv, const void* x, const float* k, float* y,
                        int32_t node);
 
-// The same for a registered kernel that copies by itself: it receives host tensors of as many images at once as the
-// device's free memory holds.
+// Runs the pass for a registered kernel that makes its own transfers: the kernel receives host tensors of as many
+// images as fit into the device's free memory.
 fops_status run_plugin_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y,
                                int32_t node);
 
