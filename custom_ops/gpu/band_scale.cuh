@@ -6,9 +6,9 @@
 
 namespace fops {
 
-// The power of two for a block's `count` values; 0 if none fits: there is an infinity, a NaN, or a nonzero value that,
-// scaled, is below `minimum`, where its low half would lose bits (minimum 0: not checked). All kThreads threads of the
-// team call it; `scratch` is one shared word.
+// The power of two that scales a block's `count` values; 0 if no power fits. None fits if there is an infinity, a NaN,
+// or a nonzero value that, once scaled, is below `minimum`, where its low half would lose bits (minimum 0: not
+// checked). All kThreads threads of the team call this function; `scratch` is one shared word.
 template <int kThreads, typename X, typename Team = WholeBlock>
 __device__ float band_scale(const X* source, int count, float minimum, unsigned* scratch, const Team& team = {}) {
   float largest = 0.0f;
@@ -25,15 +25,15 @@ __device__ float band_scale(const X* source, int count, float minimum, unsigned*
   return largest < kLargestScaled && fits() ? scale : 0.0f;
 }
 
-// The power of two for the weights of a block's filters, and whether it fits: no weight is an infinity or NaN, or
-// nonzero and, scaled, below `minimum` (minimum 0: not checked).
+// The power of two that scales the weights of a block's filters, and whether it fits. It does not fit if a weight is an
+// infinity or NaN, or is nonzero and, once scaled, below `minimum` (minimum 0: not checked).
 struct WeightScale {
   float scale;
   bool fits;
 };
 
-// All `threads` of the block call it; `scratch` is one shared word. Weights are read once, kAhead per thread at a time:
-// 64 filters of 25 taps are one wait for 256 threads.
+// All `threads` of the block call this function; `scratch` is one shared word. Weights are read once, kAhead per thread
+// at a time, so that 64 filters of 25 taps need one wait with 256 threads.
 __device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float minimum, int threads,
                                            unsigned* scratch) {
   constexpr int kAhead = 8;

@@ -1,4 +1,4 @@
-// Converts a CUDA error to a status and a line for the user.
+// Converts a CUDA error to a status and a message of one line.
 #include "gpu/check.h"
 
 namespace fops {

@@ -1,5 +1,6 @@
-// CUDA errors become statuses with one line that says what to do. No CUDA call in this folder goes unchecked: most use
-// FOPS_CUDA, which returns; those in destructors, which cannot return, use FOPS_RELEASE and the entry point's finish().
+// CUDA errors become statuses with a one-line message that says what to do. Every CUDA call in this folder is checked:
+// most calls use FOPS_CUDA, which returns from the function; calls in destructors, which cannot return a status, use
+// FOPS_RELEASE and the entry point's finish().
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,20 +12,21 @@ namespace fops {
 // Leaves the message for `error`, clears it from the runtime where it can be cleared, and returns the status.
 fops_status cuda_failed(cudaError_t error, const char* what) noexcept;
 
-// The status of the latest launch. `kernel` names it in the message.
+// Returns the status of the latest launch. `kernel` is its name in the message.
 inline fops_status launched(const char* kernel) noexcept {
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? FOPS_OK : cuda_failed(error, kernel);
 }
 
-// Keeps the first failed release of this thread's call.
+// Records the first failed release during this thread's call.
 void released(cudaError_t error, const char* what) noexcept;
 
 // The last step of an entry point, after its destructors: returns `status` or, if that is FOPS_OK, the status and
 // message of a failed release.
 fops_status finish(fops_status status) noexcept;
 
-// The same for an entry point that returns nothing: drops the failure, so that no later call is blamed.
+// The last step of an entry point that returns nothing: drops the recorded failure, so that no later call is blamed for
+// it.
 void forget_releases() noexcept;
 
 }  // namespace fops

@@ -5,7 +5,7 @@
 
 namespace fops {
 
-// FOPS_NO_DEVICE, with *count = 0 and the reason, if there is none.
+// Counts the devices. Without a device, returns FOPS_NO_DEVICE with *count = 0 and the reason.
 fops_status count_devices(int* count) noexcept;
 
 // Sets the current device for a scope and restores it afterwards: a caller's own CUDA code keeps the device it chose.
@@ -18,7 +18,7 @@ class DeviceScope {
     if (before_ >= 0) FOPS_RELEASE(cudaSetDevice(before_));
   }
 
-  // FOPS_NO_DEVICE unless there is a device of this number.
+  // Makes `device` current. FOPS_NO_DEVICE if there is no device with this number.
   fops_status enter(int device) noexcept;
 
  private:

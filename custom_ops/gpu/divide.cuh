@@ -1,4 +1,4 @@
-// Division by a number known on the host. Plain C++ as well as CUDA.
+// Division by a number that is known on the host. This header is plain C++ as well as CUDA.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ FOPS_HOST_DEVICE inline int divide(int n, uint32_t inverse) {
 #endif
 }
 
-// Division of numbers below 2^31 by one of 1 to 2^31: one wide multiplication. With l the bits of divisor - 1 and
-// factor = ceil(2^(31 + l) / divisor), n factor is less than 2^(31 + l) away from n 2^(31 + l) / divisor, because
-// factor divisor - 2^(31 + l) < 2^l (Granlund and Montgomery, 1994).
+// Division of numbers below 2^31 by a divisor from 1 to 2^31, by one wide multiplication. Let l be the number of bits
+// of divisor - 1, and factor = ceil(2^(31 + l) / divisor). Then n factor is less than 2^(31 + l) away from n 2^(31 + l)
+// / divisor, because factor divisor - 2^(31 + l) < 2^l (Granlund and Montgomery, 1994).
 struct Divisor {
   uint32_t factor;
   int shift;

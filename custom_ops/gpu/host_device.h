@@ -1,4 +1,4 @@
-// FOPS_HOST_DEVICE marks functions for host and device, in headers that a plain C++ compiler reads as well.
+// FOPS_HOST_DEVICE marks functions for both host and device, in headers that plain C++ compilers read too.
 #pragma once
 
 #ifdef __CUDACC__

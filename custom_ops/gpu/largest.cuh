@@ -5,24 +5,24 @@
 
 namespace fops {
 
-// The larger of a magnitude so far and |value|; a NaN counts as infinity.
+// Returns the larger of the largest magnitude so far and |value|; a NaN counts as infinity.
 __device__ inline float larger(float so_far, float value) {
   return fabsf(value) <= so_far ? so_far : fminf(fabsf(value), INFINITY);  // fminf of NaN and infinity is infinity
 }
 
-// The largest `bits` over a warp, for all of its threads. Not __reduce_max_sync, which begins with sm_80.
+// Returns the largest `bits` of a warp to all of its threads. __reduce_max_sync is not used, because it needs sm_80.
 __device__ inline unsigned warp_max(unsigned bits) {
   for (int offset = 16; offset > 0; offset /= 2) bits = max(bits, __shfl_xor_sync(0xffffffffu, bits, offset));
   return bits;
 }
 
-// The threads that search together: a block, or some whole warps of it, which have a type like this one.
+// The threads that search together: a block, or some whole warps of a block, for which a type like this one exists.
 struct WholeBlock {
   __device__ int thread() const { return threadIdx.x; }
   __device__ void sync() const { __syncthreads(); }
 };
 
-// The largest `bits` over a team. Every thread of it calls this; `scratch` is one shared word.
+// Returns the largest `bits` of a team. Every thread of the team calls this; `scratch` is one shared word.
 template <typename Team = WholeBlock>
 __device__ inline unsigned block_max(unsigned bits, unsigned* scratch, const Team& team = {}) {
   team.sync();
@@ -33,7 +33,7 @@ __device__ inline unsigned block_max(unsigned bits, unsigned* scratch, const Tea
   team.sync();
   return *scratch;
 }
-// The largest |value|; for values of 0 and above, bits have the same order as values.
+// Returns the largest |value|; for values of 0 and above, bits have the same order as values.
 template <typename Team = WholeBlock>
 __device__ inline float block_max(float value, unsigned* scratch, const Team& team = {}) {
   return __uint_as_float(block_max(__float_as_uint(value), scratch, team));

@@ -11,13 +11,14 @@
 
 namespace fops {
 
-// A grid's x side ends at 2^31 - 1 blocks; every kernel strides over its tasks, so a shorter grid is still correct.
+// The x side of a grid is limited to 2^31 - 1 blocks. Every kernel strides over its tasks, so that a shorter grid is
+// still correct.
 inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
 
 // More than 48 KB of shared memory must be requested, and a GPU may have less (64 KB on sm_75, 99 on sm_86, 227 on
-// sm_90): the message then names the need. A kernel's static shared memory counts in both: 49,152 dynamic bytes and 100
-// static ones, without a request, fail with "invalid argument". `bytes` are the dynamic ones. No kernel has 16 KB of
-// static ones, so less than 32 KB needs no request.
+// sm_90): the message then names the need. A kernel's static shared memory counts in both cases: 49,152 dynamic and 100
+// static bytes without a request fail with "invalid argument". `bytes` is the number of dynamic bytes. No kernel has 16
+// KB of static shared memory, so less than 32 KB needs no request.
 template <typename Function>
 fops_status allow_shared(Function kernel, size_t bytes) {
   if (bytes <= 32 * 1024) return FOPS_OK;
@@ -35,7 +36,7 @@ fops_status allow_shared(Function kernel, size_t bytes) {
   return FOPS_OK;
 }
 
-// Whether a block may have `bytes` bytes of shared memory on the current device, or, without a device, on a current
+// Whether a block may have `bytes` bytes of shared memory on the current device or, if there is no device, on a current
 // GPU.
 inline bool shared_fits(size_t bytes) {
   int device = 0, limit = 0;
@@ -65,7 +66,7 @@ inline fops_status count_sms(int* count) {
   return FOPS_OK;
 }
 
-// As many blocks as the device holds at once: for kernels whose blocks stay and process several tasks.
+// As many blocks as the device can run at the same time, for kernels whose blocks stay and process several tasks.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {
   int sms = 0, blocks = 0;
@@ -75,10 +76,10 @@ fops_status resident_grid(Function kernel, int threads, size_t shared, long long
   return FOPS_OK;
 }
 
-// Launches a kernel that begins before the previous one in the stream has ended, if its code is for GPUs that can
-// (sm_90). It must call wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what that one writes, and
-// before it ends. Two successive launches then take less time. `cluster` blocks, which divide the grid, run at the same
-// time (sm_90).
+// Launches a kernel that begins before the previous kernel in the stream has ended, if the kernel's code is for GPUs
+// that can do so (sm_90). The kernel must call wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what
+// the previous kernel writes, and before it ends. Two successive launches then take less time. `cluster` blocks, a
+// divisor of the grid, run at the same time (sm_90).
 template <typename... Parameters, typename... Arguments>
 fops_status launch_early(void (*kernel)(Parameters...), unsigned grid, unsigned cluster, int threads, size_t shared,
                          cudaStream_t stream, Arguments&&... arguments) {

@@ -13,7 +13,7 @@
 
 namespace fops {
 
-// One handle of the CUDA runtime. `Kind` gives its type and how it is released.
+// One handle of the CUDA runtime. `Kind` gives the handle's type and the way to release it.
 template <typename Kind>
 class Owned {
  public:
@@ -27,7 +27,7 @@ class Owned {
   ~Owned() { clear(); }
 
   operator Handle() const { return handle_; }
-  // Releases it now, following the destructor's rule.
+  // Releases the handle now, following the destructor's rule.
   void clear() noexcept {
     if (handle_ != nullptr) released(Kind::release(std::exchange(handle_, nullptr)), Kind::kRelease);
   }
@@ -36,7 +36,7 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-// Memory that grows and never shrinks; growing drops the contents.
+// Memory that grows and never shrinks; growing discards the contents.
 template <typename Kind>
 class Memory : private Owned<Kind> {
  public:
@@ -48,7 +48,7 @@ class Memory : private Owned<Kind> {
     return *this;
   }
 
-  // `what` names its purpose in the message.
+  // `what` names the memory's purpose in the message.
   fops_status reserve(size_t bytes, const char* what = Kind::kAllocate) {
     if (bytes <= bytes_) return FOPS_OK;
     FOPS_TRY(release());
@@ -116,7 +116,7 @@ class Event : public Owned<EventKind> {
     return FOPS_OK;
   }
 };
-// Adds the seconds between two events that have passed to *sum, if there is one.
+// Adds the seconds between two events to *sum, unless sum is null. Both events must have passed.
 inline fops_status add_time(cudaEvent_t start, cudaEvent_t stop, double* sum) {
   if (sum == nullptr) return FOPS_OK;
   float milliseconds = 0.0f;
@@ -135,7 +135,7 @@ struct GraphKind {
   static constexpr const char* kRelease = "cudaGraphExecDestroy";
   static cudaError_t release(Handle graph) { return cudaGraphExecDestroy(graph); }
 };
-// The work that a function queued on a stream, ready to be launched again as a whole.
+// The work that a function queues on a stream, stored so that it can be launched again as a whole.
 class Graph : public Owned<GraphKind> {
  public:
   // Runs `queue`, a function that returns a status; the work that it queues on `stream` does not run yet. Meanwhile
@@ -154,7 +154,7 @@ class Graph : public Owned<GraphKind> {
   }
 
  private:
-  struct Captured : Owned<CapturedKind> {  // the executable graph holds a copy of it
+  struct Captured : Owned<CapturedKind> {  // the executable graph holds its own copy
     using Owned<CapturedKind>::handle_;
   };
 };

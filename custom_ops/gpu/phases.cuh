@@ -18,12 +18,12 @@ constexpr long long kPhaseBytes = 4 << 20;
 
 struct Phases {
   unsigned count = 0;  // 0: nothing is fetched
-  unsigned tasks = 0, share = 0;  // tasks per phase; bytes of a phase that a block fetches
+  unsigned tasks = 0, share = 0;  // tasks per phase; bytes of a phase that one block fetches
   long long phase = 0, bytes = 0;  // bytes per phase, and of all images
 };
 
-// Phases for images of the given bytes and tasks each. `blocks` blocks fetch; TMA's rules apply (multiples of 16 bytes,
-// aligned).
+// Phases for images of the given number of bytes and tasks each. `blocks` blocks fetch them; the rules of TMA apply
+// (multiples of 16 bytes, aligned).
 inline Phases phases_for(long long images, long long image_bytes, long long image_tasks, unsigned blocks) {
   Phases p;
   const long long each = std::max(1LL, kPhaseBytes / image_bytes);
@@ -35,8 +35,8 @@ inline Phases phases_for(long long images, long long image_bytes, long long imag
   return p;
 }
 
-// One thread per block fetches its block's share of each phase. `counter`: tasks taken beyond the first `given`. The
-// thread reads the counter often, so that all blocks start a phase at the same moment.
+// One thread per block calls this to fetch its block's share of each phase. `counter` is the number of tasks taken
+// beyond the first `given`. The thread reads the counter often, so that all blocks start a phase at the same moment.
 class PhaseReader {
  public:
   __device__ PhaseReader(const Phases& phases, const void* x, const unsigned* counter, unsigned given, unsigned block)
@@ -47,7 +47,7 @@ class PhaseReader {
   __device__ void look() {
     if (index < phases.count) pass(*reinterpret_cast<const volatile unsigned*>(counter) + given);
   }
-  // The same for a caller that knows how many tasks are taken.
+  // Fetches for a caller that knows how many tasks are taken.
   __device__ void pass(unsigned taken) {
     if (index < phases.count && taken >= (index - 1) * phases.tasks) fetch();
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kChunk = 16 << 20;
 
-// Never freed: at the end of the process the driver may already be gone.
+// These buffers are never freed: at the end of the process the driver may already be gone.
 struct Idle {
   std::mutex mutex;
   std::vector<std::pair<int, std::unique_ptr<Staging>>> pairs;

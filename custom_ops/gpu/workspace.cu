@@ -1,4 +1,4 @@
-// One pool per device, made at its first use and kept for the life of the process.
+// One memory pool per device, which is created at its first use and kept for the life of the process.
 #include "gpu/workspace.h"
 
 #include <mutex>

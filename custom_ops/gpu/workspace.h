@@ -1,4 +1,4 @@
-// Device memory for one pass: ordered on its stream, and kept in a separate pool between passes.
+// Device memory for one pass, allocated in the order of the pass's stream, and kept in a separate pool between passes.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace fops {
 
-// The default pool returns its memory to the driver at every synchronisation, and takes 0.1 ms to get it again.
+// The default pool would return its memory to the driver at every synchronisation, and take 0.1 ms to get it again.
 class Workspace {
  public:
   explicit Workspace(cudaStream_t stream) : stream_(stream) {}

@@ -1,4 +1,4 @@
-// Which instructions the code being compiled may use. Each is 0 in the compiler's pass for the host.
+// Which instructions the code that is being compiled may use. Each macro is 0 in the compiler's pass for the host.
 //
 // A wrapper in this folder whose instruction is missing has an empty body, unless noted otherwise. Kernels that need it
 // are still compiled, empty or useless, and the host never launches them on that GPU.
@@ -16,7 +16,7 @@
 #define FOPS_SM_90 0
 #endif
 
-// Only code for sm_90a has wgmma: neither code for sm_90 nor PTX that another GPU's driver translates.
+// Only code for sm_90a has wgmma; code for sm_90 and PTX for other GPUs' drivers do not.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define FOPS_SM_90A 1
 #else
@@ -25,8 +25,8 @@
 
 namespace fops {
 
-// The bound on threads per block of a kernel with wgmma. Its code for other GPUs is empty and bound to one warp, which
-// tells the host which code it has (has_code_here, gpu/launch.h).
+// The bound on threads per block for a kernel with wgmma. The kernel's code for other GPUs is empty and bound to one
+// warp, which tells the host which code the kernel has (has_code_here, gpu/launch.h).
 #if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int bound_with_wgmma(int) { return 32; }
 #else

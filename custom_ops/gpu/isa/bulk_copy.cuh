@@ -14,13 +14,13 @@ namespace fops {
 
 // ---- a few bytes per thread, global to shared memory ----
 
-// 4 bytes. `to` is an address in shared memory.
+// Copies 4 bytes. `to` is an address in shared memory.
 __device__ inline void copy_async_4(uint32_t to, const void* from) {
 #if FOPS_SM_80
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 #endif
 }
-// 16 bytes, bypassing L1, or 16 zeros if not `inside`. Before sm_80 an ordinary load and store.
+// Copies 16 bytes, bypassing L1, or stores 16 zeros if not `inside`. Before sm_80 this is an ordinary load and store.
 __device__ inline void copy_async_16(__half* to, const __half* from, bool inside) {
 #if FOPS_SM_80
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
@@ -30,7 +30,8 @@ __device__ inline void copy_async_16(__half* to, const __half* from, bool inside
   *reinterpret_cast<uint4*>(to) = inside ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
 #endif
 }
-// Closes this thread's group of copies; waits for all groups except the latest; waits for all copies, grouped or not.
+// Three functions: close this thread's group of copies; wait for all groups except the latest; wait for all copies,
+// grouped or not.
 __device__ inline void copy_async_commit() {
 #if FOPS_SM_80
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -56,10 +57,10 @@ __device__ inline void prefetch_l1(const float* from) {
 
 // ---- global memory into L2 ----
 
-// Prefetches the line of `from`.
+// Prefetches the cache line that contains `from`.
 __device__ inline void prefetch_l2(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
 
-// Prefetches `bytes` from `from` on, with `threads` threads, 128 bytes each in turn.
+// Prefetches `bytes` from `from` on with `threads` threads, which take turns of 128 bytes each.
 template <typename Bytes>
 __device__ inline void prefetch_l2(const void* from, Bytes bytes, int threads) {
   for (int i = threadIdx.x * 128; i < bytes; i += threads * 128) prefetch_l2(static_cast<const char*>(from) + i);
@@ -72,7 +73,7 @@ __device__ inline void bulk_prefetch_l2(const void* from, int bytes) {
 #endif
 }
 
-// The same, with lines that stay in L2 when others are evicted.
+// Prefetches like bulk_prefetch_l2, but the lines stay in L2 when others are evicted.
 __device__ inline void bulk_prefetch_l2_kept(const void* from, int bytes) {
 #if FOPS_SM_90
   uint64_t evict_last;
@@ -98,7 +99,7 @@ __device__ inline void bulk_store(void* to, const void* from, int bytes) {
                : "memory");
 #endif
 }
-// The same, but its lines stay in L2, for data that the next kernel reads.
+// Copies like bulk_store, but the lines stay in L2, for data that the next kernel reads.
 __device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
@@ -106,7 +107,7 @@ __device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
                : "memory");
 #endif
 }
-// Closes this thread's group of copies; waits until all its groups have read shared memory.
+// Two functions: close this thread's group of copies; wait until all its groups have read shared memory.
 __device__ inline void bulk_commit() {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -117,7 +118,7 @@ __device__ inline void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 #endif
 }
-// Waits until they have been written, too.
+// Waits until all of this thread's groups have written their data, too.
 __device__ inline void bulk_wait_written() {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -134,7 +135,7 @@ __device__ inline void bulk_wait_read_but(int pending) {
   }
 #endif
 }
-// Between a thread's ordinary writes to shared memory and a copy, or a wgmma, that reads them.
+// Orders a thread's ordinary writes to shared memory before a copy, or a wgmma, that reads them.
 __device__ inline void bulk_fence() {
 #if FOPS_SM_90
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -154,7 +155,7 @@ __device__ inline void barrier_init_end() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 #endif
 }
-// One arrival, and `bytes` that copies will deliver.
+// One arrival, together with the number of bytes that copies will deliver.
 __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
 #if FOPS_SM_90A
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
@@ -182,7 +183,7 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
   barrier_wait(shared_address(barrier), parity);
 }
 
-// Whether the phase is complete.
+// Whether the barrier's phase is complete.
 __device__ inline bool barrier_done(uint64_t* barrier, uint32_t parity) {
   int done = 1;
 #if FOPS_SM_90A
@@ -197,7 +198,7 @@ __device__ inline bool barrier_done(uint64_t* barrier, uint32_t parity) {
   return done != 0;
 }
 
-// A stage of a circular buffer that such barriers guard, and the parity of the round.
+// Position in a circular buffer whose stages such barriers guard: the stage, and the parity of the round.
 struct PipelineState {
   int stage = 0;
   uint32_t phase = 0;
@@ -206,7 +207,7 @@ struct PipelineState {
   }
 };
 
-// `bytes` (a multiple of 16, both ends aligned to 16) to shared memory; counted at the barrier.
+// Copies `bytes` (a multiple of 16, both ends aligned to 16) to shared memory, and counts them at the barrier.
 __device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
 #if FOPS_SM_90A
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -216,7 +217,7 @@ __device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uin
 #endif
 }
 
-// The box of `map` that begins at (k, row), to shared memory; its bytes are counted at the barrier.
+// Copies the box of `map` that begins at (k, row) to shared memory, and counts its bytes at the barrier.
 __device__ inline void copy_tile(void* to, const CUtensorMap* map, int k, int row, uint64_t* barrier) {
 #if FOPS_SM_90A
   asm volatile(

@@ -5,7 +5,7 @@
 
 namespace fops {
 
-// The time of day in nanoseconds, the same on all SMs. How often it ticks depends on the GPU.
+// The time of day in nanoseconds, which is the same on all SMs. The interval between ticks depends on the GPU.
 __device__ inline uint64_t device_nanoseconds() {
   uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));

@@ -5,8 +5,8 @@
 
 namespace fops {
 
-// A barrier of all threads of all blocks of the cluster, except those that have ended. What they wrote to global memory
-// before it can be read after it.
+// A barrier for all threads of all blocks of the cluster, except threads that have ended. What a thread wrote to global
+// memory before the barrier can be read by all of them after the barrier.
 __device__ inline void cluster_sync() {
 #if FOPS_SM_90
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");

@@ -6,14 +6,14 @@
 
 namespace fops {
 
-// In the first kernel: from here on the second one's blocks may use free resources.
+// Called in the first kernel: from here on, blocks of the second kernel may use free resources.
 __device__ inline void let_next_kernel_begin() {
 #if FOPS_SM_90
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// In the second kernel, before it reads what the first one writes: waits until all of it is written.
+// Called in the second kernel before it reads what the first kernel writes: waits until all of that is written.
 __device__ inline void wait_for_previous_kernel() {
 #if FOPS_SM_90
   asm volatile("griddepcontrol.wait;" ::: "memory");

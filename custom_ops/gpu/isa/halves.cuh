@@ -29,29 +29,31 @@ __device__ inline Split split(float scaled) {
   return {hi, __float2half_rn(scaled - __half2float(hi))};
 }
 
-// The same with lo enlarged 2^11 times, to the size of hi: as one of half's smallest numbers it would lose its last
-// bits. The products with one low half then have separate sums, scaled back at the end. So a value from 2^-12 up loses
-// at most one unit in its 24th bit, and a larger window of values can share one scale.
+// Splits like the function above, but lo is enlarged 2^11 times, to the magnitude of hi: as one of half's smallest
+// numbers, lo would lose its last bits. The products with one low half then have separate sums, which are scaled back
+// at the end. A value from 2^-12 up loses at most one unit in its 24th bit, and a larger window of values can share one
+// scale.
 constexpr float kLowScale = 2048.0f;
 __device__ inline Split split_enlarged(float scaled) {
   const __half hi = __float2half_rn(scaled);
   return {hi, __float2half_rn((scaled - __half2float(hi)) * kLowScale)};
 }
 
-// The smallest nonzero scaled magnitude that a sum of n products may contain. Below 2^-12 a value loses bits, up to
-// sqrt(n) / 4 units of the sqrt(n) that the bound leaves (docs/precision.md), none of few products; with sqrt(n) / 2
-// some sums of pixels far apart were at 1.04 to 1.3 of the bound, with sqrt(n) / 4 those of 50 products at 1.04.
+// The smallest nonzero scaled magnitude that a sum of n products may contain. Below 2^-12 a value loses bits: up to
+// sqrt(n) / 4 units of the sqrt(n) units that the bound leaves (docs/precision.md), and none for few products. With
+// sqrt(n) / 2 some sums of pixels far apart were at 1.04 to 1.3 of the bound; with sqrt(n) / 4 some sums of 50 products
+// were at 1.04.
 __host__ __device__ inline float min_scaled(float n) { return 0x1p-12f / (n >= 64.0f ? 0.25f * sqrtf(n) : 1.0f); }
-// Bits in the order of magnitudes, with zero above all others.
+// The bits of a value in the order of magnitudes, with zero above all other values.
 __device__ inline uint32_t nonzero_bits(float v) { return 2 * __float_as_uint(v) - 1; }
 
-// Two halves as one register, the first in its low 16 bits.
+// Two halves in one register; the first is in the low 16 bits.
 __device__ inline uint32_t bits(__half2 two) { return reinterpret_cast<const uint32_t&>(two); }
 __device__ inline uint32_t pack(__half low, __half high) {
   return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;
 }
 
-// Two values split at once by split_enlarged, each part packed.
+// Two values split by split_enlarged; each part is packed.
 struct SplitPair {
   uint32_t hi, lo;
 };
@@ -62,11 +64,11 @@ __device__ inline SplitPair split_pair(float a, float b) {
           bits(__floats2half2_rn((a - __low2float(hi)) * kLowScale, (b - __high2float(hi)) * kLowScale))};
 }
 
-// Two neighbouring pixels as a word of rounded halves, and with kResidue also the rounding residue. Returns whether the
-// first was exact, and with kBoth also the second, which otherwise is the first of the next word.
+// Two neighbouring pixels as a word of rounded halves and, with kResidue, also their rounding residues. Returns whether
+// the first pixel was exact and, with kBoth, also the second, which otherwise is the first pixel of the next word.
 template <bool kResidue, bool kEnlarged, bool kBoth = false>
 __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t* lo) {
-  constexpr float kSize = kEnlarged ? kLowScale : 1.0f;  // scale of lo: see split_enlarged and split
+  constexpr float kSize = kEnlarged ? kLowScale : 1.0f;  // scale of lo, as in split_enlarged and split
   const __half2 rounded = __floats2half2_rn(here, next);
   const float rest = here - __low2float(rounded);  // nonzero for infinities and NaN too
   *hi = bits(rounded);
@@ -81,12 +83,12 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
 // other.
 __device__ inline float scale_for(float largest) {
   if (!(largest > 0.0f)) return 1.0f;
-  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23);  // 127 more; of subnormals 0, beyond the 100
+  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23);  // of `largest`, plus 127
   return __uint_as_float(static_cast<uint32_t>(127 + max(-60, min(100, 13 + 127 - exponent))) << 23);
 }
 // 1 / scale, for a power of two.
 __device__ inline float inverse_power(float scale) { return __uint_as_float(0x7f000000u - __float_as_uint(scale)); }
-// Magnitudes from here on exceed half's range even with the smallest scale.
+// Magnitudes from this one on exceed half's range even with the smallest scale.
 constexpr float kLargestScaled = 0x1p74f;
 
 }  // namespace fops

@@ -31,7 +31,7 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
 #endif
 }
 
-// The same for the first of a chain: D = A * B, without registers of zeros for D.
+// The first mma of a chain: D = A * B, without registers of zeros for D.
 __device__ inline void mma_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   asm(
@@ -41,14 +41,14 @@ __device__ inline void mma_first(float (&d)[4], const uint32_t (&a)[4], uint32_t
 #endif
 }
 
-// The same with half the depth, k = 2t and 2t + 1: from sm_75 on.
+// An mma of half the depth, with k = 2t and 2t + 1, from sm_75 on.
 __device__ inline void mma_k8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(b0));
 }
 
-// mma on any GPU with matrix units: where the one above is missing, its two halves.
+// The mma for any GPU with matrix units: where the full one is missing, its two halves.
 __device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   mma(d, a, b0, b1);

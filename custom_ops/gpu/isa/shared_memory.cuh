@@ -20,7 +20,8 @@ __device__ inline void store_shared(float* to, float4 v) {
                : "memory");
 }
 
-// Stores to a shared-memory address if `real`: with a predicate, where the compiler would branch on `if (real) ...`.
+// Stores to an address in shared memory if `real`, with a predicate, because the compiler would branch on `if (real)
+// ...`.
 __device__ inline void store_shared_if(bool real, uint32_t to, float v) {
   asm volatile("{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.f32 [%1], %2;}" ::"r"(
                    static_cast<int>(real)),

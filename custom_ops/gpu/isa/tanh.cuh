@@ -26,7 +26,7 @@ __device__ inline float reciprocal_approximate(float x) {
   return y;
 }
 
-// tanh(x) * kScale, for a power of two: scaled before it rounds, which costs nothing. From v = kTanhArgument * x.
+// tanh(x) * kScale, for a power of two, from v = kTanhArgument * x. Scaling before the last rounding costs nothing.
 template <int kScale = 1>
 __device__ inline float tanh_of_argument(float v) {
   const float r = reciprocal_approximate(exp2_approximate(fabsf(v)) + 1.0f);

@@ -17,8 +17,9 @@ __device__ inline uint64_t tile_descriptor(const void* tile) {
   return (shared_address(tile) & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// The same for a tile of "core matrices", 8 rows of 8 halves in 128 contiguous bytes, without swizzle. `depth` bytes
-// from one to the next along the 16 inputs, `rows` bytes from eight rows to the next eight.
+// The descriptor of a tile of "core matrices", 8 rows of 8 halves in 128 contiguous bytes, without swizzle. There are
+// `depth` bytes from one core matrix to the next along the 16 inputs, and `rows` bytes from eight rows to the next
+// eight.
 __device__ inline uint64_t core_descriptor(uint32_t address, uint32_t depth, uint32_t rows) {
   return (address & 0x3ffff) >> 4 | uint64_t{depth >> 4} << 16 | uint64_t{rows >> 4} << 32;
 }
@@ -31,7 +32,7 @@ __device__ inline uint64_t core_descriptor(uint32_t address, uint32_t depth, uin
 template <int kColumns>
 __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep);
 
-// The instruction names each of its kColumns / 2 sums: as operands of the assembler, and in its text.
+// The instruction names each of its kColumns / 2 sums, both as operands of the assembler and in its text.
 #define FOPS_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define FOPS_SUMS_8(i) FOPS_SUMS_4(i), FOPS_SUMS_4(i + 4)
 #define FOPS_SUMS_EIGHT FOPS_SUMS_8(0)
@@ -67,7 +68,7 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_76 FOPS_NAMES_72 ", %72, %73, %74, %75"
 #define FOPS_NAMES_80 FOPS_NAMES_76 ", %76, %77, %78, %79"
 
-// wgmma of `columns`, whose `sums` registers the operands numbered a, b and keep follow.
+// wgmma with `columns` columns; the operands numbered a, b and keep follow its `sums` registers.
 #if FOPS_SM_90A
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)                                                        \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                             \
@@ -106,8 +107,8 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
 
-// The same with A in registers: of their warp's 16 rows, lanes hold row g in a[0] and a[2] and row g + 8 in a[1] and
-// a[3], columns 2t and 2t + 1 and those 8 further on. `b`: the lower half of the descriptor, as above.
+// The wgmma with A in registers. Of the 16 rows of their warp, lanes hold row g in a[0] and a[2] and row g + 8 in a[1]
+// and a[3], in columns 2t and 2t + 1 and the columns 8 further on. `b` is the lower half of the descriptor, as above.
 template <int kColumns>
 __device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
 #if FOPS_SM_90A
@@ -237,7 +238,7 @@ __device__ inline void wgmma_wait_all() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
 }
-// Waits for all groups except the latest kPending.
+// Waits for all groups of wgmma except the latest kPending.
 template <int kPending>
 __device__ inline void wgmma_wait_but() {
 #if FOPS_SM_90A
@@ -245,7 +246,7 @@ __device__ inline void wgmma_wait_but() {
 #endif
 }
 // The compiler does not see that a wgmma in flight writes its sums and reads its operands. Marking a value as used
-// here, after the wait, keeps it in its register until then, and keeps later uses from moving up.
+// here, after the wait, keeps the value in its register until then, and keeps later uses from moving up.
 __device__ inline void keep_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 __device__ inline void keep_register(uint32_t& value) { asm volatile("" : "+r"(value)::"memory"); }
 
@@ -273,12 +274,12 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 // insufficient register resources").
 __device__ inline void clear_sum(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
 
-// Moves a sum to other registers, and sets one to zero whatever it was, even an infinity: for the same reason not by
-// assignments.
+// Two functions: move a sum to other registers; set a sum to zero, whatever it was, even an infinity. Neither is an
+// assignment, for the reason given at clear_sum.
 __device__ inline void move_sum(float& to, float from) { asm volatile("mov.f32 %0, %1;" : "=f"(to) : "f"(from)); }
 __device__ inline void begin_sum(float& sum) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sum)); }
 
-// A sum at the end of a chain: *total = (or +=, if kMore) sum, which is then set to zero.
+// Ends a chain: *total = sum (or += sum, if kMore), and then the sum is set to zero.
 template <bool kMore>
 __device__ inline void take_chain(float* total, float& sum) {
   if constexpr (kMore) asm volatile("add.f32 %0, %0, %1;" : "+f"(*total) : "f"(sum));
@@ -286,8 +287,8 @@ __device__ inline void take_chain(float* total, float& sum) {
   clear_sum(sum);
 }
 
-// Two complete sums, the second 2^11 times too large: *done = (total + sum + small / 2^11) * scale, and both are set to
-// zero.
+// Combines two complete sums, of which the second is 2^11 times too large: *done = (total + sum + small / 2^11) *
+// scale. Both sums are set to zero.
 __device__ inline void take_sums(float* done, float total, float& sum, float& small, float scale) {
   asm volatile("fma.rn.f32 %0, %1, 0f3A000000, %2;" : "=f"(*done) : "f"(small), "f"(sum));
   asm volatile("add.f32 %0, %0, %1;" : "+f"(*done) : "f"(total));
@@ -296,15 +297,15 @@ __device__ inline void take_sums(float* done, float total, float& sum, float& sm
   clear_sum(small);
 }
 
-// Barrier `number` of a block's sixteen, among `threads` threads; number 0 is __syncthreads.
+// Waits at barrier `number` of a block's sixteen, with `threads` threads; number 0 is __syncthreads.
 __device__ inline void named_barrier(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// Arrives without waiting: threads that wait there in `named_barrier` see what this thread has written.
+// Arrives at a barrier without waiting: threads that wait there in `named_barrier` see what this thread has written.
 __device__ inline void named_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// The same, and whether `value` holds for any of them.
+// Waits at a barrier, and returns whether `value` holds for any of its threads.
 __device__ inline bool named_barrier_or(int number, int threads, bool value) {
   int any;
   asm volatile(
@@ -317,7 +318,7 @@ __device__ inline bool named_barrier_or(int number, int threads, bool value) {
       : "memory");
   return any != 0;
 }
-// A warpgroup releases registers, or waits for those that others release.
+// A warpgroup releases registers, or waits for registers that others release.
 template <int kCount>
 __device__ inline void setmaxnreg_dec() {
 #if FOPS_SM_90A
