@@ -17,20 +17,22 @@ struct Weight {
 
 class Executor {
  public:
-  // Network, the only caller, has checked that all weights were set first, n is at least 1, data and out are not null,
-  // and the type is known. Executors do not check these again.
+  // Network, the only caller, has already checked that all weights are set, that n is at least 1, that data and out are
+  // not null, and that the type is known. Executors do not check these conditions again.
   virtual ~Executor() = default;
 
   // Updates weights that changed. `weights` is indexed as Plan::inputs; entries that no stage reads are null.
   virtual fops_status set_weights(const std::vector<Weight>& weights) = 0;
 
   // Runs n items of `data` (n, C, H, W), float32 or uint8, to `out` (n, values of the last stage), float32, all in host
-  // memory. Synchronous. `seconds` receives the time of each stage, without transfers; `upload` and `download` (may be
-  // null) the transfers', 0 on the CPU. One caller at a time, which Network ensures.
+  // memory. Returns when the pass is complete. `seconds` receives the time of each stage, without transfers; `upload`
+  // and `download` (may be null) receive the times of the transfers, 0 on the CPU. Network ensures that there is one
+  // caller at a time.
   virtual fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
                               double* upload, double* download) = 0;
 
-  // The same, with `classes` (n) receiving the index of each item's largest value: the first of equal ones, or of NaN.
+  // Runs n items like forward; `classes` (n) receives the index of each item's largest value, which is the first of
+  // equal values, or of NaN.
   virtual fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) = 0;
 
   // The forward pass with data and out in the memory of the executor's device, queued on `stream` (a cudaStream_t)

@@ -32,8 +32,8 @@ struct Layer {
   int64_t K = 0;           // convolution: the kernel's side
   int64_t size = 0;        // max_pool: a window's side
   int64_t stride = 0;      // max_pool: pixels between two windows
-  bool full = false;       // max_pool
-  bool bias = false;       // dense
+  bool full = false;       // max_pool: whether incomplete windows are kept
+  bool bias = false;       // dense: whether it has a bias
   bool last_axis = false;  // softmax
 };
 

@@ -19,8 +19,8 @@ int data_input(const std::vector<Layer>& layers) {
 
 namespace {
 
-// A shape beyond these limits is a mistake, and its sizes would overflow 64 bits: 8 GB of float32 per item, 4 TB of
-// weights.
+// Limits for sizes: a larger shape is a mistake, and its sizes would overflow 64 bits. The limits are 8 GB of float32
+// per item and 4 TB of weights.
 constexpr int64_t kMaxItem = INT64_C(1) << 31, kMaxWeights = INT64_C(1) << 40;
 
 // Whether the product of positive sizes is at most `limit`.
@@ -59,7 +59,7 @@ class Planner {
   }
 
  private:
-  // Neighbouring layers in the chain: their joined names, and the numbers of the first and the last.
+  // Neighbouring layers in the chain: their joined names, and the numbers of the first and the last layer.
   struct Stretch {
     bool there = false;
     std::string name;
@@ -70,7 +70,7 @@ class Planner {
     return fail(FOPS_UNSUPPORTED, "%s '%s' cannot be fused: %s", layer.type.c_str(), layer.name.c_str(), why.c_str());
   }
 
-  // The input of the graph that is a layer's operand, with its required shape.
+  // The index of the graph's input that is a layer's operand; sets the shape that the input must have.
   int variable(const Layer& layer, size_t operand, std::vector<int64_t> shape) {
     if (operand >= layer.inputs.size()) return -1;
     const int index = input_[layer.inputs[operand]];
@@ -106,7 +106,7 @@ class Planner {
     return plan_.stages.back();
   }
 
-  // The stage whose epilogue takes this layer: the last stage, or a new map.
+  // The stage whose epilogue includes this layer: the last stage, or a new map stage.
   Stage& epilogue(const Layer& layer) {
     if (!plan_.stages.empty()) {
       Stage& last = plan_.stages.back();
@@ -179,7 +179,7 @@ class Planner {
     return FOPS_OK;
   }
 
-  // Needs no stage: the order of an item's values does not change.
+  // A flatten needs no stage: the order of an item's values does not change.
   fops_status flatten(const Layer& layer) {
     flattened_ = take(layer);
     item_ = {item_.size(), 1, 1};

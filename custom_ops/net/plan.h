@@ -21,7 +21,7 @@ enum class Activation { none, tanh, relu };
 // Max pool, with as many windows as the stage's `out` has values. Every window begins inside the image.
 struct Pool {
   int64_t size = 0, stride = 0;  // a window's side, and pixels between two windows; 0: no pool
-  bool cut = false;              // whether the border cuts some windows
+  bool cut = false;              // whether the border cuts off some windows
   explicit operator bool() const { return size > 0; }
   // The common pool, which has faster code.
   bool pairs() const { return size == 2 && stride == 2 && !cut; }
@@ -31,7 +31,7 @@ struct Stage {
   enum class Kind {
     convolution,  // y = x * weight, valid, stride 1, square, no bias; then the epilogue
     dense,        // y = weight x + bias over all values of an item; then the epilogue, which never pools
-    map,          // only the epilogue, where no convolution or dense stage before it could take it
+    map,          // only the epilogue, if no convolution or dense stage before it can include it
     softmax       // over all values of an item
   };
   Kind kind;
@@ -50,7 +50,7 @@ struct Stage {
 
 struct Plan {
   std::vector<std::string> inputs;           // names of the graph's inputs, in their order
-  std::vector<std::vector<int64_t>> shapes;  // required shape of each; for `data`, of one item; empty: not read
+  std::vector<std::vector<int64_t>> shapes;  // required shape of each input; for `data`, of one item; empty: not read
   int data = -1;                             // index of the input that holds the items
   std::vector<Stage> stages;
 
@@ -58,9 +58,9 @@ struct Plan {
   const Item& out() const { return stages.back().out; }
 };
 
-// Plans a chain, in which every layer except the graph's inputs can be fused, takes the previous layer as first input,
-// and is read by no other layer. `shape` is that of one item of the data: (C, H, W), or (values) if it is flattened.
-// Returns FOPS_UNSUPPORTED, with the layer and the reason, for anything else.
+// Plans a chain. In a chain, every layer except the graph's inputs can be fused, takes the previous layer as its first
+// input, and is read by no other layer. `shape` is the shape of one item of the data: (C, H, W), or (values) if it is
+// flattened. For anything else, returns FOPS_UNSUPPORTED with the layer and the reason.
 fops_status make_plan(const std::vector<Layer>& layers, const std::vector<int64_t>& shape, Plan* out);
 
 }  // namespace fops

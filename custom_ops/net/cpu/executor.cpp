@@ -31,15 +31,15 @@ void softmax(int64_t count, const float* x, float* y) {
 
 namespace {
 
-// A slice's activations between two stages, per thread. The weights of a dense stage pass through the caches once per
-// slice, so a slice should not be small, but its activations should stay in the cache. fa2017, with 14.4 MB of weights:
-// 240 images.
+// Bytes of a slice's activations between two stages, per thread. The weights of a dense stage pass through the caches
+// once per slice, so a slice should not be small, but its activations should stay in the cache. For fa2017, which has
+// 14.4 MB of weights, a slice is 240 images.
 constexpr int64_t kSliceBytes = 8 << 20;
 constexpr int64_t kLargestSlice = 256;
 
 constexpr size_t kHugePage = 2 << 20;
 
-// Memory that only grows, so that repeated passes allocate nothing. Large memory uses huge pages, which is faster.
+// Memory that only grows, so that repeated passes allocate nothing. Large blocks use huge pages, which is faster.
 class Floats {
  public:
   bool reserve(int64_t count) {
@@ -48,7 +48,7 @@ class Floats {
     const size_t page = bytes < kHugePage ? 64 : kHugePage;
     memory_.reset(static_cast<float*>(aligned_alloc(page, (bytes + page - 1) / page * page)));
     size_ = memory_ ? count : 0;
-    // Only a hint: without huge pages everything still works.
+    // The advice is only a hint: without huge pages everything still works.
     if (memory_ && page == kHugePage) madvise(memory_.get(), (bytes + page - 1) / page * page, MADV_HUGEPAGE);
     return memory_ != nullptr;
   }
@@ -104,8 +104,8 @@ class CpuExecutor : public Executor {
     if (download) *download = 0;
     const int threads = pool_threads();
     const int64_t largest = std::clamp<int64_t>(kSliceBytes / (8 * widest_), 1, kLargestSlice);
-    // Each thread gets its own slices, or, if there are too few items, the threads share the work of each stage.
-    // Sharing is better for few threads with up to 32 items each: dense weights then pass through the caches once, not
+    // Each thread gets its own slices or, if there are too few items, the threads share the work of each stage. Sharing
+    // is better for few threads with up to 32 items each, because dense weights then pass through the caches once, not
     // once per thread. Many threads would find too few panels in a dense stage.
     const bool whole = n >= (threads <= 4 ? 32 : 2) * threads;
     const int64_t rounds = (n + threads * largest - 1) / (threads * largest);
@@ -126,7 +126,8 @@ class CpuExecutor : public Executor {
       parallel_for(slices, threads, [&](int64_t i, int worker) { run(i * slice, worker, 1); });
     else
       run(0, 0, threads);
-    // The threads work in parallel: a stage's share of the elapsed time is its mean over the threads.
+    // The threads work in parallel: a stage's share of the elapsed time is the mean of the stage's times over the
+    // threads.
     const int busy = whole ? static_cast<int>(std::min<int64_t>(threads, slices)) : 1;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       (*seconds)[s] = 0;
@@ -136,7 +137,7 @@ class CpuExecutor : public Executor {
   }
 
   fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) override {
-    constexpr int64_t kItems = 8192;  // items whose scores are stored at a time
+    constexpr int64_t kItems = 8192;  // number of items whose scores are stored at a time
     const int64_t values = plan_.out().size(), item = plan_.in().size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
     const auto less = [](float a, float b) { return a < b || (b != b && a == a); };
     std::vector<float> scores(std::min(n, kItems) * values);
@@ -230,7 +231,8 @@ class CpuExecutor : public Executor {
   std::vector<Floats> weights_;
   std::vector<uint64_t> versions_;
   std::vector<Scratch> scratch_;
-  // Floats: of the widest item between two stages, of a convolution's or map's scratch, of the sums of a dense row.
+  // Numbers of floats: of the widest item between two stages, of a convolution's or map's scratch, and of the sums of a
+  // dense row.
   int64_t widest_ = 0, fixed_ = 0, padded_ = 0;
 };
 

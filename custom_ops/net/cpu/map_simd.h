@@ -15,7 +15,7 @@ namespace FOPS_ISA {
 static inline Vector larger_or_nan(Vector a, Vector b) { return a != a ? a : (a > b ? a : b); }
 static inline float larger_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
-// Neighbours' maxima: lane i of the result is the larger of lanes 2i and 2i+1 of a followed by b.
+// The maxima of neighbours: lane i of the result is the larger of lanes 2i and 2i+1 of a followed by b.
 static inline Vector pairs(Vector a, Vector b) {
 #if defined(__AVX512F__)
   const IntVector even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
@@ -27,12 +27,12 @@ static inline Vector pairs(Vector a, Vector b) {
   return larger_or_nan(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
 }
 
-// Floats that `pool_pairs` needs besides its input.
+// The number of floats that `pool_pairs` needs in addition to its input.
 static inline int64_t pairs_scratch(int64_t rows, int64_t W) { return rows / 2 * W + 4 * kLanes; }
 
-// The largest of each 2x2 window, from rows of W floats to rows/2 rows of W/2. A last odd row or column is dropped, and
-// a NaN in a window stays. Columns come first: shuffles, the more expensive part, then process half of the values. x
-// and y are read and written up to 2 kLanes floats beyond their end.
+// Computes the largest value of each 2x2 window, from rows of W floats to rows/2 rows of W/2. A last odd row or column
+// is dropped, and a NaN in a window stays. Columns come first: the shuffles, which are the more expensive part, then
+// process half of the values. x and y are read and written up to 2 kLanes floats beyond their ends.
 static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* scratch, float* y) {
   const int64_t half = W / 2;
   for (int64_t h = 0; h < rows / 2; ++h) {
@@ -44,19 +44,19 @@ static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* sc
     for (int64_t i = 0; i < count; i += kLanes)
       store(to + i, pairs(load(from + 2 * i), load(from + 2 * i + kLanes)));
   };
-  if (W % 2 == 0)  // all rows at once
+  if (W % 2 == 0)  // all rows together
     neighbours(scratch, rows / 2 * half, y);
   else
     for (int64_t h = 0; h < rows / 2; ++h) neighbours(scratch + h * W, half, y + h * half);
 }
 
-// Floats that `pool_windows` needs besides its input.
+// The number of floats that `pool_windows` needs in addition to its input.
 static inline int64_t windows_scratch(const Pool& pool, int64_t W) { return 2 * (W + pool.size + 2 * kLanes); }
 
-// The largest of each window of any size and stride, rows_out rows of W_out, from `rows` rows of W floats; the borders
-// cut windows. First it takes the largest of each column of a row of windows, then of each `size` neighbours among
-// these: in whole vectors, although a larger stride uses few of the results. Every stride-th result goes to y. A NaN in
-// a window stays.
+// Computes the largest value of each window of any size and stride, rows_out rows of W_out, from `rows` rows of W
+// floats; the borders cut windows. The function first takes the largest value of each column of a row of windows, and
+// then the largest of each `size` neighbours among these values. It works in whole vectors, although a larger stride
+// uses few of the results. Every stride-th result goes to y. A NaN in a window stays.
 static inline void pool_windows(const Pool& pool, const float* x, int64_t rows, int64_t W, float* scratch, float* y,
                                 int64_t rows_out, int64_t W_out) {
   float *columns = scratch, *neighbours = scratch + W + pool.size + 2 * kLanes;
@@ -94,7 +94,7 @@ static inline void relu(int64_t count, const float* x, float* y) {
   for (; i < count; ++i) y[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
 
-// x and y may be the same.
+// y[i] = activation of x[i]; x and y may be the same.
 static inline void activate(Activation activation, int64_t count, const float* x, float* y) {
   switch (activation) {
     case Activation::tanh: tanh(count, x, y); break;

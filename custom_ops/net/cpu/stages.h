@@ -1,4 +1,4 @@
-// The stages' kernels for the CPU, compiled once for each instruction set from the *_simd.cpp files of this folder.
+// The CPU's kernels for stages, compiled once for each instruction set from the *_simd.cpp files of this folder.
 #pragma once
 
 #include "base/isa.h"
@@ -7,20 +7,21 @@
 namespace fops {
 
 struct CpuStages {
-  // Runs a convolution stage on one item: the filters or rows of one of `parts` parts, at most convolution_parts, which
-  // may run in parallel. `scratch` holds as many floats as convolution_scratch returns.
+  // Runs a convolution stage on one item. The call computes the filters or rows of one of `parts` parts, which may run
+  // in parallel; there are at most convolution_parts parts. `scratch` holds as many floats as convolution_scratch
+  // returns.
   int64_t (*convolution_scratch)(const Stage&);
   int64_t (*convolution_parts)(const Stage&);
   void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,
                       float* scratch, float* y);
 
-  // The same for a map stage.
+  // Runs a map stage on one item, with arguments like those of the convolution stage.
   int64_t (*map_scratch)(const Stage&);
   void (*map)(const Stage&, const float* x, float* scratch, float* y);
 
-  // A dense stage's units are divided into panels, which may run in parallel. `packed` (dense_floats long) is the
-  // result of pack_dense; x is (rows, inputs), y (rows, units), `scratch` (rows, dense_padded) floats that all panels
-  // share.
+  // Runs a dense stage. Its units are divided into panels, which may run in parallel. `packed` (dense_floats long) is
+  // the result of pack_dense; x is (rows, inputs), y is (rows, units), and `scratch` has (rows, dense_padded) floats
+  // that all panels share.
   int64_t (*dense_panels)(int64_t units);
   int64_t (*dense_padded)(int64_t units);
   void (*pack_dense)(int64_t units, int64_t inputs, const float* weight, float* packed);

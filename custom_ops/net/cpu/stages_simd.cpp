@@ -14,14 +14,15 @@ namespace {
 
 // ---- convolution ----------------------------------------------------------------------------
 
-constexpr int64_t kBandBytes = 512 << 10;  // bytes of shifted copies; leaves space in a 1 MB second-level cache
+constexpr int64_t kBandBytes = 512 << 10;  // bytes of shifted copies, which leave space in a 1 MB second-level cache
 
 struct Bands {
   fops_conv conv;
   int64_t rows, plane;  // the convolution's output rows per band; floats from one shifted copy to the next
   int64_t rows_out;     // output rows of the stage: pooled rows if it pools
   int64_t copies() const { return conv.C * conv.K * plane + kSlack; }
-  // Floats for the unpooled outputs of a block of filters, and for the pool's output and scratch of one filter.
+  // Numbers of floats: for the unpooled outputs of a block of filters, and for the pool's output and scratch of one
+  // filter.
   int64_t unpooled() const { return kRows * rows * out_w(conv) + 2 * kLanes; }
   int64_t pooled(const Stage& s) const { return rows_out * s.out.W + 2 * kLanes; }
 };
@@ -30,7 +31,7 @@ Bands bands(const Stage& s) {
   Bands b = {{1, s.in.C, s.in.H, s.in.W, s.out.C, s.K, FOPS_FLOAT32}, 0, 0, 0};
   const int64_t row_bytes = b.conv.C * b.conv.K * out_w(b.conv) * 4;
   const int64_t room = std::max<int64_t>(1, kBandBytes / row_bytes - (s.K - 1));
-  // Whole windows: where they overlap, two bands compute the rows that they share.
+  // Bands contain whole windows: where windows overlap, two bands compute the rows that they share.
   const int64_t size = s.pool ? s.pool.size : 1, stride = s.pool ? s.pool.stride : 1;
   b.rows_out = std::min(room < size ? 1 : (room - size) / stride + 1, s.out.H);
   b.rows = std::min((b.rows_out - 1) * stride + size, out_h(b.conv));
@@ -46,8 +47,8 @@ int64_t convolution_scratch(const Stage& s) {
          (s.pool.pairs() ? pairs_scratch(b.rows, W) : windows_scratch(s.pool, W));
 }
 
-// Filters are cut at their blocks. If there are too few blocks, rows are cut too: at least four per part, because its
-// windows reach into K - 1 rows of the next part, which both then shift.
+// Parts contain whole blocks of filters. If there are too few blocks, rows are divided too, with at least four rows per
+// part, because windows of a part reach into K - 1 rows of the next part, which both parts then shift.
 int64_t convolution_parts(const Stage& s) {
   return std::max(filter_blocks(s.out.C), std::max<int64_t>(1, s.out.H / 4));
 }
@@ -97,7 +98,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
 
 int64_t map_scratch(const Stage& s) { return s.pool ? windows_scratch(s.pool, s.in.W) : 0; }
 
-// Pools from and to tensors without the slack that `pool_pairs` needs.
+// Pools between tensors that lack the slack which `pool_pairs` needs.
 void map(const Stage& s, const float* x, float* scratch, float* y) {
   for (int64_t c = 0; s.pool && c < s.in.C; ++c)
     pool_windows(s.pool, x + c * s.in.H * s.in.W, s.in.H, s.in.W, scratch, y + c * s.out.H * s.out.W, s.out.H, s.out.W);
@@ -106,17 +107,18 @@ void map(const Stage& s, const float* x, float* scratch, float* y) {
 
 // ---- dense ----------------------------------------------------------------------------------
 
-// y = x w^T, rows x vectors of it in registers: as many multiply-adds per load as in the convolution. The weights are
-// packed: for each panel of at most kVectors vectors of units, and each input, these units' weights.
+// Computes y = x w^T, rows x vectors of it in registers, with as many multiply-adds per load as in the convolution. The
+// weights are packed: for each panel of at most kVectors vectors of units, and for each input, the weights of these
+// units are adjacent.
 //
-// A part of the sums at a time (base/summation.h) goes over all rows. kLongest inputs are 32 KB of a panel, which stay in
-// the first-level cache.
+// One part of the sums at a time (base/summation.h) is computed for all rows. kLongest inputs are 32 KB of a panel,
+// which stay in the first-level cache.
 constexpr int64_t kLongest = 128;
 
 int64_t vectors_of(int64_t units) { return (units + kLanes - 1) / kLanes; }
 int64_t dense_padded(int64_t units) { return vectors_of(units) * kLanes; }
 int64_t dense_panels(int64_t units) { return (vectors_of(units) + kVectors - 1) / kVectors; }
-// Panels of nearly equal width: 140 units, 9 vectors, are 3 3 3.
+// Panels have nearly equal width: 140 units, which are 9 vectors, make panels of 3, 3 and 3 vectors.
 int64_t panel_start(int64_t units, int64_t panel) { return vectors_of(units) * panel / dense_panels(units) * kLanes; }
 
 void pack_dense(int64_t units, int64_t inputs, const float* weight, float* packed) {

@@ -10,10 +10,10 @@ namespace fops {
 namespace {
 
 constexpr int64_t kMostItems = 16384;  // maximum items per slice
-constexpr double kMemoryShare = 0.8;   // share of the free memory
-constexpr int64_t kPlainBytes = 64 << 20;  // maximum for blocks that compute items again, except the first block
+constexpr double kMemoryShare = 0.8;   // usable share of the free memory
+constexpr int64_t kPlainBytes = 64 << 20;  // maximum for blocks that recompute items, except the first block
 
-// Maximum items per slice; FASHION_OPS_SLICE lowers it, for tests and for sharing a small device.
+// The maximum number of items per slice; FASHION_OPS_SLICE lowers it, for tests and for sharing a small device.
 int64_t most_items() {
   const char* text = std::getenv("FASHION_OPS_SLICE");
   const long long wanted = text != nullptr ? std::atoll(text) : 0;
@@ -82,8 +82,8 @@ fops_status Buffers::reserve(int64_t n, const std::vector<StageWeights>& weights
     if (i + 1 == steps_.size()) continue;
     const size_t bytes = static_cast<size_t>(n * step.out_bytes());
     FOPS_TRY(outputs_[i].reserve(bytes));
-    // Rows of halves need the zeros. The others get them for compute-sanitizer, whose initcheck does not see TMA's
-    // writes and would report what kernels read as uninitialised.
+    // Rows of halves need zeros after their values. The other buffers are zeroed for compute-sanitizer: its initcheck
+    // does not see TMA's writes, and would report what kernels read as uninitialised.
     FOPS_CUDA(cudaMemsetAsync(outputs_[i].as(), 0, bytes, stream));
   }
   if (scratch > 0) {

@@ -22,7 +22,7 @@
 namespace fops {
 namespace {
 
-// Everything that a network has on its device, which must be current in every call.
+// Everything that a network has on its device. The device must be current in every call.
 class OnDevice {
  public:
   OnDevice(const Plan& plan, int products)
@@ -68,14 +68,14 @@ fops_status OnDevice::open(int device) {
 }
 
 fops_status OnDevice::set_weights(const std::vector<Weight>& given) {
-  FOPS_CUDA(cudaEventSynchronize(idle_));  // running passes read the old ones
+  FOPS_CUDA(cudaEventSynchronize(idle_));  // running passes read the old weights
   forget_graphs();
   for (Buffers& buffers : buffers_) buffers.forget_steps();
   return weights_.take(given, compute_);
 }
 
-// Makes the steps for this type if needed, and memory for slices of up to n items; *slice receives how many fit. Leaves
-// `extra_bytes` per item free for the caller.
+// Makes the steps for data of this type if needed, and memory for slices of up to n items; *slice receives how many
+// items fit. Leaves `extra_bytes` per item free for the caller.
 fops_status OnDevice::prepare(fops_dtype type, int64_t n, int64_t extra_bytes, int64_t* slice) {
   Buffers& buffers = buffers_[type];
   if (!buffers.made()) FOPS_TRY(buffers.set_steps(make_route(plan_, weights_.stages(), type, matrix_units_)));
@@ -109,7 +109,7 @@ fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype typ
   FOPS_TRY(prepare(type, n, 0, &slice));
   const Buffers& buffers = buffers_[type];
 
-  // One pass at a time uses the buffers, whichever streams the passes are on.
+  // The buffers serve one pass at a time, whichever streams the passes are on.
   if (!captured && stream != last_stream_) FOPS_CUDA(cudaStreamWaitEvent(stream, idle_, 0));
 
   const bool repeated = device_graph_.is_for(n, data, type, out);
@@ -130,7 +130,7 @@ fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype typ
   return FOPS_OK;
 }
 
-// Enters the device for each call, and ends each call as described in gpu/memory.h.
+// Makes the device current for each call, and ends each call as described in gpu/memory.h.
 class GpuExecutor : public Executor {
  public:
   explicit GpuExecutor(int device) : device_(device) {}
@@ -191,9 +191,9 @@ class GpuExecutor : public Executor {
 
 fops_status make(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
   const std::string name = precision == nullptr ? "" : precision;
-  // "fp16" and "tf32" leave out the products that restore float32 grade in the large dense layers. Both round
-  // operands to 11 bits, and on these GPUs halves are twice as fast as real TF32. Convolutions stay at float32 grade,
-  // which costs them little: docs/kernels.md has the times.
+  // "fp16" and "tf32" omit the products that restore float32 grade in the large dense layers. Both round operands to 11
+  // bits, and on these GPUs halves are twice as fast as real TF32. Convolutions keep float32 grade, which costs them
+  // little time: docs/kernels.md has the times.
   int products = 3;
   if (name == "fp16" || name == "tf32")
     products = 1;

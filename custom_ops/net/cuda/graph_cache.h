@@ -1,7 +1,7 @@
-// The last call of a kind, and from its second time on a graph of the work that it queues.
+// The last call of a kind and, from the second such call on, a CUDA graph of the work that the call queues.
 //
-// Small batches are bound by launches, not by work: calls with the same arguments are captured into a CUDA graph at the
-// second one, and replayed from then on.
+// Small batches are bound by launches, not by work. Therefore calls with the same arguments are captured into a CUDA
+// graph at the second call, and replayed from then on.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph; so 
 
 class GraphCache {
  public:
-  // `classes`: whether the call asks for classes, not scores.
+  // `classes`: whether the call requests classes, not scores.
   bool is_for(int64_t n, const void* data, fops_dtype type, const void* out, bool classes = false) const {
     return n_ == n && data_ == data && type_ == type && out_ == out && classes_ == classes;
   }
@@ -23,7 +23,7 @@ class GraphCache {
     clear();
     n_ = n, data_ = data, type_ = type, out_ = out, classes_ = classes;
   }
-  // Forgets the graph: the call was a different one, or memory that the graph uses is about to be freed.
+  // Discards the graph, because a different call came, or memory that the graph uses is about to be freed.
   void clear() noexcept {
     graph_.clear();
     n_ = -1;
@@ -49,7 +49,7 @@ class GraphCache {
   bool classes_ = false;
 };
 
-// Inside a capture, a plain record would only order the graph; an external record is a node that takes the time.
+// Within a capture, a plain record would only order the graph; an external record is a node that records the time.
 inline fops_status record_flags(cudaStream_t stream, unsigned* flags) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   FOPS_CUDA(cudaStreamIsCapturing(stream, &status));

@@ -10,7 +10,7 @@
 namespace fops {
 namespace {
 
-// The power of two that brings `bound` to at most 2^14, a quarter of half's range.
+// The power of two that scales `bound` to at most 2^14, a quarter of half's range.
 float scale_below(double bound) {
   int exponent = 0;
   std::frexp(bound, &exponent);  // bound < 2^exponent
@@ -35,8 +35,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
                              bool matrix_units) {
   const auto& stages = plan.stages;
   const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
-  // Whether stage i is a dense layer for the matrix units if its input has this bound and order; its weights are laid
-  // out for one of the two orders.
+  // Whether stage i is a dense layer that runs on the matrix units if its input has this bound and order. The stage's
+  // weights are laid out for one of the two orders.
   const auto wants_halves = [&](size_t i, double bound, bool side_by_side) {
     return i < stages.size() && stages.size() <= kMostRecomputed && stages[i].kind == Stage::Kind::dense && !few(i) &&
            matrix_units && weights[i].packed_dense && usable(bound) && side_by_side == (weights[i].dense.filters > 0);

@@ -1,5 +1,5 @@
-// How a plan's stages run on a device for data of one type: a list of steps, each a kernel or two, and the forms of the
-// tensors between them.
+// How a plan's stages run on a device for data of one type: a list of steps, each of which is a kernel or two, and the
+// forms of the tensors between the steps.
 //
 // The choice depends on a bound on every tensor's largest magnitude. The bound is 1 after tanh, 255 for uint8 pixels,
 // and unknown for float32 data. A convolution multiplies it by its filters' largest sum of |w|; ReLU and the pool keep
@@ -23,14 +23,14 @@ struct Step {
     conv_pool,    // kernels/conv_pool/
     conv,         // a kernel of the table into `scratch`, then the map; or straight into the output
     conv_halves,  // conv/cuda/halves_out.h: a kernel of the table that includes activation and conversion to halves
-    map,          // also the conversion to halves before a dense step
+    map,          // also does the conversion to halves before a dense step
     dense,        // dense.h, from halves
-    dense_plain,  // as a 1x1 convolution in float32, then bias and activation
+    dense_plain,  // in float32 as a 1x1 convolution, then bias and activation
     few_units,    // kernels/few_units.cu, which may include the softmax after it
     softmax
   };
   Kind kind;
-  int stage;             // the stage that the step's time counts for
+  int stage;             // the stage to which the step's time is attributed
   bool softmax = false;  // few_units: includes the next stage, a softmax
   Item in, out;
   Pool pool;
@@ -46,8 +46,8 @@ struct Step {
 };
 
 // Whether the table's kernel for a convolution of float32 data can write halves, and in which order. The choice of
-// kernel does not depend on the number of items. A tanh is left to the map: around its branch the compiler would wait
-// after each wgmma.
+// kernel does not depend on the number of items. A tanh is left to the map, because around the branch in a tanh the
+// compiler would wait after each wgmma.
 HalvesOrder halves_of(const Stage& stage);
 
 // `matrix_units`: whether the device has the mma that dense.h and kernels/conv_pixels/ use (sm_80 and newer).

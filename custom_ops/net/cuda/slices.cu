@@ -9,10 +9,10 @@
 namespace fops {
 namespace {
 
-constexpr int64_t kLeastPart = 1 << 20;    // bytes: on the bus these take as long as a few launches
-constexpr int64_t kLeastPinned = 1 << 16;  // bytes: copying fewer is faster than looking them up, and keeps their graph
+constexpr int64_t kLeastPart = 1 << 20;    // bytes: the bus takes as long for them as a few launches
+constexpr int64_t kLeastPinned = 1 << 16;  // bytes: copying fewer is faster than a look-up, and keeps their graph
 
-// The device's time when something began and ended, in nanoseconds.
+// The device's time, in nanoseconds, when some work began and ended.
 struct Span {
   uint64_t begin, end;
 };
@@ -57,7 +57,7 @@ void Slices::abandon() noexcept {
 fops_status Slices::reserve(Slot* slot, int64_t n, const Sliced& all) {
   const size_t in = static_cast<size_t>(n * steps_.in_bytes(all.batch.type));
   const size_t out = static_cast<size_t>(n * steps_.out_bytes());
-  if (in > slot->in.bytes() || out > slot->out.bytes()) graph_.clear();  // it may use this memory
+  if (in > slot->in.bytes() || out > slot->out.bytes()) graph_.clear();  // the graph may use this memory
   FOPS_TRY(slot->in.reserve(in));
   FOPS_TRY(slot->out.reserve(out));
   if (all.batch.classes) FOPS_TRY(slot->classes.reserve(static_cast<size_t>(4 * n)));
@@ -79,8 +79,8 @@ fops_status Slices::run_at_once(const Sliced& all) {
   void* const result = all.out_pinned ? batch.out : slot.host_out.as();
   if (!all.in_pinned) memcpy(slot.host_in.as(), batch.data, static_cast<size_t>(in_bytes));
 
-  // Kernels that read each byte once may do so over the bus; the others get copies. So do the scores of many items,
-  // which would cross the bus 4 bytes at a time.
+  // Kernels that read each byte once may read over the bus; other kernels get copies. The scores of many items are
+  // copied too, because they would otherwise cross the bus 4 bytes at a time.
   const Step::Kind last = steps.back().kind;
   const bool copy_in = !reads_over_bus(all.buffers), few = n <= kGraphItems;
   const bool copy_out = !batch.classes && !(few && (last == Step::Kind::few_units || last == Step::Kind::softmax));
@@ -92,7 +92,7 @@ fops_status Slices::run_at_once(const Sliced& all) {
       FOPS_CUDA(cudaMemcpyAsync(slot.in.as(), staged, in_bytes, cudaMemcpyHostToDevice, compute_));
     }
     float* const to = copy_out || batch.classes ? slot.out.as<float>() : static_cast<float*>(result);
-    // Without marks if no times are wanted: marks keep a kernel from starting before the previous one ends.
+    // Without marks if no times are requested, because marks keep a kernel from starting before the previous one ends.
     FOPS_TRY(steps_.run(all.buffers, 0, n, steps_.input(copy_in ? slot.in.as() : staged, batch.type, 0), to,
                         all.times.stages != nullptr ? &slot.marks : nullptr, compute_));
     if (batch.classes) FOPS_TRY(run_largest(n, steps_.out_bytes() / 4, to, static_cast<int32_t*>(result), compute_));
@@ -195,7 +195,7 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
   return FOPS_OK;
 }
 
-// Waits for the slice in this slot, if any; delivers its output and adds up its times.
+// Waits for the slice in this slot, if there is one; delivers its output, and adds up its times.
 fops_status Slices::deliver(const Sliced& all, Slot* slot) {
   if (slot->n == 0) return FOPS_OK;
   const int64_t an_output = answer_bytes(all.batch);

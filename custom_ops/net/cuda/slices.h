@@ -5,10 +5,10 @@
 //               clock (not by events like the other steps: see kernels/stamp.cu); the next slice's upload and the
 //               last one's download run beside that
 //
-// Two kinds of batches go at once. The first is batches of at most kGraphItems: a small one, or one in ordinary memory,
-// is first copied to the library's pinned memory. The second is uint8 images in the caller's pinned memory, as many as
-// a slice holds, if the first step is conv_pixels, which reads each once; it may read float32 images three times, for
-// their scales.
+// Two kinds of batches run at once, in one slice. The first kind is batches of at most kGraphItems items; a batch in
+// ordinary memory, or a small one, is first copied to the library's pinned memory. The second kind is uint8 images in
+// the caller's pinned memory, as many as a slice holds, if the first step is conv_pixels, which reads each image once
+// (float32 images may be read three times, for their scales).
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ struct HostBatch {
   bool classes;
 };
 
-// Where a pass adds its seconds: per stage, and for transfers. Each may be null.
+// Where a pass adds its seconds, per stage and for transfers. Each pointer may be null.
 struct PassTimes {
   std::vector<double>* stages;
   double *upload, *download;
@@ -41,14 +41,14 @@ class Slices {
 
   // `marks`: maximum number of events per pass, the number of its steps plus one.
   fops_status open(size_t marks);
-  // Bytes per item on the device besides the steps' buffers.
+  // The number of bytes per item on the device in addition to the steps' buffers.
   int64_t item_bytes(fops_dtype type) const { return kSlots * (steps_.in_bytes(type) + steps_.out_bytes() + 4); }
 
-  // Runs the whole batch, of which `buffers` hold `slice` items at once. Synchronous.
+  // Runs the whole batch, of which `buffers` hold `slice` items at a time. Returns when the batch is complete.
   fops_status run(const Buffers& buffers, int64_t slice, const HostBatch& batch, const PassTimes& times);
-  // After a failure: waits for work in flight on the caller's memory. Keeps the failure's message.
+  // Called after a failure: waits for work in flight on the caller's memory. Keeps the failure's message.
   void abandon() noexcept;
-  // Call before freeing memory that the graph of the last small batch uses.
+  // Must be called before memory is freed that the graph of the last small batch uses.
   void forget_graph() noexcept { graph_.clear(); }
 
  private:
@@ -66,7 +66,7 @@ class Slices {
 
     fops_status release() noexcept;
   };
-  // A batch in slices, and which of its ends are pinned, so that copies run asynchronously.
+  // A batch that runs in slices, and which of its data and output are pinned, so that copies run asynchronously.
   struct Sliced {
     const Buffers& buffers;
     const HostBatch& batch;

@@ -11,14 +11,14 @@ namespace fops {
 
 class Steps {
  public:
-  // `products`: products of halves in a large dense layer, 3 for float32 grade (dense.h).
+  // `products`: the number of products of halves in a large dense layer, 3 for float32 grade (dense.h).
   Steps(const Plan& plan, const DeviceWeights& weights, int products)
       : plan_(plan), weights_(weights), products_(products) {}
 
   int64_t in_bytes(fops_dtype type) const { return plan_.in().size() * (type == FOPS_UINT8 ? 1 : 4); }
   int64_t out_bytes() const { return plan_.out().size() * 4; }
 
-  // The data, from item `first` on.
+  // The data as a tensor, from item `first` on.
   Tensor input(const void* data, fops_dtype type, int64_t first) const;
   // Queues the steps from `from` on, to `out`, and then the recomputation of doubtful items of `data`, the first step's
   // input. `marks`, if given, are recorded before the first of these steps and after each.

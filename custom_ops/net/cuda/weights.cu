@@ -8,12 +8,12 @@
 namespace fops {
 namespace {
 
-// Copies a weight on a device (MXNet's GPU context) to `host`, where the layout code reads it.
+// Copies a weight that is on a device (MXNet's GPU context) to `host`, where the layout code reads it.
 fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
   cudaPointerAttributes attributes;
   if (cudaPointerGetAttributes(&attributes, weight->values) != cudaSuccess) {
     cudaGetLastError();
-    return FOPS_OK;  // host memory unknown to CUDA
+    return FOPS_OK;  // host memory that CUDA does not know
   }
   if (attributes.type != cudaMemoryTypeDevice) return FOPS_OK;
   host->resize(values);
@@ -37,7 +37,7 @@ void measure(const Stage& stage, const std::vector<Weight>& given, StageWeights*
   for (int64_t u = 0; u < units; ++u) {
     double sum = 0.0;
     for (int64_t k = 0; k < a_unit; ++k) sum += std::fabs(static_cast<double>(values[u * a_unit + k]));
-    w->sum = sum <= w->sum ? w->sum : sum;  // also takes NaN
+    w->sum = sum <= w->sum ? w->sum : sum;  // the comparison is false for NaN, so that NaN is stored
   }
   if (stage.bias < 0) return;
   for (int64_t u = 0; u < units; ++u) {
@@ -75,7 +75,7 @@ fops_status DeviceWeights::take(std::vector<Weight> given, cudaStream_t stream) 
   std::vector<std::vector<float>> fetched(given.size());
   for (size_t input = 0; input < given.size(); ++input) {
     if (!changed[input]) continue;
-    held_[input].there = false;  // until everything is laid out
+    held_[input].there = false;  // set again when everything is laid out
     size_t values = 1;
     for (int64_t side : plan_->shapes[input]) values *= static_cast<size_t>(side);
     FOPS_TRY(fetch(&given[input], values, &fetched[input]));

@@ -27,12 +27,12 @@ struct StageWeights {
 
 class DeviceWeights {
  public:
-  // Memory for the plan's weights. `matrix_units`: whether the device has them (route.h).
+  // Allocates memory for the plan's weights. `matrix_units`: whether the device has matrix units (route.h).
   void open(const Plan& plan, bool matrix_units);
 
-  // Whether any weight that a stage reads differs from the one held, by its version.
+  // Whether any weight that a stage reads differs, by its version, from the one held here.
   bool differs(const std::vector<Weight>& given) const;
-  // Uploads and lays out weights that changed, on `stream`, and waits. No pass with the old weights may be running.
+  // Uploads and lays out the weights that changed, on `stream`, and waits. No pass with the old weights may be running.
   fops_status take(std::vector<Weight> given, cudaStream_t stream);
 
   const std::vector<StageWeights>& stages() const { return stages_; }
@@ -48,9 +48,9 @@ class DeviceWeights {
 
   const Plan* plan_ = nullptr;
   bool matrix_units_ = false;
-  std::vector<Held> held_;             // by input, like memory_: the original weights
+  std::vector<Held> held_;             // original weights, by input like memory_
   std::vector<DeviceMemory> memory_;
-  std::vector<DeviceMemory> packed_;   // by stage: laid out for its kernel
+  std::vector<DeviceMemory> packed_;   // by stage: weights laid out for the stage's kernel
   std::vector<StageWeights> stages_;
 };
 
