@@ -20,15 +20,15 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kFewItems = 1024;  // up to this many: one item, not two, for the same lanes
-// Up to this many inputs use half a warp. That depends on the inputs alone: the number of lanes changes the order of
-// additions, and an item's result must be the same in any batch.
+constexpr int64_t kFewItems = 1024;  // up to this number of items, the same lanes compute one item, not two
+// Layers of up to this number of inputs use half a warp. The choice depends on the number of inputs alone: the number
+// of lanes changes the order of additions, and an item's result must be the same in any batch.
 constexpr int64_t kFewInputs = 256;
-// Inputs whose products the lanes add one after the other, 32 each: with the five additions after them that is about
-// what docs/precision.md allows in the worst case (4 + 32 roundings for 1,024 inputs).
+// The number of inputs whose products the lanes add one after the other, 32 products per lane. With the five additions
+// after them that is about what docs/precision.md allows in the worst case (4 + 32 roundings for 1,024 inputs).
 constexpr int kTogether = 1024;
 
-// The first kWide values from `from` on.
+// Loads the first kWide values from `from` on.
 template <int kWide, typename X>
 __device__ inline void load(const X* from, float (&to)[kWide]) {
   if constexpr (kWide == 4) {
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
 
-  // A lane's reads of an item that are in flight together. Four are faster than one for 1,000 images; for 10,000, where
-  // a warp has two items, two are fastest.
+  // The number of a lane's reads of an item that are in flight together. Four are faster than one for 1,000 images; for
+  // 10,000 images, where a warp has two items, two are fastest.
   constexpr int kAhead = kWide == 1 ? 8 : kItems == 1 ? 4 : 2;
   float sum[kItems][kUnits] = {};
   for (int begin = 0; begin < inputs; begin += kTogether) {
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) sum[i][u] += part[i][u];
   }
-  constexpr int kSharing = kLanes / kItems;  // lanes that end with an item's sums
+  constexpr int kSharing = kLanes / kItems;  // number of lanes that end with an item's sums
   const bool upper = lane >= kSharing;
   const long long item = first + upper;
   if constexpr (kItems == 2) {

@@ -1,5 +1,5 @@
-// Separate activation and pool, conversion from float32 to halves, bias + activation: for stages whose shape no fused
-// kernel takes.
+// Separate activation and pool, conversion from float32 to halves, and bias + activation, for stages whose shape no
+// fused kernel supports.
 //
 //   x x        one thread per output (per four, for halves), from one input or a window of inputs
 //   x x  -> o
@@ -32,7 +32,7 @@ enum class Windows {
   any
 };
 
-// Output i of an item.
+// Computes output i of an item.
 template <Windows windows, typename X>
 __device__ float map_at(const MapDims& d, const X* item, int i) {
   const auto at = [&](int c, int h, int w) { return item + (static_cast<long long>(c) * d.H + h) * d.W + w; };
@@ -56,9 +56,9 @@ __device__ float map_at(const MapDims& d, const X* item, int i) {
   return activate(d.activation, v);
 }
 
-// A thread has one place in an item and processes one item after another. Values that depend on the place, among them
-// four divisions, are computed once, and loads of several items are in flight together. With a division per output,
-// sp2018's conversion to halves is bound by divisions, not by memory.
+// A thread has one position in an item and processes one item after another. Values that depend on the position, among
+// them four divisions, are computed once, and loads of several items are in flight together. With a division per
+// output, sp2018's conversion to halves is bound by divisions, not by memory.
 template <typename F>
 __device__ void for_items(const MapDims& d, F f) {
 #pragma unroll 4
@@ -116,7 +116,7 @@ unsigned grid_over(long long threads) {
   return static_cast<unsigned>(std::min<long long>(ceil_div(threads, kThreads), 1 << 16));
 }
 
-// Blocks over the places of an item, and over as many items as keep any GPU busy.
+// Blocks over the positions of an item, and over as many items as keep any GPU busy.
 dim3 grid_of(int64_t places, int64_t n) {
   const int64_t x = ceil_div(places, kThreads);
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(std::min<int64_t>(n, ceil_div(1 << 13, x))));

@@ -24,7 +24,8 @@ __device__ double warp_sum(double value) {
   return value;
 }
 
-// Whether the terms of an output are so large that the bits that halves lose do not count. Called by a warp.
+// Whether the terms of an output are so large that the bits which halves lose do not count. A whole warp calls this
+// function.
 __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int unit) {
   const float least = layer.least[unit] * layer.share * 1.01f;  // halves are wrong by up to 0.1%
   if (!(least < INFINITY)) return false;
@@ -33,7 +34,7 @@ __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int uni
   const int pairs = layer.row / 2, lane = threadIdx.x % 32, chunk = 32 * 4;
   const float unscale = layer.unscale[unit];
   float sum = layer.bias == nullptr ? 0.0f : fabsf(layer.bias[unit]);
-  const int begin = pairs / chunk / 2 * chunk;  // in the middle, because the rim of an image may be blank
+  const int begin = pairs / chunk / 2 * chunk;  // in the middle, because the border of an image may be blank
   for (int at = 0; at < pairs; at += chunk) {
     float some = 0.0f;
 #pragma unroll
@@ -49,12 +50,13 @@ __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int uni
   return sum >= least;
 }
 
-// The item of a block's i-th row.
+// The item in a block's i-th row.
 __device__ long long item_at(int i) { return blockIdx.x + 1LL * i * gridDim.x; }
 
-// Marks this block's items with an output that remains in doubt, and clears the bits. Returns whether there are any.
+// Marks this block's items that have an output which remains in doubt, and clears the bits. Returns whether there are
+// any.
 __device__ bool find(const Recompute& r, const DoubtfulLayer& layer, int items) {
-  constexpr int kAtOnce = 6;  // words per thread in flight
+  constexpr int kAtOnce = 6;  // number of words per thread in flight
   const int words = layer.doubts.words, count = items * words, lane = threadIdx.x % 32;
   bool found = false;
   for (int first = threadIdx.x / 32 * 32; first < count; first += kAtOnce * kThreads) {
@@ -86,7 +88,7 @@ __device__ bool find(const Recompute& r, const DoubtfulLayer& layer, int items) 
   return found;
 }
 
-// One value of a convolution's output, before the epilogue; for a map, the input itself.
+// Computes one value of a convolution's output before the epilogue; for a map, returns the input itself.
 template <typename X>
 __device__ float value_at(const PlainStage& s, const X* x, int unit, int h, int w) {
   if (s.kind == Stage::Kind::map) return static_cast<float>(x[(1LL * unit * s.H + h) * s.W + w]);
@@ -102,7 +104,7 @@ __device__ float value_at(const PlainStage& s, const X* x, int unit, int h, int 
 
 template <typename X>
 __device__ void image_stage(const PlainStage& s, const X* x, float* y) {
-  const int rows = s.H - s.K + 1, columns = s.W - s.K + 1;  // before the pool
+  const int rows = s.H - s.K + 1, columns = s.W - s.K + 1;  // sizes before the pool
   for (int i = threadIdx.x; i < s.units * s.OH * s.OW; i += kThreads) {
     const int unit = i / (s.OH * s.OW), place = i - unit * s.OH * s.OW;
     const int top = place / s.OW * s.stride, left = place % s.OW * s.stride;

@@ -9,16 +9,17 @@
 
 namespace fops {
 
-// Maximum of a plan; a longer one stays in float32 (route.cu). All of this is a kernel argument, limited to 4 KB.
+// The maximum number of stages of a plan; a longer plan stays in float32 (route.cu). All of this is a kernel argument,
+// limited to 4 KB.
 constexpr int kMostRecomputed = 20;
 
 struct PlainStage {
   Stage::Kind kind;
   Activation activation;
-  int C, H, W, units, OH, OW;     // sizes of input and output; a dense stage's output is (units, 1, 1)
+  int C, H, W, units, OH, OW;     // sizes of input and output; the output of a dense stage is (units, 1, 1)
   int K;                          // 1 if there is no convolution
   int size, stride;               // of the pool's windows; 1 if there is no pool
-  const float *w, *bias;          // original
+  const float *w, *bias;          // original weights and bias
 };
 
 struct DoubtfulLayer {
@@ -34,7 +35,7 @@ struct Recompute {
   DoubtfulLayer layers[kMostRecomputed];
   int stage_count = 0, layer_count = 0;
   unsigned blocks = 0;
-  unsigned* again = nullptr;   // (n): the items to compute again; zeros before and after the kernel
+  unsigned* again = nullptr;   // (n): the items to recompute; zeros before and after the kernel
   float* scratch = nullptr;    // two tensors per block, of `largest` values each
   long long largest = 0, out_size = 0;
   bool ahead = false;          // the previous step sets no bits: they can be read while it runs

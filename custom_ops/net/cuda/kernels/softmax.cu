@@ -1,4 +1,4 @@
-// Softmax over an item's values, one warp per item: lane l takes values l, l + 32, l + 64 and so on.
+// Softmax over an item's values with one warp per item: lane l handles values l, l + 32, l + 64 and so on.
 //
 //   largest = max x   ->   sum = sum of exp(x - largest)   ->   y = exp(x - largest) / sum
 //

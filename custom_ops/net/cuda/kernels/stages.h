@@ -11,7 +11,7 @@
 
 namespace fops {
 
-// A tensor of n items in device memory, in one of the forms that stages pass to one another.
+// A tensor of n items in device memory, in one of the forms in which stages pass tensors to one another.
 struct Tensor {
   enum class Form {
     float32,  // (n, size)
@@ -24,36 +24,38 @@ struct Tensor {
   float scale = 1.0f;     // a power of two
 };
 
-// A max pool and an activation, or neither, from float32 or uint8 to float32 or halves. `in` and `out` are the sizes of
-// one item.
+// Applies a max pool and an activation, or neither, from float32 or uint8 to float32 or halves. `in` and `out` are the
+// sizes of one item.
 fops_status run_map(const Item& in, const Item& out, const Pool& pool, Activation activation, int64_t n,
                     const Tensor& x, const Tensor& y, cudaStream_t stream);
 
-// y (n, units) float32 += bias, then the activation, in place.
+// Adds the bias to y (n, units), float32, and then applies the activation, in place.
 fops_status run_bias_activation(int64_t n, int64_t units, const float* bias, Activation activation, float* y,
                                 cudaStream_t stream);
 
-// Softmax over `size` values of each of n items.
+// Applies a softmax over `size` values to each of n items.
 fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cudaStream_t stream);
 
-// For each of n items, the index of the largest of `size` values (kernels/largest.cu).
+// Finds, for each of n items, the index of the largest of `size` values (kernels/largest.cu).
 fops_status run_largest(int64_t n, int64_t size, const float* x, int32_t* y, cudaStream_t stream);
 
-// A dense layer of few units in float32, followed by an activation or softmax. Used for up to kFewUnits units always,
-// and for up to kMaxFewUnits units and kMaxFewWeights weights, which fit into L1, if its input is not in halves.
+// Runs a dense layer of few units in float32, followed by an activation or softmax. It is always used for up to
+// kFewUnits units. For up to kMaxFewUnits units and kMaxFewWeights weights, which fit into L1, it is used if its input
+// is not in halves.
 constexpr int64_t kFewUnits = 16, kMaxFewUnits = 32, kMaxFewWeights = 48 << 10;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
                           Activation activation, bool softmax, float* y, cudaStream_t stream);
 
 // Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels/).
-constexpr int kTanhScale = 1 << 14;  // scale of the halves it writes: +-1 is then far from both ends of half's range
+constexpr int kTanhScale = 1 << 14;  // scale of the halves that the kernel writes: +-1 is then far from both ends
 struct PixelWeights {
-  std::vector<uint32_t> packed;      // to be copied to the device
-  const uint32_t* device = nullptr;  // its copy there, aligned to 16 bytes
+  std::vector<uint32_t> packed;      // a copy of these words goes to the device
+  const uint32_t* device = nullptr;  // the copy on the device, aligned to 16 bytes
   float unscale = 1.0f;              // the weights were multiplied by its inverse, a power of two, before the split
 };
 bool takes_conv_pixels(const Stage& stage);
-// False for weights that it does not take: infinite, NaN, or all so large or small that they leave half's range.
+// Returns false for weights that the kernel does not support: infinite, NaN, or all so large or small that they leave
+// half's range.
 bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out);
 // `k` is the stage's original weight, in device memory, for images that contain an infinity or NaN.
 fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,

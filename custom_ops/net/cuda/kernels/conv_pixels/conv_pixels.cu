@@ -20,9 +20,9 @@ namespace {
 
 using namespace fused_pixels;
 
-// The fallback for images without a split: they contain an infinity or NaN, or values too far apart. It is rare, so it
-// is only correct, not fast. A row's products are added up first, so that few additions follow one another
-// (docs/precision.md).
+// The fallback for images that cannot be split, because they contain an infinity or NaN, or values too far apart. The
+// fallback is rare, so it is only correct, not fast. A row's products are added up first, so that few additions follow
+// one another (docs/precision.md).
 template <bool kHalves, int kThreads>
 __device__ void direct(const Sizes& s, const float* image, const float* k, const Outgoing& to) {
   for (int i = threadIdx.x; i < s.values; i += kThreads) {
@@ -49,7 +49,7 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
   }
 }
 
-// Copies `bytes` from shared to global memory. Called by the whole block.
+// Copies `bytes` from shared to global memory. The whole block calls this function.
 template <int kThreads>
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
   if (s.vector_out && kHasTma) {
@@ -63,7 +63,7 @@ __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int 
   }
 }
 
-// A block stays on its SM, the weights in its registers, and processes one image after another.
+// A block stays on its SM, keeps the weights in its registers, and processes one image after another.
 template <class Way, bool kHalves, typename X>
 __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     conv_pixels(Sizes s, const X* __restrict__ x, const float* __restrict__ k, const uint4* __restrict__ packed,
@@ -97,11 +97,11 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     const long long next = image + gridDim.x;
     if constexpr (kPixels) {
       expand<kTwo, kThreads>(s, raw, pixel_scale, hi);
-      bulk_wait_read();  // the previous image has left `gathered`
+      bulk_wait_read();  // the copies of the previous image have left `gathered`
       __syncthreads();
-      if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // loads during the products
+      if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // the loads run during the products
       multiply<true, true, kHalves>(way, s, weights, 1.0f, 1.0f, hi, hi, to);
-      copy_async_wait_all();  // here: after bulk_commit it would wait for the outputs' copies too
+      copy_async_wait_all();  // after bulk_commit this would also wait for the outputs' copies
     } else {
       bool good = true, exact = stage<kTwo, kThreads, false>(s, source, kImageScale, hi, lo);
       bulk_wait_read();
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
         rescale = 1.0f / scale;
         __syncthreads();
       }
-      if (next < s.n) {  // prefetched into L2 while this one is multiplied
+      if (next < s.n) {  // prefetched into L2 while the current image is multiplied
         prefetch_l2(x + next * s.H * s.W, s.rows * s.W * 4, kThreads);
       }
       if (!good)
@@ -169,8 +169,8 @@ fops_status run(const Sizes& s, const PixelWeights& weights, const float* k, con
   return launch<Way, false, float>(s, weights, k, x, y, stream);
 }
 
-// Blocks of eight warps where an image takes so much shared memory that few blocks fit: the number of warps per SM
-// stays the same.
+// Blocks have eight warps if an image takes so much shared memory that few blocks fit: the number of warps per SM stays
+// the same.
 template <int kTiles>
 fops_status run_two(const Sizes& s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                     cudaStream_t stream) {

@@ -23,15 +23,16 @@ namespace fused_pixels {
 // The second layout loads half as many pixels per output, but its weights take twice as many registers.
 constexpr int K = 5, kTaps = K * K;
 constexpr int kSteps = 2;     // steps of mma: 16 pairs of taps
-constexpr int kMostTwo = 32;  // maximum filters for two outputs per column: 64 registers of weights
+constexpr int kMostTwo = 32;  // maximum number of filters for two outputs per column: 64 registers of weights
 constexpr int kChunk = 8;     // outputs of a filter that a warp computes at a time
-// The smallest nonzero scaled magnitude of a pixel, or of a weight scaled for tanh's argument. Low halves end at 2^-25:
-// below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as much as its sum may lose anyway.
+// The smallest nonzero scaled magnitude of a pixel, or of a weight scaled for tanh's argument. Low halves end at 2^-25.
+// Below 1/2 a value loses bits: down to the magnitude given here, up to half of sqrt(25) units of 2^-24, which is as
+// much as its sum may lose anyway.
 constexpr float kLeastPixel = 0.2f, kLeastWeight = static_cast<float>(kLeastPixel / kTanhArgument);
 constexpr size_t kMostShared = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
 
-// The neighbouring taps (p, q) and (p, q + 1) of a column's i-th pair, which is in register i / 4 of lanes i % 4; q + 1
-// may be outside the filter. `padding`: both do.
+// The neighbouring taps (p, q) and (p, q + 1) of a column's i-th pair, which is in register i / 4 of lanes i % 4. The
+// tap at q + 1 may be outside the filter. `padding`: both taps are outside.
 struct Pair {
   int p, q;
   bool padding;
@@ -45,8 +46,9 @@ __host__ __device__ constexpr Pair pair_of_one(int i) {
           i == 11};
 }
 
-// Two outputs per column: lane t has row t of a column's first four rows, and pair t of the fifth. Staged rows are an
-// odd multiple of 8 words apart, and eight neighbouring windows one word each: all in different banks.
+// Two outputs per column: lane t has row t of a column's first four rows, and pair t of the fifth row. Staged rows are
+// an odd multiple of 8 words apart, and eight neighbouring windows are one word apart, so that all are in different
+// banks.
 __host__ __device__ constexpr Pair pair_of_two(int i) {
   return {i < 12 ? i % 4 : 4, i < 12 ? i / 4 * 2 : i % 4 * 2, i == 15};
 }
@@ -61,7 +63,7 @@ struct Sizes {
   int out_stride;     // values from one item to the next in memory
   uint32_t inverse_PW, inverse_groups;
   int groups;         // groups of four pixels per row
-  bool vector_in;     // images begin on 4-byte (uint8) or 16-byte boundaries, and so do rows of floats
+  bool vector_in;     // images begin on 4-byte (uint8) or 16-byte boundaries, as do rows of floats
   bool vector_out;    // items begin on 16-byte boundaries
 };
 
@@ -69,7 +71,7 @@ __host__ __device__ inline int staged_words(const Sizes& s) { return s.rows * s.
 __host__ __device__ inline int raw_words(const Sizes& s) { return (s.rows * s.W + 8 + 15) / 16 * 4; }
 __host__ __device__ inline int half_bytes(const Sizes& s) { return (s.values * 2 + 15) / 16 * 16; }
 
-// Whether a column is two outputs.
+// Whether a column has two outputs.
 inline bool two_outputs(int M) { return M <= kMostTwo; }
 
 inline Sizes sizes_for(const Stage& stage, bool halves) {
@@ -77,7 +79,8 @@ inline Sizes sizes_for(const Stage& stage, bool halves) {
   s.H = static_cast<int>(stage.in.H), s.W = static_cast<int>(stage.in.W), s.M = static_cast<int>(stage.out.C);
   s.rows = static_cast<int>(2 * stage.out.H) + K - 1;
   s.groups = (s.W + 3) / 4;  // at least 2
-  // The smallest odd multiple of 8 or 16 that holds a row of words, which begin at every second pixel or at each.
+  // The smallest odd multiple of 8 or 16 that holds a row of words. Words begin at every second pixel, or at each
+  // pixel.
   s.stride = two_outputs(s.M) ? (s.groups * 2 + 7) / 16 * 16 + 8 : (s.W + 15) / 32 * 32 + 16;
   s.PW = static_cast<int>(stage.out.W), s.outputs = static_cast<int>(stage.out.H * stage.out.W);
   s.values = s.M * s.outputs;

@@ -11,12 +11,13 @@
 namespace fops {
 namespace fused_pixels {
 
-// kFull tiles of 16 filters, and with kRest one of up to eight: high halves in rows 0 to 7, low ones below.
+// kFull tiles of 16 filters and, with kRest, one tile of up to eight filters, with high halves in rows 0 to 7 and low
+// halves below.
 template <int kFull, bool kRest>
 struct OneOutput {
   static constexpr bool kTwo = false;
   static constexpr int kWarps = 4, kBlocks = 4;  // warps per block; minimum blocks per SM
-  static constexpr int kOnce = 1;  // chunks that a warp computes together
+  static constexpr int kOnce = 1;  // number of chunks that a warp computes together
   static constexpr int kTiles = kFull + kRest, kHalf = (kFull + 1) / 2, kFragments = (2 * kFull + kRest) * kSteps;
   using Weights = uint32_t[kFragments][4];
 
@@ -57,7 +58,7 @@ struct OneOutput {
 #pragma unroll
     for (int tile = kFrom; tile < (kTo < kFull ? kTo : kFull); ++tile) {
       float sum[2][2][4] = {};
-      // half: of the weights: 0 is low, 1 is high.
+      // half of the weights: 0 is low, 1 is high
       const auto multiply = [&](int half, const uint32_t(&of)[2][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)

@@ -1,4 +1,5 @@
-// The weights of conv_pixels.cu, on the host: scaled, split, and in the order in which its lanes read them.
+// Packs the weights of conv_pixels.cu on the host: scaled, split, and in the order in which the kernel's lanes read
+// them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -17,10 +18,10 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
     if (!std::isfinite(k[i])) return false;
     largest = std::max(largest, std::fabs(k[i]));
   }
-  // The largest weight is scaled into [2^13, 2^14), where its low half keeps all bits that count, or as near as uint8
-  // pixels allow, which are scaled by the inverse: 2^-24 is the smallest half, and 1024 * 2^5 is within its range.
-  // Weights outside, below 2^-24 or above 2^18, are left to the general kernels. So are weights of which one is so far
-  // below the largest, 2^-17 of it, that its low half loses bits that count.
+  // The largest weight is scaled into [2^13, 2^14), where its low half keeps all bits that count, or as near to that
+  // range as uint8 pixels allow. Pixels are scaled by the inverse: 2^-24 is the smallest half, and 1024 * 2^5 is within
+  // half's range. Weights outside, below 2^-24 or above 2^18, are left to the general kernels. So are weights of which
+  // one is so far below the largest, 2^-17 of it, that its low half loses bits that count.
   const int exponent = largest > 0 ? std::ilogb(largest) : 0;
   if (exponent < -24 || exponent > 18) return false;
   const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));

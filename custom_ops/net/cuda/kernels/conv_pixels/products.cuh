@@ -10,14 +10,15 @@
 namespace fops {
 namespace fused_pixels {
 
-// Where a block gathers an image's outputs: floats, or all high halves and then all low ones.
+// The place in which a block gathers an image's outputs: floats, or all high halves and then all low halves.
 struct Outgoing {
   float* floats;
   __half *hi, *lo;
 };
 
-// Two neighbouring outputs of a filter, from the largest sums of their windows; `i` is the place of the first. The work
-// is done even if it is not needed: a branch here would keep the next tile's products from overlapping it.
+// Stores two neighbouring outputs of a filter, from the largest sums of their windows; `i` is the index of the first
+// output. The work is done even if it is not needed: a branch here would keep the next tile's products from overlapping
+// it.
 template <bool kHalves>
 __device__ inline void emit(const Outgoing& to, int i, bool first, bool second, float a, float b) {
   if constexpr (kHalves) {  // an even number: both or none
@@ -33,7 +34,7 @@ __device__ inline void emit(const Outgoing& to, int i, bool first, bool second, 
   }
 }
 
-// The factor for the sums. kUnit: none, because the pixels' scale contains it.
+// The factor for the sums. With kUnit there is none, because the pixels' scale contains it.
 template <bool kExact, bool kUnit>
 struct Unscaled {
   float unscale, rescale;

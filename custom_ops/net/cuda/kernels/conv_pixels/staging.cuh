@@ -8,14 +8,15 @@
 namespace fops {
 namespace fused_pixels {
 
-// Two uint8 with a gap, as scaled halves, without a conversion: 0x6400 | b is 1024 + b, and the rest is exact.
+// Converts two uint8 with a gap to scaled halves without a conversion instruction: 0x6400 | b is 1024 + b, and the rest
+// is exact.
 __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2 offset) {
   const uint32_t biased = two | 0x64006400u;
   const __half2 exact = __hfma2(reinterpret_cast<const __half2&>(biased), scale, offset);
   return bits(exact);
 }
 
-// The words of four pixels, stored at once.
+// Stores the words of four pixels together.
 template <bool kTwo>
 struct alignas(kTwo ? 8 : 16) Words {
   uint32_t at[kTwo ? 2 : 4];
@@ -37,8 +38,8 @@ __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   }
 }
 
-// Fetched bytes as words of halves: (x[w], x[w + 1]), or kTwo (x[2w], x[2w + 1]). A row may begin inside a word of
-// `raw`, so two words are read for four pixels. Bytes past the end of a row or the image are multiplied by zero
+// Converts fetched bytes to words of halves: (x[w], x[w + 1]) or, with kTwo, (x[2w], x[2w + 1]). A row may begin inside
+// a word of `raw`, so two words are read for four pixels. Bytes past the end of a row or image are multiplied by zero
 // weights.
 template <bool kTwo, int kThreads>
 __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_t* hi) {
@@ -64,15 +65,15 @@ __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_
   }
 }
 
-// Stages an image as the same words, and with kResidue also the rounding residues. Returns whether all pixels of this
-// thread are exact.
+// Stages an image as words of halves and, with kResidue, also as words of the rounding residues. Returns whether all
+// pixels of this thread are exact.
 template <bool kTwo, int kThreads, bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
   const auto put = [&](float here, float next, uint32_t* high, uint32_t* low) {
     exact = round_pair<kResidue, false, kTwo>(here, next, high, low) && exact;
   };
-  constexpr int kStep = kTwo ? 2 : 1;  // pixels from word to word
+  constexpr int kStep = kTwo ? 2 : 1;  // pixels from one word to the next
   if (s.vector_in) {
     const int groups = s.groups;
     for (int i = threadIdx.x; i < s.rows * groups; i += kThreads) {

@@ -17,13 +17,13 @@
 namespace fops {
 namespace fused_pixels {
 
-// kTiles_: tiles of eight filters.
+// kTiles_: number of tiles of eight filters.
 template <int kTiles_, int kWarps_>
 struct TwoOutputs {
   static constexpr bool kTwo = true;
   static constexpr int kWarps = kWarps_;
-  static constexpr int kBlocks = (kTiles_ <= 2 ? 24 : 16) / kWarps;  // minimum per SM
-  static constexpr int kOnce = kTiles_ == 1 ? 2 : 1;  // chunks that a warp computes together
+  static constexpr int kBlocks = (kTiles_ <= 2 ? 24 : 16) / kWarps;  // minimum blocks per SM
+  static constexpr int kOnce = kTiles_ == 1 ? 2 : 1;  // number of chunks that a warp computes together
   static constexpr int kTiles = kTiles_, kHalf = (kTiles + 1) / 2, kFragments = 2 * kTiles * kSteps;
   using Weights = uint32_t[kFragments][4];
 
@@ -35,9 +35,9 @@ struct TwoOutputs {
     fifth = 4 * (4 * s.stride + min(t, 2));  // lane 3's weights are zeros
   }
 
-  // Computes eight outputs of each filter of tiles kFrom to kTo - 1 from staged pixels, kOnce times: from output
-  // `chunk` on, each time `apart` outputs further. Products of one chunk and tile wait for one another; those of two
-  // overlap.
+  // Computes eight outputs of each filter of tiles kFrom to kTo - 1 from staged pixels, and repeats that kOnce times:
+  // first from output `chunk` on, and each time `apart` outputs further. Products of one chunk and tile wait for one
+  // another; products of two chunks overlap.
   template <bool kHalves, int kFrom, int kTo, int kOnce, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
                                            const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,
@@ -64,7 +64,7 @@ struct TwoOutputs {
 #pragma unroll
     for (int tile = kFrom; tile < kTo; ++tile) {
       float sum[kOnce][2][4];
-      // half: of the weights: 0 is low, 1 is high.
+      // half of the weights: 0 is low, 1 is high
       const auto multiply = [&](int half, const uint32_t(&of)[kOnce][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)

@@ -13,15 +13,16 @@
 
 namespace fops {
 
-// Whether a kernel takes a stage: the first one on sm_80 and newer, the second on this thread's device.
+// Whether a kernel supports a stage: the first layer's kernel on sm_80 and newer, the later layer's kernel on this
+// thread's device.
 bool takes_first_layer(const Stage& stage);
 bool takes_later_layer(const Stage& stage);
 
 // A stage's weights, split into halves in the order in which the kernel's lanes read them. After them, for every
 // filter, rounded up to whole tiles, comes the power of two that undoes its scale.
 struct ConvPoolWeights {
-  std::vector<uint32_t> packed;      // to be copied to the device
-  const uint32_t* device = nullptr;  // its copy there, aligned to 16 bytes
+  std::vector<uint32_t> packed;      // a copy of these words goes to the device
+  const uint32_t* device = nullptr;  // the copy on the device, aligned to 16 bytes
 };
 // False for weights without a good split: infinities, NaN, or values of one filter too far apart.
 bool pack_conv_pool(const Stage& stage, const float* k, ConvPoolWeights* out);

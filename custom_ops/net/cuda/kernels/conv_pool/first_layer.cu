@@ -27,8 +27,8 @@ constexpr int kWarps = 12, kThreads = 32 * kWarps, kFilters = conv_pool::FirstLa
 constexpr size_t kMaxShared = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
 
 struct Sizes {
-  long long n, image, item;  // images; pixels per image; values from one item's outputs to the next
-  int W, K, M, PW, windows;  // windows: per filter
+  long long n, image, item;  // number of images; pixels per image; values from one item's outputs to the next
+  int W, K, M, PW, windows;  // windows: number per filter
   int pixels;                // pixels of the rows that windows use; even numbers of rows and columns
   int quads;                 // quads of 2x2 pixels in shared memory: an image's, and zeros after them
   int tiles, share;          // tiles of four filters; warps that share one tile
@@ -57,8 +57,8 @@ __device__ void fetch(const Sizes& s, const X* image, X* raw) {
   }
 }
 
-// An image as halves, [H / 2][W / 2] quads of 2x2 pixels: a word of the upper two and one of the lower two. Returns
-// whether all pixels that this thread converted are exact.
+// Converts an image to halves, [H / 2][W / 2] quads of 2x2 pixels: one word of the upper two pixels and one of the
+// lower two. Returns whether all pixels that this thread converted are exact.
 template <bool kResidue>
 __device__ bool stage(const Sizes& s, const float* raw, float scale, uint2* hi, uint2* lo) {
   bool exact = true;
@@ -93,7 +93,7 @@ __device__ inline void put(const Sizes& s, __half* y, __half* y_lo, int at, floa
   y[at] = parts.hi, y_lo[at] = parts.lo;
 }
 
-// A warp's weights, of four filters: [step][register].
+// The weights of a warp's four filters: [step][register].
 template <int kSteps>
 struct Weights {
   uint32_t high[kSteps][4], low[kSteps][4];
@@ -112,8 +112,9 @@ struct Weights {
 };
 
 // Computes an image's outputs. Lane 4g + t holds its part of 8 windows as input, and as output one window, 2t or 2t +
-// 1, of filter g % 4. kExact: low halves of the pixels are all zero, and all sums form one chain, low weights first.
-// Otherwise a chain has at most two steps of high weights (docs/precision.md), and low pixels have separate sums.
+// 1, of filter g % 4. With kExact, the low halves of the pixels are all zero, and all sums form one chain, low weights
+// first. Otherwise a chain has at most two steps of high weights (docs/precision.md), and low pixels have separate
+// sums.
 template <bool kExact, int kSteps, typename Y>
 __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& weights, float image_unscale,
                                          const uint2* hi, const uint2* lo, int part, int tile, Y* y, __half* y_lo) {

@@ -28,7 +28,7 @@
 namespace fops {
 namespace {
 
-constexpr int kConsumers = 8, kProducers = 4;  // warps
+constexpr int kConsumers = 8, kProducers = 4;  // numbers of warps
 constexpr int kThreads = 32 * (kConsumers + kProducers), kProducerThreads = 32 * kProducers;
 constexpr int kStages = 3;
 constexpr int kPool = 4, kFilters = conv_pool::LaterLayer::kFilters, kChannels = 4;
@@ -39,7 +39,7 @@ struct Sizes {
   long long n, item;              // images; values from one item's outputs to the next
   int C, H, W, M, OH, OW, PW, windows;
   int pixels;                     // pixels of an image in shared memory, with the zeros after it that cut windows read
-  int values, out_bytes;          // per image; the low halves begin in the middle of out_bytes
+  int values, out_bytes;          // per image; in out_bytes, the low halves begin in the middle
   uint32_t inverse_PW;
   Activation activation;
   float scale;                    // scale of the output halves
@@ -53,7 +53,7 @@ struct Found {
 };
 
 struct Shared {
-  uint64_t full[kStages], done[kStages];  // barriers: pixels may be read; they have been, and all outputs are stored
+  uint64_t full[kStages], done[kStages];  // barriers: pixels may be read; pixels were read, and all outputs stored
   float unscale[kStages];                 // undoes an image's scale
   Found found[kStages];
   unsigned scratch;
@@ -105,7 +105,7 @@ __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found
   }
 }
 
-// Stores an output at its place in shared memory.
+// Stores an output at its position in shared memory.
 template <bool kHalves>
 __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   if constexpr (kHalves) {
@@ -117,7 +117,8 @@ __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   }
 }
 
-// Recomputes the windows that use a found pixel, from the floats: a row's products in float32, rows in double.
+// Recomputes the windows that use a found pixel, from the floats: products of a row are added in float32, rows in
+// double.
 template <int K, bool kHalves>
 __device__ __noinline__ void repair(const Sizes& s, const float* image, const float* k, const Found& found, char* out) {
   for (int i = Producers().thread(); i < s.values; i += kProducerThreads) {
@@ -171,8 +172,8 @@ __device__ void store(const Sizes& s, long long image, const char* out, void* y,
   }
 }
 
-// Lane 4g + t: g is an output on the way in, a filter (g and g + 8) on the way out; t is a pixel on the way in, two
-// outputs on the way out.
+// In lane 4g + t, for the inputs g is an output and t is a pixel; for the outputs g stands for two filters (g and g +
+// 8) and t for two outputs.
 template <int K, bool kHalves>
 __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const uint4* pixels, char* out,
                                         const uint32_t* __restrict__ packed) {
@@ -187,7 +188,7 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
     high[i][0] = h.x, high[i][1] = h.y, high[i][2] = h.z, high[i][3] = h.w;
     low[i][0] = l.x, low[i][1] = l.y, low[i][2] = l.z, low[i][3] = l.w;
   }
-  const bool odd = t % 2;  // lanes of a pair keep one filter each
+  const bool odd = t % 2;  // each lane of a pair keeps one filter
   const int m = g + 8 * odd;
   const float filter_unscale = __uint_as_float(__ldg(packed + 2 * kSteps * 32 * 4 + m));
   const int tiles = (s.windows + kWindows - 1) / kWindows;
@@ -225,7 +226,7 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
           }
         }
       const int window = tile * kWindows + t / 2, window_row = divide(window, s.inverse_PW);
-      const int rows = s.OH - kPool * window_row;  // remaining rows and columns from the window's first on
+      const int rows = s.OH - kPool * window_row;  // remaining rows and columns, from the window's first on
       const int columns = s.OW - kPool * (window - window_row * s.PW);
       float largest[2] = {-INFINITY, -INFINITY};  // for filters g and g + 8
 #pragma unroll

@@ -1,5 +1,5 @@
-// The weights of first_layer.cu and later_layer.cu, on the host: scaled, split, and in the order in which lanes read
-// them.
+// Packs the weights of first_layer.cu and later_layer.cu on the host: scaled, split, and in the order in which the
+// kernels' lanes read them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -34,13 +34,13 @@ uint32_t half_bits(float v) {
   return bits;
 }
 
-// [tile][high, low][step][lane][register], then the scales' inverses.
+// The packed weights, [tile][high, low][step][lane][register], and then the inverses of the scales.
 template <class Layout>
 bool pack(const Stage& stage, const float* k, ConvPoolWeights* out) {
   const int M = static_cast<int>(stage.out.C), C = static_cast<int>(stage.in.C), K = static_cast<int>(stage.K);
   const int taps = C * K * K, steps = Layout::steps(K), tiles = (M + Layout::kFilters - 1) / Layout::kFilters;
-  // Unscaled low halves end at 2^-25: below 1/2 a value loses bits, down to here half of sqrt(25) units of 2^-24, as
-  // much as its sum may lose anyway.
+  // Unscaled low halves end at 2^-25. Below 1/2 a value loses bits: down to the magnitude given here, up to half of
+  // sqrt(25) units of 2^-24, which is as much as its sum may lose anyway.
   const float least = Layout::kLowScale > 1.0f ? min_scaled(static_cast<float>(taps)) : 0.2f;
   std::vector<float> scales(tiles * Layout::kFilters, 1.0f);
   for (int m = 0; m < M; ++m) {

@@ -1,8 +1,8 @@
-// The dense layer on CUDA: weights laid out once, the choice of kernel, and the sum over chunks.
+// The dense layer on CUDA: the layout of weights, which is made once, the choice of kernel, and the sum over chunks.
 //
-// Every float32 operand is the sum of two halves, hi + lo, 22 bits or more of its 24, and three products of halves on
-// the matrix units replace one in float32: see gpu/isa/halves.cuh. hopper.cu is the kernel for Hopper, general.cu the
-// one for other GPUs. kernels.h says why a result's digits do not depend on n.
+// Every float32 operand is the sum of two halves, hi + lo, which have 22 bits or more of its 24, and three products of
+// halves on the matrix units replace one product in float32: see gpu/isa/halves.cuh. hopper.cu has the kernel for
+// Hopper, general.cu the kernel for other GPUs. kernels.h says why a result's digits do not depend on n.
 #include <cmath>
 
 #include "gpu/isa/dependents.cuh"
@@ -19,7 +19,7 @@ constexpr int64_t kMostSplitRows = 128;
 
 constexpr int kPackThreads = 256;
 
-// The sum over a block, always in the same order. Every thread calls it; thread 0 gets the sum.
+// Sums up over a block, always in the same order. Every thread calls this function; thread 0 gets the sum.
 __device__ float block_sum(float value, float* scratch) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
@@ -69,8 +69,8 @@ __device__ void finish(const DenseEpilogue& epilogue, float sum, long long row, 
   if (own.doubtful(sum)) epilogue.doubts.raise(row, unit);
 }
 
-// y from partial sums, `segment` of them per segment. For few sums of many outputs: a thread has kWide neighbours of a
-// row, and all loads are in flight before the first addition.
+// Computes y from partial sums, `segment` of them per segment, for few sums of many outputs. A thread has kWide
+// neighbours of a row, and all loads are in flight before the first addition.
 constexpr int kFewSums = 8, kFewThreads = 256;
 
 template <int kWide>
@@ -102,9 +102,9 @@ __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long un
   *reinterpret_cast<Outputs<kWide>*>(y + at) = out;
 }
 
-// For many sums of few outputs. The loads of a column of sums are all in flight together, 16 lanes per column. Then one
-// lane adds them in order from shared memory, because the order decides the last digits. This is slow for few sums of
-// many outputs, such as 5 sums of each of 1.4 million, 43,750 blocks: add_few is for these.
+// Computes y from many sums of few outputs. The loads of a column of sums are all in flight together, 16 lanes per
+// column. Then one lane adds them in order from shared memory, because the order decides the last digits. This is slow
+// for few sums of many outputs, such as 5 sums of each of 1.4 million, which take 43,750 blocks: add_few is for these.
 constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;
 
 __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n, long long units, int count,
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n,
   if (lane == 0 && at < all) finish(epilogue, total + sum, at / units, at % units, y + at);
 }
 
-// hi, lo, unscale, bias, least, each on a 256-byte boundary, as TMA and 16-byte loads need.
+// hi, lo, unscale, bias and least, each on a 256-byte boundary, as TMA and 16-byte loads require.
 size_t aligned(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
 
 struct Layout {
@@ -196,7 +196,7 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   DenseCall call{weights,    n,        x_hi,   products == 3 ? x_lo : x_hi, x_unscale,
                  activation, products, doubts, y,                           multiprocessors,
                  1,          false,    nullptr, stream};
-  const auto divide = [&](int parts) {  // none without work
+  const auto divide = [&](int parts) {  // leaves no part without work
     call.parts = std::max(1, std::min(parts, call.chunks()));
     call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));
   };

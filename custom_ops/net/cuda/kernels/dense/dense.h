@@ -12,7 +12,7 @@
 
 namespace fops {
 
-// Rows of activations and of weights are padded with zeros to a multiple of this many values.
+// Rows of activations and of weights are padded with zeros to a multiple of this number of values.
 constexpr int64_t kDenseAlign = 64;
 inline int64_t dense_stride(int64_t inputs) { return (inputs + kDenseAlign - 1) / kDenseAlign * kDenseAlign; }
 
@@ -45,11 +45,12 @@ struct Doubts {
   }
 };
 inline int64_t doubt_words(int64_t units) { return (units + 31) / 32; }
-// The factor for `least`.
+// The factor that `least` is multiplied by.
 float least_share(int64_t inputs, float x_unscale);
 
-// Bytes that pack_dense needs, and its work: `w` (units, inputs) and `bias` are float32 on the device, `filters` as in
-// DenseWeights. `memory`, x_hi and x_lo begin on 16-byte boundaries, as cudaMalloc's do.
+// The number of bytes that pack_dense needs; and pack_dense itself: `w` (units, inputs) and `bias` are float32 on the
+// device, and `filters` is as in DenseWeights. `memory`, x_hi and x_lo begin on 16-byte boundaries, as cudaMalloc's
+// results do.
 size_t dense_weight_bytes(int64_t units, int64_t inputs);
 fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const float* w, const float* bias,
                        void* memory, DenseWeights* out, cudaStream_t stream);

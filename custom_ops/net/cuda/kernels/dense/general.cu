@@ -25,11 +25,11 @@ struct Stage {
 };
 static_assert(2 * sizeof(Stage) <= 48 * 1024, "static shared memory");
 
-// 16-byte group `group` of row `row`. Rows are 64 bytes; the swizzle spreads the eight rows that one ldmatrix reads
-// over all banks.
+// The position of 16-byte group `group` of row `row`. Rows are 64 bytes; the swizzle spreads the eight rows that one
+// ldmatrix reads over all banks.
 __device__ int place(int row, int group) { return row * kDepth + (group ^ (row >> 1 & 3)) * 8; }
 
-// Loads one matrix's part of a step: kHeight rows from `first` on, zeros after the last.
+// Loads one matrix's part of a step: kHeight rows from `first` on, with zeros after the last row.
 template <int kHeight>
 __device__ void copy_step(__half* to, const __half* from, long long first, long long last, long long stride,
                           long long k) {

@@ -23,7 +23,7 @@ constexpr int kMultipliers = 256;            // two groups of four warps, 64 row
 constexpr int kThreads = kMultipliers + 128;  // a third group copies, and gives the others its registers
 constexpr int kStepsAChunk = kChunk / kDepth;
 
-// Operands of one step: for each product's part, kTall rows and kWide rows of kDepth halves.
+// Operands of one step: kTall rows and kWide rows of kDepth halves; with three products twice, as high and low halves.
 __host__ __device__ constexpr int step_bytes(int wide, int products) {
   return (kTall + wide) * kDepth * 2 * (products == 3 ? 2 : 1);
 }
@@ -36,7 +36,7 @@ constexpr size_t shared_bytes(int wide, int products) {
   return 1024 + static_cast<size_t>(stages(wide, products)) * step_bytes(wide, products);
 }
 
-// TMA descriptors of the two factors, [0] hi and [1] lo.
+// TMA descriptors of the two factors: [0] hi and [1] lo.
 struct Maps {
   CUtensorMap tall[2], wide[2];
 };
@@ -59,8 +59,8 @@ struct Task {
   }
 };
 
-// kUnitsTall: D's rows are units and its columns rows of x; otherwise the other way round. kEveryChunk: each chunk's
-// sums are stored separately; otherwise each part's, to y if `finish`.
+// With kUnitsTall, D's rows are units and its columns are rows of x; otherwise the other way round. With kEveryChunk,
+// each chunk's sums are stored separately; otherwise the sums of each part are stored, in y if `finish`.
 template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
@@ -201,7 +201,7 @@ using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*
                             const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
                             CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-// Gets the driver's function through the runtime, so that the library loads where there is no driver.
+// Gets the driver's function through the runtime, so that the library can be loaded where there is no driver.
 fops_status find_encode(Encode* out) {
   static std::atomic<Encode> known{nullptr};
   if ((*out = known.load()) != nullptr) return FOPS_OK;
@@ -217,7 +217,8 @@ fops_status find_encode(Encode* out) {
   return FOPS_OK;
 }
 
-// Describes a matrix of halves, `rows` of `stride`, copied in boxes of `box` rows of kDepth; zeros outside.
+// Describes a matrix of halves with `rows` rows of `stride`, copied in boxes of `box` rows of kDepth, with zeros
+// outside.
 fops_status map_matrix(Encode encode, const __half* matrix, int64_t rows, int64_t stride, int box, CUtensorMap* map) {
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(stride), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * 2};
@@ -267,11 +268,12 @@ fops_status launch(const DenseCall& call) {
   return launched("dense layer on Hopper");
 }
 
-// Layers of few units: rows of x are D's rows, so that the units need not fill 128.
+// For layers of few units: rows of x are D's rows, so that the units need not fill 128 rows.
 constexpr int64_t kFewUnits = 160;
 bool few(const DenseWeights& weights) { return weights.units <= kFewUnits; }
 
-// Rows of x per tile where units are D's rows: the fewest with which all tiles run at once, else the most.
+// The number of rows of x per tile if units are D's rows: the smallest with which all tiles run at the same time, else
+// the largest.
 int rows_a_tile(const DenseWeights& weights, int64_t n, int parts, int multiprocessors) {
   for (int rows : {32, 80})
     if (ceil_div(n, rows) * ceil_div(weights.units, kTall) * parts <= multiprocessors) return rows;

@@ -29,7 +29,7 @@ struct DenseCall {
   int multiprocessors;
   int parts;         // blocks along `inputs`, which take chunks in turn
   bool every_chunk;  // whether each chunk's sums are stored separately; otherwise each part's
-  float* partial;    // where these sums go, (chunks or parts, n, units); null if there is one part, which writes y
+  float* partial;    // the destination (chunks or parts, n, units); null if there is one part, which writes y
   cudaStream_t stream;
 
   int64_t stride() const { return dense_stride(weights.inputs); }
@@ -37,7 +37,7 @@ struct DenseCall {
   int chunks_a_part() const { return static_cast<int>(ceil_div(chunks(), parts)); }
 };
 
-// The epilogue of a unit's sums, the same in every kernel.
+// The epilogue of a unit's sums, which is the same in every kernel.
 struct UnitEpilogue {
   float unscale, x_unscale, bias, least;
   bool biased;
@@ -63,7 +63,7 @@ struct DenseEpilogue {
   Activation activation;
   Doubts doubts;
 
-  // A unit past the last one has the last one's factors and no minimum: its sums are not stored.
+  // A unit past the last one has the last unit's factors and no minimum: its sums are not stored.
   __device__ UnitEpilogue of(long long unit) const {
     const bool biased = bias != nullptr, asked = doubts.bits != nullptr && unit < units;
     unit = min(unit, units - 1);
@@ -77,11 +77,11 @@ inline DenseEpilogue epilogue(const DenseCall& call) {
           call.activation, call.doubts};
 }
 
-// Any GPU from sm_75 on.
+// The kernel for any GPU from sm_75 on.
 int dense_parts_general(const DenseWeights&, int64_t n, int multiprocessors);
 fops_status dense_general(const DenseCall&);
 
-// Hopper. `usable` says whether this build and this device have it.
+// The kernel for Hopper. `usable` says whether this build and this device have it.
 fops_status dense_hopper_usable(const DenseWeights&, bool* usable);
 int dense_segments_hopper(const DenseWeights&);
 int dense_parts_hopper(const DenseWeights&, int64_t n, int multiprocessors);
