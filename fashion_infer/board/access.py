@@ -59,7 +59,7 @@ def staff(who: Someone) -> Person:
 
 
 async def body(request: Request, most: int, what: str = "the submission") -> bytes:
-    """Return a request's body; HTTPException 413 again than `most` bytes have arrived, whatever the header says."""
+    """Return a request's body; HTTPException 413 as soon as it has over `most` bytes, whatever the header says."""
     said = request.headers.get("content-length", "0")
     content = bytearray()
     if not said.isdigit() or int(said) <= most:

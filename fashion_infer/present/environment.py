@@ -27,7 +27,7 @@ def datasets(rows: Sequence[Sequence[str]]) -> Table:
 
 
 def own_dataset(found) -> Table:
-    """Make the table that the user supplies dataset, a `data.own.Own`."""
+    """Make the table of the dataset that the user supplies, a `data.own.Own`."""
     side = found.images.shape[-1]
     row = [found.location, f"{len(found.images):,}", f"{side} x {side}", found.classes]
     return table("", ["file", ">images", "pixels", ">classes"], [row])

@@ -409,7 +409,7 @@ def test_without_nvcc_one_line_says_so(monkeypatch):
 
 def test_the_example_in_the_header_compiles_and_runs(tmp_path):
     header = (ROOT / "custom_ops" / "include" / "fashion_ops_plugin.h").read_text()
-    example = header.split("An example, whole:\n", 1)[1].split(" */", 1)[0]
+    example = header.split("A complete example:\n", 1)[1].split(" */", 1)[0]
     source = tmp_path / "mine.c"
     source.write_text("\n".join(line[3:] for line in example.splitlines()))
     target = tmp_path / "mine.so"

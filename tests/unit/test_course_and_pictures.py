@@ -46,22 +46,22 @@ def test_programs_of_minidnn():
 
 
 @pytest.mark.parametrize(
-    "arguments, words",
+    "arguments",
     [
-        (("m2.1", "fa2020"), "fa2020 had no program 'm2.1', but m1, m2, m3"),
-        (("m1", "fa2019"), "fa2019 had no program 'm1', but m1.1, m1.2"),
-        (("m1", None, "fa2020"), "m1 takes one argument: the number of test images"),
-        (("m1", None, "10", 10), "m1 takes one argument"),
-        (("m9", "fa2017"), "the course had m1.1, m1.2"),
-        (("m1.1", "fa2017", "ece408-low"), "takes no arguments"),
-        (("m2.1", "fa2017", "other"), "unknown model 'other' of edition fa2017"),
-        (("m2.1", "fa2019", "ece408-high"), "it has ece408, baseline"),
-        (("m1.1", "fa1999"), "unknown edition 'fa1999'"),
-        (("final", "fa1999"), "unknown edition 'fa1999'"),
+        ("m2.1", "fa2020"),
+        ("m1", "fa2019"),
+        ("m1", None, "fa2020"),
+        ("m1", None, "10", 10),
+        ("m9", "fa2017"),
+        ("m1.1", "fa2017", "ece408-low"),
+        ("m2.1", "fa2017", "other"),
+        ("m2.1", "fa2019", "ece408-high"),
+        ("m1.1", "fa1999"),
+        ("final", "fa1999"),
     ],
 )
-def test_what_the_course_did_not_have(arguments, words):
-    with pytest.raises(UsageError, match=words):
+def test_what_the_course_did_not_have(arguments):
+    with pytest.raises(UsageError):
         course.request(*arguments)
 
 
