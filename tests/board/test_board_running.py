@@ -14,6 +14,7 @@ import board_trial
 import psutil
 import pytest
 import requests
+from attacks.verdicts import ATTACKS, LAYERS
 from profiles import pick
 from sqlalchemy import func, select
 
@@ -33,7 +34,6 @@ from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.grading.sandbox import available
 from fashion_infer.system import installation
 
-ATTACKS = Path(__file__).resolve().parents[1] / "attacks"
 HONEST = Path(board.__file__).parents[1] / "kernel_files" / "templates" / "conv.cpp"
 
 
@@ -492,20 +492,6 @@ def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypat
         made.stop()
 
 
-LAYERS = """
-[[layer]]
-channels = 3
-input_size = 32
-filters = 64
-kernel_size = 3
-
-[[layer]]
-channels = 2
-input_size = 9
-filters = 4
-kernel_size = 9
-images = 2
-"""
 SLOW = """
 #include "conv.h"
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -21,6 +21,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from attacks.verdicts import LAYERS
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from profiles import drawn, examples, pick
@@ -64,22 +65,6 @@ def test_every_edition_has_a_default_rubric_that_says_its_name_and_survives_a_ve
         ]
         (fewer,) = [one for one in rubric.changed(found, None, 100).checks if one[:4] == check[:4]]
         assert fewer.n == (100,) and fewer.steps[0][0] == pytest.approx(full / 100)
-
-
-LAYERS = """
-[[layer]]
-channels = 3
-input_size = 32
-filters = 64
-kernel_size = 3
-
-[[layer]]
-channels = 2
-input_size = 9
-filters = 4
-kernel_size = 9
-images = 2
-"""
 
 
 def test_a_rubric_lists_layers_of_its_own():
@@ -647,7 +632,7 @@ def test_a_class_that_is_given_up_leaves_nothing_that_runs(tmp_path, monkeypatch
 
 
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 4))
-def test_whoever_is_alone_is_alone(who, count):
+def test_a_timed_submission_runs_alone(who, count):
     turns, inside, most = runs.Turns(count), [], []
 
     def one(alone):
