@@ -18,6 +18,15 @@ class VerdictFinding(NamedTuple):
     advice: str
 
 
+class CompilerFinding(NamedTuple):
+    """What the compiler says about a line of a submission: the section of docs/why.md, and the remedy."""
+
+    code: str
+    text: str
+    source: str  # the line; "" if the finding is not about a line
+    remedy: str
+
+
 class VerdictParts(NamedTuple):
     """The parts of a verdict that a reader may see; tables are `present.content.Table`."""
 
@@ -25,9 +34,10 @@ class VerdictParts(NamedTuple):
     tables: List[Tuple[str, list]]  # heading, tables
     printed: str
     facts: List[Tuple[str, str]]
+    explained: List[CompilerFinding]
 
 
-NO_PARTS = VerdictParts([], [], "", [])
+NO_PARTS = VerdictParts([], [], "", [], [])
 
 
 def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], times: bool = True) -> str:
@@ -102,6 +112,7 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
     return VerdictParts(
         findings(verdict) if may("diagnosis") else [], [one for one in tables if one[1]],
         printed if may("printed") and isinstance(printed, str) else "", _facts(verdict),
+        _explained(verdict) if show.get("explain") is True else [],
     )  # fmt: skip
 
 
@@ -129,6 +140,11 @@ def _command(verdict: Dict[str, Any]) -> str:
     kernel, edition = _dict(verdict, "submission").get("kernel"), _dict(verdict, "rubric").get("edition")
     chosen = f" --edition {shlex.quote(edition)}" if isinstance(edition, str) and edition else ""
     return f"fashion-infer kernel explain {shlex.quote('./' + kernel)}{chosen}" if isinstance(kernel, str) else ""
+
+
+def _explained(verdict: Dict[str, Any]) -> List[CompilerFinding]:
+    return _tried(lambda: [CompilerFinding(str(one["code"]), str(one["what"]), str(one["source"] or ""),
+                                           str(one["remedy"])) for one in verdict.get("explain", ())])  # fmt: skip
 
 
 def _dict(value: Dict[str, Any], name: str) -> Dict[str, Any]:

@@ -109,7 +109,7 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
     ):
         if Path(match["file"]).name == path.name:
             found.append(
-                _made(
+                made(
                     path,
                     "undefined",
                     int(match["line"]),
@@ -141,7 +141,7 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
     else:
         return found[:1]
     evidence = {"sanitizer": report["kind"], "access": access[0] if access else "", "tensor": tensor}
-    return [_made(path, code, own, what, evidence), *(one for one in found[:1] if one.line != own)]
+    return [made(path, code, own, what, evidence), *(one for one in found[:1] if one.line != own)]
 
 
 def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
@@ -158,10 +158,10 @@ def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
                 if behind
                 else "shares a variable among the threads: what is declared outside of the loop belongs to all of them"
             )
-            return [_made(path, "race_on_output", line, what, {"verdict": code, "parallel": parallel})]
+            return [made(path, "race_on_output", line, what, {"verdict": code, "parallel": parallel})]
         if code in _STALE and adding:
             what = "adds to what the output held before the call"
-            return [_made(path, "stale_output", adding[0], what, {"verdict": code})]
+            return [made(path, "stale_output", adding[0], what, {"verdict": code})]
     return []
 
 
@@ -250,7 +250,7 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
     found: List[KernelFinding] = []
 
     def add(code: str, part: float, line: Optional[int], what: str, **evidence: Any) -> None:
-        found.append(_made(path, code, line, what, evidence, min(part, 0.99)))
+        found.append(made(path, code, line, what, evidence, min(part, 0.99)))
 
     cores = len(os.sched_getaffinity(0))
     if cores > 1 and run.threads == 1:
@@ -288,8 +288,19 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
             lines=shared,
         )
     if hot:
-        _of_loop(add, path, lines, said, run._replace(loop_share=share), hot)
+        of_loop(add, lines, reasons(path, said), run._replace(loop_share=share), hot)
     return sorted(found, key=lambda one: -(one.share or 0.0))
+
+
+def reasons(path: Path, said: str) -> Dict[int, List[str]]:
+    """Return GCC's reasons why a file's loops have no vectors, by line, from `-fopt-info-vec-missed` or `-vec-all`."""
+    found: Dict[int, List[str]] = {}
+    for name, number, text in re.findall(
+        r"^([^:\n]+):(\d{1,9}):\d+: missed: +not vectorized: (.*)$", said, re.MULTILINE
+    ):
+        if Path(name).name == path.name and "nest" not in text:  # a nest is vectorised by its innermost loop
+            found.setdefault(int(number), []).append(text)
+    return found
 
 
 def _shared_sums(lines: Sequence[str]) -> List[int]:
@@ -302,10 +313,28 @@ def _shared_sums(lines: Sequence[str]) -> List[int]:
     return [number for number, line in enumerate(lines, 1) if re.search(rf"\[\s*(?:{index})\s*\]\s*\+=", line)]
 
 
-def _of_loop(
-    add: Callable[..., None], path: Path, lines: Sequence[str], said: str, run: samples.CpuRun, hot: int
+def of_loop(
+    add: Callable[..., None],
+    lines: Sequence[str],
+    missed: Mapping[int, Sequence[str]],
+    run: samples.CpuRun,
+    hot: int,
 ) -> None:
-    """Add findings from the instructions of the innermost loop that takes most of the time."""
+    """Add findings from the instructions of an innermost loop.
+
+    Parameters
+    ----------
+    add
+        Called with a finding's code, share, line, description and evidence.
+    lines
+        The file's lines.
+    missed
+        GCC's reasons, as `reasons` returns them.
+    run
+        The loop: with samples, the one that takes most of the time.
+    hot
+        The loop's line.
+    """
     loop, share = samples.MachineLoop(run.loop), run.loop_share
     called = [call for call in run.calls if call[1] > _CALLED][:1]
     for name, part, line in called:
@@ -323,15 +352,10 @@ def _of_loop(
             instructions=integers[:10])  # fmt: skip
     if called or not run.loop:
         return
-    products, missed = (
-        loop.products,
-        [
-            text
-            for name, number, text in re.findall(r"^([^:\n]+):(\d+):\d+: missed: +(.*)$", said, re.MULTILINE)
-            if Path(name).name == path.name and int(number) in run.loop_lines
-        ],
-    )
-    over = _goes_over(lines, hot)
+    products = loop.products
+    why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
+    # A source line's names say what the loop goes over, which is a guess. A guess is stated only of a measured loop.
+    over = _goes_over(lines, hot) if run.samples else ""
     if not products:
         if share > _LIBRARY:
             add("no_products", share, hot, f"takes {share:.0%} of the time and multiplies nothing", loop=run.loop[:20])
@@ -340,16 +364,17 @@ def _of_loop(
             instructions=loop.of(r"v?gather"))  # fmt: skip
     elif not loop.vectors and over:
         add("strided_inner_loop", 0.85 * share, hot, f"goes over {over}, which lie far apart in memory: no vectors",
-            over=over, missed=missed[:5])  # fmt: skip
+            over=over, missed=why[:5])  # fmt: skip
     elif not loop.vectors and loop.chained and not loop.stores:
-        add("serial_sum", 0.8 * share, hot, "adds up one output, each addition waiting for the one before: no vectors",
-            additions=loop.sums[:10])  # fmt: skip
+        words = "adds up one output, each addition waiting for the one before: not in vectors"
+        add("serial_sum", 0.8 * share, hot, words, additions=loop.sums[:10])
     elif not loop.vectors and loop.overlapping:
         words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
         add("alias", 0.75 * share, hot, words, instructions=loop.overlapping[:10])
-    elif not loop.vectors:
-        reason = missed[0] if missed else "the compiler gives no reason"
-        add("not_vectorised", 0.7 * share, hot, f"uses no vectors: {reason}", missed=reason)
+    elif not loop.vectors and not loop.of(r"v?mulp[sd]"):
+        reason = why[0] if why else "the compiler gives no reason"
+        add("not_vectorised", 0.7 * share, hot, f"uses no vectors: {reason}", missed=reason,
+            instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10])  # fmt: skip
     if loop.vectors and products and loop.stores >= _STORED * products:
         add("sum_in_memory", 0.55 * share, hot,
             f"loads and stores its sums in the innermost loop: {loop.stores} stores for {products} multiply-adds",
@@ -385,13 +410,18 @@ def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:
 
 def _assembly(file: KernelFile, place: Path) -> str:
     """Return the assembly of the kernel's translation unit with line numbers, compiled with the program's options."""
-    command, path = build.command_in(place, file), str(file.path.resolve())
+    _said(assembly_command(build.command_in(place, file), file.path, place / "out.s"), _BUILD, place)
+    return (place / "out.s").read_text() if (place / "out.s").is_file() else ""
+
+
+def assembly_command(command: Sequence[str], kernel: Path, target: Path) -> List[str]:
+    """Return the command that writes the assembly of a kernel file, made from the command that builds its plug-in."""
+    path = str(kernel.resolve())
     sources = [word for before, word in zip(command, command[1:]) if before in ("c", "c++") or word == path]
     kept = path if path in sources else next(word for word in sources if "adapters" in word)
     dropped = {*sources, "-shared", "-lpthread"} - {kept}
     words = [word for word in command if word not in dropped and not word.startswith("-Wl,")]
-    _said([*words, "-g", "-S", "-o", str(place / "out.s")], _BUILD, place)
-    return (place / "out.s").read_text() if (place / "out.s").is_file() else ""
+    return [*words, "-g", "-S", "-o", str(target)]
 
 
 def _program(file: KernelFile, place: Path, flags: Sequence[str]) -> Path:
@@ -444,8 +474,9 @@ def _by_line(assembly: str, path: Path) -> Dict[int, List[str]]:
     return found
 
 
-def _made(
+def made(
     path: Path, code: str, line: Optional[int], what: str, evidence: Mapping[str, Any], share: Optional[float] = None
 ) -> KernelFinding:
+    """Make a finding with the remedy of its code; parameters as in `findings.at_line`."""
     remedy, kernel = REMEDIES[code]
     return at_line(path, line, code, f"{path.name}:{line} {what}" if line else what, remedy, evidence, share, kernel)

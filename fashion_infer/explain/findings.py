@@ -1,5 +1,6 @@
 """Findings on a kernel: the line, the cost, and the remedy."""
 
+import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
@@ -23,6 +24,12 @@ class KernelFinding:
     def as_dict(self) -> Dict[str, Any]:
         """Return the finding as a dictionary for JSON."""
         return asdict(self)
+
+
+def plain_name(name: str) -> str:
+    """Return a function's name from its mangled name, unless it is in a class or namespace."""
+    match = re.match(r"_ZL?(\d{1,3})(\w+)", name)
+    return match[2][: int(match[1])] if match else name
 
 
 def at_line(

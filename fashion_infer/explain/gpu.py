@@ -22,7 +22,7 @@ from ..kernel_files.formats import KernelFile
 from ..profiling import counters
 from ..system import compilers, installation, resources
 from . import hardware, programs, sanitizer
-from .findings import KernelFinding, at_line
+from .findings import KernelFinding, at_line, plain_name
 from .hardware import Layer
 
 NO_SANITIZER = (
@@ -31,6 +31,7 @@ NO_SANITIZER = (
 )
 _IMAGES = 1000  # default number of images in a profiled call
 _TOOL = 25  # time limit of a tool in seconds: a barrier that some threads do not reach may wait forever
+_REGISTERS = 1 << 16  # registers of an SM, from compute capability 7.0 on; a warp takes them in units of 8 per thread
 _FEW = 2  # number of images in a call under a sanitizer
 # Mistakes that a few images may not show. The sanitizers repeat these trials with the original number of images.
 _MANY = ("images_from", "fixed_batch", "not_all_written")
@@ -201,7 +202,7 @@ class Slow:
         kernel_ns = sum(kernel["metrics"].get("gpu__time_duration.sum", 0.0) for kernel in tables["kernels"])
         found += hardware.outside(self.raw.get("call", {}), kernel_ns, path, host_memory)
         if not self.raw.get("ncu"):
-            found += _of_compiler(self.raw.get("compiler", ()), path, gains)
+            found += of_compiler(self.raw.get("compiler", ()), path, gains)
         return sorted(found, key=lambda one: -(one.share or 0.0))
 
 
@@ -381,15 +382,18 @@ def used(said: str) -> List[Dict[str, Any]]:
     return [kernel for kernel in kernels if "fops_adapter" not in kernel["kernel"]]
 
 
-def _of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping[str, float]) -> List[KernelFinding]:
+def of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping[str, float]) -> List[KernelFinding]:
+    """Return findings on the resources of kernels, as `used` returns them; `gains` are those of the ladder's steps."""
     found = []
     for kernel in kernels:
+        name = plain_name(kernel["kernel"])
         if kernel["spills"] or kernel["stack"] > 64:
             code, share = "spills", 0.5
-            what = f"{kernel['spills']} bytes of registers are spilled, {kernel['stack']} bytes of arrays lie in memory"
+            what = f"{name}: {kernel['spills']} bytes of registers are spilled, {kernel['stack']} bytes of stack used"
         elif kernel["registers"] > 128:
             code, share = "too_many_registers", 0.3
-            what = f"{kernel['registers']} registers per thread: few warps fit an SM"
+            warps = _REGISTERS // (hardware.WARP * -(-kernel["registers"] // 8 * 8))
+            what = f"{name}: {kernel['registers']} registers per thread, so that at most {warps} warps fit an SM"
         else:
             continue
         remedy, step = hardware.REMEDIES[code]

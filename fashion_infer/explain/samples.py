@@ -16,7 +16,7 @@ _TOOL = 20  # time limit of addr2line and of objdump, in seconds
 _WORKED = 0.05  # fraction of an even share of the samples; a thread with fewer samples counts as not working
 _BRANCH = re.compile(r"(?:j(?!mp)\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+) <")
 _ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
-_STORE = r"v?mov\w+ %[xyz]mm\d+,(?:-?0x[0-9a-f]+)?\((?!%rsp|%rbp)"
+_STORE = r"v?mov\w+ %[xyz]mm\d+,[-+.\w]*\((?!%rsp|%rbp)"
 _FLOATS = r"v?(?:f?n?m(?:add|sub|ul)\w*|add|sub|mov[aul]\w*|movss|broadcasts)[sp]?[sd]?\b"
 _CALL = re.compile(r"(?:callq?|bl)\s+[0-9a-f]+ <(?P<name>.+)>$")
 
@@ -63,7 +63,7 @@ class MachineLoop:
         written = {_register(text) for text in self.texts}
         loaded: Dict[str, bool] = {}  # key: a loaded memory operand; value: whether a store followed the load
         for text in self.texts:
-            operands = re.findall(r"(?:-?0x[0-9a-f]+)?\([^)]*\)", text)
+            operands = re.findall(r"[-+.\w]*\((?!%rsp)[^)]*\)", text)  # not the stack, where registers are spilled
             if re.match(_STORE, text):
                 found += [text] if not {_name(name) for name in re.findall(r"%\w+", operands[-1])} & written else []
                 loaded = dict.fromkeys(loaded, True)

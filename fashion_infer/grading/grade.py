@@ -5,7 +5,7 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import DeviceError, FashionInferError, UsageError
 from ..system import cache_limits
@@ -116,6 +116,7 @@ class _Ready(NamedTuple):
     plugin: Optional[BuiltSubmission]
     refused: str
     failed: str
+    explained: Tuple[Dict[str, Any], ...] = ()  # what the compiler says, if the rubric has `explain = true`
 
 
 def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progress) -> Iterator[GradeVerdict]:
@@ -228,7 +229,10 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
             raise UsageError(f"{path} is not the submission of the verdict: its SHA-256 is {staged.digest}")
         where = _backend(request.rubric, staged)
         plugin = building.build(staged, machine.layers, request.rubric.limits, where, machine.unsandboxed)
-        return _Ready(staged, plugin, "", "")
+        explained: Tuple[Dict[str, Any], ...] = ()
+        if request.rubric.show.explain:
+            explained = building.explain(staged, machine.layers, request.rubric.limits, machine.unsandboxed)
+        return _Ready(staged, plugin, "", "", explained)
     except Refused as error:
         return _Ready(staged, None, plain(str(error)), "")
     except DeviceError as error:
@@ -276,7 +280,8 @@ def _verdict(
             status, reason = verdict.FAILED, str(error)
             earned = marks.nothing(rubric, backend)
     findings: Tuple[Finding, ...] = observed.findings
-    ranked = status == verdict.JUDGED and not machine.unsandboxed and not marks.refusals(findings)
+    correct = status == verdict.JUDGED and not marks.refusals(findings)
+    ranked = correct and not machine.unsandboxed
     return GradeVerdict(
         os.fsencode(path.resolve().name).decode(errors="replace"), str(path), status, reason,
         *(_identity(staged) if staged else ("", "", "")), backend, rubric, seed, ranked,
@@ -284,6 +289,7 @@ def _verdict(
         findings, earned, observed.samples, observed.fill_ms, observed.printed,
         ready.plugin.seconds if ready.plugin else 0.0, time.monotonic() - start,
         {**verdict.processor(), **(machine.gpu.described() if backend == "gpu" and machine.gpu else {})}, verdict.now(),
+        ready.explained if correct else (),
     )  # fmt: skip
 
 

@@ -51,6 +51,7 @@ class GradeVerdict(NamedTuple):
     seconds: float  # seconds that the judging took
     device: Dict[str, Any]
     when: str
+    explained: Tuple[Dict[str, Any], ...] = ()  # of a correct submission: what the compiler says, as findings for JSON
 
     @property
     def judged(self) -> bool:
@@ -82,6 +83,7 @@ def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
         "marks": [mark._asdict() for mark in verdict.marks.marks],
         "findings": [{**finding._asdict(), "follows": finding.follows, "advice": finding.advice}
                      for finding in verdict.findings],
+        **({"explain": list(verdict.explained)} if verdict.rubric.show.explain else {}),
         "times": [times._asdict() for times in verdict.marks.times],
         "samples": [{**sample._asdict(), "case": {"layer": sample.case.layer, "shape": sample.case.shape}}
                     for sample in verdict.samples],

@@ -82,6 +82,8 @@ def _shown(text: str, everything: bool) -> Optional[Dict[str, Any]]:
     if everything:
         return verdict
     show = verdict.get("rubric", {}).get("show", {})
+    if show.get("explain") is not True:
+        verdict.pop("explain", None)
     if not show.get("printed", True):
         verdict.pop("printed", None)
     if not show.get("times", True):

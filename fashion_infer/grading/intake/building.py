@@ -2,13 +2,17 @@
 
 import importlib.util
 import sys
+import tempfile
 import time
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import DeviceError
+from ...explain import compiler
 from ...kernel_files import build as builds
 from ...system import cache_limits, compilers, installation, resources
+from ...system.temporary import vanishing
+from ...system.text import shown
 from ..rubric import RubricLimits
 from ..sandbox import Box, Broken, Layers, Limits, run
 from .archives import Refused
@@ -19,6 +23,8 @@ _SYSTEM = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/inclu
 _DISK = 1 << 28  # bytes of temporary files; nvcc's stages need a few MiB for the largest of the course's files
 _PRINTED = 1 << 22
 _THREADS = 256
+_EXPLAINING = 60.0  # time limit of the compilation for an explanation, in seconds
+_WIDEST, _ROWS = 300, 10  # limits of an explanation's texts, in characters, and of its lists
 
 
 class BuiltSubmission(NamedTuple):
@@ -68,7 +74,50 @@ def build(
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
         return BuiltSubmission("c" if plain else "plugin", recognised.path, 0.0, host_memory)
     arch = _needed(recognised)
+    try:
+        built = builds.build(recognised, arch, _boxed(submission, layers, limits, unsandboxed), submission.folder)
+    except (cache_limits.Unwritable, builds.UnusableCompiler):
+        raise
+    except DeviceError as error:
+        raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
+    phases = recognised.format.adapter == "minidnn_phases.cu"
+    return BuiltSubmission("plugin", built.library, time.monotonic() - start, host_memory, phases, _linked(recognised))
 
+
+def explain(
+    submission: Submission, layers: Layers, limits: RubricLimits, unsandboxed: bool
+) -> Tuple[Dict[str, Any], ...]:
+    """Return what the compiler says about a submission that builds, as findings for JSON; () if it says nothing.
+
+    The submission is compiled again, in the sandbox, and is not run. No error is raised, because an explanation
+    changes no verdict. Parameters are those of `build`.
+    """
+    recognised = submission.kernel
+    if recognised.format.adapter is None:
+        return ()
+    try:
+        arch = _needed(recognised)
+        boxed = _boxed(submission, layers, limits._replace(build_seconds=min(limits.build_seconds, _EXPLAINING)),
+                       unsandboxed)  # fmt: skip
+        with vanishing(lambda: tempfile.mkdtemp(prefix="fashion-infer-")) as place:
+            found = compiler.findings(recognised, arch, boxed, Path(place), submission.folder)
+        return tuple(
+            {**{name: _bounded(getattr(one, name)) for name in ("code", "what", "line", "source", "remedy", "step")},
+             "evidence": {name: _bounded(value) for name, value in one.evidence.items()}}
+            for one in found
+        )  # fmt: skip
+    except Exception:  # whatever the compiler wrote, it came from the submission
+        return ()
+
+
+def _bounded(value: Any) -> Any:
+    """Return a value of a finding for JSON: a text in one short line, a number, None, or a short list of these."""
+    if isinstance(value, str):
+        return shown(value[:_WIDEST])
+    return [_bounded(each) for each in value[:_ROWS]] if isinstance(value, (list, tuple)) else value
+
+
+def _boxed(submission: Submission, layers: Layers, limits: RubricLimits, unsandboxed: bool) -> builds.Compile:
     def boxed(command: List[str], place: Path) -> builds.Compiled:
         box = Box(
             Limits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
@@ -81,14 +130,7 @@ def build(
             raise Refused(f"it does not build: the compiler was ended, {error}") from None
         return builds.Compiled(ran.code, ran.output)
 
-    try:
-        built = builds.build(recognised, arch, boxed, submission.folder)
-    except (cache_limits.Unwritable, builds.UnusableCompiler):
-        raise
-    except DeviceError as error:
-        raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
-    phases = recognised.format.adapter == "minidnn_phases.cu"
-    return BuiltSubmission("plugin", built.library, time.monotonic() - start, host_memory, phases, _linked(recognised))
+    return boxed
 
 
 def _needed(recognised) -> Optional[str]:

@@ -58,7 +58,7 @@ class Show(NamedTuple):
     times: bool = True
     printed: bool = True
     leaderboard: bool = True
-    explain: bool = False  # the command with which students can explain their file on their own machine
+    explain: bool = False  # what the compiler says about the file, and the command that explains it by a run
 
 
 class RubricLayer(NamedTuple):

@@ -1,0 +1,179 @@
+"""What the compiler says about a kernel file that is not run, such as a submission outside of its sandbox.
+
+On the CPU the sources are GCC's assembly and GCC's reasons against vectorisation, on the GPU the resources that ptxas
+reports. Only a run shows which loop takes the time, so that these findings have no share of it. Reports and assembly
+of an untrusted file are untrusted, too: their size and the time to read them are bounded.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+
+from ..errors import DataError
+from ..kernel_files import build
+from ..kernel_files.formats import KernelFile
+from ..system import inputs
+from . import cpu, gpu
+from .findings import KernelFinding, plain_name
+from .samples import CpuRun, MachineLoop
+
+_MOST = 5  # largest number of findings
+_LARGEST = 8 << 20  # bytes of an assembly or of a report
+_LOOPS, _LONGEST = 1000, 500  # largest number of loops of a file, and of instructions of an innermost loop
+_DEEPEST, _WIDEST = 20, 200  # number of loops that are looked into, and largest number of characters of an instruction
+_FUNCTION = re.compile(r"([A-Za-z_][\w.$]*):")
+_LABEL = re.compile(r"(\.L\w+):")
+_PLACE = re.compile(r"\s*\.loc (\d{1,9}) (\d{1,9})\b")
+_JUMP = re.compile(r"j(?!mp)\w+ (\.L\w+)$")
+_CALL = re.compile(r"call (\w[\w.$]*)$")
+_PRODUCT = re.compile(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b")
+
+
+def findings(
+    file: KernelFile, arch: Optional[str], compile: build.Compile, place: Path, within: Optional[Path] = None
+) -> List[KernelFinding]:
+    """Return findings that need no run of a correct kernel's code, from a compilation of the kernel file.
+
+    Parameters
+    ----------
+    file
+        The kernel file; its format must have an adapter.
+    arch, compile, within
+        As in `kernel_files.build.build`.
+    place
+        An empty folder for the compiler's files.
+
+    Raises
+    ------
+    DeviceError
+        When there is no compiler.
+    DataError
+        When the compiler wrote more than is read, or no regular file.
+    """
+    command = build.command_in(place, file, arch, within)
+    if file.format.backend == "gpu":
+        done = compile([*command, "-Xptxas=-v", "-o", str(place / "plugin.so")], place)
+        return gpu.of_compiler(gpu.used(done.output), file.path, {})[:_MOST] if done.code == 0 else []
+    assembly, report = place / "out.s", place / "vectors.txt"
+    done = compile([*cpu.assembly_command(command, file.path, assembly), f"-fopt-info-vec-missed={report}"], place)
+    if done.code:
+        return []
+    texts = [inputs.read_own(each, _LARGEST, DataError, "the compiler's ").decode(errors="replace")
+             for each in (assembly, report) if each.exists()]  # fmt: skip
+    return of_assembly(file.path, *texts)
+
+
+def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding]:
+    """Return the findings in the innermost loops of x86 assembly in AT&T syntax, deepest loops first.
+
+    Only loops with floating-point products count. If one of the loops that the compiler made of the same lines uses
+    vectors, the others are what remains before or after it, and are left out.
+
+    Parameters
+    ----------
+    path
+        The kernel file.
+    assembly
+        GCC's assembly with `.loc` directives.
+    said
+        GCC's report on vectorisation.
+    """
+    lines = path.read_text(errors="replace").splitlines()
+    missed = cpu.reasons(path, said)
+    loops = [loop for loop in _chosen(_loops(assembly, path)) if loop.hot <= len(lines)]
+    deepest = sorted(loops, key=lambda one: -one.depth)[:_DEEPEST]
+    return [finding for loop in deepest for finding in _of_loop(path, lines, missed, loop)][:_MOST]
+
+
+def _of_loop(
+    path: Path, lines: Sequence[str], missed: Mapping[int, Sequence[str]], loop: "_InnerLoop"
+) -> List[KernelFinding]:
+    found: List[Tuple[float, KernelFinding]] = []
+
+    def add(code: str, part: float, line: Optional[int], what: str, **evidence: Any) -> None:
+        found.append((part, cpu.made(path, code, line, what, evidence)))
+
+    run = CpuRun(loop=loop.texts, loop_share=1.0, loop_lines=tuple(loop.lines), calls=loop.calls)
+    cpu.of_loop(add, lines, missed, run, loop.hot)
+    return [finding for _, finding in sorted(found, key=lambda one: -one[0])]
+
+
+class _InnerLoop(NamedTuple):
+    """An innermost loop with products, its own or those of functions that it calls."""
+
+    texts: Tuple[str, ...]
+    lines: Set[int]  # lines of the kernel file
+    hot: int  # the line with most of the products
+    depth: int  # number of loops of the function around it
+    calls: Tuple[Tuple[str, float, Optional[int]], ...]  # as in `CpuRun`
+
+    @property
+    def rank(self) -> Tuple[bool, int]:
+        """Order among the loops that the compiler made of the same lines: the largest is first."""
+        loop = MachineLoop(self.texts)
+        return loop.vectors, loop.products
+
+
+class _MachineFunction(NamedTuple):
+    name: str
+    code: List[Tuple[Optional[int], str]]  # (line of the kernel file, instruction)
+    loops: List[Tuple[int, int]]  # positions of the first and the last instruction
+
+
+def _functions(assembly: str, path: Path) -> Iterator[_MachineFunction]:
+    """Return the functions of a translation unit; with too many loops, none."""
+    names = re.findall(r'^\t\.file (\d{1,9}) (?:"[^"\n]*" )?"([^"\n]+)"', assembly, re.MULTILINE)
+    own = {number for number, name in names if name == str(path.resolve())}
+    function, labels, line, count = _MachineFunction("", [], []), {}, None, 0  # type: ignore[var-annotated]
+    for row in assembly.splitlines():
+        if row.startswith("\t."):
+            place = _PLACE.match(row)
+            line = (int(place[2]) if place[1] in own else None) if place else line
+        elif row.startswith("\t"):
+            text = row[:_WIDEST].strip().replace("\t", " ").replace(", ", ",")
+            function.code.append((line, text))
+            jump = _JUMP.match(text)
+            if jump and jump[1] in labels:
+                function.loops.append((labels[jump[1]], len(function.code) - 1))
+                count += 1
+                if count > _LOOPS:
+                    return
+        elif _LABEL.match(row):
+            labels[row.partition(":")[0]] = len(function.code)
+        elif _FUNCTION.match(row):
+            yield function
+            function, labels = _MachineFunction(row.partition(":")[0], [], []), {}
+    yield function
+
+
+def _loops(assembly: str, path: Path) -> List[_InnerLoop]:
+    functions = list(_functions(assembly, path))
+    multiplying = {one.name for one in functions if not one.loops and any(_PRODUCT.match(text) for _, text in one.code)}
+    found = []
+    for function in functions:
+        for first, last in function.loops:
+            inner = any(first <= start and end < last for start, end in function.loops)
+            if inner or last - first >= _LONGEST:
+                continue
+            code = function.code[first : last + 1]
+            called = [(match[1], line) for line, text in code for match in [_CALL.match(text)] if match]
+            calls = tuple((plain_name(name), 1.0, line) for name, line in called if name in multiplying)
+            own = [line for line, text in code if line and (_PRODUCT.match(text) or _CALL.match(text))]
+            lines = [line for line, _ in code if line]
+            if lines and (calls or any(_PRODUCT.match(text) for _, text in code)):
+                (hot, _), = Counter(own or lines).most_common(1)  # fmt: skip
+                depth = sum(start <= first and last <= end for start, end in function.loops)
+                found.append(_InnerLoop(tuple(text for _, text in code), set(lines), hot, depth, calls))
+    return found
+
+
+def _chosen(loops: List[_InnerLoop]) -> List[_InnerLoop]:
+    """Return the largest of the loops that share lines, of each group of such loops."""
+    groups: List[Tuple[Set[int], List[_InnerLoop]]] = []
+    for loop in loops:
+        same = [group for group in groups if not group[0].isdisjoint(loop.lines)]
+        groups = [group for group in groups if group[0].isdisjoint(loop.lines)]
+        joined = set(loop.lines).union(*(lines for lines, _ in same))
+        groups.append((joined, [loop, *(each for _, members in same for each in members)]))
+    return [max(members, key=lambda one: one.rank) for _, members in groups]
