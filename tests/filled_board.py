@@ -60,6 +60,12 @@ def finding(text="3,136 of 25,600,000 outputs differ, by up to 12.5; likely only
             "advice": "run `fashion-infer kernel check FILE` until every layer is right"}  # fmt: skip
 
 
+def explained(source="y[i] += x[j];"):
+    """Return a compiler's finding as in a verdict's document."""
+    return {"code": "alias", "what": "conv.cpp:4 stores its sums", "line": 4, "source": source, "step": "shifted",
+            "remedy": "use __restrict__", "evidence": {"instructions": ["movss %xmm0,(%rax)"]}}  # fmt: skip
+
+
 def a_class(session, name="ece408-fa26", **other):
     """Create a class that is open for two more days."""
     settings = {"deadline": NOW + timedelta(days=2), "gpu_seconds": 600.0, **other}

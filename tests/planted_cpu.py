@@ -127,6 +127,15 @@ SLOW = {
     "call_in_loop": shifted(before='__attribute__((noinline)) static float product(float a, float b) { asm(""); return a * b; }\n', outer=_OMP, inner="row[w] += product(weight, from[w]);  // HERE"),
     "double": shifted(outer=_OMP, inner="row[w] = row[w] + 1.0 * weight * from[w];  // HERE"),
 }  # fmt: skip
+# A kernel whose assembly has some ten megabytes: a comment, repeated by macros.
+LARGE = (
+    SLOW["alias"]
+    + f'''
+#define A "{"#" * 4000}"
+#define B {"A " * 50}
+__asm__({"B " * 50});
+'''
+)
 SAME = {"no_restrict": "alias"}
 # The last kernel of the tutorial: a tile of filters and columns in registers, on all cores.
 FAST = """\

@@ -122,7 +122,7 @@ class _MachineFunction(NamedTuple):
 
 
 def _functions(assembly: str, path: Path) -> Iterator[_MachineFunction]:
-    """Return the functions of a translation unit; with too many loops, none."""
+    """Return the functions of a translation unit, up to the one with too many loops."""
     names = re.findall(r'^\t\.file (\d{1,9}) (?:"[^"\n]*" )?"([^"\n]+)"', assembly, re.MULTILINE)
     own = {number for number, name in names if name == str(path.resolve())}
     function, labels, line, count = _MachineFunction("", [], []), {}, None, 0  # type: ignore[var-annotated]

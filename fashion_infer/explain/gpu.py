@@ -386,6 +386,7 @@ def of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping
     """Return findings on the resources of kernels, as `used` returns them; `gains` are those of the ladder's steps."""
     found = []
     for kernel in kernels:
+        evidence = dict(kernel)
         name = plain_name(kernel["kernel"])
         if kernel["spills"] or kernel["stack"] > 64:
             code, share = "spills", 0.5
@@ -393,12 +394,13 @@ def of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping
         elif kernel["registers"] > 128:
             code, share = "too_many_registers", 0.3
             warps = _REGISTERS // (hardware.WARP * -(-kernel["registers"] // 8 * 8))
+            evidence["warps"] = warps
             what = f"{name}: {kernel['registers']} registers per thread, so that at most {warps} warps fit an SM"
         else:
             continue
         remedy, step = hardware.REMEDIES[code]
         found.append(
-            KernelFinding(code, what, None, None, None, share, remedy, step or None, gains.get(step), dict(kernel))
+            KernelFinding(code, what, None, None, None, share, remedy, step or None, gains.get(step), evidence)
         )
     return found
 

@@ -123,6 +123,16 @@ class TestWhoSeesWhat:
         staff = board.ask("Ina", "GET", f"/submissions/{judged}").json()["verdict"]
         assert staff["printed"] == "a secret print" and staff["times"] == [1]
 
+    @pytest.mark.parametrize("allowed", [True, False])
+    def test_what_the_compiler_says(self, board, allowed):
+        one = board.send("Ann", b"slow").json()["id"]
+        assert board.ask("Ann", "GET", f"/submissions/{one}").json()["verdict"] is None
+        document = {"rubric": {"show": {"explain": allowed}}, "explain": [{"code": "alias"}]}
+        board.kit.judge(1.5, verdict=json.dumps(document))
+        answers = {who: board.ask(who, "GET", f"/submissions/{one}") for who in ALL}
+        seen = {who for who, answer in answers.items() if "alias" in answer.text}
+        assert seen == ({"Ann", "Ada", "Ina"} if allowed else {"Ada", "Ina"})
+
     def test_names_in_ranking_and_queue(self, board, judged):
         board.send("Ann", b"waits")
         for path in ("/ranking", "/queue"):

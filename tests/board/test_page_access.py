@@ -48,7 +48,8 @@ def board(tmp_path_factory):
             )
             mark = f"SECRET-{name}"
             found = [fill.finding(f"{mark} is wrong", follows="marked")]
-            document = fill.verdict(4.0 + number, found, f"{mark} printed")
+            document = fill.verdict(4.0 + number, found, f"{mark} printed", explain=[fill.explained(f"{mark} source")])
+            document["rubric"]["show"]["explain"] = True
             fill.judged(session, who, 4.0 + number, name=f"{mark}.cu", log=[f"{mark} built"], document=document)
             fill.waits(session, who, name=f"{mark}-waits.cu", log=[f"{mark} waits"])
     clients = {}
@@ -109,6 +110,14 @@ def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
         assert not [name for name in strangers if name in answer.text], address
         seen |= marks
     assert seen == {name for name in PEOPLE if may_read(viewer, name)}
+
+
+def test_what_the_compiler_says_is_for_the_owner_and_staff(board):
+    for viewer, client in board["clients"].items():
+        for identifier, author in board["submissions"].items():
+            answer = client.get(f"/submissions/{identifier}").text
+            judged = may_read(viewer, author) and f"SECRET-{author}.cu" in answer
+            assert (f"SECRET-{author} source" in answer) == judged
 
 
 @pytest.mark.parametrize("viewer", PEOPLE)

@@ -182,6 +182,15 @@ def test_the_command_that_explains_a_file_where_the_class_allows_it(kernel):
     assert shlex.split(said) == (words if isinstance(kernel, str) else [])
 
 
+def test_what_the_compiler_says_is_shown_where_the_class_allows_it():
+    document = fill.verdict(4.0, [], "", explain=[fill.explained(), {"code": "alias"}])
+    assert verdicts.parts(document, False).explained == []
+    document["rubric"]["show"]["explain"] = True
+    assert verdicts.parts(document, False).explained == []  # one of them is malformed
+    document["explain"].pop()
+    assert [one.code for one in verdicts.parts(document, False).explained] == ["alias"]
+
+
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
 def test_nor_does_the_service_tell_it(what):
     document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")

@@ -11,10 +11,10 @@ import profiles
 import pytest
 
 import fashion_infer
-from fashion_infer.errors import CheckFailed
-from fashion_infer.explain import cpu, explanation, hardware, samples, sanitizer
+from fashion_infer.errors import CheckFailed, DataError
+from fashion_infer.explain import compiler, cpu, explanation, hardware, samples, sanitizer
 from fashion_infer.judging.calls import Tried
-from fashion_infer.kernel_files import formats
+from fashion_infer.kernel_files import build, formats
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 VERDICTS = {"stale_output": "accumulates", "race_on_output": "race"}  # the judge's verdict where no sanitizer reports
@@ -41,6 +41,56 @@ def test_what_makes_it_slow(tmp_path, name):
     assert found[0].code == planted_cpu.SAME.get(name, name)
     assert all(one.evidence and 0 < one.share < 1 for one in found)
     assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
+
+
+def by_the_compiler(tmp_path, text):
+    (tmp_path / "out").mkdir()
+    return compiler.findings(recognised(tmp_path, text), None, build.compile_here, tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", planted_cpu.SLOW)
+def test_what_the_compiler_says_without_a_run(tmp_path, name):
+    """The planted fault is the first finding if the compiler shows it. Threads and strides only show in a run."""
+    text = planted_cpu.SLOW[name]
+    found = by_the_compiler(tmp_path, text)
+    other = {"strided_inner_loop": "serial_sum", "false_sharing": "serial_sum", "one_thread": "sum_in_memory"}
+    assert found[0].code == other.get(name, planted_cpu.SAME.get(name, name))
+    assert found[0].line in planted_cpu.marked(text) or name == "one_thread"
+    assert all(one.evidence and one.share is None for one in found)
+
+
+def test_the_compiler_says_nothing_of_loops_that_use_vectors(tmp_path):
+    scaled = planted_cpu.shifted(first="            for (int w = 0; w < Wo; ++w) row[w] *= 1.5f;\n")
+    lines = scaled.splitlines()
+    assert by_the_compiler(tmp_path, planted_cpu.FAST) == []
+    (tmp_path / "out").rename(tmp_path / "before")
+    assert all("1.5f" not in lines[one.line - 1] for one in by_the_compiler(tmp_path, scaled))
+
+
+_INNER = "\t.loc 1 1 1\n.L{0}:\n\tmulss\t(%rax,%rcx), %xmm0\n\taddss\t%xmm0, %xmm1\n\tjne\t.L{0}\n"
+_FILE = '\t.file 1 "{}"\nf:\n'
+HOSTILE = {  # each takes more than a minute if the time grows with the square of the size
+    "blank lines": _FILE + "\n" * 4_000_000,
+    "loops": _FILE + "".join(map(_INNER.format, range(60_000))),
+    "nested loops": _FILE + "".join(f".L{n}:\n" for n in range(60_000)) + "\tjne\t.L1\n" * 60_000,
+    "a long loop": _FILE + ".L1:\n" + "\tmulss\t(%rax), %xmm1\n" * 200_000 + "\tjne\t.L1\n",
+    "long instructions": _FILE + _INNER.format(1).replace("jne", f"mulss\t{'a' * 4_000_000}\n\tjne"),
+    "lines that are none": _FILE + _INNER.format(1).replace("1 1 1", "1 999999999 1"),
+    "numbers": _FILE.replace("1", "9" * 5000) + _INNER.format(1).replace("1 1 1", "1 " + "9" * 5000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_the_time_to_read_hostile_assembly_is_bounded(tmp_path, name):
+    path = tmp_path / "conv.cpp"
+    path.write_text("for(" * 500_000)
+    found = compiler.of_assembly(path, HOSTILE[name].format(path), "conv.cpp:1:1: missed: " * 300_000)
+    assert len(found) <= 5
+
+
+def test_only_so_much_of_an_assembly_is_read(tmp_path):
+    with pytest.raises(DataError):
+        by_the_compiler(tmp_path, planted_cpu.LARGE)
 
 
 def test_nothing_is_said_of_a_correct_kernel_by_the_sanitizers(tmp_path):

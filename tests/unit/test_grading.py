@@ -20,6 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import planted_cpu
 import pytest
 from attacks.verdicts import LAYERS
 from hypothesis import assume, example, given, settings
@@ -108,6 +109,32 @@ def test_the_starter_earns_the_points_for_correctness_alone(n, tmp_path, monkeyp
         grade.GradeRequest((str(HONEST),), asked._replace(timing=rubric.Timing(seconds=0.1, calls=2)))
     )
     assert [mark.points for mark in found.marks.marks] == [10, 50, 0]
+
+
+@pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
+def test_a_rubric_allows_what_the_compiler_says(tmp_path, monkeypatch):
+    """A correct submission gets findings where the rubric allows them; they change nothing else."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    texts = {
+        "slow.cpp": planted_cpu.SLOW["double"], "wrong.cpp": planted_cpu.WRONG["stale_output"],
+        "odd\x07 name.cpp": planted_cpu.SLOW["alias"],
+        "large.cpp": planted_cpu.LARGE,
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    sources = tuple(str(tmp_path / name) for name in texts)
+    small = rubric.parse(Path(SMALL).read_text(), "small")._replace(backend="cpu", timing=rubric.Timing(seconds=0.1))
+    allowed = small._replace(show=small.show._replace(explain=True))
+    with_, without = (list(grade.grade(grade.GradeRequest(sources, each))) for each in (allowed, small))
+    assert [one.marks.points for one in with_] == [one.marks.points for one in without] == [100, 10, 100, 100]
+    documents = [json.loads(verdict.as_json(one)) for one in with_]
+    assert all("explain" not in verdict.as_dict(one) for one in without)
+    slow = documents[0]["explain"][0]
+    assert (slow["code"], slow["line"]) == ("double", planted_cpu.marked(texts["slow.cpp"])[0])
+    assert slow["source"] == texts["slow.cpp"].splitlines()[slow["line"] - 1].strip() and slow["evidence"]
+    assert documents[1]["explain"] == documents[3]["explain"] == []  # an incorrect file, and too large an assembly
+    assert all(text.isprintable() for one in documents[2]["explain"] for text in (one["what"], one["source"]))
+    assert len(json.dumps([one["explain"] for one in documents])) < 20_000
 
 
 TEXT = rubric.default_text("fa2017")
