@@ -5,6 +5,7 @@ reports. Only a run shows which loop takes the time, so that these findings have
 of an untrusted file are untrusted, too: their size and the time to read them are bounded.
 """
 
+import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -124,7 +125,7 @@ class _MachineFunction(NamedTuple):
 def _functions(assembly: str, path: Path) -> Iterator[_MachineFunction]:
     """Return the functions of a translation unit, up to the one with too many loops."""
     names = re.findall(r'^\t\.file (\d{1,9}) (?:"[^"\n]*" )?"([^"\n]+)"', assembly, re.MULTILINE)
-    own = {number for number, name in names if name == str(path.resolve())}
+    own = {number for number, name in names if _unescaped(name) == str(path.resolve())}
     function, labels, line, count = _MachineFunction("", [], []), {}, None, 0  # type: ignore[var-annotated]
     for row in assembly.splitlines():
         if row.startswith("\t."):
@@ -145,6 +146,13 @@ def _functions(assembly: str, path: Path) -> Iterator[_MachineFunction]:
             yield function
             function, labels = _MachineFunction(row.partition(":")[0], [], []), {}
     yield function
+
+
+def _unescaped(name: str) -> str:
+    """Return a path from a quoted one, in which bytes that are not printable are octal."""
+    octal = re.compile(rb"\\([0-7]{3}|.)")
+    plain = octal.sub(lambda match: bytes([int(match[1], 8) % 256]) if len(match[1]) == 3 else match[1], name.encode())
+    return os.fsdecode(plain)
 
 
 def _loops(assembly: str, path: Path) -> List[_InnerLoop]:

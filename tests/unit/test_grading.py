@@ -116,10 +116,11 @@ def test_a_rubric_allows_what_the_compiler_says(tmp_path, monkeypatch):
     """A correct submission gets findings where the rubric allows them; they change nothing else."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     texts = {
-        "slow.cpp": planted_cpu.SLOW["double"], "wrong.cpp": planted_cpu.WRONG["stale_output"],
-        "odd\x07 name.cpp": planted_cpu.SLOW["alias"],
+        "slow.cpp": planted_cpu.SLOW["double"],
+        "wrong.cpp": planted_cpu.WRONG["stale_output"],
+        "\x07ödd <name>.cpp": planted_cpu.SLOW["alias"],
         "large.cpp": planted_cpu.LARGE,
-    }  # fmt: skip
+    }
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     sources = tuple(str(tmp_path / name) for name in texts)
@@ -133,7 +134,8 @@ def test_a_rubric_allows_what_the_compiler_says(tmp_path, monkeypatch):
     assert (slow["code"], slow["line"]) == ("double", planted_cpu.marked(texts["slow.cpp"])[0])
     assert slow["source"] == texts["slow.cpp"].splitlines()[slow["line"] - 1].strip() and slow["evidence"]
     assert documents[1]["explain"] == documents[3]["explain"] == []  # an incorrect file, and too large an assembly
-    assert all(text.isprintable() for one in documents[2]["explain"] for text in (one["what"], one["source"]))
+    odd = documents[2]["explain"]
+    assert [one["code"] for one in odd] == ["alias"] and all(one["what"].isprintable() for one in odd)
     assert len(json.dumps([one["explain"] for one in documents])) < 20_000
 
 
