@@ -73,8 +73,12 @@ HOSTILE = {  # each takes more than a minute if the time grows with the square o
     "blank lines": _FILE + "\n" * 4_000_000,
     "loops": _FILE + "".join(map(_INNER.format, range(60_000))),
     "nested loops": _FILE + "".join(f".L{n}:\n" for n in range(60_000)) + "\tjne\t.L1\n" * 60_000,
-    "a long loop": _FILE + ".L1:\n" + "\tmulss\t(%rax), %xmm1\n" * 200_000 + "\tjne\t.L1\n",
-    "long instructions": _FILE + _INNER.format(1).replace("jne", f"mulss\t{'a' * 4_000_000}\n\tjne"),
+    "a long loop": _FILE
+    + "\t.loc 1 1 1\n.L1:\n"
+    + "".join(f"\tmulss\t{n}(%rax), %xmm1\n\tmovss\t%xmm1, {n}(%rdx)\n" for n in range(50_000))
+    + "\tjne\t.L1\n",
+    "long instructions": _FILE
+    + _INNER.format(1).replace("jne", f"movss\t%xmm1, (%rdx)\n\tmulss\t{'a' * 4_000_000}\n\tjne"),
     "lines that are none": _FILE + _INNER.format(1).replace("1 1 1", "1 999999999 1"),
     "numbers": _FILE.replace("1", "9" * 5000) + _INNER.format(1).replace("1 1 1", "1 " + "9" * 5000),
 }
@@ -149,6 +153,9 @@ LOOP = ("vmovups (%rax),%zmm0", "vfmadd213ps (%r9),%zmm1,%zmm0", "vmovups %zmm0,
         ((*LOOP, "add $0x40,%r9d"), True, 1, False, 0),
         (("vmulss (%rax),%xmm1,%xmm2", "vaddss %xmm2,%xmm0,%xmm0", "vaddss %xmm3,%xmm0,%xmm0"), False, 0, True, 0),
         ([f"vfmadd231ss (%rax),%xmm1,%xmm{n}" for n in range(2, 8)], False, 0, False, 0),  # six sums in parallel
+        # Two elements of a row, and a register that was spilled.
+        (("mulss 4(%rsi),%xmm0", "movss %xmm0,(%rdi)", "mulss 8(%rsi),%xmm0", "inc %rdi"), False, 1, False, 0),
+        (("mulss 4(%rsp),%xmm0", "movss %xmm0,(%rdi)", "mulss 4(%rsp),%xmm0", "inc %rdi"), False, 1, False, 0),
         (("movss (%rsi),%xmm0", "movss %xmm0,(%rdi,%rcx,4)", "addss (%rsi),%xmm0", "inc %rcx"), False, 1, True, 1),
     ],
 )
