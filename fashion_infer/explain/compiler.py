@@ -5,6 +5,7 @@ reports. Only a run shows which loop takes the time, so that these findings have
 of an untrusted file are untrusted, too: their size and the time to read them are bounded.
 """
 
+import dataclasses
 import os
 import re
 from collections import Counter
@@ -55,7 +56,8 @@ def findings(
     command = build.command_in(place, file, arch, within)
     if file.format.backend == "gpu":
         done = compile([*command, "-Xptxas=-v", "-o", str(place / "plugin.so")], place)
-        return gpu.of_compiler(gpu.used(done.output), file.path, {})[:_MOST] if done.code == 0 else []
+        found = gpu.of_compiler(gpu.used(done.output), {}) if done.code == 0 else []
+        return [dataclasses.replace(one, share=None) for one in found[:_MOST]]
     assembly, report = place / "out.s", place / "vectors.txt"
     done = compile([*cpu.assembly_command(command, file.path, assembly), f"-fopt-info-vec-missed={report}"], place)
     if done.code:

@@ -202,7 +202,7 @@ class Slow:
         kernel_ns = sum(kernel["metrics"].get("gpu__time_duration.sum", 0.0) for kernel in tables["kernels"])
         found += hardware.outside(self.raw.get("call", {}), kernel_ns, path, host_memory)
         if not self.raw.get("ncu"):
-            found += of_compiler(self.raw.get("compiler", ()), path, gains)
+            found += of_compiler(self.raw.get("compiler", ()), gains)
         return sorted(found, key=lambda one: -(one.share or 0.0))
 
 
@@ -382,7 +382,7 @@ def used(said: str) -> List[Dict[str, Any]]:
     return [kernel for kernel in kernels if "fops_adapter" not in kernel["kernel"]]
 
 
-def of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping[str, float]) -> List[KernelFinding]:
+def of_compiler(kernels: Sequence[Mapping[str, Any]], gains: Mapping[str, float]) -> List[KernelFinding]:
     """Return findings on the resources of kernels, as `used` returns them; `gains` are those of the ladder's steps."""
     found = []
     for kernel in kernels:
@@ -390,7 +390,7 @@ def of_compiler(kernels: Sequence[Mapping[str, Any]], path: Path, gains: Mapping
         name = plain_name(kernel["kernel"])
         if kernel["spills"] or kernel["stack"] > 64:
             code, share = "spills", 0.5
-            what = f"{name}: {kernel['spills']} bytes of registers are spilled, {kernel['stack']} bytes of stack used"
+            what = f"{name}: {kernel['spills']} bytes of spill stores and loads, {kernel['stack']} bytes of stack"
         elif kernel["registers"] > 128:
             code, share = "too_many_registers", 0.3
             warps = _REGISTERS // (hardware.WARP * -(-kernel["registers"] // 8 * 8))

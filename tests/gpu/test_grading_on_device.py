@@ -29,6 +29,20 @@ def asked():
     return rubric.read(str(ATTACKS / "rubric-gpu.toml"))
 
 
+_SPILLS = """
+__global__ __launch_bounds__(1024, 2) void unused(float* y, int n) {  // 256 sums, and 32 registers
+  float sums[256];
+#pragma unroll
+  for (int i = 0; i < 256; ++i) sums[i] = y[i * n];
+  for (int step = 0; step < n; ++step)
+#pragma unroll
+    for (int i = 0; i < 256; ++i) sums[i] += sums[(i + 17) % 256];
+#pragma unroll
+  for (int i = 0; i < 256; ++i) y[i * n] = sums[i];
+}
+"""
+
+
 def told(verdict):
     """Return what a failed assertion should show of a verdict."""
     return verdict.status, verdict.reason, verdict.findings, verdict.marks.marks, verdict.printed[-500:]
@@ -43,6 +57,14 @@ def test_templates_have_full_marks(entry, asked):
     if "phases" not in str(entry.adapter):
         assert times.op == times.layer_time
     assert verdict.sandbox["in_force"]["seccomp"] == available().seccomp
+
+
+def test_a_rubric_allows_what_the_compiler_says(asked, tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text(HONEST.read_text() + _SPILLS)
+    (verdict,) = judged(asked._replace(show=asked.show._replace(explain=True)), path)
+    assert verdict.marks.points == 100, told(verdict)
+    assert [one["code"] for one in verdict.explained] == ["spills"] and verdict.explained[0]["evidence"]["spills"]
 
 
 @pytest.mark.parametrize("path", drawn(FILES, 8), ids=lambda path: path.stem)

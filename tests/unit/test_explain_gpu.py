@@ -190,11 +190,11 @@ ptxas info    : Function properties for _Z7forwardPKf
 ptxas info    : Used 32 registers, used 1 barriers, 1332 bytes smem, 400 bytes cmem[0]
 """
     assert gpu.used(said) == [{"kernel": "_Z7forwardPKf", "registers": 32, "spills": 56, "stack": 8, "shared": 1332}]
-    assert [one.code for one in gpu.of_compiler(gpu.used(said), Path("conv.cu"), {})] == ["spills"]
+    assert [one.code for one in gpu.of_compiler(gpu.used(said), {})] == ["spills"]
     none = said.replace("24 bytes spill stores, 32 bytes", "0 bytes spill stores, 0 bytes")
     for registers, warps in ((128, None), (168, 12), (255, 8)):  # warps by NVIDIA's occupancy calculator
         used = gpu.used(none.replace("Used 32", f"Used {registers}"))
-        found = gpu.of_compiler(used, Path("conv.cu"), {})
+        found = gpu.of_compiler(used, {})
         assert [one.evidence["warps"] for one in found if one.code == "too_many_registers"] == (
             [warps] if warps else []
         )
