@@ -29,6 +29,7 @@ _LABEL = re.compile(r"(\.L\w+):")
 _PLACE = re.compile(r"\s*\.loc (\d{1,9}) (\d{1,9})\b")
 _JUMP = re.compile(r"j(?!mp)\w+ (\.L\w+)$")
 _CALL = re.compile(r"call (\w[\w.$]*)$")
+_VECTORISED = r"^([^:\n]+):(\d{1,9}):\d+: optimized: +loop vectorized"
 _PRODUCT = re.compile(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b")
 
 
@@ -59,7 +60,8 @@ def findings(
         found = gpu.of_compiler(gpu.used(done.output), {}) if done.code == 0 else []
         return [dataclasses.replace(one, share=None) for one in found[:_MOST]]
     assembly, report = place / "out.s", place / "vectors.txt"
-    done = compile([*cpu.assembly_command(command, file.path, assembly), f"-fopt-info-vec-missed={report}"], place)
+    flag = f"-fopt-info-vec-optimized-missed={report}"
+    done = compile([*cpu.assembly_command(command, file.path, assembly), flag], place)
     if done.code:
         return []
     texts = [inputs.read_own(each, _LARGEST, DataError, "the compiler's ").decode(errors="replace")
@@ -70,8 +72,9 @@ def findings(
 def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding]:
     """Return the findings in the innermost loops of x86 assembly in AT&T syntax, deepest loops first.
 
-    Only loops with floating-point products count. If one of the loops that the compiler made of the same lines uses
-    vectors, the others are what remains before or after it, and are left out.
+    Only loops with floating-point products count. If the compiler made several loops of the same lines, and one of them
+    uses vectors, the others are what remains before or after it, and are left out. A loop without vectors is also left
+    out if the compiler's report says that it made vectors of its lines, which may be in no loop any more.
 
     Parameters
     ----------
@@ -84,7 +87,9 @@ def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding
     """
     lines = path.read_text(errors="replace").splitlines()
     missed = cpu.reasons(path, said)
+    vectors = {int(line) for name, line in re.findall(_VECTORISED, said, re.MULTILINE) if Path(name).name == path.name}
     loops = [loop for loop in _chosen(_loops(assembly, path)) if loop.hot <= len(lines)]
+    loops = [loop for loop in loops if loop.rank[0] or vectors.isdisjoint(loop.lines)]
     deepest = sorted(loops, key=lambda one: -one.depth)[:_DEEPEST]
     return [finding for loop in deepest for finding in _of_loop(path, lines, missed, loop)][:_MOST]
 
@@ -115,7 +120,7 @@ class _InnerLoop(NamedTuple):
     def rank(self) -> Tuple[bool, int]:
         """Order among the loops that the compiler made of the same lines: the largest is first."""
         loop = MachineLoop(self.texts)
-        return loop.vectors, loop.products
+        return loop.vectors or bool(loop.of(r"v?mulp[sd]")), loop.products
 
 
 class _MachineFunction(NamedTuple):

@@ -365,17 +365,18 @@ def of_loop(
     elif not loop.vectors and over:
         add("strided_inner_loop", 0.85 * share, hot, f"goes over {over}, which lie far apart in memory: no vectors",
             over=over, missed=why[:5])  # fmt: skip
-    elif not loop.vectors and loop.chained and not loop.stores:
+    elif not loop.vectors and loop.chained and loop.carried and not loop.stores:
         words = "adds up one output, each addition waiting for the one before: not in vectors"
         add("serial_sum", 0.8 * share, hot, words, additions=loop.sums[:10])
     elif not loop.vectors and loop.overlapping:
         words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
         add("alias", 0.75 * share, hot, words, instructions=loop.overlapping[:10])
-    elif not loop.vectors and not loop.of(r"v?mulp[sd]"):
+    elif not loop.vectors and not loop.of(r"v?mulp[sd]") and (why or run.samples):
         reason = why[0] if why else "the compiler gives no reason"
         add("not_vectorised", 0.7 * share, hot, f"uses no vectors: {reason}", missed=reason,
             instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10])  # fmt: skip
-    if loop.vectors and products and loop.stores >= _STORED * products:
+    summed = loop.stores if run.samples else len(loop.reloaded)
+    if loop.vectors and products and summed >= _STORED * products:
         add("sum_in_memory", 0.55 * share, hot,
             f"loads and stores its sums in the innermost loop: {loop.stores} stores for {products} multiply-adds",
             stores=loop.stores, products=products)  # fmt: skip

@@ -7,7 +7,7 @@ instructions at each sampled address.
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from . import programs
 
@@ -18,6 +18,8 @@ _BRANCH = re.compile(r"(?:j(?!mp)\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+)
 _ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
 _STORE = r"v?mov\w+ %[xyz]mm\d+,[-+.\w]*\((?!%rsp|%rbp)"
 _FLOATS = r"v?(?:f?n?m(?:add|sub|ul)\w*|add|sub|mov[aul]\w*|movss|broadcasts)[sp]?[sd]?\b"
+_MEMORY = r"[-+.\w]*\((?!%rsp)[^)]*\)"  # not on the stack, where registers are spilled
+_READS_TARGET = r"(?:add|sub|mul|div|min|max|xor|pxor|v?fn?m)"  # instructions that also read the register they write
 _CALL = re.compile(r"(?:callq?|bl)\s+[0-9a-f]+ <(?P<name>.+)>$")
 
 
@@ -63,7 +65,7 @@ class MachineLoop:
         written = {_register(text) for text in self.texts}
         loaded: Dict[str, bool] = {}  # key: a loaded memory operand; value: whether a store followed the load
         for text in self.texts:
-            operands = re.findall(r"[-+.\w]*\((?!%rsp)[^)]*\)", text)  # not the stack, where registers are spilled
+            operands = re.findall(_MEMORY, text)
             if re.match(_STORE, text):
                 found += [text] if not {_name(name) for name in re.findall(r"%\w+", operands[-1])} & written else []
                 loaded = dict.fromkeys(loaded, True)
@@ -74,6 +76,27 @@ class MachineLoop:
             changed = _register(text)
             loaded = {at: after for at, after in loaded.items() if changed not in map(_name, re.findall(r"%\w+", at))}
         return found
+
+    @property
+    def reloaded(self) -> List[str]:
+        """Stores to an address from which the loop also loads, as it does for sums in memory."""
+        read = {at for text in self.texts if not re.match(_STORE, text) for at in re.findall(_MEMORY, text)}
+        return [text for text in self.of(_STORE) if read.issuperset(re.findall(_MEMORY, text))]
+
+    @property
+    def carried(self) -> bool:
+        """Whether an iteration needs a floating-point register that an earlier iteration wrote, such as a sum."""
+        needed: Set[str] = set()
+        written: Set[str] = set()
+        for text in self.texts:
+            names = re.findall(r"%[xyz](mm\d+)", text)
+            target = names.pop() if re.search(r"%[xyz]mm\d+(?:\{[^}]*\})*$", text) else ""
+            if target and re.match(_READS_TARGET, text):
+                names.append(target)
+            if not (re.match(r"v?p?xor", text) and set(names) == {target}):  # which sets the register to zero
+                needed.update(name for name in names if name not in written)
+            written.add(target)
+        return bool(needed & written)
 
     @property
     def chained(self) -> bool:

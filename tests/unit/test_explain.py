@@ -60,11 +60,27 @@ def test_what_the_compiler_says_without_a_run(tmp_path, name):
 
 
 def test_the_compiler_says_nothing_of_loops_that_use_vectors(tmp_path):
-    scaled = planted_cpu.shifted(first="            for (int w = 0; w < Wo; ++w) row[w] *= 1.5f;\n")
-    lines = scaled.splitlines()
+    scales = planted_cpu.shifted(
+        before="float mean[64];\n",
+        first="            for (int w = 0; w < Wo; ++w) row[w] *= 1.5f;\n"
+        "            for (int w = 0; w < 64; ++w) mean[w] = (x[w] + x[w + 1]) * 1.5f;\n",
+    )
+    lines = scales.splitlines()
     assert by_the_compiler(tmp_path, planted_cpu.FAST) == []
     (tmp_path / "out").rename(tmp_path / "before")
-    assert all("1.5f" not in lines[one.line - 1] for one in by_the_compiler(tmp_path, scaled))
+    assert all("1.5f" not in lines[one.line - 1] for one in by_the_compiler(tmp_path, scales))
+
+
+def test_what_is_said_of_a_loop_follows_from_its_instructions_and_the_report(tmp_path):
+    path = tmp_path / "conv.cpp"
+    path.write_text("for (;;)")
+    summed = _FILE.format(path) + _INNER.format(1)
+    assert compiler.of_assembly(path, summed, "conv.cpp:1:5: optimized: loop vectorized using 32 byte vectors") == []
+    fresh = summed.replace("\taddss\t%xmm0, %xmm1", "\tvfmadd132ss\t%xmm2, %xmm1, %xmm0").replace("mulss", "movss")
+    assert [one.code for one in compiler.of_assembly(path, summed)] == ["serial_sum"]
+    assert compiler.of_assembly(path, fresh) == []
+    why = "conv.cpp:1:5: missed: not vectorized: control flow in loop."
+    assert [one.code for one in compiler.of_assembly(path, fresh, why)] == ["not_vectorised"]
 
 
 _INNER = "\t.loc 1 1 1\n.L{0}:\n\tmulss\t(%rax,%rcx), %xmm0\n\taddss\t%xmm0, %xmm1\n\tjne\t.L{0}\n"
@@ -141,6 +157,22 @@ def test_without_binutils_the_figures_remain(tmp_path, monkeypatch):
     assert figures["image_bytes"] == 4 * (12 * 33 * 33 + 24 * 27 * 27) and figures["weight_bytes"] == 4 * 24 * 12 * 49
     assert figures["gflop_s"] == pytest.approx(2 * figures["images"] * 24 * 27 * 27 * 12 * 49 / 0.5 / 1e9)
     assert cpu.CpuSpeed([], samples.of(tmp_path / "program", "killed", tmp_path / "conv.cpp")).figures((1,) * 6) == {}
+
+
+@pytest.mark.parametrize(
+    "texts, carried, reloaded",
+    [
+        (("mulss %xmm1,%xmm2", "addss %xmm2,%xmm0"), True, 0),
+        (("vmulss (%rax),%xmm1,%xmm2", "vaddss %xmm2,%xmm0,%xmm3", "vaddss %xmm3,%xmm4,%xmm0"), True, 0),
+        (("vmovss (%rax),%xmm0", "vfmadd132ss %xmm1,%xmm2,%xmm0", "vmovss %xmm0,(%rdi)"), False, 0),
+        (("vxorps %xmm0,%xmm0,%xmm0", "vcvtsi2ss %eax,%xmm0,%xmm0", "vmulss %xmm0,%xmm1,%xmm2"), False, 0),
+        (("vmovups 4(%rdi),%ymm0", "vfmadd231ps (%rax),%ymm1,%ymm0", "vmovups %ymm0,4(%rdi)"), False, 1),
+        (("vmovups 8(%rdi),%ymm0", "vfmadd231ps (%rax),%ymm1,%ymm0", "vmovups %ymm0,4(%rdi)"), False, 0),
+    ],
+)
+def test_which_values_a_machines_loop_keeps(texts, carried, reloaded):
+    loop = samples.MachineLoop(texts)
+    assert (loop.carried, len(loop.reloaded)) == (carried, reloaded)
 
 
 LOOP = ("vmovups (%rax),%zmm0", "vfmadd213ps (%r9),%zmm1,%zmm0", "vmovups %zmm0,(%r9)", "add $0x40,%rax")
