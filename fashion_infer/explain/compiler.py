@@ -29,7 +29,7 @@ _LABEL = re.compile(r"(\.L\w+):")
 _PLACE = re.compile(r"\s*\.loc (\d{1,9}) (\d{1,9})\b")
 _JUMP = re.compile(r"j(?!mp)\w+ (\.L\w+)$")
 _CALL = re.compile(r"call (\w[\w.$]*)$")
-_VECTORISED = r"^([^:\n]+):(\d{1,9}):\d+: optimized: +loop vectorized"
+_VECTORISED = r"^([^:\n]+):(\d{1,9}):\d+: (?:optimized|note): +loop vectorized"  # GCC 8 writes "note"
 _PRODUCT = re.compile(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b")
 
 
