@@ -24,7 +24,10 @@ NOW = datetime.now(timezone.utc)
 
 
 def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
-    """Return a verdict for fa2020's two layers, as `grade --format json` writes it."""
+    """Return a verdict for fa2020's two layers, in the form that `grade --format json` writes.
+
+    `op_ms` is the total time of both layers in ms.
+    """
     shapes = {1: [n, 1, 86, 86, 4, 7], 2: [n, 4, 40, 40, 16, 7]}
     parts = {1: 0.3 * op_ms, 2: 0.7 * op_ms}
     samples = [
@@ -55,7 +58,7 @@ def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
 
 def finding(text="3,136 of 25,600,000 outputs differ, by up to 12.5; likely only the last row is wrong: a boundary",
             where="layer 2, n = 100", follows="refused"):  # fmt: skip
-    """Return a finding as in a verdict's document."""
+    """Return a finding in the form that it has in a verdict's document."""
     return {"kind": "wrong", "where": where, "text": text, "follows": follows,
             "advice": "run `fashion-infer kernel check FILE` until every layer is right"}  # fmt: skip
 
@@ -67,15 +70,15 @@ def explained(source="y[i] += x[j];"):
 
 
 def a_class(session, name="ece408-fa26", **other):
-    """Create a class that is open for two more days."""
+    """Create a GPU class for fa2020 whose deadline is in two days."""
     settings = {"deadline": NOW + timedelta(days=2), "gpu_seconds": 600.0, **other}
     return people.new_class(session, name, "fa2020", "gpu", "", **settings)
 
 
 def person(session, of_class, name, role="student", pseudonym=None, team=None):
-    """Create a person with a token.
+    """Create a person with a token; return both.
 
-    Any name is possible: an old database may have names that the store refuses now.
+    Any name is possible, because an old database may have names that the store refuses now.
     """
     made = Person(class_id=of_class.id, name=name, role=role, pseudonym=pseudonym or f"calm {name[:80]}",
                   team_id=team.id if team else None)  # fmt: skip
@@ -122,10 +125,13 @@ def _submission(session, of, name, status, when, final, log, identifier):
 
 
 def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
-    """Create a class near its deadline, with fast, slow and waiting submissions. Return tokens by name."""
+    """Create a class near its deadline, with fast, slow and waiting submissions. Return tokens by person's name.
+
+    There are `people_` students with `each` judged submissions, and `waiting` submissions in the queue.
+    """
     pick = random.Random(seed)
     with store.write() as session:
-        # Thousands of rows are written one person at a time in any order, and foreign keys are checked at the end.
+        # Foreign keys are checked at the end, so that rows can be written in any order without a flush in between.
         session.info["many"] = session.execute(text("PRAGMA defer_foreign_keys = ON")) is not None
         of = a_class(session, cudnn_ms=10.67, **other)
         tokens, everybody = {}, []
@@ -156,7 +162,7 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
 
 
 def empty(app):
-    """Delete everything from an application's database, and clear the application's caches."""
+    """Delete all rows of an application's database, and clear the application's caches."""
     from fashion_infer.board.page.queue_cache import QueueCache
     from fashion_infer.board.page.standings import Standings
 

@@ -1,4 +1,4 @@
-"""A class with people, and short methods for actions on it."""
+"""A board's class with people, for tests, and short methods that act on it."""
 
 from datetime import timedelta
 
@@ -7,7 +7,9 @@ from fashion_infer.board.store.models import Class, Person, SubmissionRow
 
 
 class Kit:
-    """A class "c" on the CPU: students Ann, Bob and Cid, assistant Ada, instructor Ina. The kit has its own clock."""
+    """A class "c" on the CPU with the students Ann, Bob and Cid, the assistant Ada and the instructor Ina. The kit has
+    its own clock.
+    """
 
     def __init__(self, store, start):
         self.store, self.now, self.number = store, start, 0
@@ -22,7 +24,7 @@ class Kit:
             self.class_id = made.id
 
     def change(self, **fields):
-        """Set fields of the class in the database."""
+        """Set fields of the class's row in the database."""
         with self.store.write() as session:
             for name, value in fields.items():
                 setattr(session.get_one(Class, self.class_id), name, value)
@@ -32,7 +34,9 @@ class Kit:
         self.now += timedelta(seconds=seconds)
 
     def submit(self, who, content=None, seconds=1.0, **options):
-        """Submit as a person, by default one second after the previous action; return the submission's identifier."""
+        """Submit as the person `who`, by default one second after the previous action; return the submission's
+        identifier.
+        """
         self.pass_time(seconds)
         self.number += 1
         content = content if content is not None else f"kernel {self.number}".encode()
@@ -41,29 +45,29 @@ class Kit:
             return admission.accept(session, person, "k.cu", content, at=self.now, **options).submission.id
 
     def claim(self, owner="me"):
-        """Claim the queue's next job for a dispatcher."""
+        """Claim the next job of the CPU queue for the dispatcher `owner`, and return it."""
         with self.store.write() as session:
             return queue.claim(session, "cpu", owner, self.now)
 
     def finish(self, claimed, ms=1.0, seconds=1.0, **outcome):
-        """End a judging with this outcome; return whether the outcome counted."""
+        """Report a claimed job's outcome after `seconds`; return whether the queue accepted the outcome."""
         self.pass_time(seconds)
         fields = {"status": "judged", "ranked": True, "op_ms": ms, "points": 10.0, "out_of": 10.0, "seconds": seconds}
         with self.store.write() as session:
             return queue.finish(session, claimed.lease, queue.JudgingOutcome(**{**fields, **outcome}), self.now)
 
     def judge(self, ms=1.0, **outcome):
-        """Claim the next job and judge it; return its submission's identifier."""
+        """Claim the next job and report its outcome; return its submission's identifier."""
         claimed = self.claim()
         assert self.finish(claimed, ms, **outcome)
         return claimed.submission
 
     def person(self, session, name):
-        """Return the person of that name."""
+        """Return the row of the person with that name."""
         return session.get_one(Person, self.people[name])
 
     def of_class(self, session):
-        """Return the class."""
+        """Return the class's row."""
         return session.get_one(Class, self.class_id)
 
     def status(self, identifier):

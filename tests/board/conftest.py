@@ -1,4 +1,4 @@
-"""Boards for tests: stores on both databases, people, and a service in this process."""
+"""Fixtures for the tests of the board: databases in SQLite and PostgreSQL, and a class with people."""
 
 import shutil
 import sys
@@ -50,21 +50,21 @@ else:
 
     @pytest.fixture(scope="session")
     def template(tmp_path_factory):
-        """A SQLite file with empty tables, because creating them takes half a second."""
+        """A SQLite file with empty tables. Tests copy it, because creating the tables takes half a second."""
         folder = tmp_path_factory.mktemp("template")
         Store(url_of(str(folder), None)).close()
         return folder / "board.sqlite"
 
     @pytest.fixture
     def data(tmp_path, template):
-        """The folder of an empty board."""
+        """The folder of an empty board, whose database is SQLite."""
         (tmp_path / "board").mkdir()
         shutil.copy(template, tmp_path / "board")
         return str(tmp_path / "board")
 
     @pytest.fixture(params=["sqlite", "postgres"])
     def store(request, data):
-        """An empty board's database, once per kind of database."""
+        """An empty board's database. A test that uses it runs twice: with SQLite and with PostgreSQL."""
         url = request.getfixturevalue("postgres") if request.param == "postgres" else None
         made = Store(url_of(data, url))
         yield made
@@ -72,12 +72,12 @@ else:
 
     @pytest.fixture
     def kit(store):
-        """A class with people, on both kinds of database."""
+        """A class with people. A test that uses it runs with SQLite and with PostgreSQL."""
         return Kit(store, START)
 
     @pytest.fixture
     def small(data):
-        """A class with people, only on SQLite, for behaviour that does not depend on the kind of database."""
+        """A class with people in SQLite only, for behaviour that does not depend on the kind of database."""
         made = Store(url_of(data, None))
         yield Kit(made, START)
         made.close()

@@ -1,8 +1,8 @@
-"""A grader that runs no code: it waits and writes a verdict. It has the options of `fashion-infer grade`.
+"""A grader that runs no code: it waits, then writes a verdict. Arguments are those of `fashion-infer grade`.
 
-The submission's text selects the outcome: `ms=1.5`, `refuse`, `fail`, `crash`, `seconds=0.2`. Without `ms=`, the time
-is derived from the digest of the text, so that every submission has a different time. With `wrong`, the result is
-incorrect.
+The submission's text selects the outcome: `ms=1.5` (the time), `seconds=0.2` (the wait), `refuse`, `fail` or `crash`;
+with `wrong`, the result is incorrect. Without `ms=`, the time is derived from the text's digest, so that different
+texts usually get different times.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The API: permissions, refusals, headers; property tests of every endpoint against the API's own schema."""
+"""The HTTP API: permissions, refusals and headers; property tests compare its responses with its own schema."""
 
 import hashlib
 import json
@@ -28,10 +28,10 @@ ALL = ("Ann", "Bob", "Cid", "Ada", "Ina")
 
 
 class Service:
-    """The application on a kit's database, and short methods for requests to it."""
+    """The board's application on a kit's database, and short methods for requests to it."""
 
     def __init__(self, kit, data):
-        self.kit, kit.now = kit, now()  # the service uses the real clock
+        self.kit, kit.now = kit, now()  # the service uses the real time
         kit.change(deadline=None)
         self.app = service.create_app(BoardSettings(data=data))
         self.app.state.store.close()
@@ -55,11 +55,11 @@ def board(kit, data):
 
 @pytest.fixture
 def little(small, data):
-    """The service on SQLite only."""
+    """The service with SQLite only."""
     return Service(small, data)
 
 
-def test_acknowledged_it_is_there_whole(board):
+def test_an_acknowledged_submission_is_stored(board):
     answer = board.send("Ann", b"\0code", sha256=hashlib.sha256(b"\0code").hexdigest())
     assert answer.status_code == 201 and answer.headers["location"] == f"/api/v1/submissions/{answer.json()['id']}"
     assert answer.json()["wait"]["place"] == 1
@@ -73,15 +73,15 @@ def test_acknowledged_it_is_there_whole(board):
     (b"", {}, 422), (b"x" * 100, {}, 413), (b"x", {"name": ""}, 422), (b"x", {"key": "a b"}, 422),
     (b"x", {"sha256": "0" * 64}, 422), (b"x", {"class": "other"}, 403), (b"x", {"final": "perhaps"}, 422),
 ])  # fmt: skip
-def test_what_is_refused_is_not_there(little, content, query, status):
+def test_a_refused_submission_is_not_stored(little, content, query, status):
     little.kit.change(most_bytes=50)
     answer = little.send("Ann", content, **query)
     assert answer.status_code == status, answer.text
     assert little.ask("Ann", "GET", "/submissions").json() == []
 
 
-def test_a_body_without_end_is_not_read_to_its_end(little):
-    """A request body without a Content-Length is read only up to the limit."""
+def test_a_body_without_length_is_read_up_to_the_limit(little):
+    """A request body without a Content-Length that exceeds the limit is refused; the next request is accepted."""
     taken = []
 
     def body():
@@ -95,7 +95,7 @@ def test_a_body_without_end_is_not_read_to_its_end(little):
     assert said.status_code == 201
 
 
-class TestWhoSeesWhat:
+class TestPermissions:
     @pytest.fixture
     def judged(self, board):
         found = board.send("Ann", b"ann's secret").json()["id"]
@@ -117,7 +117,7 @@ class TestWhoSeesWhat:
         for who, code in (("Bob", 404), ("Ann", 200), ("Ann", 409)):
             assert board.ask(who, "POST", f"/submissions/{one}/cancel").status_code == code
 
-    def test_what_the_rubric_hides(self, board, judged):
+    def test_students_do_not_see_what_the_rubric_hides(self, board, judged):
         student = board.ask("Ann", "GET", f"/submissions/{judged}").json()["verdict"]
         assert set(student) == {"rubric", "findings"}
         staff = board.ask("Ina", "GET", f"/submissions/{judged}").json()["verdict"]
@@ -146,7 +146,7 @@ class TestWhoSeesWhat:
             shown = board.ask("Bob", "GET", path).json()[0]
             assert shown["name"] == "Ann" and shown["submission_id"] is None
 
-    def test_who_looks_at_somebodys_code_is_written_down(self, board, judged):
+    def test_staff_that_read_code_are_in_the_audit_log(self, board, judged):
         for who in ("Ada", "Ann"):
             board.ask(who, "GET", f"/submissions/{judged}/content")
         with board.kit.store.read() as session:
@@ -154,7 +154,7 @@ class TestWhoSeesWhat:
                      if one.action == "read code"]  # fmt: skip
         assert looks == [("Ada", judged)]
 
-    def test_another_class_is_another_world(self, board, judged):
+    def test_an_instructor_sees_nothing_of_another_class(self, board, judged):
         from fashion_infer.board.store import people
 
         with board.kit.store.write() as session:
@@ -179,7 +179,7 @@ class TestWhoSeesWhat:
 @pytest.mark.parametrize(
     "header", ["", "Bearer", "Bearer ", "Basic x", "Bearer fib_x_y", "bearer \u00e9", "Bearer " + "x" * 9000]
 )
-def test_who_is_nobody(little, header):
+def test_requests_without_a_valid_token_are_refused(little, header):
     for path in ("/me", "/ranking", "/queue", "/submissions", "/submissions/abc", "/submissions/abc/log"):
         answer = little.client.get(f"/api/v1{path}", headers={"Authorization": header.encode()})
         assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer", path
@@ -187,7 +187,7 @@ def test_who_is_nobody(little, header):
     assert answer.status_code == 401
 
 
-def test_every_answer_has_the_headers(little):
+def test_responses_have_the_security_headers(little):
     for path in ("/api/v1/me", "/healthz", "/nowhere", "/api/v1/openapi.json"):
         headers = little.client.get(path).headers
         policy = headers["content-security-policy"]
@@ -208,8 +208,8 @@ def test_health(little):
     assert (answer.status_code, answer.json()["silent_dispatchers"]) == (503, ["cpu"])
 
 
-def test_health_before_any_dispatcher_spoke(little, monkeypatch):
-    """The board is reported as unhealthy when Ray never starts, although the service runs."""
+def test_health_if_no_dispatcher_starts(little, monkeypatch):
+    """The board is reported as unhealthy if no dispatcher has started after two minutes, although the service runs."""
     state = little.client.app.state
     assert little.client.get("/healthz").status_code == 200
     monkeypatch.setattr(state, "began", state.began - 120)
@@ -217,7 +217,7 @@ def test_health_before_any_dispatcher_spoke(little, monkeypatch):
     assert (answer.status_code, answer.json()["silent_dispatchers"]) == (503, ["all"])
 
 
-def test_a_database_that_is_away_is_503_and_says_nothing_of_the_inside(little, monkeypatch):
+def test_a_failed_database_is_503_without_internal_details(little, monkeypatch):
     from sqlalchemy.exc import OperationalError
 
     def away(*arguments, **options):
@@ -229,7 +229,7 @@ def test_a_database_that_is_away_is_503_and_says_nothing_of_the_inside(little, m
     assert "secret" not in answer.text and "internal" not in answer.text
 
 
-def test_a_log_waits_for_its_next_line(little):
+def test_a_request_for_a_log_waits_for_the_next_line(little):
     import threading
     import time
 
@@ -258,7 +258,7 @@ def test_log_lines_are_json(capsys):
         "message": "a b\nc", "who": "Ann", "level": "info"}  # fmt: skip
 
 
-def test_every_address_is_in_the_schema_and_asks_for_a_token(little):
+def test_every_endpoint_of_the_schema_needs_a_token(little):
     schema = little.client.get("/api/v1/openapi.json").json()
     for path, methods in schema["paths"].items():
         for method, what in methods.items():
@@ -278,8 +278,8 @@ def schema(little):
     return schemathesis.openapi.from_asgi("/api/v1/openapi.json", little.app)
 
 
-def test_whatever_is_asked_the_answer_is_as_the_schema_says(schema, little):
-    """For any generated request, the server does not fail, and the response conforms to the schema."""
+def test_responses_conform_to_the_schema(schema, little):
+    """For generated requests to every endpoint, the server does not fail, and the response conforms to the schema."""
     tried = set()
     for found in schema.get_all_operations():
         operation = found.ok()
@@ -299,5 +299,5 @@ def test_whatever_is_asked_the_answer_is_as_the_schema_says(schema, little):
     assert len(tried) == 9
 
 
-def test_uvicorn_knows_the_options_that_serve_gives(little):
+def test_uvicorn_accepts_the_options_of_serve(little):
     uvicorn.Config(little.app, server_header=False, h11_max_incomplete_event_size=64 << 10, timeout_graceful_shutdown=5)

@@ -1,4 +1,4 @@
-"""The files of examples/board match the command line, and run as far as possible without systemd and Docker."""
+"""The files of examples/board match the command line, and work as far as this shows without systemd and Docker."""
 
 import configparser
 import os
@@ -23,13 +23,15 @@ from fashion_infer.cli.board.store import database
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "board"
 UNIT = FOLDER / "fashion-infer-board.service"
-# Settings of systemd that would hide from the service what the sandbox or CUDA needs. Comments in the unit explain why.
+# Settings of systemd that would break the sandbox or CUDA. Comments in the unit explain why.
 NOT_THESE = {"RestrictNamespaces", "ProtectControlGroups", "ProtectHostname", "ProtectKernelTunables", "ProtectProc",
              "ProtectKernelLogs", "ProcSubset", "PrivateDevices", "ProtectClock", "PrivateUsers"}  # fmt: skip
 
 
 def parsed(words):
-    """Parse a `fashion-infer` command line into command and options; click raises an error for an unknown option."""
+    """Parse a `fashion-infer` command line; return the command's name and its options. click raises an error for an
+    unknown option.
+    """
     assert words[0].rpartition("/")[2] == "fashion-infer"
     command, context, words = main.cli, click.Context(main.cli), list(words[1:])
     while isinstance(command, click.Group):
@@ -39,7 +41,7 @@ def parsed(words):
 
 
 def unit():
-    """Return the sections of the systemd unit; a backslash at the end of a line continues the line."""
+    """Return the sections of the systemd unit, with continued lines joined."""
     found = configparser.ConfigParser(interpolation=None)
     found.optionxform = str
     found.read_string(UNIT.read_text(encoding="utf-8").replace("\\\n", " "))
@@ -50,13 +52,13 @@ def compose():
     return yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
 
 
-def test_a_line_with_an_option_that_is_none_is_seen():
+def test_an_unknown_option_raises():
     with pytest.raises(click.NoSuchOption):
         parsed(["fashion-infer", "board", "serve", "--tls-certificate", "x"])
 
 
 class TestUnit:
-    def test_its_line_is_one_that_the_program_takes(self):
+    def test_the_command_line_is_valid(self):
         service = unit()["Service"]
         name, options = parsed(shlex.split(service["ExecStart"]))
         assert name == "serve" and options["certificate"] and options["key"]
@@ -65,21 +67,23 @@ class TestUnit:
         assert service["ReadWritePaths"] == service["WorkingDirectory"] and service["ProtectSystem"] == "strict"
         assert service["KillMode"] == "control-group" and not NOT_THESE & set(service)
 
-    def test_the_line_for_the_instructor_is_one_too(self):
+    def test_the_instructors_command_line_is_valid(self):
         line = re.search(r"sudo -u board /opt/board/bin/(fashion-infer board) \.\.\. (.*)", UNIT.read_text())
         _, options = parsed(shlex.split(f"{line[1]} class new x {line[2]}"))
         assert options["data"] == parsed(shlex.split(unit()["Service"]["ExecStart"]))[1]["data"]
 
     @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
-    def test_systemd_takes_it(self, tmp_path):
+    def test_systemd_accepts_the_unit(self, tmp_path):
         there = tmp_path / UNIT.name
         there.write_text(UNIT.read_text().replace("/opt/board/bin/fashion-infer board serve", "/bin/true"))
         done = subprocess.run(["systemd-analyze", "verify", str(there)], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
     @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
-    def test_its_line_serves(self, tmp_path):
-        """The unit's command line works with paths of this test, and the service writes nothing outside its folder."""
+    def test_the_command_line_starts_a_service(self, tmp_path):
+        """The unit's command line, with this test's paths, serves pages over TLS and creates files only in its data
+        folder.
+        """
         files = dict(zip(("fullchain.pem", "privkey.pem"), certificate(tmp_path / "tls", "one")))
         port = board_trial.free_port()
         line = unit()["Service"]["ExecStart"].replace("/var/lib/board", str(tmp_path / "home"))
@@ -108,7 +112,7 @@ class TestUnit:
 
 
 class TestCompose:
-    def test_its_line_is_one_that_the_program_takes(self):
+    def test_the_command_line_is_valid(self):
         found = compose()
         board = found["services"]["board"]
         name, options = parsed(shlex.split(board["command"]))
@@ -117,7 +121,7 @@ class TestCompose:
         assert all(os.path.dirname(options[file]) in inside for file in ("certificate", "key"))
         assert board["ports"] == [f"{options['port']}:{options['port']}"] and options["host"] == "0.0.0.0"
 
-    def test_what_it_names_is_there(self):
+    def test_volumes_services_and_variables_exist(self):
         found = compose()
         context = click.Context(click.Command("x", params=[database(lambda database: None).__click_params__[0]]))
         variables = {param.envvar for param in context.command.params}
@@ -131,13 +135,13 @@ class TestCompose:
         user, host, name = re.fullmatch(r"postgresql://(\w+):\$\{POSTGRES_PASSWORD\}@(\w+)/(\w+)", url).groups()
         assert (there["POSTGRES_USER"], there["POSTGRES_DB"]) == (user, name) and host in found["services"]
 
-    def test_the_lines_of_its_head(self):
+    def test_the_commands_in_its_comments_are_valid(self):
         text = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
         lines = re.findall(r"^# docker compose exec (?:-T )?board (.*?)(?: <.*)?$", text, re.MULTILINE)
         assert [parsed(shlex.split(line))[0] for line in lines] == ["new", "join"]
 
 
-def test_the_image_installs_what_there_is():
+def test_the_image_uses_existing_extras_and_one_user():
     text = (FOLDER / "Dockerfile").read_text(encoding="utf-8")
     config = configparser.ConfigParser(interpolation=None)
     config.read(ROOT / "setup.cfg")

@@ -1,4 +1,4 @@
-"""Near the end of a term, with many past jobs, no database query of the queue reads all of them."""
+"""Near the end of a term, with many finished jobs, no database query of the queue reads all of them."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ JOBS = 20_000
 
 @pytest.fixture
 def term(kit):
-    """A class with many submissions: all are judged except three that wait and one that is running."""
+    """A class with JOBS judged submissions, three that wait and one that is running."""
     before, people = kit.now, list(kit.people.values())
     with kit.store.write() as session:
         for start in range(0, JOBS, 1000):
@@ -29,7 +29,7 @@ def term(kit):
     for who in ("Ann", "Bob", "Cid", "Ann"):
         kit.submit(who)
     kit.running = kit.claim()
-    if kit.store.engine.dialect.name == "postgresql":  # PostgreSQL runs ANALYZE later by itself; SQLite never does
+    if kit.store.engine.dialect.name == "postgresql":  # statistics, which PostgreSQL would collect later by itself
         with kit.store.engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
             connection.execute(text("ANALYZE"))
     return kit
@@ -56,7 +56,7 @@ def waits(session):
 
 
 def plans(kit, question):
-    """Yield each statement about jobs in a query of the queue, with the database's plan for the statement."""
+    """Yield each statement about jobs in one operation of the queue, with the database's plan for the statement."""
     said, engine = [], kit.store.engine
 
     def note(connection, cursor, statement, parameters, context, many):
@@ -81,7 +81,7 @@ def plans(kit, question):
             yield statement, "\n".join(str(row[-1]) for row in rows)
 
 
-def test_no_question_reads_every_job(term):
+def test_no_operation_reads_every_job(term):
     seen = 0
     for question in QUESTIONS:
         for statement, plan in plans(term, question):
@@ -95,10 +95,10 @@ def test_no_question_reads_every_job(term):
     assert seen > 10
 
 
-def test_that_is_because_of_each_index(term):
-    """The test above fails when an index is missing.
+def test_every_index_is_needed(term):
+    """`test_no_operation_reads_every_job` fails if an index is missing.
 
-    On PostgreSQL all indexes are dropped together, because it would use another index for the one that is missing.
+    On PostgreSQL the test drops all indexes together, because PostgreSQL would use another index for a missing one.
     """
     indexes = sorted(models.JobRow.__table__.indexes, key=lambda index: index.name)
     assert len(indexes) == 3
@@ -107,7 +107,7 @@ def test_that_is_because_of_each_index(term):
             with term.store.engine.begin() as connection:
                 index.drop(connection)
         with pytest.raises(AssertionError):
-            test_no_question_reads_every_job(term)
+            test_no_operation_reads_every_job(term)
         for index in some:
             with term.store.engine.begin() as connection:
                 index.create(connection)

@@ -1,4 +1,4 @@
-"""A cluster loses all its nodes and gets new ones: waiting jobs are kept, get no promised start, and continue."""
+"""A cluster loses all its nodes and gets new ones: waiting jobs are kept without a promised start, and then judged."""
 
 import importlib.util
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason=
 
 @pytest.fixture
 def cluster():
-    """A Ray head without a CPU. This process stays attached to the head when all nodes are lost."""
+    """A Ray head without a CPU, and this process attached to it. The head keeps running when all nodes are lost."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(board_trial.ROOT))
     from ray.cluster_utils import Cluster
 
@@ -33,7 +33,7 @@ def cluster():
 
 @pytest.fixture
 def board(cluster, small, monkeypatch):
-    """A dispatcher on that cluster, the service's health, and people who submit."""
+    """A dispatcher on that cluster, a client for the service's health, and people who submit."""
     fastapi = pytest.importorskip("fastapi.testclient")
     from fashion_infer.board.queue.ray_graders import OnRay
     from fashion_infer.board.service import create_app
@@ -66,7 +66,7 @@ def states(board):
 
 
 def waiting(board, identifier):
-    """Return a submission's expected wait."""
+    """Return the expected wait of a submission of Ann's."""
     with board.store.read() as session:
         return expectation.expected(session, queries.find(session, identifier, board.person(session, "Ann")))
 
@@ -76,7 +76,7 @@ def health(board):
     return answer.status_code, answer.json()["waiting_without_graders"]
 
 
-def test_all_nodes_go_and_others_come(board: Kit, cluster):
+def test_jobs_survive_the_loss_of_all_nodes(board: Kit, cluster):
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=100 << 20) for _ in range(2)]
     until(board, lambda: board.dispatcher._slots.get("cpu") == 2)
     sent = [board.submit("Ann", f"seconds=8 {number}".encode()) for number in range(4)]
@@ -103,10 +103,10 @@ def test_all_nodes_go_and_others_come(board: Kit, cluster):
         assert set(session.scalars(select(Judgement.status))) == {"judged"}
 
 
-def test_what_ray_only_holds_waits_again(board, cluster):
-    """A job whose node leaves just after the job was started is queued again.
+def test_a_job_that_ray_holds_without_a_node_is_queued_again(board, cluster):
+    """A job is queued again if its node left just before the dispatcher gave the job to Ray.
 
-    Otherwise Ray would hold the job for as long as there is no node.
+    Otherwise Ray would hold the job until a new node comes.
     """
     node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     until(board, lambda: board.dispatcher._slots.get("cpu") == 1)

@@ -1,4 +1,4 @@
-"""The queue: fair order, leases, one judgement per job, and accurate expected waits."""
+"""The queue: fair order, leases, one judgement per job, and expected waits."""
 
 import random
 from datetime import timedelta
@@ -30,7 +30,7 @@ def served(kit):
 
 
 def emptied(kit):
-    """Return the kit with an empty queue, for the next example of a property."""
+    """Delete all submissions, and return the kit, for the next example of a property test."""
     with kit.store.write() as session:
         for table in (LogLine, Judgement, JobRow, Content, SubmissionRow, State):
             session.execute(delete(table))
@@ -39,15 +39,15 @@ def emptied(kit):
     return kit
 
 
-def test_one_who_submits_ten_waits_behind_those_who_submit_one(kit):
+def test_people_take_turns(kit):
     for _ in range(4):
         kit.submit("Ann")
     kit.submit("Bob"), kit.submit("Cid"), kit.submit("Bob")
     assert served(kit) == ["Ann", "Bob", "Cid", "Ann", "Bob", "Ann", "Ann"]
 
 
-def test_a_round_that_was_missed_is_not_made_up_for(kit):
-    """A person who did not submit for a while has no credit: they are at most one place ahead of others."""
+def test_people_who_wait_before_submitting_gain_no_credit(kit):
+    """A person who did not submit for a while has no credit: they get at most one turn before the others."""
     for _ in range(3):
         kit.submit("Ann")
     served(kit)
@@ -63,7 +63,8 @@ def test_a_round_that_was_missed_is_not_made_up_for(kit):
 def test_round_robin_then_first_come(small, order, burst):
     """The order of the queue equals the oracle's order.
 
-    Oracle: each person has a list; among the people who were served least, the one who arrived first is next.
+    The oracle keeps a list per person. Among the people who were served least, the one whose submission arrived first
+    is next.
     """
     kit = emptied(small)
     burst = min(burst, len(order))
@@ -82,8 +83,8 @@ def test_round_robin_then_first_come(small, order, burst):
 
 @given(data=st.data())
 @SHARED
-def test_nobody_waits_for_more_than_one_of_anybody_elses(small, data):
-    """When a person with an empty queue submits, nobody else has more than two starts before that submission's start.
+def test_nobody_gets_more_than_two_turns_before_a_newcomer(small, data):
+    """When a person with no waiting submission submits, nobody else gets more than two starts before theirs.
 
     One of the two starts may belong to the round that is being served, and the other to the submission's own round.
     """
@@ -127,7 +128,7 @@ class TestPlace:
         assert 10 <= found[3].start_in <= 20 and 20 <= found[4].start_in <= 40
         assert found[2].end_in == pytest.approx(20)
 
-    def test_the_place_is_the_order(self, kit):
+    def test_places_are_the_order_of_judging(self, kit):
         rng = random.Random(1)
         ids = [kit.submit(rng.choice(["Ann", "Bob", "Cid"])) for _ in range(12)]
         with kit.store.read() as session:
@@ -138,8 +139,11 @@ class TestPlace:
         order = [kit.judge() for _ in ids]
         assert sorted(ids, key=places.get) == order and sorted(places.values()) == list(range(1, 13))
 
-    def test_waits_come_true_within_a_factor_of_2(self, small):
-        """Each reported wait is within a factor of 2 of the actual wait when a class submits on a simulated clock."""
+    def test_most_waits_are_within_a_factor_of_2(self, small):
+        """At least 85% of the expected waits are within a factor of 2 of the actual wait.
+
+        A class submits on a simulated clock. Waits of less than 10 s are not compared.
+        """
         rng = random.Random(2)
         with small.store.write() as session:
             queue.state_of(session, "cpu").slots = 3
@@ -178,7 +182,7 @@ class TestLeases:
             assert session.scalars(select(Judgement.op_ms)).all() == [2.0]
         assert kit.status(identifier) == "judged"
 
-    def test_a_lease_that_ran_out_counts_no_more(self, kit):
+    def test_an_outcome_after_an_expired_lease_does_not_count(self, kit):
         identifier = kit.submit("Ann")
         late = kit.claim()
         kit.pass_time(LEASE.total_seconds() + 1)
@@ -190,7 +194,7 @@ class TestLeases:
         with kit.store.read() as session:
             assert session.scalars(select(Judgement.op_ms)).all() == [2.0]
 
-    def test_renewed_it_holds(self, kit):
+    def test_a_renewed_lease_is_valid(self, kit):
         kit.submit("Ann")
         claimed = kit.claim()
         for _ in range(5):
@@ -200,7 +204,7 @@ class TestLeases:
                 assert queue.recover(session, at=kit.now) == 0
         assert kit.finish(claimed)
 
-    def test_of_a_dispatcher_that_is_dead_all_come_back_at_their_places(self, kit):
+    def test_jobs_of_a_dead_dispatcher_return_to_their_places(self, kit):
         ids = [kit.submit(who) for who in ("Ann", "Bob", "Cid")]
         mine, other = kit.claim("me"), kit.claim("other")
         with kit.store.write() as session:
@@ -209,14 +213,14 @@ class TestLeases:
         assert kit.claim().submission == ids[0]
         assert not kit.finish(mine) and kit.finish(other)
 
-    def test_a_name_that_is_the_beginning_of_another(self, kit):
+    def test_recovery_compares_whole_names_of_dispatchers(self, kit):
         kit.submit("Ann")
         kit.claim("me2")
         with kit.store.write() as session:
             assert queue.recover(session, "me", kit.now) == 0 and queue.recover(session, "m%", kit.now) == 0
 
     @pytest.mark.parametrize("outcome, most", [(None, MOST_DEATHS), (JudgingOutcome("failed", "ill"), MOST_FAILURES)])
-    def test_after_many_deaths_it_is_the_submission(self, kit, outcome, most):
+    def test_a_submission_fails_after_many_failed_attempts(self, kit, outcome, most):
         identifier = kit.submit("Ann")
         for number in range(most):
             assert kit.status(identifier) == "queued", number
@@ -248,10 +252,11 @@ class TestLeases:
 
     @given(data=st.data())
     @SHARED
-    def test_whatever_happens_each_is_judged_once(self, small, data):
+    def test_each_submission_is_judged_once(self, small, data):
         """Each submission is judged exactly once after any sequence of events.
 
-        The events are claims, ends, deaths, expired leases and restarted dispatchers; afterwards all jobs are served.
+        The events are submissions, claims, ends, deaths, expired leases and restarted dispatchers. Afterwards the queue
+        is served until it is empty.
         """
         kit = emptied(small)
         ids, held = [], []
@@ -262,7 +267,7 @@ class TestLeases:
             elif what == "claim" and (claimed := kit.claim()) is not None:
                 held.append(claimed)
             elif held and what in ("finish", "die"):
-                one = data.draw(st.sampled_from(held))  # its job may have been returned to the queue before
+                one = data.draw(st.sampled_from(held))  # the job may already be in the queue again
                 if what == "finish":
                     kit.finish(one)
                 else:
@@ -282,7 +287,7 @@ class TestLeases:
 
 
 class TestEstimate:
-    def test_more_graders_wait_less_until_it_is_enough(self):
+    def test_waits_fall_with_more_graders_until_the_goal_is_met(self):
         found = capacity.estimate(capacity.ClassLoad(people=300, submissions=12, seconds=60), 120)
         assert [one.graders for one in found] == list(range(1, len(found) + 1)) and len(found) > 1
         assert found[-1].p95 <= 120 < found[-2].p95
@@ -293,8 +298,8 @@ class TestEstimate:
         found = capacity.simulated(capacity.ClassLoad(people=1, days=1), 1, arrivals, [0] * 4, takes)
         assert (found.median, found.longest) == (4.5, 18.0)  # waits: 0, 9, 18, 0
 
-    def test_it_is_the_order_of_the_board(self, small):
-        """For the same arrivals, the simulation's order equals the order of the store's queue."""
+    def test_the_simulation_has_the_order_of_the_queue(self, small):
+        """For the same arrivals, the simulation's longest and median wait equal those of the store's queue."""
         rng = random.Random(3)
         names = ["Ann", "Bob", "Cid"]
         who = [rng.randrange(3) for _ in range(30)]

@@ -1,4 +1,4 @@
-"""The ranking and its final runs, against results computed by hand."""
+"""The ranking and its final runs, compared with expected results that were computed by hand."""
 
 import statistics
 from datetime import timedelta
@@ -14,14 +14,14 @@ from fashion_infer.errors import UsageError
 
 
 def ranked(kit, viewer=None, **where):
-    """Return (name, ms, final) in the ranking's order, as the viewer sees the ranking."""
+    """Return (name, ms, final) for each place of the ranking as the viewer sees it."""
     with kit.store.read() as session:
         who = kit.person(session, viewer) if viewer else None
         return [(one.name, one.op_ms, one.final) for one in ranking(session, kit.of_class(session), who)]
 
 
 def submit_and_judge(kit, who, *times, **outcome):
-    """Submit as one person once for each of these times and judge the submissions; return their identifiers."""
+    """For each of these times, submit as one person and judge the submission; return the submissions' identifiers."""
     found = []
     for ms in times:
         found.append(kit.submit(who))
@@ -30,14 +30,17 @@ def submit_and_judge(kit, who, *times, **outcome):
 
 
 def run_finals(kit, leaders, runs):
-    """Judge the leaders' final runs with these times, in the order of the queue; None stands for an incorrect run."""
+    """Queue the final runs of the best `leaders` submissions, and judge `runs` of them in the queue's order.
+
+    `runs` has the time of each run in ms, or None for an incorrect run.
+    """
     with kit.store.write() as session:
         assert final_runs.queue_leaders(session, kit.of_class(session), leaders)
     for ms in runs:
         kit.judge(ms or 1.0, ranked=ms is not None)
 
 
-def test_the_best_of_each_counts_and_ties_go_to_the_earlier(small):
+def test_each_persons_best_counts_and_ties_go_to_the_earlier(small):
     kit = small
     kit.change(names_open=True)
     submit_and_judge(kit, "Ann", 9.0, 5.0, 7.0)
@@ -48,7 +51,7 @@ def test_the_best_of_each_counts_and_ties_go_to_the_earlier(small):
     assert ranked(kit) == [("Bob", 3.0, False), ("Cid", 3.0, False), ("Ann", 5.0, False)]
 
 
-def test_a_team_is_one(small):
+def test_a_team_has_one_place(small):
     kit = small
     kit.change(names_open=True)
     with kit.store.write() as session:
@@ -64,7 +67,7 @@ def test_a_team_is_one(small):
     ("stranger", False, False),
 ])  # fmt: skip
 @pytest.mark.parametrize("open_", [False, True])
-def test_who_sees_whom(small, viewer, named, readable, open_):
+def test_who_sees_names_and_submissions(small, viewer, named, readable, open_):
     kit = small
     kit.change(names_open=open_)
     (one,) = submit_and_judge(kit, "Ann", 4.0)
@@ -79,19 +82,19 @@ def test_who_sees_whom(small, viewer, named, readable, open_):
     assert place.own == (viewer == "Ann")
 
 
-def test_medians_of_five_final_runs_come_first(small):
+def test_leaders_are_ranked_by_the_median_of_their_final_runs(small):
     kit = small
     kit.change(names_open=True)
     submit_and_judge(kit, "Ann", 1.0)
     submit_and_judge(kit, "Bob", 2.0)
     submit_and_judge(kit, "Cid", 3.0)
-    runs = [[6.0, 4.0, 9.0, 5.0, 8.0], [3.0, 7.0, None, 4.5, None]]  # Bob's three correct runs are enough
+    runs = [[6.0, 4.0, 9.0, 5.0, 8.0], [3.0, 7.0, None, 4.5, None]]  # three correct runs, as Bob has, are enough
     run_finals(kit, 2, [ms for both in zip(*runs) for ms in both])
     medians = [statistics.median(ms for ms in one if ms) for one in runs]
     assert ranked(kit) == [("Bob", medians[1], True), ("Ann", medians[0], True), ("Cid", 3.0, False)]
 
 
-def test_with_two_correct_runs_the_next_best_takes_the_place(small):
+def test_with_fewer_than_three_correct_runs_the_next_best_counts(small):
     kit = small
     kit.change(names_open=True)
     submit_and_judge(kit, "Ann", 1.0, 2.5)
@@ -102,7 +105,7 @@ def test_with_two_correct_runs_the_next_best_takes_the_place(small):
     assert ranked(kit) == [("Bob", 2.0, False), ("Ann", 2.5, False)]
 
 
-def test_it_is_final_once_every_run_is_done(small):
+def test_a_class_closes_after_all_final_runs(small):
     kit = small
     kit.change(deadline=None)
 
@@ -111,7 +114,7 @@ def test_it_is_final_once_every_run_is_done(small):
             return final_runs.close(session, kit.of_class(session))
 
     submit_and_judge(kit, "Ann", 1.0)
-    assert not close()  # no leader has run again so far
+    assert not close()  # no final run is queued yet
     run_finals(kit, 1, [1.0] * 4)
     assert not close()
     with kit.store.write() as session:
@@ -123,7 +126,7 @@ def test_it_is_final_once_every_run_is_done(small):
         assert kit.of_class(session).finalised_at is not None
 
 
-def test_final_runs_of_another_class_count_for_that_class_alone(small):
+def test_final_runs_of_another_class_do_not_count(small):
     kit, first = small, small.class_id
     submit_and_judge(kit, "Ann", 1.0)
     with kit.store.write() as session:
@@ -141,7 +144,7 @@ def test_final_runs_of_another_class_count_for_that_class_alone(small):
         assert final_runs.close(session, session.get(Class, kit.class_id))
 
 
-def test_nothing_is_final_before_the_deadline_or_while_somebody_waits(small):
+def test_final_runs_need_a_passed_deadline_and_an_empty_queue(small):
     kit = small
     kit.change(deadline=now() + timedelta(hours=1))
     with kit.store.read() as session, pytest.raises(UsageError):
@@ -159,7 +162,7 @@ def test_nothing_is_final_before_the_deadline_or_while_somebody_waits(small):
             kit.judge(1.0)
 
 
-def test_final_runs_use_up_nobodys_device_seconds(small):
+def test_final_runs_do_not_use_a_persons_device_seconds(small):
     kit = small
     kit.change(gpu_seconds=100.0, deadline=None)
     submit_and_judge(kit, "Ann", 1.0, seconds=20.0)

@@ -1,4 +1,4 @@
-"""Requests that are not signed in leave little data on the board, however many are sent."""
+"""Requests that are not signed in leave only a bounded amount of data on the board, however many are sent."""
 
 import contextlib
 import logging
@@ -35,15 +35,15 @@ class Clock:
 
 
 def refusals(store):
-    """Return (actor, address, times) of the refused sign-ins in the audit log."""
+    """Return (actor, address, number of times) of each entry about refused sign-ins in the audit log."""
     with store.read() as session:
         rows = session.execute(select(AuditEntry.actor, AuditEntry.address, AuditEntry.times)
                                .where(AuditEntry.action == "sign in refused").order_by(AuditEntry.id))  # fmt: skip
         return [tuple(row) for row in rows]
 
 
-class TestCounted:
-    def test_one_address_is_one_row_a_day(self, kit):
+class TestCountedRefusals:
+    def test_refusals_of_an_address_share_one_row_per_day(self, kit):
         for day in range(2):
             for _ in range(3):
                 with kit.store.write() as session:
@@ -51,7 +51,7 @@ class TestCounted:
                                 at=kit.now + timedelta(days=day))  # fmt: skip
         assert refusals(kit.store) == [("somebody", "192.0.2.1", 15)] * 2
 
-    def test_more_than_enough_addresses_are_one_row(self, kit):
+    def test_addresses_above_the_daily_limit_share_one_row(self, kit):
         with kit.store.write() as session:
             for number in range(audit.MOST_A_DAY + 50):
                 audit.count(session, "somebody", "sign in refused", 1, None, f"10.0.{number // 250}.{number % 250}")
@@ -72,12 +72,12 @@ class TestCounted:
             counted = [(one.class_id, one.actor, one.times) for one in entries if one.action == "sign in refused"]
             assert counted == [(None, "Ann", 1), (None, "Bob", 2), (of, "Ann", 1), (of, "Bob", 2)]
 
-    def test_a_flood_is_few_writes_and_nothing_is_lost(self, kit, monkeypatch):
+    def test_many_refusals_are_written_in_few_transactions(self, kit, monkeypatch):
         clock, writes, write = Clock(), [], kit.store.write
         monkeypatch.setattr(kit.store, "write", lambda: writes.append(1) or write())
         refused = RefusedSignIns(kit.store, clock)
         for number in range(5000):
-            clock.now = number / 50  # 100 s
+            clock.now = number / 50  # 50 refusals per second, for 100 s
             refused.add(SignInAttempt(f"10.{number % 7}.0.1"))
         assert len(writes) <= 20
         refused.write()
@@ -103,7 +103,7 @@ class TestCounted:
         refused.write()
         assert sum(times for _, _, times in refusals(kit.store)) == 1600
 
-    def test_an_address_and_a_person_have_so_many_a_minute(self, small):
+    def test_attempts_per_minute_are_limited_by_address_and_by_person(self, small):
         clock = Clock()
         refused = RefusedSignIns(small.store, clock)
         assert [refused.add(SignInAttempt("10.0.0.1")) for _ in range(A_MINUTE + 1)] == [None] * A_MINUTE + [60]
@@ -111,7 +111,7 @@ class TestCounted:
         clock.now = 45.0
         assert refused.add(SignInAttempt("10.0.0.1")) == 15
         clock.now = 61.0
-        # An attacker who has many addresses and tries to sign in as one person.
+        # Many addresses try to sign in as one person.
         tries = [SignInAttempt(f"10.0.1.{number}", "Ann", small.class_id) for number in range(A_MINUTE + 1)]
         found = [refused.add(one) for one in tries]
         assert found == [None] * A_MINUTE + [59]
@@ -121,7 +121,7 @@ class TestCounted:
         ("192.0.2.1", "192.0.2.1"), ("::ffff:192.0.2.1", "192.0.2.1"), ("", ""), ("testclient", "testclient"),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"), ("2001:db8:1:2::", "2001:db8:1:2::/64"),
     ])  # fmt: skip
-    def test_what_is_one_address(self, address, found):
+    def test_which_addresses_are_counted_as_one(self, address, found):
         assert network_of(address) == found
 
 
@@ -155,10 +155,10 @@ def rows(app):
                 for table in Base.metadata.sorted_tables}  # fmt: skip
 
 
-def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
-    """Someone who tries many tokens is told to wait, while a person with a valid token can still sign in.
+def test_invalid_tokens_are_limited_but_a_valid_one_works(app):
+    """Too many invalid tokens are refused with status 429, while a person with a valid token can still sign in.
 
-    Both use the same address, as on a campus, within one minute of the service's clock.
+    All requests come from the same address, as on a campus, within one minute of the service's clock.
     """
     app.state.refused = RefusedSignIns(app.state.store, Clock())
     token = fresh_token(app, "Ann")
@@ -170,10 +170,8 @@ def test_whoever_tries_tokens_is_told_to_wait_and_who_has_one_comes_in(app):
     assert answer.status_code == 303 and client.get("/mine").status_code == 200
 
 
-def test_an_instructor_reads_of_them(app):
-    """An instructor sees the refused sign-ins.
-
-    Refusals of an unknown token are included, although they belong to no class.
+def test_an_instructor_sees_refused_sign_ins(app):
+    """An instructor sees the refused sign-ins of their class, and those with unknown tokens, which belong to no class.
     """
     token = fresh_token(app, "Ann")
     for wrong in (token[:-64] + "0" * 64, *["nonsense"] * 3):
@@ -184,10 +182,10 @@ def test_an_instructor_reads_of_them(app):
     assert re.search(r">somebody</td><td[^>]*>sign in refused \(3 times that day\)</td>", text)
 
 
-def test_no_request_of_a_stranger_adds_rows_beyond_that(app):
-    """No request that is not signed in adds further rows.
+def test_requests_without_a_session_add_no_rows(app):
+    """No request that is not signed in adds a row to any table.
 
-    The test requests every path by every method, with an invalid token and an invalid cookie.
+    The test requests each path with each method, without a token and with a well-formed invalid token.
     """
     client = TestClient(app, follow_redirects=False, raise_server_exceptions=False)
     before, asked = rows(app), 0
@@ -212,7 +210,7 @@ def test_no_request_of_a_stranger_adds_rows_beyond_that(app):
     assert rows(app) == before
 
 
-def test_a_person_has_no_more_sessions_than_that(app):
+def test_the_sessions_of_a_person_are_limited(app):
     token, first = fresh_token(app, "Ann"), None
     for _ in range(sessions.MOST + 5):
         client, _ = sign_in(app, token)
@@ -224,7 +222,9 @@ def test_a_person_has_no_more_sessions_than_that(app):
 
 @pytest.fixture
 def served(small, data, monkeypatch):
-    """A service on a port, in a thread, with a request timeout of half a second; and its log records."""
+    """The port of a service that runs in a thread with a request timeout of half a second, and the service's log
+    records.
+    """
     monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
     app = create_app(BoardSettings(data=data))
     config = uvicorn.Config(app, port=0, log_config=None, access_log=False, http=server.LimitedProtocol)
@@ -252,8 +252,8 @@ POST = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form
     POST + b"Content-Length: 9\r\n\r\na=", POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\na=\r\n",
 ])  # fmt: skip
 @pytest.mark.parametrize("drip", [False, True])
-def test_a_request_that_does_not_end_is_ended(served, sent, drip):
-    """A connection whose request is not complete in time is closed, even if its bytes keep arriving slowly."""
+def test_an_incomplete_request_is_closed(served, sent, drip):
+    """A connection whose request is not complete in time is closed, even if further bytes keep arriving slowly."""
     port, records = served
     begin = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
@@ -272,7 +272,7 @@ def test_a_request_that_does_not_end_is_ended(served, sent, drip):
     assert received == b"" and time.monotonic() < begin + 20 and len(records) <= 1
 
 
-def test_a_request_that_ends_is_not_cut_off_while_it_waits(served, small):
+def test_a_complete_request_may_wait_longer(served, small):
     small.change(deadline=None)
     one = small.submit("Ann")
     port, _ = served
@@ -285,7 +285,7 @@ def test_a_request_that_ends_is_not_cut_off_while_it_waits(served, small):
             assert answer.status_code == 200 and answer.json()["lines"] == []
 
 
-def test_requests_of_nobody_write_at_most_one_line_each(served):
+def test_invalid_requests_log_at_most_one_line_each(served):
     port, records = served
     requests_ = [
         b"\0\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n\r\n",

@@ -1,4 +1,4 @@
-"""A running board: the command line, graders, the dispatcher, Ray, the sandbox, and injected faults."""
+"""A running board: command line, graders, dispatcher, Ray and sandbox, also with injected faults."""
 
 import os
 import random
@@ -38,12 +38,12 @@ HONEST = Path(board.__file__).parents[1] / "kernel_files" / "templates" / "conv.
 
 
 def claimed(content, name="k.cu", rubric="", backend="cpu"):
-    """Return a claimed job as a grader gets it."""
+    """Return a claimed job, as the dispatcher gives it to a grader."""
     return Claimed(1, "a.lease", "s", "first", backend, "fa2017", rubric, name, content)
 
 
-class TestGrading:
-    def test_lines_and_an_outcome(self):
+class TestGraderProcess:
+    def test_a_grader_yields_log_lines_and_an_outcome(self):
         *lines, last = grader.run(claimed(b"ms=2.5"), board_trial.FAKE)
         assert [event.kind for event in lines] == ["log", "log"] and lines[1].text.endswith("judging k.cu")
         assert (last.kind, last.outcome.status, last.outcome.op_ms, last.outcome.ranked) == (
@@ -57,7 +57,7 @@ class TestGrading:
         (b"refuse", "outcome", "refused"), (b"fail", "unable", "failed"), (b"crash", "unable", "failed"),
         (b"ms=inf", "unable", "failed"), (b"ms=nan", "unable", "failed"),  # infinity and NaN are not valid times
     ])  # fmt: skip
-    def test_other_ends(self, content, kind, status):
+    def test_refused_and_failed_submissions(self, content, kind, status):
         *_, last = grader.run(claimed(content), board_trial.FAKE)
         assert (last.kind, last.outcome.status) == (kind, status) and last.text
 
@@ -66,11 +66,11 @@ class TestGrading:
         *_, last = grader.run(claimed(b"seconds=60"), board_trial.FAKE, longest=0.5)
         assert time.monotonic() - begin < 20 and last.kind == "unable"
 
-    def test_a_grader_that_is_not_there(self):
+    def test_a_missing_grader_program(self):
         *_, last = grader.run(claimed(b"x"), "/no/such/program")
         assert last.kind == "unable" and last.outcome.status == "failed"
 
-    def test_a_grader_dies_with_whoever_started_it(self, tmp_path):
+    def test_a_grader_is_killed_when_its_parent_is(self, tmp_path):
         code = ("import subprocess, time; from fashion_infer.board.queue import lifeline; "
                 "print(lifeline.start(['sleep', '60']).pid, flush=True); time.sleep(60)")  # fmt: skip
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
@@ -84,7 +84,7 @@ class TestGrading:
 
 
 def state(process):
-    """Return the state of a process: "Z" for a process that has ended but was not waited for."""
+    """Return the state of a process, which is "Z" if the process has ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -97,7 +97,7 @@ class TestDispatcher:
         small.change(deadline=None)
         return Dispatcher(small.store, Here(board_trial.FAKE, 2), "me")
 
-    def until_dry(self, small, dispatcher, seconds=60):
+    def run_until_empty(self, small, dispatcher, seconds=60):
         """Run the dispatcher's steps until no job waits or runs."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -108,12 +108,12 @@ class TestDispatcher:
             time.sleep(0.02)
         raise AssertionError("the queue does not run dry")
 
-    def test_everything_ends_as_it_says(self, small, dispatcher):
+    def test_each_outcome_sets_the_submissions_status(self, small, dispatcher):
         ids = {
             end: small.submit("Ann", f"{end} {n}".encode())
             for n, end in enumerate(("judge", "refuse", "fail", "crash"))
         }
-        self.until_dry(small, dispatcher)
+        self.run_until_empty(small, dispatcher)
         assert {end: small.status(one) for end, one in ids.items()} == {
             "judge": "judged", "refuse": "refused", "fail": "failed", "crash": "failed"}  # fmt: skip
         with small.store.read() as session:
@@ -121,7 +121,7 @@ class TestDispatcher:
             lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == ids["fail"])).all()
             assert sum("again" in line for line in lines) == 2
 
-    def test_what_was_cancelled_is_stopped_and_does_not_count(self, small, dispatcher, monkeypatch):
+    def test_a_cancelled_submission_gets_no_judgement(self, small, dispatcher, monkeypatch):
         from fashion_infer.board.store import queue
         from fashion_infer.board.store.models import SubmissionRow
 
@@ -136,11 +136,8 @@ class TestDispatcher:
         with small.store.read() as session:
             assert session.scalars(select(Judgement)).all() == []
 
-    def test_a_cancelled_grader_ends_and_makes_room(self, small):
-        """A cancelled grader ends and frees its slot.
-
-        There is one slot: if a cancelled grader kept running, eight graders would run concurrently.
-        """
+    def test_a_cancelled_grader_ends_and_frees_its_slot(self, small):
+        """When a running submission is cancelled, its grader ends, and the only slot is free for the next one."""
         from fashion_infer.board.store import queue
         from fashion_infer.board.store.models import SubmissionRow
 
@@ -158,13 +155,13 @@ class TestDispatcher:
                 assert queue.cancel(session, session.get_one(SubmissionRow, one), "Ann")
             while any(process.is_running() and process.status() != "zombie" for process in running):
                 assert time.monotonic() < ends
-                dispatcher._kept = 0.0  # pretend that some seconds have passed since the dispatcher's last check
+                dispatcher._kept = 0.0  # so that the next step checks the leases again
                 dispatcher.step()
         last = small.submit("Ann", b"ms=1")
-        self.until_dry(small, dispatcher)
+        self.run_until_empty(small, dispatcher)
         assert small.status(last) == "judged"
 
-    def test_stopped_before_it_began_a_grader_does_not_run(self):
+    def test_a_job_stopped_before_its_start_does_not_run(self):
         graders = Here(board_trial.FAKE, 1)
         job = claimed(b"seconds=600")
         graders.stop(job.lease)
@@ -174,7 +171,7 @@ class TestDispatcher:
             assert time.monotonic() < end
             time.sleep(0.02)
 
-    def test_a_database_that_fails_is_asked_again(self, small, dispatcher, monkeypatch):
+    def test_the_dispatcher_retries_after_database_errors(self, small, dispatcher, monkeypatch):
         from sqlalchemy.exc import OperationalError
 
         one, fails, write = small.submit("Ann", b"x"), [3], small.store.write
@@ -193,7 +190,7 @@ class TestDispatcher:
 
 @pytest.fixture
 def own_home(monkeypatch, tmp_path):
-    """A separate home folder, in which tokens are saved."""
+    """A temporary folder. The client saves its tokens below it, because XDG_CONFIG_HOME points there."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     for name in (credentials.URL, credentials.TOKEN):
         monkeypatch.delenv(name, raising=False)
@@ -202,11 +199,11 @@ def own_home(monkeypatch, tmp_path):
 
 class TestClient:
     @pytest.mark.parametrize("url", ["ftp://x", "board.example", "http://", "http://board.example:8408"])
-    def test_addresses_that_are_refused(self, url):
+    def test_urls_that_are_refused(self, url):
         with pytest.raises(UsageError):
             Client(url, "t")
 
-    def test_tokens_are_kept_for_nobody_else(self, own_home):
+    def test_tokens_are_saved_per_board_for_the_user_only(self, own_home):
         path = credentials.remember("https://b.example/", "t1")
         assert path.stat().st_mode & 0o777 == 0o600
         there = ("https://b.example", "t1", None)
@@ -216,7 +213,7 @@ class TestClient:
         with pytest.raises(UsageError):
             credentials.known("https://d.example")
 
-    def test_the_same_folder_is_the_same_bytes(self, tmp_path):
+    def test_packing_does_not_depend_on_file_times(self, tmp_path):
         for name in ("a", "b"):
             (tmp_path / name / "team").mkdir(parents=True)
             for file in ("conv.cpp", "x.h", ".secret"):
@@ -254,13 +251,13 @@ def test_without_ray_a_board_runs_with_ray_off(monkeypatch, invoke, tmp_path):
     assert invoke("board", "class", "new", "x", "--data", str(tmp_path / "some"))[0] == 0
 
 
-def test_an_older_python_is_told(monkeypatch):
+def test_an_older_python_is_refused(monkeypatch):
     monkeypatch.setattr(sys, "version_info", (3, 9, 1))
     with pytest.raises(DeviceError):
         board.require()
 
 
-def test_asking_does_not_import_the_extra():
+def test_client_commands_do_not_import_the_extra():
     code = (
         "import sys; import fashion_infer.cli.submit, fashion_infer.cli.board, fashion_infer.board.client, "
         "fashion_infer.board.upload; print(sorted({'sqlalchemy', 'fastapi', 'ray', 'pydantic'} & set(sys.modules)))"
@@ -269,7 +266,7 @@ def test_asking_does_not_import_the_extra():
 
 
 @pytest.mark.parametrize("settings", [BoardSettings(host="0.0.0.0"), BoardSettings(certificate="x")])
-def test_what_is_not_served(settings):
+def test_unsafe_settings_are_refused(settings):
     with pytest.raises(UsageError):
         server.serve(settings)
 
@@ -289,7 +286,7 @@ def test_mistakes_are_one_line(words, invoke, data):
     ("backup", "b.sqlite"),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["none", "two\nlines", "x" * 300, "file/below"])
-def test_where_no_board_is_none_is_made(words, name, invoke, own_home, monkeypatch):
+def test_commands_that_need_a_board_create_none(words, name, invoke, own_home, monkeypatch):
     monkeypatch.chdir(own_home)
     (own_home / "people.csv").write_text("netid,name\na,A\n")
     (own_home / "file").touch()
@@ -304,7 +301,7 @@ def test_where_no_board_is_none_is_made(words, name, invoke, own_home, monkeypat
     ("class", "new", "x", "--deadline", "tomorrow"), ("restore", "none.sqlite"), ("restore", "people.csv"),
 ])  # fmt: skip
 @pytest.mark.parametrize("name", ["none", "none/below", "folder", "file/below", "x" * 300, "loop"])
-def test_a_command_that_fails_makes_no_board(words, name, invoke, own_home, monkeypatch):
+def test_a_failed_command_creates_no_board(words, name, invoke, own_home, monkeypatch):
     monkeypatch.chdir(own_home)
     (own_home / "people.csv").write_text("netid,name\na,A\n")
     (own_home / "file").touch()
@@ -317,7 +314,7 @@ def test_a_command_that_fails_makes_no_board(words, name, invoke, own_home, monk
 
 
 @pytest.mark.parametrize("name", ["a?b", "a%20b", "a#b", "a b", "a:b@c", "é"])
-def test_a_board_lies_in_the_folder_that_is_named(name, invoke, own_home, monkeypatch):
+def test_special_characters_in_the_folders_name(name, invoke, own_home, monkeypatch):
     monkeypatch.chdir(own_home)
     for words in (("class", "new", "x"), ("backup", "q?.sqlite"), ("restore", "q?.sqlite")):
         assert invoke("board", *words, "--data", name + "2" * (words[0] == "restore"))[0] == 0
@@ -330,29 +327,29 @@ def test_a_board_lies_in_the_folder_that_is_named(name, invoke, own_home, monkey
 
 @pytest.fixture(scope="module")
 def trial():
-    """A board shared by several tests."""
+    """A running board that the tests of this module share."""
     with board_trial.trial(4, options=("--ray", "off", "--cpu-slots", "2"), seconds=0.1) as made:
         yield made
 
 
 class TestTrial:
-    """One board is used as people use it, from the first command to the last."""
+    """The commands for students and instructors, on one running board."""
 
     def submit(self, trial, own_home, who, text, *words):
-        """Run `fashion-infer submit` as a person."""
+        """Run `fashion-infer submit` with a file of this text, as the person `who`; return the finished process."""
         (own_home / "k.cu").write_text(text)
         environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens[who]}
         line = [sys.executable, "-m", "fashion_infer", "submit", str(own_home / "k.cu"), "--to", trial.url, *words]
         return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
 
-    def test_submit_to_the_end(self, trial, own_home):
+    def test_submit_waits_for_the_result(self, trial, own_home):
         done = self.submit(trial, own_home, "p000", "ms=3.5", "--final", "--class", "trial")
         lines = done.stdout.splitlines()
         assert done.returncode == 0, done.stderr
         assert lines[-1].endswith("k.cu  final  judged: 10 of 10 points, Op Time 3.5000 ms, rank 1")
         assert done.stderr.count("\n") == 1
 
-    def test_an_incorrect_one_is_explained_as_on_the_page(self, trial, own_home):
+    def test_an_incorrect_submission_is_explained_as_on_the_page(self, trial, own_home):
         done = self.submit(trial, own_home, "p001", "wrong")
         assert done.returncode == 0, done.stderr
         said = done.stdout[done.stdout.index("Not ranked") :]
@@ -368,12 +365,12 @@ class TestTrial:
             page = browser.get(f"{trial.url}/submissions/{identifier}").text
         assert all(text in page for text in ("layer 1: the last row differs", "check bounds", "why"))
 
-    def test_what_is_refused_and_what_cannot_be_judged(self, trial, own_home):
+    def test_exit_codes_of_refused_and_failed_submissions(self, trial, own_home):
         for text, code in (("refuse", 1), ("fail", 4), ("", 2)):
             done = self.submit(trial, own_home, "p001", text)
             assert done.returncode == code, done.stderr
 
-    def test_asking(self, trial, own_home, monkeypatch, invoke):
+    def test_history_status_log_ranking_and_cancel(self, trial, own_home, monkeypatch, invoke):
         self.submit(trial, own_home, "p002", "ms=1.5")
         monkeypatch.setenv("FASHION_INFER_BOARD_TOKEN", trial.tokens["p002"])
         monkeypatch.setenv("FASHION_INFER_BOARD", trial.url)
@@ -387,7 +384,7 @@ class TestTrial:
         assert invoke("board", "cancel", identifier)[0] == 1
         assert invoke("board", "log", "../../etc")[0] == 2
 
-    def test_a_board_that_comes_back_is_waited_for(self, trial, own_home):
+    def test_submit_waits_for_a_board_that_restarts(self, trial, own_home):
         trial.process.kill()
         trial.process.wait()
         (own_home / "k.cu").write_text("ms=7")
@@ -416,7 +413,7 @@ class TestTrial:
         store.close()
         assert sorted(count for _, count in purposes) == [5, 5]
 
-    def test_faults(self, trial):
+    def test_no_submission_is_lost_by_injected_faults(self, trial):
         trial.command("class", "set", "trial", "--most-an-hour", "100000")
         kinds = ["service", "dispatcher", "worker", "database"]
         store = trial.store()
@@ -428,8 +425,8 @@ class TestTrial:
         assert [line for line in found if line.split(":")[0] not in before] == []
 
 
-def family(made):
-    """Return every process of a board."""
+def processes_of(made):
+    """Return the board's process and all its descendants."""
     first = psutil.Process(made.process.pid)
     return [first, *first.children(recursive=True)]
 
@@ -451,11 +448,11 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox")
-def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypatch):
-    """The real grader on the board's own Ray ranks an honest kernel; a hostile kernel reaches no port or socket.
+def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
+    """The real grader on the board's own Ray ranks an honest kernel, and keeps a hostile kernel from the board's ports.
 
-    The hostile kernel looks for the ports and sockets of the board and of Ray. Ray listens only on the loopback
-    interface, and requires its token.
+    The hostile kernel tries all listening ports of the board and of Ray, and Ray's folder of sockets. Ray listens only
+    on the loopback interface and requires its token.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     rubric = tmp_path / "rubric.toml"
@@ -469,15 +466,15 @@ def test_the_real_grader_and_what_it_keeps_from_a_submission(tmp_path, monkeypat
         found = client.submission(one)
         assert (found["status"], found["rank"], found["judgement"]["points"]) == ("judged", 1, 100), text
         assert any("judging begins on" in line for line in text) and client.me()["graders"] == 1
-        heard = {socket.laddr for process in family(made) for socket in process.net_connections("tcp")
+        heard = {socket.laddr for process in processes_of(made) for socket in process.net_connections("tcp")
                  if socket.status == "LISTEN"}  # fmt: skip
         assert {address.ip for address in heard} <= {"127.0.0.1", "::ffff:127.0.0.1"}, heard
         ports = {address.port for address in heard}
         assert made.port in ports and len(ports) > 3
-        (gcs,) = [process for process in family(made) if "gcs_server" in process.name()]
+        (gcs,) = [process for process in processes_of(made) if "gcs_server" in process.name()]
         said = gcs.environ()
         assert said["RAY_AUTH_MODE"] == "token" and len(said["RAY_AUTH_TOKEN"]) == 64
-        assert all(said["RAY_AUTH_TOKEN"] not in word for process in family(made) for word in process.cmdline())
+        assert all(said["RAY_AUTH_TOKEN"] not in word for process in processes_of(made) for word in process.cmdline())
         (tmp_path / "team").mkdir()
         (tmp_path / "team" / "conv.h").write_text((ATTACKS / "cpu" / "conv.h").read_text())
         (tmp_path / "team" / "conv.cpp").write_text(SOCKETS.replace("PORTS", ", ".join(map(str, sorted(ports)))))
@@ -506,7 +503,7 @@ def test_a_class_ranks_by_the_layers_that_its_rubric_lists(tmp_path, monkeypatch
     rubric = tmp_path / "rubric.toml"
     text = (
         (ATTACKS / "rubric.toml").read_text().replace("seconds = 2\n", "seconds = 30\n")
-    )  # others use the machine, too
+    )  # a longer limit, for busy machines
     rubric.write_text(re.sub("edition = .*", "", text) + LAYERS)
     team = tmp_path / "team"
     team.mkdir()
@@ -537,7 +534,7 @@ def test_a_class_ranks_by_the_layers_that_its_rubric_lists(tmp_path, monkeypatch
         made.stop()
 
 
-def test_a_stores_folder_that_cannot_be(tmp_path):
+def test_a_store_in_an_impossible_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Exception, match="cannot make the board's folder"):
         Store(url_of(str(tmp_path / "file" / "x"), None))

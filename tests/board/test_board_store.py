@@ -1,4 +1,4 @@
-"""The store's tables, people, tokens and admission of submissions, on SQLite and on PostgreSQL."""
+"""The database's tables, people, tokens, admission of submissions and backups, in SQLite and PostgreSQL."""
 
 import hashlib
 import stat
@@ -25,7 +25,7 @@ from fashion_infer.board.store.models import Base, Content, Judgement, Person, S
 from fashion_infer.errors import DataError, UsageError
 
 
-def test_the_last_migration_is_the_one_that_is_looked_for():
+def test_head_is_the_last_migration():
     folder = Path(database.__file__).parent / "migrations"
     config = Config()
     config.set_main_option("script_location", str(folder))
@@ -33,7 +33,7 @@ def test_the_last_migration_is_the_one_that_is_looked_for():
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_migrations_make_the_tables_that_the_code_has(kind, server, admin, tmp_path):
+def test_migrations_create_the_models_tables(kind, server, admin, tmp_path):
     url = None
     if kind == "postgres":
         admin.execute(text("CREATE DATABASE board_fresh"))
@@ -41,12 +41,13 @@ def test_migrations_make_the_tables_that_the_code_has(kind, server, admin, tmp_p
     store = Store(url_of(str(tmp_path), url))
     with store.engine.connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
-    # Ignore types that the databases only spell differently; compare tables, columns, indexes and constraints.
+    # Lists are changed properties of columns, for example types that a database spells differently. The others are
+    # missing or additional tables, columns, indexes and constraints.
     assert [one for one in differences if not isinstance(one, list)] == []
     store.close()
 
 
-def test_a_store_that_is_there_is_opened_again(store):
+def test_an_existing_store_can_be_opened(store):
     with store.write() as session:
         people.new_class(session, "kept", "fa2017", "gpu", "")
     again = Store(store.engine.url.render_as_string(hide_password=False))
@@ -55,7 +56,7 @@ def test_a_store_that_is_there_is_opened_again(store):
     again.close()
 
 
-def test_moments_come_back_in_utc_and_without_a_zone_are_refused(kit):
+def test_times_are_read_in_utc_and_need_a_zone(kit):
     with kit.store.read() as session:
         assert kit.of_class(session).deadline == kit.now + timedelta(days=30)
         assert kit.of_class(session).deadline.utcoffset() == timedelta(0)
@@ -63,7 +64,7 @@ def test_moments_come_back_in_utc_and_without_a_zone_are_refused(kit):
         kit.change(deadline=kit.now.replace(tzinfo=None))
 
 
-def test_a_database_that_cannot_be_reached_is_one_line(tmp_path):
+def test_an_unreachable_database_is_a_one_line_error(tmp_path):
     for url in ("postgresql://nobody@127.0.0.1:9/none", "nonsense://x", f"sqlite:///{tmp_path}/no/such/folder/x"):
         with pytest.raises(DataError) as raised:
             Store(url_of("", url))
@@ -71,14 +72,14 @@ def test_a_database_that_cannot_be_reached_is_one_line(tmp_path):
 
 
 class TestTokens:
-    def test_the_database_has_no_token(self, kit):
+    def test_the_database_contains_no_secret_of_a_token(self, kit):
         with kit.store.read() as session:
             for table in Base.metadata.sorted_tables:
                 shown = repr(session.execute(select(table)).all())
                 for token in kit.tokens.values():
                     assert token.split("_")[2] not in shown, table.name
 
-    def test_whose_a_token_is(self, kit):
+    def test_a_token_identifies_its_person(self, kit):
         with kit.store.read() as session:
             for name, token in kit.tokens.items():
                 assert people.authenticate(session, token).person.name == name
@@ -88,16 +89,16 @@ class TestTokens:
         lambda token: "fib_x", lambda token: token.upper(), lambda token: token + "_x", lambda token: "fib__",
         lambda token: token.replace("fib", "fic"), lambda token: "fib_\udc80_\udc80", lambda token: "x" * 10**6,
     ])  # fmt: skip
-    def test_anything_else_is_nobody(self, kit, change):
+    def test_invalid_tokens_identify_nobody(self, kit, change):
         with kit.store.read() as session:
             assert people.authenticate(session, change(kit.tokens["Ann"])) is None
 
-    def test_another_persons_secret_is_nobody(self, kit):
+    def test_a_token_with_another_persons_secret_is_invalid(self, kit):
         ann, bob = kit.tokens["Ann"].split("_"), kit.tokens["Bob"].split("_")
         with kit.store.read() as session:
             assert people.authenticate(session, f"fib_{ann[1]}_{bob[2]}") is None
 
-    def test_revoked_it_and_its_sessions_end(self, kit):
+    def test_revoking_tokens_ends_their_sessions(self, kit):
         with kit.store.write() as session:
             cookie = sessions.sign_in(session, kit.tokens["Ann"]).cookie
         with kit.store.write() as session:
@@ -107,7 +108,7 @@ class TestTokens:
             assert people.authenticate(session, kit.tokens["Ann"]) is None
             assert sessions.signed_in(session, cookie) is None
 
-    def test_who_joins_again_gets_a_further_token(self, kit):
+    def test_joining_again_adds_a_token(self, kit):
         with kit.store.write() as session:
             (one,) = people.join(session, kit.of_class(session), [("Ann", "assistant", "red")])
         with kit.store.read() as session:
@@ -121,22 +122,22 @@ class TestTokens:
     [("=1+1", "", "")], [("", "", "")], [("x" * 101, "", "")], [("Dan", "king", "")], [("Dan", "", "<b>")],
     [("Dan", "", ""), ("Dan", "", "")], [("a\nb", "", "")],
 ])  # fmt: skip
-def test_people_that_are_refused_leave_nothing_behind(kit, listed):
+def test_a_refused_list_adds_nobody(kit, listed):
     with pytest.raises(UsageError), kit.store.write() as session:
         people.join(session, kit.of_class(session), [("Eve", "", ""), *listed])
     with kit.store.read() as session:
         assert people.find_person(session, kit.of_class(session), "Eve") is None
 
 
-def test_pseudonyms_differ_and_are_nobodys_name(small):
+def test_pseudonyms_are_unique(small):
     with small.store.write() as session:
         people.join(session, small.of_class(session), [(f"n{number}", "", "") for number in range(300)])
         found = session.scalars(select(Person.pseudonym)).all()
     assert len(set(found)) == len(found) == 305
 
 
-class TestAccepting:
-    def test_all_of_it_is_stored(self, kit):
+class TestAdmission:
+    def test_a_submission_is_stored_completely(self, kit):
         identifier = kit.submit("Ann", b"\0\xffbytes")
         with kit.store.read() as session:
             found = session.get_one(SubmissionRow, identifier)
@@ -145,7 +146,7 @@ class TestAccepting:
             entry = audit.entries(session, kit.of_class(session))[0]
             assert (entry.actor, entry.action) == ("Ann", "submit") and identifier in entry.what
 
-    def test_the_same_bytes_are_one_submission_of_a_person(self, kit):
+    def test_a_person_submits_the_same_bytes_once(self, kit):
         one = kit.submit("Ann", b"same")
         assert kit.submit("Ann", b"same") == one
         assert kit.submit("Bob", b"same") != one
@@ -154,7 +155,7 @@ class TestAccepting:
         assert kit.submit("Ann", b"same") == one
         assert kit.claim() is None
 
-    def test_the_same_identifier_is_one_submission(self, kit):
+    def test_a_key_identifies_one_submission_of_a_person(self, kit):
         one = kit.submit("Ann", b"same", key="k1")
         assert kit.submit("Ann", b"same", key="k1") == one
         assert kit.submit("Ann", b"same", key="k2") != one
@@ -163,7 +164,7 @@ class TestAccepting:
             kit.submit("Ann", b"other", key="k1")
         assert raised.value.status == 409
 
-    def test_an_identifier_of_a_digests_form_is_no_digest(self, kit):
+    def test_a_key_like_a_digest_is_not_a_digest(self, kit):
         one = kit.submit("Ann", b"same")
         assert kit.submit("Ann", b"same", key=f"sha256:{hashlib.sha256(b'same').hexdigest()}") != one
 
@@ -183,7 +184,7 @@ class TestAccepting:
                 kit.submit("Ann", content)
             assert raised.value.status == status
 
-    def test_how_many_may_wait(self, kit):
+    def test_the_limit_of_waiting_submissions(self, kit):
         kit.change(most_pending=2)
         kit.submit("Ann"), kit.submit("Ann")
         with pytest.raises(NotTaken) as raised:
@@ -193,7 +194,7 @@ class TestAccepting:
         kit.judge()
         kit.submit("Ann")
 
-    def test_how_many_an_hour(self, kit):
+    def test_the_limit_per_hour(self, kit):
         kit.change(most_an_hour=3)
         for _ in range(3):
             kit.submit("Ann", seconds=600)
@@ -203,7 +204,7 @@ class TestAccepting:
         kit.submit("Bob", seconds=0)
         kit.submit("Ann", seconds=1800)  # exactly one hour has passed
 
-    def test_seconds_of_the_device(self, kit):
+    def test_the_limit_of_device_seconds(self, kit):
         kit.change(gpu_seconds=100)
         kit.submit("Ann")
         kit.judge(seconds=60)
@@ -219,18 +220,18 @@ class TestAccepting:
 
     @given(name=st.text(max_size=300))
     @settings(max_examples=examples(200))
-    def test_a_name_has_nothing_that_anybody_reads_as_his_own(self, name):
+    def test_stored_names_have_only_safe_characters(self, name):
         safe = safe_name(name)
         assert 0 < len(safe) <= admission.NAME_LENGTH and safe[0] not in ".-"
         assert set(safe) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-")
 
-    def test_names_that_are_good_stay(self):
+    def test_safe_names_are_unchanged(self):
         names = ("new-forward.cu", "a.tar.gz", "submission.py", "x" * 96 + ".cuh")
         assert [safe_name(name) for name in names] == list(names)
         assert safe_name("../../etc/passwd") == "passwd" and safe_name("a\\b.cu") == "b.cu"
 
 
-def test_a_judgement_is_one_of_its_purpose(kit):
+def test_a_submission_has_one_judgement_per_purpose(kit):
     identifier = kit.submit("Ann")
     kit.judge()
     with pytest.raises(IntegrityError), kit.store.write() as session:
@@ -239,8 +240,11 @@ def test_a_judgement_is_one_of_its_purpose(kit):
 
 @given(contents=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8))
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
-    """A backup can be restored into an empty database of either kind, which then continues with its own ids."""
+def test_a_restored_backup_equals_the_board(kit, tmp_path_factory, contents):
+    """A backup of either kind of database, restored into an empty SQLite database, has the same rows.
+
+    People can join the restored board, and a second restore into it is refused.
+    """
     kit.change(most_pending=10**6)  # several examples add to Bob's queue
     for content in contents:
         kit.submit("Bob", content)
@@ -262,7 +266,7 @@ def test_a_backup_is_the_board(kit, tmp_path_factory, contents):
     fresh.close()
 
 
-def test_a_backup_fills_postgresql(small, postgres, tmp_path):
+def test_a_backup_is_restored_into_postgresql(small, postgres, tmp_path):
     small.submit("Ann")
     backup.write(small.store, str(tmp_path / "b.sqlite"))
     fresh = Store(url_of("", postgres))
@@ -274,7 +278,7 @@ def test_a_backup_fills_postgresql(small, postgres, tmp_path):
     fresh.close()
 
 
-def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
+def test_a_backup_of_an_older_version_is_migrated(small, tmp_path):
     """A restored backup of an older version has the current tables; the backup file itself does not change."""
     small.submit("Ann")
     backup.write(small.store, str(tmp_path / "b.sqlite"))
@@ -294,7 +298,7 @@ def test_a_backup_of_an_older_version_is_brought_up_to_date(small, tmp_path):
     assert (tmp_path / "b.sqlite").read_bytes() == before
 
 
-def test_what_is_no_backup(small, tmp_path):
+def test_files_that_are_not_backups_are_refused(small, tmp_path):
     (tmp_path / "x").write_bytes(b"no database, that much is sure" * 100)
     empty = Store(url_of(str(tmp_path / "new"), None))
     for path in (tmp_path / "none", tmp_path / "x"):
@@ -303,7 +307,7 @@ def test_what_is_no_backup(small, tmp_path):
     empty.close()
 
 
-def test_sqlite_keeps_foreign_keys_and_syncs(small):
+def test_sqlite_checks_foreign_keys_and_syncs(small):
     with small.store.read() as session:
         assert session.execute(text("PRAGMA foreign_keys")).scalar() == 1
         assert session.execute(text("PRAGMA synchronous")).scalar() == 2

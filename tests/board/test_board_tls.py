@@ -1,4 +1,4 @@
-"""TLS as people use it: a board with a certificate made by openssl, the client, a browser's cookies, a proxy."""
+"""TLS: a board with a certificate made by openssl, the client, cookies as a browser gets them, and a proxy."""
 
 import http.client
 import os
@@ -36,7 +36,7 @@ def certificate(folder, name):
 
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
-    """Two certificates for the same names, with different keys."""
+    """Two pairs of certificate and key, both for localhost."""
     folder = tmp_path_factory.mktemp("tls")
     return certificate(folder, "one"), certificate(folder, "two")
 
@@ -50,7 +50,7 @@ def trial(pairs):
 
 @pytest.fixture
 def run(trial, tmp_path):
-    """Run `fashion-infer` as a user whose machine does not trust the test certificates."""
+    """A function that runs `fashion-infer` as a user whose machine does not trust the test certificates."""
 
     def go(*words, token="", stdin=None, **more):
         names = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -72,15 +72,15 @@ def kernel(tmp_path):
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch):
-    """Make requests fail immediately where the client would retry for minutes."""
+    """Limit to 10 s how long clients in this process retry."""
     monkeypatch.setattr(client, "PATIENCE", 10.0)
 
 
 class TestClient:
-    def test_login_remembers_whom_to_believe(self, trial, run, kernel, pairs, tmp_path):
-        """After a login, `submit` needs no option to trust the board's certificate.
+    def test_login_saves_the_certificates_path(self, trial, run, kernel, pairs, tmp_path):
+        """After `board login --ca FILE`, `submit` trusts the board's certificate without an option.
 
-        The certificate's absolute path is saved, because users work in many folders.
+        The path is saved as an absolute one, because users work in many folders.
         """
         shutil.copy(pairs[0][0], tmp_path / "board.pem")
         relative = os.path.relpath(tmp_path / "board.pem")
@@ -90,8 +90,8 @@ class TestClient:
         assert done.returncode == 0 and "Op Time 2.5000 ms, rank" in done.stdout.splitlines()[-1], done.stderr
         assert run("board", "ranking").stdout.startswith("*   1        2.5000 ms")
 
-    def test_an_option_or_the_environment_says_whom_to_believe(self, trial, run, pairs):
-        """The certificate comes from the environment variable or the option, and the option takes precedence."""
+    def test_the_option_precedes_the_environment(self, trial, run, pairs):
+        """The trusted certificate is that of --ca, or else that of an environment variable."""
         (right, _), (wrong, _) = pairs
         words, token = ("board", "status", "--to", trial.url), trial.tokens["p000"]
         for name in ("FASHION_INFER_BOARD_CA", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
@@ -100,18 +100,18 @@ class TestClient:
             assert done.returncode == 0, (name, done.stderr)
             assert run(*words, "--ca", wrong, token=token, **{name: right}).returncode == 3, name
 
-    def test_a_certificate_that_nobody_vouches_for(self, trial, run, kernel, pairs):
-        """With an untrusted certificate, the client fails immediately with one line, before it sends the token."""
+    def test_an_untrusted_certificate(self, trial, run, kernel, pairs):
+        """With an untrusted certificate, `submit` prints one line that names --ca, and exits with code 3."""
         for more in ((), ("--ca", pairs[1][0])):
             done = run("submit", kernel, "--to", trial.url, *more, token=trial.tokens["p000"])
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
             assert "--ca FILE.pem" in done.stderr
 
-    def test_a_certificate_of_another_name(self, trial, pairs):
+    def test_a_certificate_for_another_host(self, trial, pairs):
         with pytest.raises(DataError):
             Client(trial.url.replace("localhost", "127.0.0.1"), "t", pairs[0][0]).me()
 
-    def test_files_that_are_no_certificates(self, trial, run, kernel):
+    def test_invalid_certificate_files(self, trial, run, kernel):
         for file in ("/no/such.pem", kernel):
             done = run("board", "status", "--to", trial.url, "--ca", file, token="t")
             assert (done.returncode, done.stderr.count("\n")) == (3, 1) and file in done.stderr
@@ -120,10 +120,10 @@ class TestClient:
         with board_trial.trial(1, options=("--ray", "off")) as plain, pytest.raises(UsageError):
             Client(plain.url.replace("http:", "https:"), plain.tokens["p000"], pairs[0][0]).me()
 
-    def test_a_token_is_the_one_that_was_given(self, trial, run, tmp_path, pairs):
-        """The client sends the given token.
+    def test_netrc_does_not_replace_the_token(self, trial, run, tmp_path, pairs):
+        """The client sends the given token, although ~/.netrc has a password for the board's host.
 
-        Without a precaution, requests would replace the token with a password from ~/.netrc for this host.
+        By default, requests would send the password instead.
         """
         (tmp_path / ".netrc").write_text("machine localhost login ann password secret\n")
         (tmp_path / ".netrc").chmod(0o600)
@@ -132,7 +132,7 @@ class TestClient:
 
 
 def sign_in(connection, token, headers=None):
-    """Sign in with the page's form; return (status, cookies set for the session, headers)."""
+    """Sign in with the page's form; return the status, the session's Set-Cookie headers and the response."""
     connection.request("GET", "/login", headers=headers or {})
     answer = connection.getresponse()
     body, gate = answer.read().decode(), answer.getheader("set-cookie").partition(";")[0]
@@ -146,7 +146,7 @@ def sign_in(connection, token, headers=None):
 
 
 def audit(trial, action):
-    """Return the addresses in the audit log's entries about an action."""
+    """Return the addresses in the audit log's entries with this action."""
     store = trial.store()
     try:
         with store.read() as session:
@@ -155,7 +155,7 @@ def audit(trial, action):
         store.close()
 
 
-def test_a_browsers_cookie(trial, pairs):
+def test_cookies_and_versions_of_tls(trial, pairs):
     context = ssl.create_default_context(cafile=pairs[0][0])
     connection = http.client.HTTPSConnection("localhost", trial.port, context=context, timeout=60)
     status, (cookie,), answer = sign_in(connection, trial.tokens["p001"])
@@ -174,7 +174,7 @@ def test_a_browsers_cookie(trial, pairs):
 
 @pytest.fixture(scope="module")
 def proxied():
-    """A board that is configured with a proxy at the address 127.0.0.1."""
+    """A board that trusts a proxy at the address 127.0.0.1."""
     with board_trial.trial(1, options=("--ray", "off", "--proxies", "127.0.0.1")) as made:
         yield made
 
@@ -188,20 +188,18 @@ class TestBehindAProxy:
     def connect(self, trial, source):
         return http.client.HTTPConnection("127.0.0.1", trial.port, timeout=60, source_address=(source, 0))
 
-    def test_a_proxy_is_believed(self, proxied):
+    def test_headers_of_the_proxy_are_trusted(self, proxied):
         connection = self.connect(proxied, "127.0.0.1")
         status, (cookie,), answer = sign_in(connection, proxied.tokens["p000"], HEADERS)
         assert status == 303 and "Secure" in cookie and answer.getheader("strict-transport-security")
         assert audit(proxied, "sign in") == ["203.0.113.9"]
-        # Only the last entry of the header was written by the proxy. Earlier entries come from its client and do not
-        # count.
+        # The proxy appends the last entry of the header. Its client can write earlier entries, so they do not count.
         sign_in(connection, "x", {**HEADERS, "X-Forwarded-For": "192.0.2.1, 203.0.113.10"})
         assert audit(proxied, "sign in refused") == ["203.0.113.10"]
 
-    def test_somebody_else_is_not(self, proxied):
-        """A client that is not the proxy is refused, and so is the proxy when it does not report TLS.
-
-        /healthz remains open for monitoring.
+    def test_other_clients_are_refused(self, proxied):
+        """A client that is not the proxy is refused, and so is the proxy when it does not report TLS. /healthz stays
+        open.
         """
         for source, headers in (("127.0.0.2", HEADERS), ("127.0.0.2", {}), ("127.0.0.1", {})):
             connection = self.connect(proxied, source)
@@ -214,8 +212,10 @@ class TestBehindAProxy:
             assert connection.getresponse().status == 200
 
 
-def test_files_that_are_missing_or_do_not_match(pairs, tmp_path, run):
-    """The command prints one line that names the option, exits with code 3, and creates nothing."""
+def test_certificates_and_keys_that_do_not_work(pairs, tmp_path, run):
+    """With a missing, mismatched, invalid or encrypted file, `board serve` prints one line, exits with code 3 and
+    creates no data.
+    """
     (one, key), (_, other) = pairs
     (tmp_path / "text").write_text("x")
     locked = str(tmp_path / "locked.key")
@@ -231,7 +231,7 @@ def test_files_that_are_missing_or_do_not_match(pairs, tmp_path, run):
 
 
 @pytest.mark.parametrize("proxies", ["*", "", "proxy.example", "10.0.0.1,*"])
-def test_proxies_that_are_none(proxies, tmp_path):
-    """Invalid proxy addresses are refused, in particular "*", which would trust everyone."""
+def test_invalid_proxies(proxies, tmp_path):
+    """Invalid addresses of proxies are refused, in particular "*", which would trust everyone."""
     with pytest.raises(UsageError):
         serve(BoardSettings(data=str(tmp_path), proxies=proxies, ray="off"))

@@ -1,4 +1,4 @@
-"""Permissions of every page for every role, in the viewer's own class and in another one."""
+"""Which pages and whose submissions each role may see, in the viewer's class and in another one."""
 
 import re
 
@@ -11,7 +11,7 @@ from fashion_infer.board.page import routes  # noqa: E402
 from fashion_infer.board.service import create_app  # noqa: E402
 from fashion_infer.board.settings import BoardSettings  # noqa: E402
 
-# Paths of pages, and the roles that may read each page. The next test compares these paths with the router's own list.
+# Paths of pages, and the roles that may read each page. A test compares the paths with the router's.
 PAGES = {
     "/": "all", "/mine": "all", "/queue": "all", "/submissions/{identifier}": "all",
     "/submissions/{identifier}/file": "all", "/submissions/{identifier}/log.txt": "all",
@@ -21,8 +21,7 @@ PAGES = {
 OPEN = {"/login", "/static/{version}/{name}"}
 ROLES = {"all": {"student", "assistant", "instructor"}, "staff": {"assistant", "instructor"},
          "instructor": {"instructor"}}  # fmt: skip
-# Name: class and role. The submission of each person has the person's name in code, log, file name, findings and
-# prints.
+# Name: class and role. Each person's submission has the name in its code, log, file name, findings and printed text.
 PEOPLE = {
     "Mallory": ("one", "student"), "Evelyn": ("one", "student"), "Tess": ("one", "student"),
     "Ann": ("one", "assistant"), "Ida": ("one", "instructor"), "Otto": ("two", "student"),
@@ -64,7 +63,7 @@ def board(tmp_path_factory):
 
 
 def addresses(board):
-    """Return every URL of every page: with every identifier, and with every person that can be selected."""
+    """Yield (path, URL) for every page, with every submission and with every person that can be selected."""
     for path in PAGES:
         if "{identifier}" in path:
             yield from ((path, path.format(identifier=identifier)) for identifier in board["submissions"])
@@ -82,16 +81,16 @@ def may_read(viewer, author):
     return viewer == author or (role != "student" and PEOPLE[author][0] == of)
 
 
-def test_the_list_above_has_every_page(board):
+def test_the_list_has_every_page(board):
     schema = {route.path for route in routes.router.routes if hasattr(route, "methods") and "GET" in route.methods}
     assert schema | {"/login"} == set(PAGES) | OPEN
 
 
 @pytest.mark.parametrize("viewer", PEOPLE)
-def test_nobody_sees_the_code_log_or_verdict_of_another(board, viewer):
-    """Another person's code, log and verdict are shown only to staff of their class, and browsers must not cache them.
+def test_code_logs_and_verdicts_are_private(board, viewer):
+    """The author and the staff of the author's class see a submission's code, log and verdict, and nobody else does.
 
-    The check that staff sees them shows that the test does not pass on empty pages.
+    No browser may cache the pages.
     """
     of, role = PEOPLE[viewer]
     strangers = {name for name, (theirs, _) in PEOPLE.items() if theirs != of}
@@ -121,7 +120,7 @@ def test_what_the_compiler_says_is_for_the_owner_and_staff(board):
 
 
 @pytest.mark.parametrize("viewer", PEOPLE)
-def test_somebody_elses_submission_and_none_are_the_same_answer(board, viewer):
+def test_anothers_submission_looks_like_a_missing_one(board, viewer):
     client = board["clients"][viewer]
     for path in (path for path in PAGES if "{identifier}" in path):
         nothing = client.get(path.format(identifier="nosuchthing"))
@@ -133,7 +132,7 @@ def test_somebody_elses_submission_and_none_are_the_same_answer(board, viewer):
 
 
 @pytest.mark.parametrize("viewer", [name for name, (_, role) in PEOPLE.items() if role == "student"])
-def test_a_student_sees_names_only_where_they_are_open(board, viewer):
+def test_students_see_names_only_in_a_class_with_open_names(board, viewer):
     of = PEOPLE[viewer][0]
     others = {name for name in PEOPLE if name != viewer} | {"Team Real Name"}
     for _, address in addresses(board):
@@ -152,20 +151,20 @@ def test_a_student_sees_names_only_where_they_are_open(board, viewer):
             session.query(fill.models.Class).filter_by(name=of).one().names_open = False
 
 
-def test_a_queue_shows_another_class_under_pseudonyms_even_to_staff_and_open_names(board):
+def test_staff_see_another_class_in_the_queue_by_pseudonyms(board):
     for name in ("Ida", "Olga"):
         text = board["clients"][name].get("/queue").text
         for other, (of, _) in PEOPLE.items():
             assert (other in text) == (of == PEOPLE[name][0])
 
 
-def test_staff_sees_names_beside_pseudonyms(board):
+def test_staff_see_names_beside_pseudonyms(board):
     text = board["clients"]["Ann"].get("/").text
     assert "pseudonym 0" in text and "Mallory" in text and "bold bats" in text and "Team Real Name" in text
     assert "Otto" not in text
 
 
-def test_without_a_session_every_page_is_the_gate(board):
+def test_without_a_session_every_page_redirects_to_login(board):
     for _, address in addresses(board):
         answer = board["nobody"].get(address)
         assert answer.status_code == 303 and answer.headers["location"] == "/login"
@@ -173,19 +172,19 @@ def test_without_a_session_every_page_is_the_gate(board):
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "x" * 5000, "é", "cookie of Eve'--", "\x00"])
-def test_a_cookie_that_is_none_opens_nothing(board, cookie):
+def test_invalid_cookies_open_no_session(board, cookie):
     answer = board["nobody"].get("/mine", headers={"Cookie": f"board={cookie}".encode()})
     assert answer.status_code == 303
 
 
 @pytest.mark.parametrize("start", ["-1", "x", "1e9", "99999999999999999999", "٣", "0x10", "%00"])
-def test_what_is_no_number_in_an_address_is_the_beginning(board, start):
+def test_invalid_numbers_in_a_url(board, start):
     answer = board["clients"]["Ida"].get(f"/submissions?start={start}")
     assert answer.status_code == 200
     assert board["clients"]["Ida"].get(f"/submissions?person={start}").status_code == 404
 
 
-def test_files_and_logs_are_saved_and_never_shown_by_a_browser(board):
+def test_files_and_logs_are_downloads(board):
     client, own = board["clients"]["Mallory"], board["submissions"]
     identifier = next(number for number, name in own.items() if name == "Mallory")
     for end in ("file", "log.txt"):
@@ -196,7 +195,7 @@ def test_files_and_logs_are_saved_and_never_shown_by_a_browser(board):
         assert re.match(r"application/octet-stream|text/plain", headers["content-type"])
 
 
-def test_what_staff_reads_of_others_is_in_the_audit_log(board):
+def test_code_read_by_staff_is_in_the_audit_log(board):
     identifier = next(number for number, name in board["submissions"].items() if name == "Mallory")
     board["clients"]["Ann"].get(f"/submissions/{identifier}/file")
     text = board["clients"]["Ida"].get("/class/audit").text
@@ -204,7 +203,7 @@ def test_what_staff_reads_of_others_is_in_the_audit_log(board):
     assert identifier not in board["clients"]["Olga"].get("/class/audit").text
 
 
-def test_the_only_static_files_are_our_own(board):
+def test_only_the_pages_static_files_are_served(board):
     client = board["nobody"]
     version = re.search(r"/static/(\w+)/page.css", client.get("/login").text)[1]
     for name in ("page.css", "page.js", "icon.svg"):

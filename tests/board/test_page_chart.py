@@ -1,4 +1,4 @@
-"""The chart of the best times, and the formatting of values."""
+"""The chart of the best times, and the formatting of times and dates on pages."""
 
 import math
 import re
@@ -20,7 +20,7 @@ falling = some.lists(some.tuples(some.floats(0, 60 * DAY), some.floats(1e-3, 1e5
 
 
 def steps(raw):
-    """Return times in order, each of which is better than the one before it."""
+    """Return the (time, ms) pairs, sorted by time, that are better than all earlier ones."""
     found = []
     for when, ms in sorted(raw):
         if not found or ms < found[-1][1]:
@@ -53,7 +53,7 @@ def y(text):
     return float(re.search(r"translate\([-\d.]+[ ,]([-\d.]+)\)", text.get("transform"))[1])
 
 
-def test_a_distant_deadline_does_not_squeeze_the_days():
+def test_only_a_near_deadline_extends_the_time_axis():
     curve = [best_times.Steps("best", "ours", [(START, 1.0)])]
     now = START + 3 * DAY
     for days, end in ((4, START + 4 * DAY), (90, now), (2, START + 2 * DAY), (None, now)):
@@ -67,26 +67,26 @@ def row(person, ms, hour, ranked=True, purpose="first"):
     return SimpleNamespace(team_id=None, person_id=person, ranked=ranked, purpose=purpose, op_ms=ms, submitted_at=when)
 
 
-def test_curves_are_each_ones_best_so_far_and_the_median_of_all():
+def test_curves_of_people_best_and_median():
     rows = [row(person, 100.0 + person, person) for person in range(8)]
     rows += [row(0, 200.0, 9), row(0, 50.0, 10), row(1, 1.0, 11, ranked=False), row(1, 1.0, 12, purpose="final-1")]
     curves, best, median = standings._curves(rows)
     assert [ms for _, ms in curves["person", 0]] == [100.0, 50.0] and [ms for _, ms in best] == [100.0, 50.0]
-    assert [ms for _, ms in median] == [103.0]  # the median of eight people's times, 100 to 107
+    assert [ms for _, ms in median] == [103.0]  # the lower median of eight people's times, 100 to 107
 
 
 @given(some.floats(10, 1e6))
-def test_a_span_in_words_is_within_a_factor_of_two(value):
+def test_a_duration_in_words_is_within_a_factor_of_two(value):
     number, unit = words.seconds(value).split()
     said = float(number) * {"s": 1, "min": 60, "h": 3600, "days": 86400}[unit]
     assert 0.5 <= said / value <= 2
 
 
-def test_moments_are_utc_whatever_their_zone():
+def test_dates_are_shown_in_utc():
     when = datetime(2026, 12, 5, 23, 59, tzinfo=timezone(timedelta(hours=-6)))
     assert words.moment(when) == "6 Dec 2026, 05:59 UTC" and words.machine(when) == "2026-12-06T05:59:00Z"
 
 
 @given(some.floats(0.1, 1e6))
-def test_a_time_has_enough_digits_to_tell_two_apart(ms):
+def test_times_are_rounded_by_less_than_a_percent(ms):
     assert math.isclose(float(words.milliseconds(ms).replace(",", "")), ms, rel_tol=6e-3)

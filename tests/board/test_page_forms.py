@@ -28,7 +28,7 @@ def made(tmp_path_factory):
 
 @pytest.fixture
 def app(made):
-    """A board with a class of four people. It is emptied after each test."""
+    """A board with a class of four people. The board is emptied after each test."""
     app = made["plain"]
     with app.state.store.write() as session:
         of = fill.a_class(session, "one")
@@ -84,11 +84,11 @@ def test_a_token_opens_a_session_and_signing_out_ends_it(app):
     cookie = client.cookies["board"]
     client.csrf = re.search(r'name="csrf" value="([^"]+)"', text)[1]
     assert post(client, "/logout").status_code == 303
-    client.cookies.set("board", cookie)  # a saved cookie is worthless
+    client.cookies.set("board", cookie)  # a saved cookie is invalid after signing out
     assert client.get("/mine").status_code == 303
 
 
-def test_with_tls_the_cookies_are_secure_and_of_this_host_alone(made):
+def test_with_tls_cookies_are_secure_and_for_this_host_only(made):
     app = made["tls"]
     with app.state.store.write() as session:
         fill.person(session, fill.a_class(session, "one"), "Eve")
@@ -104,14 +104,14 @@ def test_with_tls_the_cookies_are_secure_and_of_this_host_alone(made):
 @pytest.mark.parametrize(
     "token", ["", "fib_00_00", "fib_" + "0" * 16 + "_" + "0" * 64, "x" * 5000, "' OR 1=1 --", "\x00"]
 )
-def test_what_is_no_token_opens_nothing(app, token):
+def test_invalid_tokens_open_no_session(app, token):
     client = client_of(app)
     answer = enter(client, token)
     assert answer.status_code == 401 and "board" not in client.cookies
     assert not token.strip() or token not in answer.text
 
 
-def test_nobody_is_signed_in_from_another_page(app):
+def test_a_sign_in_form_of_another_site_is_refused(app):
     """A sign-in form of another site is refused (login CSRF): it has neither the CSRF cookie nor the CSRF token."""
     token, client = token_of(app, "Eve"), client_of(app)
     assert client.post("/login", data={"token": token}).status_code == 403
@@ -123,7 +123,7 @@ def test_nobody_is_signed_in_from_another_page(app):
     assert client.post("/login", data={"token": token, "csrf": guard}).status_code == 303
 
 
-def test_a_session_ends_with_its_time_and_with_its_token(app):
+def test_a_session_ends_when_it_expires_or_its_token_is_revoked(app):
     late, revoked = client_of(app, "Eve"), client_of(app, "Mallory")
     assert late.get("/mine").status_code == revoked.get("/mine").status_code == 200
     with app.state.store.write() as session:
@@ -135,7 +135,7 @@ def test_a_session_ends_with_its_time_and_with_its_token(app):
 
 
 def forms(app, person):
-    """Return the URL of every form, with valid fields."""
+    """Yield the URL and valid fields of every form except the login. Create a waiting submission of `person` first."""
     with app.state.store.write() as session:
         of = session.query(fill.models.Person).filter_by(name=person).one()
         waits = fill.waits(session, of).id
@@ -147,11 +147,11 @@ def forms(app, person):
 
 
 def attached(path):
-    """Return a file for the form that uploads a file, else None."""
+    """Return the arguments that attach a file, for the form that uploads one; else no arguments."""
     return {"files": {"file": ("k.cu", b"code")}} if path == "/submit" else {}
 
 
-def test_every_form_needs_its_sessions_own_guard(app):
+def test_every_form_needs_its_sessions_csrf_token(app):
     client, other = client_of(app, "Ida"), client_of(app, "Ann")
     with app.state.store.write() as session:
         session.query(fill.models.Class).one().deadline = None
@@ -169,14 +169,14 @@ def test_every_form_needs_its_sessions_own_guard(app):
         assert client.get(path).status_code in (200, 404, 405)
     assert before == {table: count(app, table) for table in before}
     assert the(app, "Class").cudnn_ms is None and the(app, "SubmissionRow").status == "queued"
-    # With the CSRF token each form works. This check ensures that forms are not refused for another reason.
+    # With the session's CSRF token each form works, so the refusals above had no other reason.
     for path, fields in sorted(paths, key=lambda one: "logout" in one[0]):
         answer = client.post(path, data={**fields, "csrf": client.csrf}, **attached(path))
         assert answer.status_code in (200, 303, 422 if "finalise" in path else 303), path
 
 
 @pytest.mark.parametrize("name", ["Mallory", "Ann"])
-def test_only_instructors_change_a_class_and_who_tries_is_noted(app, name):
+def test_others_cannot_change_a_class_and_their_attempts_are_logged(app, name):
     client = client_of(app, name)
     before = count(app, "Person"), count(app, "Token")
     for path, fields in forms(app, "Eve"):
@@ -189,7 +189,7 @@ def test_only_instructors_change_a_class_and_who_tries_is_noted(app, name):
     assert not the(app, "Class").names_open
 
 
-def test_an_instructor_of_another_class_changes_nothing_here(app):
+def test_an_instructor_cannot_change_another_class(app):
     with app.state.store.write() as session:
         fill.person(session, fill.a_class(session, "two"), "Olga", "instructor")
     client = client_of(app, "Olga")
@@ -203,7 +203,7 @@ def test_an_instructor_of_another_class_changes_nothing_here(app):
     assert the(app, "Class", name="one").cudnn_ms is None and the(app, "Class", name="two").cudnn_ms == 10.67
 
 
-def test_one_takes_back_ones_own_and_nobody_elses(app):
+def test_people_cancel_only_their_own_submissions(app):
     with app.state.store.write() as session:
         waits = fill.waits(session, session.query(fill.models.Person).filter_by(name="Eve").one()).id
     assert post(client_of(app, "Mallory"), f"/submissions/{waits}/cancel").status_code == 404
@@ -217,7 +217,7 @@ def test_one_takes_back_ones_own_and_nobody_elses(app):
     assert f"/submissions/{waits}/cancel" not in client.get(f"/submissions/{waits}").text
 
 
-def test_settings_are_read_back_as_they_were_set(app):
+def test_settings_are_saved_and_shown(app):
     client = client_of(app, "Ida")
     assert post(client, "/class", **CLASS).headers["location"] == "/class"
     of = the(app, "Class")
@@ -235,7 +235,7 @@ def test_settings_are_read_back_as_they_were_set(app):
     {"deadline": "9999-12-31T23:59-12:00"}, {"gpu_seconds": "-1"}, {"gpu_seconds": "nan"}, {"gpu_seconds": "1e400"},
     {"cudnn_ms": "0"}, {"cudnn_ms": "<b>"},
 ])  # fmt: skip
-def test_a_wrong_setting_changes_nothing_and_says_why(app, wrong):
+def test_an_invalid_setting_changes_nothing(app, wrong):
     client = client_of(app, "Ida")
     answer = post(client, "/class", **{**CLASS, **wrong})
     assert answer.status_code == 422 and "<b>" not in answer.text
@@ -259,14 +259,14 @@ def test_people_are_added_with_tokens_that_are_shown_once(app):
     "", "\n\n", "Zoe,boss", "Zoe,student,team,more", ",student", "=1+1", "<b>", "Zoe\nZoe", '"',
     "\n".join(f"p{n}" for n in range(1001)),
 ])  # fmt: skip
-def test_a_wrong_list_of_people_adds_nobody(app, text):
+def test_an_invalid_list_of_people_adds_nobody(app, text):
     before = count(app, "Person"), count(app, "Token")
     answer = post(client_of(app, "Ida"), "/people", people=text)
     assert answer.status_code == 422
     assert count(app, "Person") == before[0] and count(app, "Token") == before[1]
 
 
-def test_tokens_are_made_anew_and_revoked(app):
+def test_instructors_replace_and_revoke_tokens(app):
     client, eve = client_of(app, "Ida"), the(app, "Person", name="Eve").id
     answer = post(client, f"/people/{eve}/token", do="new")
     token = re.search(r"fib_\w+", answer.text)[0]
@@ -292,7 +292,7 @@ def test_finalise_waits_for_the_deadline_and_then_queues_the_leaders(app):
     assert count(app, "JobRow") == 5 and the(app, "AuditEntry", action="finalise").actor == "Ida"
 
 
-def test_forms_are_bounded(app):
+def test_forms_with_large_or_invalid_bodies_are_refused(app):
     client = client_of(app, "Ida")
     head = {"Content-Type": "application/x-www-form-urlencoded"}
     assert client.post("/people", content=b"people=" + b"x" * 70000, headers=head).status_code == 413
@@ -314,7 +314,7 @@ class TestUpload:
     def send(self, client, content=b"code", name="k.cu", **fields):
         return client.post("/submit", data={"csrf": client.csrf, **fields}, files={"file": (name, content)})
 
-    def test_it_is_the_submission_that_the_api_would_make(self, app, eve):
+    def test_an_upload_creates_one_submission(self, app, eve):
         answer = self.send(eve, b"\0\r\n\xff code", name="../../k.cu", final="yes")
         found = the(app, "SubmissionRow")
         assert answer.headers["location"] == f"/submissions/{found.id}"
@@ -324,7 +324,7 @@ class TestUpload:
         assert self.send(eve, b"\0\r\n\xff code", final="yes").headers["location"] == f"/submissions/{found.id}"
         assert count(app, "SubmissionRow") == 1
 
-    def test_the_limits_are_the_apis(self, app, eve):
+    def test_uploads_have_the_limits_of_the_api(self, app, eve):
         with app.state.store.write() as session:
             session.query(fill.models.Class).one().most_bytes = 10
         for content, status in ((b"", 422), (b"x" * 11, 413), (b"x" * 200_000, 413)):
@@ -340,11 +340,11 @@ class TestUpload:
         (b"x", "text/plain"), (b"--b\r\n\r\n\r\n--b--", "multipart/form-data; boundary=b"),
         (b"csrf=x&file=k.cu", "application/x-www-form-urlencoded"),
     ])  # fmt: skip
-    def test_a_body_that_is_no_upload_is_refused(self, app, body, kind):
+    def test_invalid_bodies_are_refused(self, app, body, kind):
         answer = client_of(app, "Eve").post("/submit", content=body, headers={"Content-Type": kind})
         assert answer.status_code in (403, 422) and count(app, "SubmissionRow") == 0
 
-    def test_one_file_is_needed(self, app):
+    def test_an_upload_needs_exactly_one_file(self, app):
         client = client_of(app, "Eve")
         two = [("file", ("a.cu", b"a")), ("file", ("b.cu", b"b"))]
         assert client.post("/submit", data={"csrf": client.csrf}, files=two).status_code == 422
@@ -360,7 +360,7 @@ def test_marks_are_exported_for_a_learning_platform(app):
         fill.judged(session, person["Eve"], 9.0, ranked=False, final=True, when=fill.NOW - timedelta(hours=2))
     client = client_of(app, "Ida")
     rows = {name: list(csv.DictReader(io.StringIO(client.get(f"/class/{name}.csv").text))) for name in marks.FORMATS}
-    # The submission that was marked as final counts, although another submission ranks.
+    # A person's marks come from the submission marked as final, although another submission is ranked.
     assert [(row["name"], row["points"]) for row in rows["marks"]] == [("Eve", "10"), ("Mallory", "")]
     assert [(row["name"], row["place"], row["points"], row["points_of_that"]) for row in rows["ranking"]] == [
         ("Eve", "1", "100", "10"), ("Mallory", "", "", "")]  # fmt: skip
@@ -371,7 +371,7 @@ def test_marks_are_exported_for_a_learning_platform(app):
     assert client.get("/class/none.csv").status_code == 404
 
 
-def test_a_deadline_of_a_date_picker_has_the_browsers_zone(app):
+def test_a_deadline_without_offset_is_in_the_browsers_zone(app):
     client = client_of(app, "Ida")
     for zone, hour in (("+00:00", 3), ("-06:00", 9), ("+05:30", 21)):
         assert post(client, "/class", deadline="2027-01-02T03:04", zone=zone).status_code == 303
@@ -379,5 +379,5 @@ def test_a_deadline_of_a_date_picker_has_the_browsers_zone(app):
     assert post(client, "/class", deadline="2027-01-02T03:04", zone="north").status_code == 422
 
 
-def test_a_session_lives_no_longer_than_half_a_day():
+def test_sessions_last_at_most_twelve_hours():
     assert timedelta(hours=12) >= sessions.LIFE

@@ -1,4 +1,4 @@
-"""Hostile submitted content on pages: names, logs, findings and files are always shown as plain text."""
+"""Hostile text in submissions, names, logs, findings and verdicts is shown on pages as plain text."""
 
 import json
 import shlex
@@ -27,7 +27,9 @@ PAGES = ("/", "/mine", "/queue", "/submissions", "/people", "/class", "/class/au
 
 
 class Skeleton(HTMLParser):
-    """Parses a page into its elements, with the names of their attributes, and its text."""
+    """Parses a page into its text and its elements with the names of their attributes. Scripts in attributes fail an
+    assertion.
+    """
 
     def __init__(self, text):
         super().__init__()
@@ -60,7 +62,11 @@ def app(tmp_path_factory):
 
 
 def pages(app, text, ranked=True):
-    """Return every page that shows a submission whose author, file name and contents are all `text`."""
+    """Return the pages, as instructor and as author, of a class in which names, file names, logs and verdicts are all
+    `text`.
+
+    Keys are (whether the instructor is the viewer, path).
+    """
     from fastapi.testclient import TestClient
 
     fill.empty(app)
@@ -104,7 +110,7 @@ def harmless(app):
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_page_has_the_same_elements_whatever_it_shows(app, harmless, text):
+def test_hostile_text_does_not_change_a_pages_elements(app, harmless, text):
     ranked = len(text) % 2 == 0
     for key, page in pages(app, text, ranked).items():
         found, plain = Skeleton(page), Skeleton(harmless[ranked][key])
@@ -114,7 +120,7 @@ def test_a_page_has_the_same_elements_whatever_it_shows(app, harmless, text):
         assert str(7919 * 6661) not in said
 
 
-def test_the_text_itself_is_still_there_to_read(app):
+def test_text_with_markup_is_shown_as_text(app):
     text = "<b>bold & sons</b>"
     for key, page in pages(app, text).items():
         assert text in "".join(Skeleton(page).words) and text not in page, key
@@ -122,7 +128,7 @@ def test_the_text_itself_is_still_there_to_read(app):
 
 @settings(deadline=None, max_examples=100)
 @given(some.text())
-def test_text_on_a_page_is_one_line_that_can_be_seen(text):
+def test_control_characters_are_not_shown(text):
     shown = words.line(text)
     assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Zl", "Zp", "Cs"}
     lines = words.log(text)
@@ -139,8 +145,8 @@ JSON = some.recursive(
 
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(some.data(), some.booleans())
-def test_a_verdict_may_hold_anything(data, staff):
-    """A malformed part of a verdict is left out of the page, and the rest is shown."""
+def test_malformed_verdicts_are_accepted(data, staff):
+    """A verdict with malformed parts raises no error, and gives text and tables of the expected types."""
     document = fill.verdict(4.0, [fill.finding()], "printed")
     for _ in range(data.draw(some.integers(1, 3))):
         place = document
@@ -159,8 +165,8 @@ def test_a_verdict_may_hold_anything(data, staff):
 
 
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
-def test_a_rubric_hides_from_students_what_it_says(app, what):
-    """What a rubric hides is missing on a student's page of their own submission; the staff sees everything."""
+def test_pages_hide_from_students_what_the_rubric_hides(app, what):
+    """What a rubric hides is not among the parts of a verdict for a student's page; the staff's page has all parts."""
     signs = {"diagnosis": ["3,136 of 25,600,000", "right for n = 100"], "times": ["Timed calls", "Op Time"],
              "printed": ["I printed this"]}  # fmt: skip
     document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")
@@ -172,7 +178,7 @@ def test_a_rubric_hides_from_students_what_it_says(app, what):
 
 
 @pytest.mark.parametrize("kernel", ["conv.cpp", "-o x; rm.cu", "it's.cu", 5])
-def test_the_command_that_explains_a_file_where_the_class_allows_it(kernel):
+def test_the_explain_command_is_shown_if_the_rubric_allows_it(kernel):
     document = fill.verdict(4.0, [], "")
     document["submission"]["kernel"], document["rubric"]["edition"] = kernel, "fa2020"
     assert "Why" not in dict(verdicts.parts(document, False).facts)
@@ -192,7 +198,7 @@ def test_what_the_compiler_says_is_shown_where_the_class_allows_it():
 
 
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
-def test_nor_does_the_service_tell_it(what):
+def test_the_api_hides_what_the_rubric_hides(what):
     document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")
     document["op_time_ms"] = 4.0625
     document["samples"] = [{"case": {}, "said": "wrong in 3,136 of 25,600,000"}]

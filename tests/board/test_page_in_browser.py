@@ -1,4 +1,4 @@
-"""The pages in headless Chromium; skipped with a message without Chromium or playwright."""
+"""The board's pages in headless Chromium. The tests are skipped without Chromium or playwright."""
 
 import re
 import threading
@@ -13,7 +13,7 @@ pytest.importorskip("fastapi")
 STUDENT, STAFF = "student001", "Ada Instructor"
 PAGES = {STUDENT: ("/", "/mine", "/queue", "DONE", "RUNS"),
          STAFF: ("/", "/submissions", "/people", "/class", "/class/audit", "WRONG")}  # fmt: skip
-# Landmarks, names and labels that assistive technology needs in order to distinguish the parts of a page.
+# Returns a list of elements without the names, labels, roles or levels that assistive technology needs.
 UNNAMED = """() => {
   const found = [];
   const by = element => document.getElementById(element.getAttribute("aria-labelledby"))?.textContent.trim();
@@ -37,7 +37,7 @@ UNNAMED = """() => {
 
 
 class Board:
-    """A service on its own port, in a thread."""
+    """A board's service with a filled class, on a free port, in a thread."""
 
     def __init__(self, folder):
         import uvicorn
@@ -79,7 +79,10 @@ def board(browser, tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, board):
-    """Open pages as a person in a browser; lists collect console messages, failures and requests of the page."""
+    """A function that opens a page of the browser, signed in as a person. `said` and `asked` of the page are lists.
+
+    `said` has console messages, errors and dialogs; `asked` has the URLs of requests.
+    """
     contexts = []
 
     def open_(name=None, width=1000, scheme="light", **options):
@@ -103,7 +106,7 @@ def opened(browser, board):
 
 @pytest.mark.parametrize("scheme, low, high", [("light", 200, 255), ("dark", 0, 60)])
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_load_in_silence_readable_and_named(opened, board, name, scheme, low, high):
+def test_pages_load_without_errors_and_are_readable(opened, board, name, scheme, low, high):
     page = opened(name, scheme=scheme)
     for path in PAGES[name]:
         page.go(path)
@@ -126,7 +129,7 @@ def test_no_page_scrolls_sideways(opened, width):
         chart = page.locator(".plot img")
         chart.evaluate("image => image.decode()")
         assert chart.evaluate("image => image.currentSrc").endswith("width=narrow") == (width <= 640)
-        # The chart's small text has 8 points. At the chart's natural size, a pixel has 0.75 points.
+        # The chart's small text is 8 pt. At the chart's natural size a pixel is 0.75 pt.
         assert 8 / 0.75 * chart.evaluate("image => image.clientWidth / image.naturalWidth") >= 9  # pixels
     page = opened(None, width, is_mobile=width < 500)
     page.go("/login")
@@ -135,7 +138,7 @@ def test_no_page_scrolls_sideways(opened, width):
 
 @pytest.mark.parametrize("width", [390, 768])
 def test_tables_fit_without_scrolling_in_their_box(opened, width):
-    """No table needs horizontal scrolling in its box, except a verdict's tables, which have the columns of nvprof."""
+    """No table needs horizontal scrolling, except on the pages of submissions, where verdicts have wide tables."""
     for name, paths in PAGES.items():
         page = opened(name, width, is_mobile=width < 500, has_touch=width < 500)
         for path in paths:
@@ -146,7 +149,7 @@ def test_tables_fit_without_scrolling_in_their_box(opened, width):
             assert path.isupper() or not boxes, path
 
 
-def test_no_rule_of_accessibility_is_broken(opened):
+def test_axe_finds_no_violation(opened):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     for name, paths in {**PAGES, None: ("/login",)}.items():
         for width, scheme in ((390, "light"), (1280, "dark")):
@@ -164,7 +167,7 @@ def test_a_file_is_dropped_and_submitted(opened, board, tmp_path):
       const moved = new DataTransfer();
       moved.items.add(new File(["// dropped"], "dropped.cu"));
       field.files = moved.files;
-    }"""  # the events of a file that is dropped on the field
+    }"""  # sets the field's files, as dropping a file does
     page.locator("#file").evaluate(drop)
     page.get_by_role("button", name="Submit", exact=True).click()
     page.wait_for_url(re.compile(r"/submissions/\w+$"))
@@ -173,7 +176,7 @@ def test_a_file_is_dropped_and_submitted(opened, board, tmp_path):
         assert session.query(fill.models.SubmissionRow).filter_by(name="dropped.cu").one().person.name == STUDENT
 
 
-def test_a_deadline_is_picked_in_the_readers_own_zone(opened, board):
+def test_a_deadline_is_entered_in_the_browsers_zone(opened, board):
     page = opened(STAFF, timezone_id="America/Chicago")
     page.go("/class")
     page.locator("#deadline").fill("2030-07-01T23:59")
@@ -185,7 +188,7 @@ def test_a_deadline_is_picked_in_the_readers_own_zone(opened, board):
     assert page.locator("#deadline").input_value() == "2030-07-01T23:59"
 
 
-def test_one_signs_in_and_takes_back_with_the_keyboard_and_without_a_script(opened, board):
+def test_sign_in_and_cancel_by_keyboard_without_javascript(opened, board):
     page = opened(java_script_enabled=False)
     page.go("/mine")
     assert page.url.endswith("/login")
@@ -199,7 +202,7 @@ def test_one_signs_in_and_takes_back_with_the_keyboard_and_without_a_script(open
     with board.store.write() as session:
         student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
         waits = fill.waits(session, student, 9).id
-    time.sleep(1.1)  # the page reads the queue once a second
+    time.sleep(1.1)  # longer than the service caches the queue
     page.go(f"/submissions/{waits}")
     assert "in the queue" in page.locator(".note").inner_text()
     page.locator("button.danger").focus()
@@ -211,7 +214,7 @@ def test_one_signs_in_and_takes_back_with_the_keyboard_and_without_a_script(open
     assert page.url.endswith("/login") and page.context.cookies() != []
 
 
-def test_where_the_keyboard_is_can_be_seen(opened):
+def test_the_focus_is_visible(opened):
     page = opened(STUDENT)
     page.go("/")
     for _ in range(6):
@@ -220,7 +223,7 @@ def test_where_the_keyboard_is_can_be_seen(opened):
         assert page.evaluate("parseFloat(getComputedStyle(document.activeElement).outlineWidth)") >= 2
 
 
-def test_a_page_that_waits_is_new_when_the_verdict_is_in(opened, board):
+def test_a_waiting_page_updates_when_the_verdict_arrives(opened, board):
     with board.store.write() as session:
         student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
         waits = fill.waits(session, student, 9, state="running").id
@@ -236,7 +239,7 @@ def test_a_page_that_waits_is_new_when_the_verdict_is_in(opened, board):
     assert "expected ;" in page.locator("main").inner_text() and page.said == []
 
 
-def test_hostile_text_neither_runs_nor_escapes(opened, board):
+def test_hostile_text_is_shown_and_does_not_run(opened, board):
     text = "</pre><img src=x onerror=alert(1)><script>alert(2)</script>\u202e<b>"
     with board.store.write() as session:
         student = session.query(fill.models.Person).filter_by(name=STUDENT).one()
@@ -251,7 +254,7 @@ def test_hostile_text_neither_runs_nor_escapes(opened, board):
         assert page.said == []
 
 
-def test_a_deadline_is_shown_in_the_readers_own_zone(opened):
+def test_a_deadline_is_shown_in_the_browsers_zone(opened):
     page = opened(STUDENT, locale="en-GB", timezone_id="Asia/Tokyo")
     page.go("/")
     when = page.locator(".lead time")

@@ -1,4 +1,4 @@
-"""The queue on pages: each job's expected wait, and the changes after a job was cancelled."""
+"""The queue on pages: each job's expected wait, the cache of the queue, and whose names are visible."""
 
 import random
 
@@ -13,10 +13,10 @@ from fashion_infer.board.store.models import JobRow, QueueRow, SubmissionRow
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_waits_agree_with_a_queue_that_is_played(small, seed):
+def test_waits_equal_those_of_a_simulated_queue(small, seed):
     """Expected waits equal those of a simulated queue.
 
-    Oracle: each waiting job, in order, gets the grader that becomes free first.
+    In the simulation, each waiting job, in order, gets the grader that becomes free first.
     """
     kit, pick = small, random.Random(seed)
     slots = pick.choice([1, 2, 3])
@@ -45,8 +45,8 @@ def test_waits_agree_with_a_queue_that_is_played(small, seed):
             free[grader] += takes
 
 
-def test_it_is_read_once_for_many_readers_and_again_after_a_change(small, monkeypatch):
-    monkeypatch.setattr(queue_cache, "_FRESH", 60.0)  # cached for 60 s: a test machine may be busy
+def test_the_cache_of_the_queue_is_used_until_it_is_cleared(small, monkeypatch):
+    monkeypatch.setattr(queue_cache, "_FRESH", 60.0)  # longer than the test takes on a busy machine
     kit, cache = small, QueueCache()
     first = kit.submit("Ann")
     with kit.store.read() as session:
@@ -65,9 +65,9 @@ def test_it_is_read_once_for_many_readers_and_again_after_a_change(small, monkey
     ("instructor", "d", False, False, False), ("instructor", "d", True, False, False),
 ])  # fmt: skip
 def test_whose_names_a_queue_shows(small, viewer, class_, open_, named, readable):
-    """A name is visible to the author, the class's staff and, in an open class, its students.
+    """A name is visible to its bearer, to the class's staff and, if the class has open names, to the class's students.
 
-    Two classes share the queue.
+    People of another class that shares the queue never see it.
     """
     from fashion_infer.board.store import people, queries
 
