@@ -1,4 +1,4 @@
-"""The bound of docs/precision.md as an oracle: a chain's result in float64, and the largest allowed float32 error.
+"""The error bound of docs/precision.md: float64 results of a chain, and the largest allowed errors of float32 results.
 
 The module needs only NumPy.
 """
@@ -17,41 +17,41 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 class Bounded(NamedTuple):
-    """Values of a float32 computation, as arrays of one shape."""
+    """Expected values of a float32 computation with their allowed errors. The fields are arrays of the same shape."""
 
-    value: np.ndarray  # in float64
-    error: np.ndarray  # largest allowed error of a result; infinite where any value is allowed
-    overflow: np.ndarray  # where the value may also be infinite or NaN, because an intermediate sum may have overflowed
+    value: np.ndarray  # the exact result, in float64
+    error: np.ndarray  # largest allowed error; infinite where any value is allowed
+    overflow: np.ndarray  # where a result may also be infinite or NaN, because a sum may have overflowed
 
     @property
     def spread(self):
-        """Return `error`, but infinity where a sum may have overflowed: the error of the next layer's input."""
+        """Return `error`, but infinity where a sum may have overflowed. It is the error of the next layer's input."""
         return np.where(self.overflow, np.inf, self.error)
 
 
 def times(kernel, n):
-    """Return the largest allowed error of a float32-grade CUDA kernel, as a multiple of the bound.
+    """Return the largest allowed error of a CUDA kernel's float32 results, as a multiple of the bound.
 
-    The multiple is 1, except for the steps of the ladder that add an output's n products one after another: their error
-    is that of n roundings (docs/precision.md, "Plain chains").
+    `n` is the number of products of an output. The multiple is 1, except for the steps of the ladder that add the n
+    products one after another: their error is that of n roundings (docs/precision.md, "Plain chains").
     """
     if kernel in ("auto", "tensor-core", "tensor-core-tile", "few-products"):
         return 1.0
-    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # column-strips has one long chain
+    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # it has one long chain
         return 1.0
     part = 16 if n <= 256 else 32
     roundings = part + math.ceil(n / part) + 1 if kernel == "implicit-gemm" and n > 25 else n
     return max(1.0, roundings / (4 + math.sqrt(n)))
 
 
-def exactly(x):
-    """Return inputs as bounded values without an error."""
+def exact_inputs(x):
+    """Return inputs as bounded values with an allowed error of 0."""
     x = np.asarray(x, np.float64)
     return Bounded(x, np.zeros_like(x), np.zeros(x.shape, bool))
 
 
 def _sums(multiply, x, weight, n, bias=0.0):
-    """Bound sums of n products (and a bias); multiply(x, weight) computes the sums in real numbers."""
+    """Return the bound of sums of n products and a bias. multiply(x, weight) returns the sums in float64."""
     weight, bias, spread = np.asarray(weight, np.float64), np.asarray(bias, np.float64), x.spread
     known, size = np.where(np.isfinite(spread), spread, 0), np.where(np.isfinite(weight), np.abs(weight), 0)
     finite = np.where(np.isfinite(x.value), np.abs(x.value), 0) + known
@@ -63,33 +63,33 @@ def _sums(multiply, x, weight, n, bias=0.0):
 
 
 def convolve(x, weight):
-    """Bound a convolution of bounded values with exact weights."""
+    """Return the bound of a convolution of bounded values with exact weights."""
     return _sums(reference.convolve, x, weight, np.prod(weight.shape[1:]))
 
 
 def dense(x, weight, bias=None):
-    """Bound a dense layer; its bias is one more term of each sum."""
+    """Return the bound of a dense layer, whose bias is one more term of each sum."""
     x = Bounded(*(part.reshape(len(part), -1) for part in x))
     terms = weight.shape[1] + (bias is not None)
     return _sums(lambda a, b: a @ b.T, x, weight, terms, 0.0 if bias is None else bias)
 
 
 def _monotonic(function, x, rounding=0.0):
-    """Bound a non-decreasing function whose own error is at most `rounding` times float32's spacing."""
+    """Return the bound of a non-decreasing function whose own error is at most `rounding` times float32's spacing."""
     spread = x.spread
     value = function(x.value)
     steps = [np.abs(function(x.value + sign * spread) - value) for sign in (-1, 1)]
-    error = np.where(spread > 0, np.fmax(*steps), 0)  # the difference of infinities is NaN, but infinities are exact
+    error = np.where(spread > 0, np.fmax(*steps), 0)  # equal infinities, whose difference is NaN, have no error
     largest = np.minimum(np.nan_to_num(np.abs(value)) + np.nan_to_num(error), LARGEST)
     error = error + rounding * np.spacing(largest.astype(np.float32)).astype(np.float64)
     return Bounded(value, np.where(np.isinf(spread), np.inf, error), np.zeros_like(x.overflow))
 
 
 def softmax(x):
-    """Bound a softmax.
+    """Return the bound of a softmax.
 
-    The error of an exponential has three parts: some roundings of its own, the rounding of its argument, and the error
-    of its argument. The sum of n exponentials has the error of any sum.
+    The error of an exponential has three parts: its own rounding, the rounding of its argument, and the error of its
+    argument. The sum of n exponentials has the error of any sum of n terms.
     """
     x = Bounded(*(part.reshape(len(part), -1) for part in x))
     below = x.value - x.value.max(axis=1, keepdims=True)
@@ -103,8 +103,8 @@ def softmax(x):
 
 
 def forward(layers, weights, x):
-    """Bound the outputs (n, ...) of a chain of layers, given with its weights as for `reference.forward`."""
-    x, weights = exactly(x), iter(weights.values() if isinstance(weights, dict) else weights)
+    """Return the bound of the outputs (n, ...) of a chain. `layers` and `weights` are those of `reference.forward`."""
+    x, weights = exact_inputs(x), iter(weights.values() if isinstance(weights, dict) else weights)
     with np.errstate(invalid="ignore", over="ignore"):
         for layer in layers:
             if isinstance(layer, Convolution):
@@ -128,9 +128,9 @@ def forward(layers, weights, x):
 
 
 def excess(y, wanted):
-    """Return the largest error of y as a fraction of its bound; above 1, the bound is violated.
+    """Return the largest error in y as a fraction of its bound; a result above 1 violates the bound.
 
-    Infinities and NaN must be where they are expected.
+    Infinities and NaN must be where they are expected, else the result is infinite.
     """
     y = np.asarray(y, np.float64).reshape(wanted.value.shape)
     with np.errstate(invalid="ignore"):

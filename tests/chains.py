@@ -1,7 +1,6 @@
-"""Networks for tests: chains of `graph.layers`, random ones and the course's, with weights and data.
+"""Networks for tests: random chains of layers and the course's networks, with random weights and data.
 
-The module needs only NumPy, so that GPU machines without MXNet or Hypothesis can use it; only `chains` needs
-Hypothesis.
+The module needs only NumPy, so that GPU machines without MXNet can use it. Only `chains` and `large` need Hypothesis.
 """
 
 import json
@@ -14,11 +13,11 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 from fashion_infer.library.fused import FusedNetwork
 
 COURSE = tuple(editions.EDITIONS)
-_PIXEL = 150.0  # root mean square of random pixels
+_PIXEL = 150.0  # about the root mean square of random pixels
 
 
 class Chain:
-    """A chain of layers over items of a shape. Convolutions are named convolution0, ... with both operators."""
+    """A chain of layers for items of `shape`, without the batch. Its convolutions are named convolution0, ..."""
 
     def __init__(self, layers, shape):
         self.layers, self.shape = tuple(layers), tuple(shape)
@@ -27,7 +26,7 @@ class Chain:
         return f"Chain({self.layers}, {self.shape})"
 
     def symbol(self, operator="builtin"):
-        """Return the symbol's JSON; the operator "builtin" or "custom" runs its convolutions."""
+        """Return the symbol's JSON, whose convolutions are those of the operator "builtin" or "custom"."""
         text = symbol.build(self.layers, self.shape, "builtin", softmax_label=False)
         return text if operator == "builtin" else json.dumps(rewrite.with_operator(json.loads(text), operator))
 
@@ -38,8 +37,8 @@ class Chain:
     def weights(self, seed=0, pixels=False, gain=1.0):
         """Return random weights: float32 arrays by name, in the order of the layers.
 
-        Sums have the order of magnitude `gain`, where tanh is neither linear nor saturated. With `pixels`, the weights
-        are for data from 0 to 255.
+        The sums of each layer have the order of magnitude `gain`, where tanh is neither linear nor saturated. With
+        `pixels`, this holds for data from 0 to 255.
         """
         rng, magnitude, found = np.random.default_rng(seed), _PIXEL if pixels else 1.0, {}
         for step in walk(self.layers, self.shape, "convolution"):
@@ -51,8 +50,12 @@ class Chain:
         return found
 
     def items(self, n, kind="uint8", seed=1):
-        """Return random data (n, *shape): "uint8", "pixels" (0..255 as float32), "reals" (-1..1) or "normal"."""
-        rng = np.random.default_rng([seed, 1])  # not the random stream of the weights with the same seed
+        """Return n random items, (n, *shape) float32, or uint8 for the kind "uint8".
+
+        The other kinds are "pixels" (integers from 0 to 255), "reals" (from -1 to 1) and "normal" (normally
+        distributed).
+        """
+        rng = np.random.default_rng([seed, 1])  # differs from the random numbers of the weights with this seed
         if kind == "reals":
             return rng.uniform(-1, 1, (n, *self.shape)).astype(np.float32)
         if kind == "normal":
@@ -65,13 +68,13 @@ class Chain:
 
 
 def course(name, logits=False):
-    """Return an edition's network as a chain; with `logits`, without its softmax."""
+    """Return an edition's network as a chain, without its softmax if `logits` is true."""
     edition = editions.get(name)
     return Chain(edition.layers[:-1] if logits else edition.layers, edition.shape)
 
 
 def with_equal_scores(n):
-    """Return a chain, its weights, and n items whose scores are often equal, sometimes infinite, and sometimes NaN."""
+    """Return a chain, its weights and n items. Scores of an item are often equal, sometimes infinite or NaN."""
     rng = np.random.default_rng(n)
     data = rng.integers(-2, 3, (n, 4)).astype(np.float32)
     data[::7, 1], data[3::7, 2] = np.nan, np.inf
@@ -80,9 +83,10 @@ def with_equal_scores(n):
 
 
 def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
-    """Return a strategy of chains of any layers on items of any size, with at least one convolution or dense layer.
+    """Return a Hypothesis strategy that draws chains of random layers, with at least one convolution or dense layer.
 
-    The pools are those that the fused mode supports: valid pools, and full pools whose stride is at most their window.
+    The items have any size up to the limits. The pools are those that the fused mode supports: valid pools, and full
+    pools whose stride is at most their window.
     """
     from hypothesis import strategies as st
 
@@ -129,7 +133,7 @@ def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_fi
 
 
 def with_pools(rng):
-    """Return a random chain with one or two convolutions that custom_ops/net/cuda/kernels/conv_pool supports."""
+    """Return a random chain with one or two convolutions of the kinds that net/cuda/kernels/conv_pool supports."""
 
     def activation():
         return [[], [Relu()], [Tanh()]][rng.integers(3)]
@@ -150,7 +154,7 @@ def with_pools(rng):
 
 
 def large():
-    """Return a Hypothesis strategy: `chains` of sizes for which GPU kernels differ, and wide dense layers."""
+    """Return a Hypothesis strategy that draws `chains` of sizes at which GPU kernels differ, and wide dense layers."""
     from hypothesis import strategies as st
 
     units = st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300])

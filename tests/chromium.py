@@ -1,12 +1,12 @@
-"""A headless Chromium for tests of pages, and JavaScript queries for it."""
+"""A headless Chromium for tests of pages, and a JavaScript query for text with low contrast."""
 
 import os
 import shutil
 
 import pytest
 
-# Contrast between the text of every element and its background, as in WCAG 2: 4.5 is level AA. The colour of SVG text
-# is its fill.
+# Returns the elements whose text has a contrast below 4.5 to the background, as WCAG 2 defines contrast and level AA.
+# The colour of SVG text is its fill.
 LOW_CONTRAST = """() => {
   const parts = colour => colour.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => {
@@ -36,7 +36,7 @@ LOW_CONTRAST = """() => {
 
 @pytest.fixture(scope="session")
 def browser():
-    """A browser, started once; without Chromium or playwright, the test is skipped with a message."""
+    """A browser, started once. Without Chromium or playwright, the tests that use it are skipped with a message."""
     names = ("chromium", "chromium-browser", "google-chrome")
     program = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     if program is None:
@@ -50,7 +50,7 @@ def browser():
 
         def patient(**options):
             context = make(**options)
-            context.set_default_timeout(120_000)  # tests share their cores: the default of 30 s is sometimes too short
+            context.set_default_timeout(120_000)  # 30 s, the default, can be too short on busy cores
             return context
 
         started.new_context = patient

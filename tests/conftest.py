@@ -1,4 +1,4 @@
-"""Shared fixtures: the dataset's folder, the command line, and a machine without data or network."""
+"""Shared fixtures: the dataset's folder, the command line, and a user without data or mirrors."""
 
 import os
 import subprocess
@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-# Test processes share the cores, and waiting threads of NumPy's OpenBLAS spin, so that two threads take twice the
-# processor time of one. OpenBLAS reads this variable once, when it is loaded. Programs that tests start choose for
-# themselves.
+# Test processes share the cores. Threads of NumPy's OpenBLAS spin while they wait, so a second thread would take
+# processor time from other tests. OpenBLAS reads this variable once, when it is loaded; it is restored afterwards, so
+# that programs started by tests are not affected.
 with pytest.MonkeyPatch.context() as patch:
     patch.setenv("OPENBLAS_NUM_THREADS", os.environ.get("OPENBLAS_NUM_THREADS", "1"))
     import numpy  # noqa: F401
 
-# They are in the folder above, as other helpers of the tests are.
+# The dataset of a machine whose checkouts share one copy, next to their folders.
 import order  # noqa: E402
 import profiles  # noqa: E402
 import skips  # noqa: E402
@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def data_dir():
-    """The folder of the real dataset; on a machine without it, the test is skipped."""
+    """The folder of the real dataset. On a machine without the dataset, the test is skipped."""
     from fashion_infer.data import locate
 
     folder = locate.find()
@@ -59,7 +59,7 @@ def data_dir():
 
 @pytest.fixture
 def bare(monkeypatch, tmp_path):
-    """A machine without data: the home has no dataset, and mirrors refuse connections."""
+    """The empty home folder of a user without datasets. Mirrors refuse connections."""
     home = tmp_path / "home"
     home.mkdir()
     for name in ("FASHION_INFER_DATA", "MXNET_HOME", "KERAS_HOME", "TORCH_HOME"):
@@ -73,7 +73,7 @@ def bare(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run_program():
-    """Run the command line as a separate process, as a user does."""
+    """A function that runs the command line as a separate process; it returns the finished process."""
 
     def run(*arguments, timeout=300, **options):
         return subprocess.run(
@@ -89,7 +89,7 @@ def run_program():
 
 @pytest.fixture
 def invoke(capsys):
-    """Run the command line in this process (fast, and covered); return exit code, stdout and stderr."""
+    """A function that runs the command line in this process; it returns exit code, stdout and stderr."""
     from fashion_infer.cli.main import main
 
     def call(*arguments):

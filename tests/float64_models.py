@@ -1,4 +1,4 @@
-"""The shipped models in float64: their logits are computed once and kept between runs."""
+"""Logits of the shipped models, computed by NumPy in float64 and cached between runs."""
 
 import functools
 import inspect
@@ -18,7 +18,7 @@ def pixels(name, source, n):
 
 
 def network_of(name):
-    """Return the model's layers up to the logits, and its weights in the order of the layers that read them."""
+    """Return the model's layers up to the logits, and its weights in the order in which the layers read them."""
     model = zoo.get(name)
     edition, weights = editions.get(model.edition), model.load().weights
     chain = edition.layers[:-1]

@@ -1,7 +1,7 @@
-"""Malicious checkpoints, created when a test needs them.
+"""Malicious checkpoints, written when a test needs them.
 
-`make` puts all of them into a folder, each under its name in `SYMBOLS`, `PARAMS` or `hostile_hdf5.WEIGHTS`. The tables
-of tries use these names.
+`make` writes all of them into a folder, each under its name in `SYMBOLS`, `PARAMS` or `hostile_hdf5.WEIGHTS`. The
+tables in tests/hostile use these names.
 """
 
 import json
@@ -20,7 +20,7 @@ SHAPE = (1, 28, 28)
 
 
 def network(operator="custom", gain=1.0, seed=0, layers=LAYERS):
-    """Return a small network on images of 28x28 pixels."""
+    """Return a checkpoint of a small network for images of 28x28 pixels."""
     prefix = {"custom": "new", "builtin": "convolution"}[operator]
     rng, weights = np.random.default_rng(seed), {}
     for step in walk(layers, SHAPE, prefix):
@@ -31,14 +31,14 @@ def network(operator="custom", gain=1.0, seed=0, layers=LAYERS):
 
 
 def write_pair(prefix, found):
-    """Write MXNet's pair of files: the symbol as text, and the weights with NumPy only."""
+    """Write MXNet's two files, symbol and weights, without using MXNet; return their prefix."""
     Path(f"{prefix}-symbol.json").write_text(found.symbol, encoding="utf-8")
     Path(f"{prefix}-0001.params").write_bytes(params({f"arg:{name}": array for name, array in found.weights.items()}))
     return str(prefix)
 
 
 def params(arrays):
-    """Return a .params file as MXNet 1.9.1 writes it."""
+    """Return the bytes of a .params file, as MXNet 1.9.1 writes it."""
     codes = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6}
     parts = [struct.pack("<QQQ", 0x112, 0, len(arrays))]
     for array in arrays.values():
@@ -67,7 +67,7 @@ def _operator(op, name, **attributes):
     return lambda graph: node(graph, op).update(op=name, attrs=attributes)
 
 
-# Name: (change to a valid network's symbol, words of the refusal).
+# Name: (change to a valid network's symbol, words of the error message).
 SYMBOLS = {
     "native": (_operator("Flatten", "_Native", info="0x41414141"), "has the operator _Native"),
     "ndarray": (_operator("Flatten", "_NDArray", info="0x41414141"), "has the operator _NDArray"),
@@ -101,7 +101,7 @@ SYMBOLS = {
     "many": (lambda g: g["nodes"].extend([g["nodes"][0]] * 3000), "more than 2000 nodes"),
 }
 _HEAD = struct.pack("<QQQ", 0x112, 0, 1)
-# Name: (weight file for a valid symbol, words of the refusal).
+# Name: (content of the weight file of a valid symbol, words of the error message).
 PARAMS = {
     "sparse": (_HEAD + struct.pack("<Iiiq", 0xF993FAC9, 1, 1, 5), "sparse"),
     "claims-an-exabyte": (
@@ -118,11 +118,8 @@ PARAMS = {
 def make(folder):
     """Create all malicious checkpoints in a folder.
 
-    Returns
-    -------
-    dict
-        Values for `--checkpoint`, relative to the folder, with words of the refusal. Names have only lower-case
-        letters, digits and "-". `good` is a network that runs.
+    Return a dict from values for `--checkpoint`, relative to the folder, to words of the error message. Names have only
+    lower-case letters, digits and "-". `good`, which is not in the dict, is a network that runs.
     """
     words = {}
     write_pair(Path(folder) / "good", network())

@@ -1,4 +1,4 @@
-"""Malicious HDF5 files, created when a test needs them."""
+"""Malicious HDF5 files, written when a test needs them."""
 
 import os
 
@@ -14,9 +14,10 @@ WEIGHT, BIAS = "fullyconnected0_weight", "fullyconnected0_bias"
 
 
 def small(path, weight=None, **facts):
-    """Write a complete checkpoint of one layer.
+    """Write a complete checkpoint of one dense layer; return its path as text.
 
-    `weight` is an array, or a function that writes the group of weights.
+    `weight` is an array, or a function that writes it into the group of weights. `facts` are further attributes of the
+    file.
     """
     with h5py.File(path, "w") as file:
         file.attrs["format"] = hdf5.FORMAT
@@ -97,7 +98,7 @@ def _int8_alone(weights):
     weights[WEIGHT] = np.zeros((10, 784), np.int8)
 
 
-# Name: (replacement of the weight, words of the refusal).
+# Name: (the weight, or a function that writes it; words of the error message).
 WEIGHTS = {
     "soft-link": (_soft, "is a link"),
     "external-link": (_external_link, "is a link"),
@@ -117,7 +118,9 @@ WEIGHTS = {
 
 
 def endless(path):
-    """Write a file on which the HDF5 library of h5py 3.16 never ends: nine inserted bytes, found in 1,600 tries."""
+    """Write a file that HDF5 in h5py 3.16 never finishes reading; return its path. Fuzzing found the nine inserted
+    bytes.
+    """
     with open(small(path), "rb") as file:
         content = file.read()
     with open(path, "wb") as file:

@@ -1,4 +1,4 @@
-"""Inputs and weights that test the rounding of sums, drawn by kind with a random generator. Needs only NumPy."""
+"""Random inputs and weights of several kinds, which test the rounding of sums. The module needs only NumPy."""
 
 import numpy as np
 import reference
@@ -10,7 +10,7 @@ def _signs(rng, shape):
     return rng.choice([-1.0, 1.0], shape)
 
 
-# kind: function (generator, shape) -> values that float32 can represent
+# Kind: function (generator, shape) -> array of random values.
 KINDS = {
     "pixels": lambda rng, shape: rng.integers(0, 256, shape),
     "activations": lambda rng, shape: np.tanh(rng.standard_normal(shape) * 2),
@@ -27,16 +27,16 @@ KINDS = {
 
 
 def draw(kind, rng, shape):
-    """Draw random values of a kind: float32, and sometimes uint8 for pixels."""
+    """Return random values of a kind: float32, or for the kind "pixels" sometimes uint8."""
     if kind == "pixels" and rng.integers(2):
         return reference.pixels(rng, shape)
     return np.clip(KINDS[kind](rng, shape), -3.4e38, 3.4e38).astype(np.float32)
 
 
 def spike(rng, shape):
-    """Draw weights of the worst case for plain sums.
+    """Return random weights of the worst case for sums that add one product after another.
 
-    Each filter has one large value, usually the first, and many small values that are lost when they are added to it.
+    Each filter has one large value, usually the first, and small values that are lost when they are added to it.
     """
     values = np.full(shape, 0.99 * 2.0**-24) * rng.uniform(0.5, 1)
     flat = values.reshape(shape[0], -1)
@@ -45,7 +45,7 @@ def spike(rng, shape):
 
 
 def with_specials(x, rng, count=2):
-    """Return a copy, as float32, in which some values are infinite or NaN."""
+    """Return a float32 copy of x in which `count` values, chosen at random, are infinite or NaN."""
     x = np.array(x, np.float32)
     x.reshape(-1)[rng.integers(0, x.size, count)] = rng.choice([np.inf, -np.inf, np.nan], count)
     return x

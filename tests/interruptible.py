@@ -1,11 +1,11 @@
-"""Starts programs so that they receive Ctrl-C."""
+"""Starts programs that a test interrupts with SIGINT."""
 
 import signal
 import subprocess
 
 
 def interruptible(command, **options):
-    """Start a program that handles SIGINT even if the test process ignores SIGINT (nohup, a background job)."""
+    """Start a program with the default handling of SIGINT, even if the test process ignores SIGINT, as under nohup."""
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -1,11 +1,11 @@
-"""Loads and checks users' kernel files from their paths."""
+"""Loads and checks users' kernel files, given by their paths."""
 
 from fashion_infer.judging import trials
 from fashion_infer.kernel_files import formats, loading
 
 
 def load(path, format=None, backend=None, **options):
-    """Load a kernel file as a kernel of the operator library; `options` are those of `loading.load`."""
+    """Return a kernel file as a kernel of the operator library; `options` are those of `loading.load`."""
     return loading.load(formats.recognise(path, format, backend), **options)
 
 

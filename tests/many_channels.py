@@ -1,13 +1,13 @@
-"""Draws layers whose copies of all channels exceed every cache: `direct` processes them in chunks of channels."""
+"""Draws layers with many channels, whose shifted copies `direct` processes in several chunks of channels."""
 
 from hypothesis import strategies as st
 
-_CACHE = 512 << 10  # bytes; must equal kCopiesBytes of conv/cpu/direct_cut.h
+_CACHE = 512 << 10  # bytes; equals kCopiesBytes of conv/cpu/direct_cut.h
 
 
 @st.composite
 def shapes(draw):
-    """Draw C, H, W, M, K of two to five chunks, with enough filters for the copies to be worth their cost."""
+    """Draw (C, H, W, M, K) of a layer with two to five chunks of channels, and enough filters for `direct` to copy."""
     k = draw(st.integers(3, 9))
     h, w = (k + draw(st.integers(4, 20)) for _ in range(2))
     rows, width = h - k + 1, w - k + 1

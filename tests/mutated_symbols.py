@@ -1,4 +1,4 @@
-"""An endless stream of randomly damaged symbols, made from supported networks."""
+"""Yields an endless sequence of randomly damaged symbols, made from supported networks."""
 
 import copy
 import json
@@ -53,7 +53,7 @@ _VALUES = [
 
 
 def bases():
-    """Return valid networks to start from, as graphs."""
+    """Return the graphs of valid networks, which are then damaged."""
     few = [Convolution(4, 3), Tanh(), MaxPool(), Flatten(), Dense(6), Tanh(), Dense(3), Softmax()]
     two = [
         Convolution(3, 3),
@@ -102,14 +102,10 @@ def _normalised():
 
 
 def symbols(seed, every_operator=()):
-    """Yield an endless stream of damaged symbols, as text.
+    """Yield damaged symbols, as text, without end.
 
-    Parameters
-    ----------
-    seed
-        The same seed yields the same stream.
-    every_operator
-        Names of operators that nodes may get in addition to the table's.
+    The same seed yields the same symbols. `every_operator` has names of operators that nodes may get in addition to
+    those of `operators.TABLE`.
     """
     chance, starts = random.Random(seed), bases()
     names = [name for name in operators.TABLE] * 4 + list(every_operator)
@@ -134,7 +130,7 @@ def _change_a_node(graph, chance, names):
     what = chance.randrange(9)
     if what == 0:
         node["op"] = chance.choice(names)
-    elif what == 1:  # an operator, with attributes that it may have
+    elif what == 1:  # another operator, with valid attributes
         node["op"] = name = chance.choice(list(operators.TABLE))
         known = operators.TABLE[name]
         node["attrs"] = {key: _fitting(known.attributes[key], chance) for key in known.required}
@@ -157,7 +153,7 @@ def _change_a_node(graph, chance, names):
         node["name"] = chance.choice(
             ["data", "softmax_label", "", "a+b", "é\n", "x" * 70, chance.choice(nodes)["name"]]
         )
-    else:  # a copy that is inserted after the node and replaces it for the nodes that read it
+    else:  # insert a copy after the node; nodes that read the node read the copy instead
         for later in nodes[index + 1 :]:
             for entry in later["inputs"]:
                 entry[0] += entry[0] >= index
@@ -172,7 +168,7 @@ def _change_a_node(graph, chance, names):
 
 
 def _fitting(values, chance):
-    """Return a random valid text for an attribute, if one is found."""
+    """Return a random text that is valid for an attribute, if one is found in 30 tries; else a likely one."""
     for _ in range(30):
         text = _text(chance)
         if values.fits(text):
@@ -193,7 +189,7 @@ def _text(chance):
 
 
 def _change_a_value(graph, chance):
-    """Change a random value of the JSON at any depth."""
+    """Change, delete or repeat a random value at any depth of the JSON."""
     holder, key, path = {"": graph}, "", graph
     while isinstance(path, (dict, list)) and path and (holder == {"": graph} or chance.random() < 0.85):
         holder = path

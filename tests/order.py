@@ -1,4 +1,4 @@
-"""The order of test files: the longest first, so that no process still runs a long file while others are idle."""
+"""The order of test files: the longest first, so that no long file runs alone at the end while processes are idle."""
 
 # Files that take at least 20 s on two busy cores. Many of them wait, mostly for Ray, while other processes compile.
 LONGEST = (

@@ -1,10 +1,10 @@
-"""The planted bugs of tests/submissions/wrong: the code of the judge's reason for each bug, and its form for GPUs."""
+"""The planted bugs in tests/submissions/wrong: the code of the judge's reason for each, and CUDA versions of them."""
 
 from pathlib import Path
 
 WRONG = Path(__file__).resolve().parent / "submissions" / "wrong"
 
-PLANTED = {  # name of a C file -> code of the reason that is given for the first shape
+PLANTED = {  # name of a .cpp file -> code of the judge's reason for the first failing shape
     "accumulates": "accumulates",
     "boundary": "border",
     "boundary-tile": "border",
@@ -54,12 +54,12 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 
 def on_gpu():
-    """Return the names of the planted bugs whose loops also compile for a GPU thread."""
+    """Return the names of the planted bugs whose loops can also be compiled for the GPU."""
     return [name for name in PLANTED if not any(word in _source(name) for word in _NEEDS_A_HOST)]
 
 
 def cuda_form(name):
-    """Return the loops of a bug in a single GPU thread, as the text of a kernel file."""
+    """Return the text of a CUDA kernel file in which one GPU thread runs the loops of a bug."""
     loops = (WRONG / "loops.h").read_text().replace("#pragma once\n", "")
     for start in ("  Shape(int", "  size_t ", "inline float"):
         loops = loops.replace(start, start.replace(start.strip(), f"__device__ {start.strip()}"))

@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""CPU kernels with one fault each, incorrect or slow. Lines with the fault end with `// HERE`."""
+"""CPU kernels, each with one fault that makes it incorrect or slow. The faulty line ends with `// HERE`."""
 
 _HEAD = '#include <cstddef>\n#include <cstdlib>\n{before}extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {{\n  const int Ho = H - K + 1, Wo = W - K + 1;\n'  # fmt: skip
 _LOOPS = """\
@@ -21,14 +21,14 @@ _STORE = "y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sum"
 
 
 def naive(before="", rows="Ho", term=_TERM, store=_STORE, read="", write=""):
-    """Return a kernel of the seven loops of the definition, in which some parts are replaced."""
+    """Return a kernel with the seven loops of the definition, in which the arguments replace some parts."""
     return _HEAD.format(before=before) + _LOOPS.format(rows=rows, term=term, store=store, read=read, write=write)
 
 
 def shifted(
     before="", first="", inner="row[w] += weight * from[w];", mark="", restrict="__restrict__ ", outer="", clear=""
 ):
-    """Return a kernel with the columns innermost, which can be vectorised: correct, and fast except for its fault."""
+    """Return a kernel whose inner loop runs over columns, so that it can be vectorised. The arguments add a fault."""
     return _HEAD.format(before=before) + f"""\
 {outer}  for (int bm = 0; bm < B * M; ++bm) {{
     const int b = bm / M, m = bm % M;
@@ -143,7 +143,7 @@ FAST = """\
 #include <cstddef>
 #include <cstring>
 
-const int F = 5, T = 8;                                 // a tile: so many filters, and outputs beside each other
+const int F = 5, T = 8;                                 // a tile has F filters and T neighbouring outputs
 typedef float Row __attribute__((vector_size(4 * T)));  // T floats, which stay in one register
 
 template <int f>
@@ -201,5 +201,5 @@ WRONG = {
 
 
 def marked(text):
-    """Return the numbers of the lines with the fault."""
+    """Return the line numbers of the lines that end with `// HERE`."""
     return [number for number, line in enumerate(text.splitlines(), 1) if "// HERE" in line]

@@ -1,15 +1,16 @@
-"""How thorough a run is: `default` tries small fresh samples, `all` (`make test-all`) sweeps exhaustively.
+"""How thorough a run is: `default` tests small random samples, `all` (`make test-all`) tests all cases and many
+examples.
 
 Select a profile with HYPOTHESIS_PROFILE=all or pytest's --hypothesis-profile=all. Neither profile has a fixed seed:
-each run draws new examples, and a failure prints the line that repeats the failing example.
+each run draws new examples, and a failure prints how to repeat the failing example.
 """
 
 import os
 import random
 
 NAMES = ("default", "all")
-MORE = 25  # factor of the number of a test's examples under `all`
-FEWER = 3  # divisor of the number of a test's examples under `default`
+MORE = 25  # under `all`, a test has this many times its number of examples
+FEWER = 3  # under `default`, a test's number of examples is divided by this
 
 _chosen = "default"
 
@@ -30,14 +31,14 @@ def load(option=None):
 
 
 def examples(count):
-    """Return the number of examples of a property: a third of `count`, or 25 times `count` under `all`."""
+    """Return the number of examples for a property test: a third of `count`, or 25 times `count` under `all`."""
     return pick(-(-count // FEWER), count * MORE)
 
 
 def on_device(count):
-    """Return `hypothesis.settings` with that many examples for a test on a GPU, with all health checks off.
+    """Return the Hypothesis settings of a property test on a GPU: `examples(count)` examples and no health checks.
 
-    The returned settings are used as a decorator of the property.
+    Use them as a decorator of the test.
     """
     import hypothesis
 
@@ -51,9 +52,9 @@ def pick(sample, everything):
 
 
 def drawn(everything, count):
-    """Return `count` randomly chosen things of `everything`, in their order; under `all`, return all of them.
+    """Return `count` randomly chosen members of `everything`, in their order; under `all`, return all of them.
 
-    The processes of one run must agree: pytest-xdist gives them a common name, which is the seed.
+    The processes of one run must draw the same members, so the seed is the run's identifier from pytest-xdist.
     """
     seed = os.environ.get("PYTEST_XDIST_TESTRUNUID")
     chosen = set(random.Random(seed).sample(range(len(everything)), pick(count, len(everything))))

@@ -1,10 +1,10 @@
-"""Float64 references, computed once and kept between runs.
+"""A cache of float64 references, which are computed once and used by later runs.
 
 The file name of a reference is the SHA-256 of everything that determines it: the oracle's source files, its arguments
-and NumPy's version. A changed oracle, weight or pixel therefore uses another file. A damaged file is recomputed.
+and NumPy's version. Therefore a changed oracle, weight or pixel uses another file. A damaged file is computed again.
 
-The folder is `fashion-infer/test-references` in the user's cache, or FASHION_INFER_TEST_REFERENCES. If that variable is
-set to the empty string, the cache is off.
+The folder is FASHION_INFER_TEST_REFERENCES or, if that is not set, `fashion-infer/test-references` in the user's cache.
+If the variable is set to the empty string, the cache is off.
 """
 
 import contextlib
@@ -31,9 +31,9 @@ def folder():
 
 
 def key(sources, *arguments):
-    """Return the name of a reference: the SHA-256 of its oracle's source files and of its arguments.
+    """Return the name of a reference: the SHA-256 of its oracle's source files, its arguments and NumPy's version.
 
-    Arguments are arrays, lists and tuples of arrays, or values with a unique `repr`.
+    Arguments are arrays, lists and tuples of such arguments, or values with a unique `repr`.
     """
     digest = hashlib.sha256(f"NumPy {np.__version__}".encode())
     for path in sources:
@@ -91,7 +91,7 @@ def kept(oracle, *arguments, sources, where=None):
 
 @contextlib.contextmanager
 def _locked(path):
-    """Lock a reference, so that one process computes it and others wait. Without a working lock, continue unlocked."""
+    """Lock a reference's file, so that one process computes the reference while others wait. Ignore locks that fail."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(str(path.with_suffix(".lock")), "w")  # noqa: SIM115  (closed below)
@@ -117,7 +117,7 @@ def _read(path):
 
 
 def _write(path, array):
-    """Save an array; if the folder cannot be written, the test does not fail."""
+    """Save an array, and delete the oldest files beyond KEPT. Errors of the file system are ignored."""
     stored = io.BytesIO()
     np.save(stored, array, allow_pickle=False)
     try:

@@ -12,11 +12,11 @@ import pytest
 ACCEPTED = [
     r"no CUDA device",
     r"this machine has a GPU",
-    r"this build has CUDA",  # tests of the behaviour without CUDA run with builds that have no CUDA
+    r"this build has CUDA",  # such tests need a build without CUDA
     r"no wheel was made here",
     r"part of make test-all",
 ]
-if sys.version_info < (3, 10):  # Ray, FastAPI and recent peer libraries need a newer Python
+if sys.version_info < (3, 10):  # these packages need Python 3.10
     ACCEPTED += [r"Ray", r"could not import '(fastapi|ray|torch|onnx)"]
 
 
@@ -26,7 +26,7 @@ def strict(config):
 
 
 class StrictSkips:
-    """Plugin of pytest that turns unexpected skips of tests and of whole files into failures."""
+    """Plugin of pytest that reports unexpected skips of tests and of whole files as failures."""
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self):
@@ -40,7 +40,7 @@ class StrictSkips:
 
 
 def judge(report):
-    """Turn the report of an unexpected skip into the report of a failure."""
+    """Change the report of an unexpected skip into a failure."""
     if not report.skipped or hasattr(report, "wasxfail"):
         return
     path, line, reason = report.longrepr

@@ -1,4 +1,4 @@
-"""One small report per test run for all tests that read a report, and PyTorch for tests of calls to PyTorch."""
+"""Fixtures: one small report per test run for all tests that read a report; PyTorch or a stand-in for it."""
 
 import fcntl
 import importlib
@@ -14,9 +14,10 @@ import pytest
 
 @pytest.fixture(scope="session")
 def small_report(tmp_path_factory):
-    """A report on 300 synthetic images, with benchmarks on three: `.folder`, `.page`, `.measured`, reported `.steps`.
+    """A report on 300 synthetic images, with benchmarks on three images.
 
-    All processes of a test run share it: the first process creates it, and the others wait and read it.
+    Its attributes are `folder`, `page`, `measured` and `steps`, the calls of the progress function. All processes of a
+    test run share the report: the first process creates it, and the others wait for it.
     """
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -54,5 +55,5 @@ def torch(monkeypatch):
         return importlib.import_module("torch")
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "unit" / "fakes"))
     importlib.import_module("torch")
-    monkeypatch.setitem(sys.modules, "torch", sys.modules.pop("torch"))  # restored: the next test finds no PyTorch
+    monkeypatch.setitem(sys.modules, "torch", sys.modules.pop("torch"))  # so that the module is removed after the test
     return sys.modules["torch"]

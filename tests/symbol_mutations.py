@@ -27,9 +27,10 @@ _PER_CHILD, _SECONDS = 50, 300
 
 
 def attempt(text, mode, generous):
-    """Run a symbol completely; return "ran", or "refused" for an error of the package; raise any other exception.
+    """Run a symbol completely; return "ran", or "refused" if the package raises one of its own errors.
 
-    With `generous`, every weight has the shape that MXNet infers, so that a changed network can run.
+    Other exceptions are passed on. With `generous`, every weight gets the shape that MXNet infers, so that more changed
+    networks can run.
     """
     from fashion_infer import pipeline
     from fashion_infer._mxnet import bound
@@ -74,7 +75,7 @@ WEIGHTS = _weights()
 
 
 def _child(tries, pipe):
-    """Run tries; write one byte to the pipe when a try starts, and one when it ends."""
+    """Run tries in both modes. Write "b" to the pipe before each run; after it ".", "r" (refused) or "x" (raised)."""
     for index, text in tries:
         for mode in ("operator", "fused"):
             os.write(pipe, b"b")
@@ -87,7 +88,7 @@ def _child(tries, pipe):
 
 
 def _run(tries):
-    """Run tries in a child; return the results, two letters per try, and how the child ended."""
+    """Run tries in a child process; return what it wrote, without changes, and its exit status."""
     said, to_say = os.pipe()
     child = os.fork()
     if not child:
@@ -108,7 +109,7 @@ def _run(tries):
 
 
 def run(count, seed, finds):
-    """Try `count` symbols; return how many ran, how many were refused, and the finds as (kind, text)."""
+    """Try `count` symbols; return how many tries ran, how many were refused, and the finds as (kind, text)."""
     from fashion_infer import _mxnet
     from fashion_infer._mxnet import plugin
 

@@ -171,8 +171,7 @@ def test_invalid_tokens_are_limited_but_a_valid_one_works(app):
 
 
 def test_an_instructor_sees_refused_sign_ins(app):
-    """An instructor sees the refused sign-ins of their class, and those with unknown tokens, which belong to no class.
-    """
+    """An instructor sees the refused sign-ins of their class and those with unknown tokens, which have no class."""
     token = fresh_token(app, "Ann")
     for wrong in (token[:-64] + "0" * 64, *["nonsense"] * 3):
         sign_in(app, wrong)

@@ -10,7 +10,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 @pytest.fixture
 def of_scripts(monkeypatch):
-    """A function that imports a module of scripts/, which is not a package."""
+    """A function that imports a module of scripts/ by its name."""
 
     def module(name):
         monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "scripts"))

@@ -1,4 +1,4 @@
-"""Drives a library of another architecture over pipes: tests/build/run_cases.cpp runs under an emulator."""
+"""Sends convolutions and networks over pipes to tests/build/run_cases.cpp, which runs under an emulator."""
 
 import os
 import struct
@@ -10,7 +10,7 @@ from fashion_infer.graph import symbol as symbols
 
 
 class Emulated:
-    """A process that runs convolutions and networks.
+    """A process that computes convolutions and networks with the library of another architecture.
 
     `command` starts run_cases; `isa` is the best instruction set that the library may use.
     """
@@ -35,7 +35,7 @@ class Emulated:
         return self._answer().reshape(n, m, h - k + 1, w - k + 1)
 
     def forward(self, chain, weights, batches):
-        """Return the scores of one fused network for each batch (threads, items)."""
+        """Return the scores of one fused network: an array (images, classes) for each (threads, items) in `batches`."""
         nodes = symbols.parse(chain.symbol(), "the network")["nodes"]
         self._send("network", np.array(chain.shape, np.int64), len(nodes))
         for node in nodes:

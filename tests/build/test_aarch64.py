@@ -1,4 +1,4 @@
-"""The library for 64-bit Arm: cross-compiled, run under QEMU's user mode, and compared with the usual oracles."""
+"""The library for 64-bit Arm: cross-compiled, run by QEMU, and compared with NumPy's float64 results (bounds.py)."""
 
 import os
 import shutil
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    """A function that returns the command to run one of the test programs."""
+    """A function that returns the command line that runs one of the test programs under QEMU."""
     emulator = next(filter(None, map(shutil.which, EMULATORS)), None)
     cmake, ninja = tool("cmake"), tool("ninja")
     for found, name in ((shutil.which("aarch64-linux-gnu-g++"), "g++-aarch64-linux-gnu"), (emulator, "qemu-user")):
@@ -78,7 +78,7 @@ def test_convolutions(library):
 
 @pytest.mark.parametrize("chain", [chains.course("fa2017"), chains.Chain([Dense(7)], (1, 38, 48)), None], ids=str)
 def test_networks(library, chain):
-    """Networks are within their error bound, and have the same bits in any batch and on any number of threads."""
+    """Results are within their error bound; an image's scores have the same bits in four batches and thread counts."""
 
     @given(st.just(chain) if chain else chains.chains(), st.integers(1, 40), st.integers(0, 2**32 - 1))
     @settings(max_examples=3 if chain else 200)

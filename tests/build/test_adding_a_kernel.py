@@ -1,4 +1,7 @@
-"""The steps of docs/adding-a-kernel.md work: a copy with a kernel added at any position of a table passes its tests."""
+"""The steps of docs/adding-a-kernel.md work: a kernel added at any position of a table does not change what auto picks.
+
+In `make test-all`, a copy of the project with an added CPU kernel also passes its tests.
+"""
 
 import os
 import re
@@ -22,7 +25,7 @@ LINE = '    {"extra", "a copy of another one", "", "float32", %s},\n'
 
 
 def copied(tmp_path):
-    """A copy of the working tree, without build outputs and caches."""
+    """Copy the working tree, without build outputs and caches; return the copy's folder."""
     tree = tmp_path / "tree"
     kept = {ROOT: {".git", ".venv", "build", "site"}, ROOT / "fashion_infer": {"lib"}}
 
@@ -73,7 +76,7 @@ def run(command, **options):
     return done.stdout
 
 
-# ---- what auto picks: only the table is compiled, with stand-ins for its kernels and predicates
+# ---- Which kernel auto picks. Only the table is compiled, with stand-ins for its kernels and predicates.
 
 ASK_CPU = """
 #include <cstdio>
@@ -119,7 +122,7 @@ int main() {
 
 
 def chosen_on_the_cpu(conv, folder):
-    """Return the names of the kernels that auto picks for 180 shapes, with `tiles` available and without."""
+    """Return the names of the kernels that auto picks for 180 shapes: first without AMX, then with it."""
     program = folder / "ask"
     program.with_suffix(".cpp").write_text(ASK_CPU)
     sources = [f"{program}.cpp", conv / "cpu" / "table.cpp"]
@@ -129,9 +132,9 @@ def chosen_on_the_cpu(conv, folder):
 
 
 def chosen_on_the_gpu(conv, folder):
-    """Return the names that auto picks for the GPU.
+    """Return the name of the kernel that auto picks for each combination of results of the kernels' predicates.
 
-    Each predicate returns a bit of M, so that every choice occurs.
+    The predicates' stand-ins return one bit of M each.
     """
     text = (conv / "cuda" / "kernels.h").read_text(encoding="utf-8")
     text += "FOPS_RUN(run_tensor_core); bool takes_tensor_core(const fops_conv&);"  # declared in conv/hopper/table.h
@@ -152,13 +155,13 @@ def chosen_on_the_gpu(conv, folder):
 
 
 def parts(tmp_path):
-    """A copy of the operator library's sources, and the copy's folder of kernels."""
+    """Copy the operator library's sources; return the copy's folder `conv`."""
     shutil.copytree(ROOT / "custom_ops", tmp_path / "ops")
     return tmp_path / "ops" / "conv"
 
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-def test_an_added_kernel_is_not_what_auto_picks_on_the_cpu(tmp_path):
+def test_an_added_cpu_kernel_does_not_change_what_auto_picks(tmp_path):
     before = chosen_on_the_cpu(parts(tmp_path), tmp_path)
     assert {name for names in before for name in names} == {"shifted", "direct", "broadcast", "tiles"}
     for place in CPU_PLACES:
@@ -169,7 +172,7 @@ def test_an_added_kernel_is_not_what_auto_picks_on_the_cpu(tmp_path):
 
 
 @pytest.mark.skipif(not compilers.find_nvcc(), reason="needs nvcc")
-def test_an_added_kernel_is_not_what_auto_picks_on_the_gpu(tmp_path):
+def test_an_added_gpu_kernel_does_not_change_what_auto_picks(tmp_path):
     before = chosen_on_the_gpu(parts(tmp_path), tmp_path)
     assert set(before) >= {"few-products", "tensor-core", "register-tile", "implicit-gemm"}
     for place in profiles.drawn(GPU_PLACES, 1):
@@ -179,11 +182,11 @@ def test_an_added_kernel_is_not_what_auto_picks_on_the_gpu(tmp_path):
         assert chosen_on_the_gpu(conv, tmp_path) == before, place
 
 
-# ---- running the test suite
+# ---- Running test files of the copy.
 
 
 def suite(tree, library, *files):
-    """Run files of the copy's test suite with a library."""
+    """Run files of the copy's test suite with the copy's library; return the output."""
     options = {"FASHION_OPS_LIBRARY": str(library), "PYTHONPATH": str(tree), "HYPOTHESIS_PROFILE": "default"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *files]
     said = run(command, cwd=str(tree), env={**os.environ, **options})
@@ -193,13 +196,13 @@ def suite(tree, library, *files):
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory):
-    """One copy of the tree for all positions; its library is rebuilt where the table has changed."""
+    """One copy of the tree for all positions, whose library each test rebuilds."""
     return copied(tmp_path_factory.mktemp("added"))
 
 
 @pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
 @pytest.mark.parametrize("place", CPU_PLACES)
-def test_suite_with_an_added_kernel_of_the_cpu(place, tree):
+def test_the_test_suite_passes_with_an_added_cpu_kernel(place, tree):
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja and shutil.which("c++")):
         pytest.skip("a C++ compiler, cmake or ninja is not installed")

@@ -1,4 +1,7 @@
-"""conv/hopper/choose.cpp, compiled as plain C++: brute force checks its choice of a variant, and any_shape's tiles."""
+"""conv/hopper/choose.cpp, compiled as plain C++ and tested with random shapes.
+
+The chosen variant is compared with the rules, and the chosen tiling with all candidates.
+"""
 
 import random
 import shutil
@@ -17,7 +20,7 @@ VARIANTS = r"""
 
 using namespace fops::hopper;
 
-// Variants that need wgmma, and those with a kernel for a single product of halves: a bit for each.
+// kHopper: bits of the variants that need wgmma. kHalf: bits of the variants that have a half-precision kernel.
 constexpr unsigned bit(Variant v) { return 1u << static_cast<int>(v); }
 constexpr unsigned kHopper = bit(Variant::shifted_filters) | bit(Variant::output_row_pairs) |
     bit(Variant::column_major_tiles) | bit(Variant::register_weights) |
@@ -50,8 +53,9 @@ int main(int, char** arguments) {
       continue;
     }
     if (!(allowed & bit(chosen))) fail("does not run this");
-    // Before Hopper, and there where wgmma would compute mostly nothing, channel_quads goes before any_shape; a special
-    // variant goes before both, but for the latter case.
+    // If wgmma's tiles would be mostly empty, channel_quads is chosen, unless a variant for one channel is allowed.
+    // Otherwise the special variants precede the two general ones. Without wgmma, channel_quads precedes any_shape if
+    // a filter has few weights.
     const unsigned general = bit(Variant::any_shape) | bit(Variant::channel_quads);
     const bool wgmma = major == 9 && !half && c.x_type == FOPS_FLOAT32;
     const int64_t outputs = (side - c.K + 1) * (side - c.K + 1);
@@ -107,7 +111,7 @@ int main(int, char** arguments) {
     for (const Candidate& candidate : candidates) {
       const Plan& plan = candidate.plan;
       const Chunks& chunks = plan.chunks;
-      // Sums are added up in the same order, so that an output has the same bits in every batch.
+      // All candidates add in the same order, so that an output has the same bits in every batch.
       if (plan.chain != usual.chain || plan.segment != usual.segment || chunks.per_chunk != usual.chunks.per_chunk ||
           plan.first_group != usual.first_group || plan.last_group != usual.last_group)
         fail("another order of sums");
@@ -116,7 +120,7 @@ int main(int, char** arguments) {
       if (bytes > 227 * 1024 || plan.stages < 2 || plan.stages > kMaxStages || plan.buffers < 2 ||
           plan.buffers > kMaxBuffers)
         fail("does not fit into shared memory");
-      // Every weight once, among the units of all chunks and steps.
+      // The units of all chunks and steps contain each weight exactly once.
       std::vector<int> met(C * K * K);
       int steps = 0;
       for (int chunk = 0; chunk < chunks.count(); ++chunk)
@@ -132,7 +136,7 @@ int main(int, char** arguments) {
               }
           }
       if (std::count(met.begin(), met.end(), 1) != C * K * K || steps != plan.steps) fail("a weight is not met once");
-      // Every filter, and every output's position, belongs to a task.
+      // The tasks cover all filters and all positions of outputs.
       if (plan.blocks * candidate.choice.filters() < M) fail("filters are left out");
       const int64_t spans = plan.tasks / plan.blocks, last = (fops::out_h(c) - 1) * W + fops::out_w(c);
       if (const Strips& s = plan.strips; s.together) {

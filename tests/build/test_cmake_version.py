@@ -1,4 +1,4 @@
-"""A library that CMake builds in the project's tree without setup.py has the package's version, which reports show."""
+"""A library that CMake builds in the project's tree without setup.py gets the package's version."""
 
 import subprocess
 
@@ -8,7 +8,7 @@ from test_sanitizers import OPS, tool
 from fashion_infer import __version__
 
 
-def test_version_of_a_build_by_cmake_alone(tmp_path):
+def test_a_build_without_setup_py_has_the_packages_version(tmp_path):
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja):
         pytest.skip("cmake or ninja is not installed")

@@ -1,7 +1,7 @@
-"""Results do not depend on which multiply-adds the compiler fuses.
+"""An image's result does not depend on its batch, whichever multiply-adds the compiler fuses.
 
-Some versions of GCC fuse the multiply-adds of one loop but not of another, and an image's result then depended on the
-size of its batch.
+Some versions of GCC fuse the multiply-adds of one loop but not of another. The library once gave an image different
+results in batches of different sizes for this reason.
 """
 
 import os
@@ -16,7 +16,7 @@ from test_sanitizers import OPS, tool
 pytestmark = pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
 
 
-def test_steady_where_the_compiler_avoids_chains_of_fused_multiply_adds(tmp_path):
+def test_steady_if_the_compiler_avoids_chains_of_fused_multiply_adds(tmp_path):
     cmake, ninja = tool("cmake"), tool("ninja")
     if platform.machine() != "x86_64" or not (cmake and ninja):
         pytest.skip("cmake or ninja is not installed, or this is no x86-64")

@@ -1,4 +1,4 @@
-"""gpu/divide.cuh, which also compiles as plain C++, gives the same quotients as C++'s division."""
+"""The divisions of gpu/divide.cuh, compiled as plain C++, give the same quotients as C++'s operator."""
 
 import random
 import shutil
@@ -21,7 +21,7 @@ int main(int, char** arguments) {
     std::exit(1);
   };
   for (int i = 0; i < 3000000; ++i) {
-    // Divisors of all sizes; numbers anywhere, and around multiples of the divisor, where a quotient turns.
+    // Divisors of all sizes. The numbers are random, or near multiples of the divisor, where the quotient changes.
     const uint32_t d = std::max<uint32_t>(1, (random() >> 1) >> random() % 31);
     const fops::Divisor by(d);
     const uint32_t any = random() >> 1, multiple = any / d * d;

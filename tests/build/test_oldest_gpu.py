@@ -1,4 +1,4 @@
-"""The CUDA code compiles for the oldest GPU that a wheel supports; development and CI builds are for a newer GPU."""
+"""The CUDA code compiles for the oldest GPU that a wheel supports. Development and CI builds are for newer GPUs."""
 
 import re
 import subprocess
@@ -19,8 +19,7 @@ def test_compiles(file, of_scripts):
     if not nvcc:
         pytest.skip("there is no CUDA compiler")
     oldest = re.match(r"\d+", of_scripts("make_wheel").CUDA_ARCHS)[0]
-    # The code is neither optimised nor assembled: half a second per file. The front end finds features that a GPU
-    # lacks.
+    # Without optimisation and assembly, the compiler still reports features that the oldest GPU lacks, but sooner.
     words = [f"-arch=compute_{oldest}", "-ptx", "-Xcicc", "-O0", "-std=c++17", "--expt-relaxed-constexpr"]
     command = [nvcc, *words, f"-I{OPS}", f"-I{OPS}/include", "-o", "/dev/null", str(file)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -1,4 +1,4 @@
-"""Contents of an installation, as far as they can be checked without installing."""
+"""What setup.cfg and a wheel contain, as far as this can be checked without installing the package."""
 
 import configparser
 import importlib
@@ -28,10 +28,10 @@ def config():
 
 
 class TestRequirements:
-    def test_no_requirement_brings_mxnet_or_a_pin_of_numpy(self, config):
+    def test_no_requirement_installs_mxnet_or_pins_numpy(self, config):
         """No requirement installs MXNet or pins NumPy.
 
-        MXNet's metadata would replace a NumPy 2, and the two MXNet wheels install into the same folder.
+        MXNet's metadata would replace a NumPy 2, and the two wheels of MXNet install into the same folder.
         """
         extras = dict(config["options.extras_require"])
         for text in (config["options"]["install_requires"], *extras.values()):
@@ -39,7 +39,7 @@ class TestRequirements:
             assert not {"mxnet", "mxnet-cu112"} & set(names)
             assert "numpy" not in names or "\nnumpy\n" in f"{text}\n"
 
-    def test_tests_do_not_pull_torch(self, config):
+    def test_the_test_extra_does_not_install_torch(self, config):
         assert not re.search(r"^(torch|nvidia)", config["options.extras_require"]["test"], re.MULTILINE)
 
     def test_the_wheels_of_mxnet_are_verified(self):
@@ -55,7 +55,7 @@ class TestPackages:
         shipped = [f"fashion_infer._data.{name}" for name in ("data", "include", "models", "submission")]
         assert sorted(listed) == sorted([*(".".join(folder.parts) for folder in folders), *shipped])
 
-    def test_the_entry_point_is_there(self, config):
+    def test_the_entry_point_exists(self, config):
         entry = config["options.entry_points"]["console_scripts"].split("=")[1].strip()
         module, _, function = entry.partition(":")
         assert callable(getattr(importlib.import_module(module), function))
@@ -76,7 +76,7 @@ class TestFiles:
         assert installed["library_path"]() == package / "lib" / "libfashion_ops.so"
 
     @pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")
-    def test_the_library_shows_its_two_interfaces_and_no_more(self):
+    def test_the_library_exports_only_its_interfaces(self):
         command = ["nm", "-D", "--defined-only", str(resources.library_path())]
         lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
         names = {line.split()[2] for line in lines}
@@ -86,7 +86,7 @@ class TestFiles:
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory):
-    """An unpacked wheel: everything that setup.py puts into a wheel, and the library that is already built."""
+    """The folder of an unpacked wheel: what setup.py puts into a wheel, with the library that is already built."""
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(folder)]  # compiles nothing
     subprocess.run(command, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
@@ -97,7 +97,9 @@ def unpacked(tmp_path_factory):
 
 class TestInstalled:
     def test_it_runs_without_the_checkout(self, unpacked, tmp_path):
-        """An unpacked wheel runs without the checkout: it has models, built-in set, templates and library."""
+        """An unpacked wheel runs inference without the checkout, and contains models, the built-in dataset and
+        templates.
+        """
         code = """
 import sys
 from pathlib import Path
@@ -116,6 +118,6 @@ print(result.correctness == (result.predictions == result.labels).mean() > 0.5)
         done = subprocess.run(command, cwd=str(tmp_path), env=environment, capture_output=True, text=True)
         assert done.stdout == "True\n", done.stderr
 
-    def test_nothing_else_came_along(self, unpacked):
+    def test_a_wheel_has_only_the_package(self, unpacked):
         assert sorted(path.name for path in unpacked.iterdir()) == ["fashion_infer"]
         assert not list(unpacked.rglob("tests"))

@@ -1,4 +1,4 @@
-"""A release: its metadata, its wheels' tags, and the checks before a git tag."""
+"""A release: metadata, tags of wheels, and the checks before a git tag."""
 
 import configparser
 import importlib
@@ -35,7 +35,7 @@ def metadata(tmp_path_factory):
 
 
 class TestMetadata:
-    def test_the_licence_by_its_spdx_name(self, metadata):
+    def test_the_licence_has_its_spdx_name(self, metadata):
         assert "License: Apache-2.0" in metadata or "License-Expression: Apache-2.0" in metadata
         assert "License-File: LICENSE" in metadata
 
@@ -48,11 +48,11 @@ class TestMetadata:
         extras = {line.split(": ")[1] for line in metadata if line.startswith("Provides-Extra")}
         assert {"profile", "peers", "train", "test", "gpu", "cu112"} <= extras
 
-    def test_the_whole_licence(self):
+    def test_the_licence_file_is_complete(self):
         text = (ROOT / "LICENSE").read_text()
         assert "Version 2.0, January 2004" in text and "END OF TERMS AND CONDITIONS" in text
 
-    def test_types_are_shipped(self):
+    def test_the_package_is_marked_as_typed(self):
         config = configparser.ConfigParser()
         config.read(ROOT / "setup.cfg")
         assert config["options.package_data"]["fashion_infer"] == "py.typed"
@@ -62,7 +62,7 @@ class TestMetadata:
 class TestChecks:
     @pytest.fixture
     def checkout(self, tmp_path):
-        """A checkout in a state that can be released."""
+        """A git repository in a state that can be released."""
         number = fashion_infer.__version__
         (tmp_path / "CITATION.cff").write_text(f"title: x\nversion: {number}\nlicense: y\n")
         (tmp_path / "CHANGELOG.md").write_text(f"# Changes\n\n## {number}, 2026-01-31\n\n- x\n")
@@ -74,7 +74,7 @@ class TestChecks:
     def test_ready(self, script, checkout):
         assert script("release").problems(checkout) == []
 
-    def test_everything_wrong_at_once(self, script, checkout):
+    def test_all_problems_are_listed(self, script, checkout):
         number = fashion_infer.__version__
         subprocess.run(["git", "tag", f"v{number}"], check=True, cwd=str(checkout))
         (checkout / "CITATION.cff").write_text("version: 0.0.1\n")
@@ -87,7 +87,7 @@ class TestChecks:
 
 @pytest.fixture
 def wheels(script, monkeypatch, tmp_path):
-    """The module scripts/make_wheel.py, with another dist/ and a fake auditwheel whose result the test sets."""
+    """The module scripts/make_wheel.py, with another dist/. `wheels.finds` sets what a fake auditwheel reports."""
     module = script("make_wheel")
     monkeypatch.setattr(module, "ROOT", tmp_path)
 
@@ -127,10 +127,10 @@ def test_a_wheel_that_needs_a_newer_glibc_is_refused(wheels, tmp_path, verdict, 
 
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-def test_an_old_glibc_is_what_a_library_asks_for(script, tmp_path):
-    """A library linked against the stubs needs only the old glibc.
+def test_a_library_linked_with_the_stubs_needs_an_old_glibc(script, tmp_path):
+    """A library linked with the stubs of scripts/glibc_stubs.py needs at most glibc 2.28.
 
-    The library uses threads, dlopen and libstdc++, for which this system's own glibc would require version 2.34.
+    The library uses threads, dlopen and libstdc++, for which a newer glibc would record a newer version.
     """
     pytest.importorskip("ziglang")
     script("glibc_stubs").make(tmp_path / "glibc", "x86_64", "2.28", "c++")
@@ -147,7 +147,7 @@ WHEELS = sorted((ROOT / "dist").glob("*.whl")) or [pytest.param(None, marks=pyte
 
 
 @pytest.mark.parametrize("wheel", WHEELS, ids=lambda path: path and path.name)
-def test_wheels_that_were_made_here(wheel):
+def test_wheels_in_dist(wheel):
     assert re.search(r"-py3-none-manylinux_2_28_(x86_64|aarch64)\.whl$", wheel.name)
     assert wheel.stat().st_size < 40e6
     with zipfile.ZipFile(wheel) as files:

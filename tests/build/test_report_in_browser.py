@@ -1,6 +1,6 @@
-"""The report in headless Chromium; skipped with a message without Chromium or playwright.
+"""The report in headless Chromium. The tests are skipped without Chromium or playwright.
 
-The screenshots are kept in build/screenshots/: every page at every width in both colour schemes.
+Screenshots of the report at the tested widths, in both colour schemes, are kept in build/screenshots/.
 """
 
 import json
@@ -18,13 +18,16 @@ SCREENSHOTS = ROOT / "build" / "screenshots"
 WIDTHS, SCHEMES = (390, 768, 1280, 1920), ("light", "dark")
 
 
-# This fixture requests the browser first, so that no report is made on a machine without a browser.
+# The browser is requested first, so that tests are skipped without one before a report is made.
 pytestmark = pytest.mark.usefixtures("browser")
 
 
 @pytest.fixture
 def opened(browser, small_report):
-    """Open the report with these browser options; lists collect console messages, failures and requests."""
+    """A function that opens a page, by default the report, in a browser with these options.
+
+    The page's list `said` has console messages, errors and failed requests; `asked` has the URLs of all requests.
+    """
     contexts = []
 
     def open_(width=1000, scheme="light", address=None, **options):
@@ -48,7 +51,7 @@ def column(table, number):
     return table.locator(f"tbody td:nth-child({number})").all_inner_texts()
 
 
-def test_it_loads_in_silence_and_asks_for_nothing(opened, small_report):
+def test_the_page_loads_without_errors_or_further_requests(opened, small_report):
     page = opened()
     page.locator("th button").first.click()
     assert not page.said
@@ -56,7 +59,7 @@ def test_it_loads_in_silence_and_asks_for_nothing(opened, small_report):
     assert page.title() == "fashion-infer report"
 
 
-def test_every_chart_is_seen_and_has_alt_text(opened):
+def test_every_chart_is_visible_and_has_alt_text(opened):
     page = opened()
     charts = page.locator("[role=img]").all()
     assert len(charts) == 5
@@ -68,7 +71,7 @@ def test_every_chart_is_seen_and_has_alt_text(opened):
     assert sheet.count() == 1 and sheet.bounding_box()["width"] > 300
 
 
-def test_tables_sort_by_numbers_and_by_words(opened):
+def test_tables_sort_by_numbers_and_by_text(opened):
     page = opened()
     table = page.locator("#op-times table").first
     headers = table.locator("th")
@@ -97,7 +100,7 @@ def test_empty_cells_stay_at_the_end(opened):
     assert steps[: len(numbers)] == numbers[::-1] and not any(steps[len(numbers) :])
 
 
-def test_tables_sort_from_the_keyboard(opened):
+def test_tables_sort_with_the_keyboard(opened):
     page = opened()
     table = page.locator("#op-times table").first
     button = table.locator("th button").nth(3)
@@ -125,14 +128,14 @@ def test_text_is_readable_in_both_schemes(opened, scheme, low, high):
     assert page.evaluate(LOW_CONTRAST) == []
 
 
-def test_it_reads_without_its_script(opened):
+def test_tables_are_visible_without_javascript(opened):
     page = opened(java_script_enabled=False)
     assert page.locator("#correctness td").first.is_visible() and not page.said
 
 
 @pytest.fixture(scope="session")
 def gpu_page(small_report, tmp_path_factory):
-    """A report as on a GPU machine: the small report, with the GPU benchmarks from docs/."""
+    """The path of a report as a GPU machine writes it: the small report, with the GPU benchmarks from docs/."""
     names = ("kernels.json", "results-gpu.json")
     kernels, networks = (records.restored(json.loads((ROOT / "docs" / name).read_text("utf-8"))) for name in names)
     kernels.cases = [case for case in kernels.cases if case.edition == "fa2019"]
@@ -149,14 +152,14 @@ def address(request, small_report, gpu_page):
     return (small_report.page if request.param == "cpu" else gpu_page).as_uri()
 
 
-# Each run draws different cases.
+# Each run draws three of the views.
 VIEWS = [(width, scheme) for width in WIDTHS for scheme in SCHEMES]
 WHERE = pytest.mark.parametrize("width, scheme", profiles.drawn(VIEWS, 3))
 
 
 @WHERE
-def test_it_is_as_a_designer_wants_it(opened, address, width, scheme):
-    """No page scrolls sideways, no chart is wider than its box, and from 1,280 pixels on no table is cut off."""
+def test_nothing_is_cut_off(opened, address, width, scheme):
+    """No page scrolls sideways, from 1,280 pixels on all tables and charts are whole, and text has enough contrast."""
     page = opened(width, scheme, address)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     kind = "gpu" if "gpu" in address else "cpu"
@@ -166,7 +169,7 @@ def test_it_is_as_a_designer_wants_it(opened, address, width, scheme):
         details.evaluate("element => { element.open = true; }")
     cut = "boxes => boxes.filter(b => b.scrollWidth > b.clientWidth).map(b => b.getAttribute('aria-label'))"
     assert width < 1280 or page.locator(".wide, .picture").evaluate_all(cut) == []
-    # The evidence that a kernel is correct is visible without scrolling, on a tablet too.
+    # From 768 pixels on, columns of errors are visible without scrolling.
     errors = page.locator("th", has_text="error").all()
     assert errors
     for header in errors:
@@ -186,11 +189,11 @@ def test_axe_finds_nothing(opened, address, width, scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_charts_keep_their_styles_among_others(opened, address, scheme):
-    """Every shape and label of a chart has its own style.
+def test_charts_keep_their_own_styles(opened, address, scheme):
+    """Shapes and labels of the charts have their charts' styles, although all charts are in one page.
 
-    A shape without its style is black, which is not in the palette, and a label without its style has the page's font
-    size.
+    A shape without its style would be black, which is not in the palette. A label without its style would have the
+    page's font size.
     """
     page = opened(scheme=scheme, address=address)
     shapes = """shapes => shapes.map(e => getComputedStyle(e)).map(s => [s.fill, s.stroke])"""
@@ -198,7 +201,7 @@ def test_charts_keep_their_styles_among_others(opened, address, scheme):
     assert len(fills) > 50 and not [pair for pair in fills if pair[0] == "rgb(0, 0, 0)"]
     sizes = """texts => texts.map(e => parseFloat(getComputedStyle(e).fontSize))"""
     assert {4 < size <= 12 for size in page.locator(".picture svg text").evaluate_all(sizes)} == {True}
-    # Lines that join points have no area.
+    # Open paths are the lines between points, which are not filled.
     lines = "[d]:not([d*='z' i]):not(defs path)"
     joined = page.locator(f".picture svg path:is({lines})").evaluate_all(shapes)
     assert len(joined) > 20 and {fill for fill, _ in joined} == {"none"}
@@ -206,7 +209,7 @@ def test_charts_keep_their_styles_among_others(opened, address, scheme):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_text_of_charts_stands_out_from_the_page(opened, scheme):
+def test_the_text_of_charts_has_contrast(opened, scheme):
     page = opened(scheme=scheme)
     fills = """texts => [...new Set(texts.map(t => getComputedStyle(t).fill))]"""
     colours = page.locator("svg text").evaluate_all(fills)
@@ -225,7 +228,7 @@ def test_a_printed_page_is_light(opened):
     assert not page.locator("nav").is_visible() and not page.get_by_role("button", name="Copy").first.is_visible()
 
 
-def test_names_stay_in_sight_on_a_phone(opened):
+def test_names_stay_visible_when_a_table_is_scrolled(opened):
     page = opened(390)
     box = page.locator("#ladder .wide").last
     name = box.locator("tbody td").first
@@ -235,10 +238,10 @@ def test_names_stay_in_sight_on_a_phone(opened):
     seen = """cell => { const b = cell.getBoundingClientRect();
       return cell.contains(document.elementFromPoint(b.x + 20, b.y + 5)); }"""
     name.scroll_into_view_if_needed()
-    assert name.evaluate(seen)  # the scrolled content passes behind the name
+    assert name.evaluate(seen)  # the name covers the scrolled content
 
 
-def test_calls_are_folded_until_asked_for(opened):
+def test_calls_are_folded_until_they_are_opened(opened):
     page = opened()
     details = page.locator("details", has_text="API calls").first
     table = details.locator("table")
@@ -247,7 +250,7 @@ def test_calls_are_folded_until_asked_for(opened):
     assert table.is_visible()
 
 
-def test_a_command_is_copied_whole(opened):
+def test_a_command_is_copied_completely(opened):
     page = opened(permissions=["clipboard-read", "clipboard-write"])
     command = page.locator(".command").nth(1)
     command.get_by_role("button").click()
@@ -265,7 +268,7 @@ def test_a_command_that_cannot_be_copied_is_selected(opened):
     assert page.evaluate("getSelection().toString()").split() == command.locator("code").text_content().split()
 
 
-def test_lines_of_commands_begin_with_whole_options(opened):
+def test_options_of_commands_are_not_broken_across_lines(opened):
     page = opened(390)
     lines = """spans => spans.map(span => [span.textContent, span.getClientRects().length])"""
     found = page.locator(".command span").evaluate_all(lines)
@@ -278,11 +281,11 @@ def test_lines_of_commands_begin_with_whole_options(opened):
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("chart", ["kernels", "results-gpu", "results-gpu-editions", "results-cpu"])
-def test_charts_of_the_documentation_follow_the_scheme(opened, tmp_path, chart, scheme):
+def test_charts_in_docs_follow_the_colour_scheme(opened, tmp_path, chart, scheme):
     address = (ROOT / "docs" / f"{chart}.svg").as_uri()
     paper = opened(1000, scheme, address).evaluate("getComputedStyle(document.querySelector('path')).fill")
     assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
-    around = tmp_path / "chart.html"  # shown as a picture in a page: Chromium takes no screenshot of a bare SVG
+    around = tmp_path / "chart.html"  # Chromium takes no screenshot of a bare SVG
     around.write_text(f'<meta name="color-scheme" content="light dark"><img src="{address}">')
     page = opened(1000, scheme, around.as_uri())
     assert page.locator("img").evaluate("image => image.naturalWidth") > 400

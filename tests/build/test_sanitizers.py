@@ -24,7 +24,7 @@ def tool(name):
 
 
 def instruction_sets():
-    """Return the instruction sets to test: all that this processor has, or one that is drawn in each run."""
+    """Return the instruction sets to test: one drawn at random or, in `make test-all`, all that this processor has."""
     found = ["generic"]
     if platform.machine() in ("x86_64", "AMD64"):
         flags = Path("/proc/cpuinfo").read_text().split()
@@ -35,11 +35,11 @@ def instruction_sets():
 
 
 @contextlib.contextmanager
-def kept(preset):
-    """Return a folder of the checkout for builds with a preset, locked for one build at a time.
+def locked_build_folder(preset):
+    """Lock and yield a folder of the checkout for builds with a preset, so that one build runs at a time.
 
-    Because the folder is kept, the next run does not recompile unchanged files: ninja recompiles files with a newer
-    dependency. Each compiler has its own folder.
+    The folder is kept, so that ninja recompiles only what has changed by the next run. Each compiler has its own
+    folder.
     """
     if not shutil.which("c++"):
         pytest.skip("a C++ compiler is not installed")
@@ -52,7 +52,9 @@ def kept(preset):
 
 
 def build(preset, folder, isas):
-    """Build the test program with a preset of CMakePresets.json, for some instruction sets."""
+    """Build the test programs with a preset of CMakePresets.json, for some instruction sets; return drive_networks's
+    path.
+    """
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja):
         pytest.skip("cmake or ninja is not installed")
@@ -60,7 +62,7 @@ def build(preset, folder, isas):
                  f"-DFOPS_SANITIZE_ISAS={';'.join(isas)}"]  # fmt: skip
     for command in (configure, [cmake, "--build", folder]):
         done = subprocess.run(command, cwd=OPS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if "cannot find" in done.stdout and "san" in done.stdout:  # the linker did not find libtsan or libasan
+        if "cannot find" in done.stdout and "san" in done.stdout:  # libtsan or libasan is not installed
             pytest.skip("this compiler has no sanitizers")
         assert done.returncode == 0, done.stdout
     return folder / "drive_networks"
@@ -68,27 +70,27 @@ def build(preset, folder, isas):
 
 @pytest.mark.parametrize("preset", profiles.drawn(["sanitize-thread", "sanitize-address"], 1))
 def test_networks_under_sanitizers(preset):
-    with kept(preset) as folder:
-        watched(preset, folder)
+    with locked_build_folder(preset) as folder:
+        build_and_run(preset, folder)
 
 
-def watched(preset, folder):
-    """Build the programs of a preset and run them."""
+def build_and_run(preset, folder):
+    """Build the programs of a preset, and run them with each instruction set."""
     isas = instruction_sets()
     program = build(preset, folder, isas)
     for isa in isas:
         done = drive([str(program)], isa)
-        if "unexpected memory mapping" in done.stderr:  # older libtsan fails with strong address randomisation
+        if "unexpected memory mapping" in done.stderr:  # older libtsan fails with some address randomisation
             done = drive(["setarch", "-R", str(program)], isa)
             if "unexpected memory mapping" in done.stderr or "setarch" in done.stderr:
                 pytest.skip("ThreadSanitizer cannot start on this kernel")
         assert done.returncode == 0, done.stdout + done.stderr
     if preset == "sanitize-address":
-        damaged(program.with_name("drive_damaged"), isas)
+        run_damaged(program.with_name("drive_damaged"), isas)
 
 
-def damaged(program, isas):
-    """Run damaged networks and convolutions, with a new seed in each run; a failure prints the seed that repeats it."""
+def run_damaged(program, isas):
+    """Run damaged networks and convolutions, with a new seed in each run. A failure prints the seed, to repeat it."""
     seed, begun = random.randrange(2**31), time.monotonic()
     while True:
         for isa in isas:
@@ -102,6 +104,6 @@ def damaged(program, isas):
 def drive(command, isa):
     """Run a test program with one instruction set."""
     options = {"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
-    options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # by default, UBSan continues, with exit code 0
+    options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # by default, UBSan reports an error and continues
     environment = {**os.environ, **options}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)

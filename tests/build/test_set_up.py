@@ -1,4 +1,4 @@
-"""scripts/make_env.py: what it makes an environment from, which parts it rebuilds, and what it refuses."""
+"""scripts/make_env.py: how it plans an environment, which parts it makes again, and what it refuses."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs
 
 @pytest.fixture
 def plan(make_env, monkeypatch):
-    """A function that plans an environment on a machine with given properties, after an earlier plan."""
+    """A function that returns make_env's plan for a machine with these properties, after an earlier plan."""
 
     def call(before=None, driver=False, nvcc=None, mxnet=None, extra=(), cuda=False, **variables):
         for name in make_env.SETTINGS:
@@ -48,13 +48,13 @@ def plan(make_env, monkeypatch):
         ({"driver": True, "nvcc": "/n", "cuda": True, "FASHION_INFER_CUDA": "off"}, False, False),
     ],
 )
-def test_where_cuda_is_built(plan, machine, built, from_pypi):
+def test_when_cuda_is_built(plan, machine, built, from_pypi):
     found = plan(**machine)
     assert found["library"]["cuda"] is built
     assert ("gpu" in found["package"]["extras"]) is from_pypi
 
 
-def test_a_variable_of_no_known_value_is_refused(plan):
+def test_an_unknown_value_of_a_variable_is_refused(plan):
     with pytest.raises(SystemExit):
         plan(FASHION_INFER_CUDA="yes")
 
@@ -74,30 +74,30 @@ def test_a_variable_of_no_known_value_is_refused(plan):
         },
     )
 )
-def test_a_later_plain_call_changes_nothing(plan, asked):
+def test_a_later_call_without_options_changes_nothing(plan, asked):
     before = plan(**asked)
     assert plan(before, asked["driver"], asked["nvcc"]) == before
 
 
-def test_what_was_built_with_cuda_stays_so_without_a_driver(plan):
+def test_a_build_with_cuda_is_kept_without_a_driver(plan):
     before = plan(driver=True, nvcc="/n")
     assert plan(before, nvcc="/n")["library"] == before["library"]
 
 
-def test_architectures_count_only_where_cuda_is_built(plan):
+def test_architectures_matter_only_with_cuda(plan):
     assert plan(FASHION_OPS_CUDA_ARCHS="80")["library"] == plan()["library"]
     on = plan(cuda=True, FASHION_OPS_CUDA_ARCHS="80")
     assert on["library"] != plan(on, FASHION_OPS_CUDA_ARCHS="90a-real")["library"]
 
 
-def test_an_empty_variable_is_forgotten(plan):
+def test_an_empty_variable_resets_the_setting(plan):
     before = plan(CXX="clang++")
     assert plan(before, CXX="")["asked"]["settings"] == {}
 
 
 @pytest.fixture
 def make(make_env, monkeypatch, tmp_path):
-    """A function that runs make_env on an existing environment and returns the parts that were made."""
+    """A function that runs make_env on an existing environment, and returns the parts that it made."""
     made = []
     for part in ("install_tools", "build_library", "install_package"):
         monkeypatch.setattr(make_env, part, lambda *_, part=part: made.append(part))
@@ -142,7 +142,7 @@ def test_nothing_is_made_twice(make):
     assert make() == []
 
 
-def test_a_change_makes_its_own_part(make):
+def test_a_change_makes_only_the_affected_parts(make):
     make()
     (make.root / "custom_ops" / "net" / "plan.cpp").write_text("b")
     assert make() == ["build_library"]
@@ -155,7 +155,7 @@ def test_a_change_makes_its_own_part(make):
     assert make() == []
 
 
-def test_what_was_interrupted_is_made_again(make, make_env, monkeypatch):
+def test_an_interrupted_part_is_made_again(make, make_env, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -166,7 +166,7 @@ def test_what_was_interrupted_is_made_again(make, make_env, monkeypatch):
     assert make() == ALL
 
 
-def test_every_compiled_file_counts(make_env):
+def test_every_type_of_source_file_is_known(make_env):
     suffixes = {path.suffix for path in (ROOT / "custom_ops").rglob("*") if path.is_file()}
     assert suffixes <= make_env.COMPILED | {".md", ".svg", ".json"}
 
@@ -174,7 +174,7 @@ def test_every_compiled_file_counts(make_env):
 class TestNewPython:
     @pytest.fixture
     def refused(self, make_env, tmp_path, capsys):
-        """A function that returns the one-line refusal to create an environment."""
+        """A function that lets make_env refuse to create an environment, and returns the error's one line."""
 
         def call():
             before = sorted(tmp_path.iterdir())
@@ -203,7 +203,7 @@ class TestNewPython:
         refused()
         assert (tmp_path / "venv").read_text() == "mine"
 
-    def test_interrupted_while_making(self, make_env, monkeypatch, tmp_path):
+    def test_an_interrupted_environment_is_deleted(self, make_env, monkeypatch, tmp_path):
         venv = tmp_path / "venv"
 
         def run(*command):
@@ -215,13 +215,13 @@ class TestNewPython:
             make_env.new_python(venv)
         assert not venv.exists()
 
-    def test_a_broken_environment_is_seen(self, make_env, tmp_path):
+    def test_a_broken_environment_is_not_used(self, make_env, tmp_path):
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "python").symlink_to("/nowhere")
         assert make_env.existing_python(tmp_path, False) is None
 
 
-def test_doctor_shows_the_record(monkeypatch, tmp_path, plan):
+def test_doctor_shows_how_the_environment_was_made(monkeypatch, tmp_path, plan):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     assert doctor._set_up() == []
     (tmp_path / "fashion-infer.json").write_text(json.dumps(plan(cuda=True, extra=("test",), CXX="clang++")))

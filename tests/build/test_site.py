@@ -1,4 +1,7 @@
-"""The documentation site is complete and strict, and needs no network. Skipped if the extra `docs` is not installed."""
+"""The documentation site has all pages, builds without warnings and needs no network.
+
+The tests are skipped without the extra `docs`.
+"""
 
 import dataclasses
 import os
@@ -25,7 +28,9 @@ pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").exists(), reason="need
 
 
 def build(root, out):
-    """Build the site with MkDocs as `make docs` does."""
+    """Build the site of the tree `root` in the folder `out` with MkDocs, as `make docs` does; return the finished
+    process.
+    """
     for module in ("mkdocs", "material", "mkdocstrings"):
         pytest.importorskip(module)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
@@ -42,7 +47,7 @@ def site(tmp_path_factory):
     return out
 
 
-def test_every_page_of_the_repository_is_there(site):
+def test_the_site_has_every_page_of_the_repository(site):
     pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("custom_ops/**/*.md"), *ROOT.glob("models/*.md")]
     for page in pages:
         place = page.relative_to(ROOT).with_suffix(".html")
@@ -56,7 +61,7 @@ def test_sources_that_a_page_links_to_are_shown(site):
     assert "__global__" in re.sub(r"<[^>]+>", "", shown)
 
 
-def test_nothing_is_fetched_from_elsewhere(site):
+def test_pages_load_nothing_from_other_hosts(site):
     for path in site.rglob("*.html"):
         text = path.read_text(encoding="utf-8")
         assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=.?(?:https?:)?//[^>]*", text), path
@@ -98,7 +103,7 @@ def test_reference_has_what_the_package_exports(site):
 
 
 @pytest.mark.skipif(profiles.pick(True, False), reason="builds the site again: part of make test-all")
-def test_a_link_that_leads_nowhere_fails(tmp_path):
+def test_a_broken_link_fails_the_build(tmp_path):
     for name in ("mkdocs.yml", "README.md"):
         shutil.copy(str(ROOT / name), str(tmp_path))
     for name in ("docs", "models", "scripts", "custom_ops", "fashion_infer"):
@@ -130,13 +135,14 @@ def test_in_a_browser_from_disk(browser, site, width, scheme):
 
 @pytest.mark.parametrize("width, scheme", VIEWS)
 def test_axe_finds_nothing(browser, site, width, scheme):
-    """axe finds no accessibility problem on the pages that are tested.
+    """axe finds no accessibility violation on the tested pages.
 
-    The pages are a sample or, in `make test-all`, all pages except most of those that show a source.
+    These are the home page, the Python reference and a random sample of the other pages. `make test-all` tests all
+    pages, except most of those that show a source file.
     """
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     pages = sorted(path for path in site.rglob("*.html") if not re.search(r"\.\w+\.html$", path.name))
-    pages.remove(site / "404.html")  # the 404 page finds its style only at a server's root
+    pages.remove(site / "404.html")  # its links to styles work only on a server
     pages = [site / "index.html", site / "reference" / "python.html", *profiles.drawn(pages, 3)]
     pages += profiles.drawn(sorted(site.rglob("*.cu.html")), 1)[:3]
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
