@@ -88,7 +88,7 @@ def _child(tries, pipe):
 
 
 def _run(tries):
-    """Run tries in a child process; return what it wrote, without changes, and its exit status."""
+    """Run tries in a child process; return what the child wrote to the pipe, and its exit status."""
     said, to_say = os.pipe()
     child = os.fork()
     if not child:

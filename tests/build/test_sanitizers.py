@@ -52,9 +52,7 @@ def locked_build_folder(preset):
 
 
 def build(preset, folder, isas):
-    """Build the test programs with a preset of CMakePresets.json, for some instruction sets; return drive_networks's
-    path.
-    """
+    """Build the test programs with a preset of CMakePresets.json for some instruction sets; return a program's path."""
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja):
         pytest.skip("cmake or ninja is not installed")

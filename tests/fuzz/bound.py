@@ -1,8 +1,8 @@
-"""The error bound for one sum and for a whole chain of layers.
+"""The error bound of a sum and of a chain of layers.
 
 For a sum of n products, |y - exact| <= 2^-24 (4 + sqrt(n)) sum |x||k| + the smallest normal number. A plain float32 sum
-satisfies this bound. In a chain, the errors of earlier layers propagate: a result that satisfies the bound at each
-layer is at most as far from float64 as the bound of the chain.
+usually satisfies this bound. In a chain, the errors of earlier layers propagate: if each layer satisfies its bound, the
+result differs from the float64 result by at most the bound of the chain.
 """
 
 import numpy as np
@@ -11,22 +11,24 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 
 UNIT = 2.0**-24
 SMALLEST = float(np.finfo(np.float32).tiny)
-# Error of kernels of lower precision as a fraction of the sum of magnitudes. These kernels round each operand to 11
-# bits.
+# Allowed error of kernels that round each operand to 11 bits, as a fraction of the sum of the products' magnitudes.
 ROUNDED = 2e-3
-_TANH = 6  # error of tanh itself, in units of its result: 2.42 ulp (docs/fused.md) are at most 4.84 units
+_TANH = 6  # allowed error of tanh, as a multiple of UNIT and its result; 2.42 ulp (docs/fused.md) are at most 4.84
 _SOFTMAX = 8
 
 
 def of_sum(n, magnitude, precision="float32"):
-    """Return the bound for sums of n products, from the sums of the products' magnitudes."""
+    """Return the bound for sums of n products; `magnitude` has the sums of the products' magnitudes."""
     if precision != "float32":
         return ROUNDED * magnitude + SMALLEST
     return UNIT * (4 + n**0.5) * magnitude + SMALLEST
 
 
 def worst(xp, got, want, bound):
-    """Return whether infinities and NaN are as expected (flags), and the largest error over its bound."""
+    """Return whether infinities and NaN are as expected, and the largest error as a multiple of its bound.
+
+    Both are scalars of the array library `xp`.
+    """
     finite = xp.isfinite(want)
     alike = finite | (xp.isnan(want) & xp.isnan(got)) | (want == got)
     ratio = xp.nan_to_num(xp.abs(got - want) / bound, nan=float("inf"), posinf=float("inf"))

@@ -1,4 +1,4 @@
-"""One case of the convolutions: a shape and data, run through every kernel that supports the shape, against float64."""
+"""Runs one random convolution with every kernel that supports its shape, and compares the results with float64."""
 
 from collections import Counter
 
@@ -9,13 +9,14 @@ from fashion_infer.library import bindings, kernels
 
 from . import bound, draw, places
 
-# When a few values are far larger than the others, products just below the resolution of the partial sum are lost one
-# by one: errors of plain float32 sums of 50 to 400 such products reached 1.4 times the bound.
+# Factor of the bound for data of the kind "beside". If a few values are far larger than the others, products just below
+# the resolution of the partial sum are lost: errors of float32 sums of 50 to 400 such products reached 1.4 times the
+# bound.
 _BESIDE = 2
 
 
 class Case:
-    """The shape and data drawn from a seed."""
+    """The shape and the data that are drawn from a seed."""
 
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 0])
@@ -26,14 +27,14 @@ class Case:
         shape = self.shape
         self.x = draw.items(rng, (shape.B, shape.C, shape.H, shape.W), self.kind)
         self.k = draw.filters(rng, (shape.M, shape.C, shape.K, shape.K), self.weights)
-        # Addresses of float32 values are multiples of 4, and addresses of pixels are arbitrary. Half of the cases use
-        # an allocator's alignment.
+        # Offsets of the addresses, in bytes: multiples of 4 for float32 values, any number for uint8. Half of the
+        # float32 offsets are 0, which is the alignment of an allocator.
         floats = [0, 0, 0, 0, 4, 8, 12, 4]
         x_offset = rng.choice([0, 0, 1, 2, 3, 4, 8, 15] if self.kind == "uint8" else floats)
         self.offsets = int(x_offset), int(rng.choice(floats)), int(rng.choice(floats))
         first = int(rng.integers(shape.B))
         self.part = slice(first, int(rng.integers(first, shape.B)) + 1)
-        self.marked = int(rng.integers(shape.B))  # the image that gets a value far from the other values
+        self.marked = int(rng.integers(shape.B))  # this image gets the value `mark` in _check_independence
         self.mark = np.float32(rng.choice([np.inf, -np.inf, np.nan, 1e30, 1e-30]))
 
     @property
@@ -46,21 +47,10 @@ class Case:
 
 
 def run(place, seed, only=None):
-    """Run one case of the convolutions.
+    """Run one random convolution with the kernels of a place (`places.Cpu` or `places.Gpu`).
 
-    Parameters
-    ----------
-    place
-        A place of `places`: `Cpu` or `Gpu`.
-    seed
-        The case's seed.
-    only
-        Names of kernels; None for all kernels and "auto".
-
-    Returns
-    -------
-    list, Counter, int
-        Failures as (what failed, text), the largest error over its bound for each kernel, and the number of passes.
+    `only` has names of kernels; by default all kernels and "auto" run. Return the failures as (kind of failure, text),
+    a Counter with each kernel's largest error as a multiple of its bound, and the number of passes.
     """
     case, failures, worst, passes = Case(seed, place.budget), [], Counter(), 0
     conv = kernels.describe(case.x.shape, case.k.shape, case.x.dtype)
@@ -83,7 +73,7 @@ def run(place, seed, only=None):
             limit = limit * max(more, _BESIDE if case.kind == "beside" else 1)
             alike, ratio = bound.worst(place.xp, place.double(y.values), want, limit)
             flags = alike, ratio, y.intact(), x.intact() & k.intact()
-            others = list(_of_others(place, case, name, y, k)) if case.shape.B > 1 else []
+            others = list(_check_independence(place, case, name, y, k)) if case.shape.B > 1 else []
             alike, ratio, inside, inputs = place.numbers(flags)
             worst[name] = max(worst[name], ratio)
             found = [
@@ -99,8 +89,8 @@ def run(place, seed, only=None):
     return failures, worst, passes
 
 
-def _of_others(place, case, name, y, k):
-    """Yield a failure where an image's result depends, in any bit, on the number or the content of other images."""
+def _check_independence(place, case, name, y, k):
+    """Yield a failure if an image's result changes, even in one bit, with the number or content of other images."""
     whole, part, marked = place.bits(y.values), case.part, case.x.copy()
     marked[case.marked].flat[case.seed % marked[case.marked].size] = 0 if case.kind == "uint8" else case.mark
     others = [image for image in range(case.shape.B) if image != case.marked]
@@ -116,7 +106,7 @@ def _of_others(place, case, name, y, k):
             yield bindings.message()
             continue
         found = place.bits(out.values)[shown]
-        # Any NaN counts as equal to any other NaN.
+        # NaNs with different bits count as equal.
         if not all(place.numbers([((found == wanted) | _is_nan(found) & _is_nan(wanted)).all()])):
             yield text
 
@@ -126,7 +116,7 @@ def _is_nan(bits):
 
 
 def _unchanged(place, case, x, k):
-    """Return whether the inputs are unchanged, bit for bit."""
+    """Return whether the bits of the inputs x and k are those that the case has drawn."""
     fresh = [place.buffer(array, 0) for array in (case.x, case.k)]
     pairs = zip((x, k), fresh)
     return all(place.numbers([(_bytes(place, used) == _bytes(place, new)).all() for used, new in pairs]))

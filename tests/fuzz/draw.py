@@ -1,19 +1,20 @@
-"""Random shapes, data and networks, drawn from a case's NumPy generator: the same on every machine."""
+"""Draws random shapes, data and networks from the NumPy generator of a case's seed."""
 
 import numpy as np
 
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
 from fashion_infer.graph.shapes import ConvolutionShape
 
-# Kinds of data. "wide" has log-uniform magnitudes from 1e-30 to 1e30, also within one image. "beside" has a few such
-# magnitudes among ordinary values. "special" has infinities and NaN.
+# Kinds of data. In "wide", each value has its own magnitude from 1e-30 to 1e30, log-uniform. In "beside", some of the
+# values are multiplied by one such magnitude. "special" has infinities and NaN among ordinary values.
 KINDS = ("uint8", "pixels", "tanh", "relu", "normal", "wide", "beside", "subnormal", "special")
 TAME = ("uint8", "pixels", "tanh", "relu", "normal")
 WEIGHTS = ("normal", "normal", "tiny", "wide", "sparse", "unequal")
 _DECADES = 30
-_LARGEST = 256  # most channels and most filters of a convolution
+_LARGEST = 256  # largest number of channels, and of filters
 _MOST_IMAGES = 70
-# (channels, filters, kernel sides) for which there are specialised kernels; randomly drawn shapes rarely hit these.
+# Ranges of (channels, filters, kernel side) with specialised kernels. Without them, random shapes would rarely be in
+# these ranges.
 _FAMILIES = (
     ((1, 1), (1, 64), (5, 5)),
     ((2, 6), (9, 16), (5, 5)),
@@ -25,17 +26,17 @@ _FAMILIES = (
 
 
 def columns(sizes):
-    """Return the number of values of a convolution's unrolled input, on which the float64 reference works."""
+    """Return the number of values in a convolution's unrolled input, from which the float64 reference is computed."""
     return sizes.operations // (2 * sizes.M)
 
 
 def log_uniform(rng, low, high):
-    """Draw a whole number from low to high whose logarithm is evenly distributed."""
+    """Draw an integer from low to high whose logarithm is uniformly distributed."""
     return min(high, int(np.exp(rng.uniform(np.log(low), np.log(high + 1)))))
 
 
 def shape(rng, budget):
-    """Draw a convolution whose unrolled input has at most `budget` values, with at most 64 times as many products."""
+    """Draw a convolution whose unrolled input has at most `budget` values, and with at most 64 * budget products."""
     if rng.random() < 0.5:
         family = _FAMILIES[rng.integers(len(_FAMILIES))]
         channels, filters, side = (log_uniform(rng, *ends) for ends in family)
@@ -50,7 +51,7 @@ def shape(rng, budget):
 
 
 def _edge(rng):
-    """Draw the number of outputs along an edge: one, a few, or up to 100."""
+    """Draw a number of rows or columns of outputs: 1, up to 8, or up to 100."""
     way = rng.random()
     return 1 if way < 0.1 else int(rng.integers(1, 9)) if way < 0.35 else log_uniform(rng, 8, 100)
 
@@ -63,7 +64,7 @@ def _smaller(rng, found):
 
 
 def items(rng, size, kind):
-    """Draw data of a kind: uint8 or float32."""
+    """Draw data of a kind: a uint8 array for the kind "uint8", else float32."""
     if kind in ("uint8", "pixels"):
         return rng.integers(0, 256, size, dtype=np.uint8).astype(np.uint8 if kind == "uint8" else np.float32)
     values = rng.standard_normal(size, dtype=np.float32)
@@ -85,7 +86,7 @@ def items(rng, size, kind):
 
 
 def filters(rng, size, kind):
-    """Draw weights (M,C,K,K) of a kind, small enough that 30,000 products with "wide" data stay in float32's range."""
+    """Draw weights (M, C, K, K) of a kind. They are so small that outputs of "wide" data stay in float32's range."""
     values = rng.standard_normal(size, dtype=np.float32)
     if kind == "tiny":
         values *= np.float32(1e-12)
@@ -99,7 +100,9 @@ def filters(rng, size, kind):
 
 
 def layers(rng, budget):
-    """Draw a chain of layers and the shape of an item; no stage has more than `budget` values per item, unrolled."""
+    """Draw a chain of layers and the shape of an item. No convolution's unrolled input has more than `budget` values
+    per item.
+    """
     flat = rng.random() < 0.2
     size = (int(rng.integers(1, 8)), *(log_uniform(rng, 1, 40) for _ in range(2)))
     size = (int(np.prod(size)),) if flat else size

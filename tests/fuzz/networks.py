@@ -1,4 +1,4 @@
-"""One case of the fused networks: a chain of layers on a batch, against float64; sub-batches give the same bits."""
+"""Runs one random fused network on a batch, compares with float64, and checks that sub-batches give the same bits."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ _PARTS = 3
 
 
 class Case:
-    """The chain and data drawn from a seed."""
+    """The chain and the data that are drawn from a seed."""
 
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 1])
@@ -30,7 +30,7 @@ class Case:
         firsts = rng.integers(0, self.n, _PARTS)
         self.parts = [slice(int(first), int(rng.integers(first, self.n)) + 1) for first in firsts]
         self.threads = int(rng.integers(1, 17))
-        self.marked = int(rng.integers(self.n))  # the image that gets an infinity or NaN
+        self.marked = int(rng.integers(self.n))  # this image gets the value `mark` in _neighbours
         self.mark = float(rng.choice([np.inf, -np.inf, np.nan]))
 
     def __str__(self):
@@ -38,7 +38,7 @@ class Case:
 
 
 def run(place, seed, only=None):
-    """Run one case of the networks; return values as `convolutions.run` does; `only` is ignored."""
+    """Run one random network; return what `convolutions.run` returns. `only` is ignored."""
     case, worst = Case(seed, place.budget), Counter()
     try:
         network = case.chain.fused(case.weights, backend=place.backend)
@@ -80,7 +80,7 @@ def _forward(place, case, network, values):
 
 
 def _parts(place, case, network, x, whole, from_host):
-    """Yield a failure where an image's result depends on other images or on the number of threads."""
+    """Yield a failure if an image's result changes with its batch or with the number of threads."""
     threads = thread_pool.size()
     try:
         if place.backend == "cpu":
@@ -97,7 +97,7 @@ def _parts(place, case, network, x, whole, from_host):
 
 
 def _neighbours(place, case, network, whole):
-    """Yield a failure where an infinity or NaN in one image changes the results of another."""
+    """Yield a failure if an infinity or NaN in one image changes the result of another image."""
     marked = case.x.copy()
     marked[case.marked].flat[case.seed % marked[case.marked].size] = case.mark
     y = _forward(place, case, network, place.buffer(marked, case.offsets[0]).values)

@@ -1,23 +1,23 @@
-"""The places where a case runs, CPU (NumPy) and GPU (PyTorch): memory with guard zones, library calls, float64."""
+"""The places where a case runs, CPU (NumPy) and GPU (PyTorch): memory with guard zones, library calls and float64."""
 
 import numpy as np
 import reference
 
 from fashion_infer.library import bindings, kernels
 
-GUARD = 512  # bytes on either side of every tensor
-INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0xA5  # an input's guard is NaN as float32, so that reads of it show
+GUARD = 512  # at least this many bytes on either side of a tensor
+INPUT_GUARD, OUTPUT_GUARD = 0xFF, 0xA5  # bytes; 0xFF is NaN in float32, so that a read of the guard shows
 
 
 class Buffer:
-    """A tensor within a larger block of memory. `values` is an array of the place, `address` the tensor's start."""
+    """A tensor within a larger block of memory. `values` is the tensor, `address` is the address of its first value."""
 
     def __init__(self, memory, start, values, address, guard):
         self.memory, self.values, self.address = memory, values, address
         self._start, self._end, self._guard = start, start + values.nbytes, guard
 
     def intact(self):
-        """Return whether nothing was written outside the tensor, as a flag of the place."""
+        """Return whether nothing was written outside the tensor, as a scalar of NumPy or PyTorch."""
         return (self.memory[: self._start] == self._guard).all() & (self.memory[self._end :] == self._guard).all()
 
 
@@ -35,7 +35,7 @@ class Cpu:
         return Buffer(memory, start, values, values.ctypes.data, guard)
 
     def empty(self, shape, offset):
-        """Return a buffer for float32 values, all of which are NaN."""
+        """Return a buffer for float32 values, which are all NaN."""
         return self.buffer(np.full(shape, np.nan, np.float32), offset, OUTPUT_GUARD)
 
     def forward(self, kernel, conv, x, k, y):
@@ -64,7 +64,7 @@ class Cpu:
         return values.view(np.int32)
 
     def numbers(self, values):
-        """Convert flags and figures of this place to Python values."""
+        """Return boolean and numeric scalars as a list of Python floats."""
         return [float(value) for value in values]
 
 
@@ -76,7 +76,7 @@ class Gpu:
     def __init__(self, device="cuda"):
         import torch
 
-        torch.zeros(1, device=device)  # fails now, with PyTorch's message, if there is no device
+        torch.zeros(1, device=device)  # fails here if there is no device
         self.xp = self.torch = torch
         self.device = device
 
@@ -90,7 +90,7 @@ class Gpu:
         return Buffer(memory, start, values, values.data_ptr(), guard)
 
     def empty(self, shape, offset):
-        """Return a buffer for float32 values, all of which are NaN."""
+        """Return a buffer for float32 values, which are all NaN."""
         memory = self.torch.full(
             (2 * GUARD + 64 + 4 * int(np.prod(shape)),), OUTPUT_GUARD, dtype=self.torch.uint8, device=self.device
         )
@@ -129,7 +129,7 @@ class Gpu:
         return values.view(self.torch.int32)
 
     def numbers(self, values):
-        """Convert flags and figures of this place to Python values, with a single wait for the device."""
+        """Return boolean and numeric scalars as a list of Python floats, waiting for the device only once."""
         return self.torch.stack([value.double() for value in values]).tolist()
 
 
@@ -145,8 +145,8 @@ def takes(place, kernel, conv):
 
 
 def table(place):
-    """Return the names of the backend's kernels with their precision, and "auto"."""
-    # Leave out kernels that a test of this process may have registered.
+    """Return (name, precision) of the library's own kernels for the place's backend, and of "auto"."""
+    # The library's table may also have kernels that a test in this process has registered.
     names = reference.own_kernels(place.backend)
     own = [(line.name, line.precision) for line in kernels.table(place.backend) if line.name in names]
     return [*own, ("auto", "float32")]

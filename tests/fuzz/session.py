@@ -7,11 +7,11 @@ from collections import Counter
 from . import convolutions, networks
 
 RUNS = {"convolutions": convolutions.run, "networks": networks.run}
-_SHOWN = 3  # failures printed per kind; further failures are only counted
+_SHOWN = 3  # number of failures that are printed per kind; further failures are only counted
 
 
 def run(place, what, seconds, seed, kernels=None):
-    """Run cases seed, seed + 1, ... for `seconds`, at least one; return whether all were correct."""
+    """Run the cases seed, seed + 1, ... for `seconds`, but at least one case; return whether all were correct."""
     began, number, passes = time.monotonic(), 0, 0
     failed, worst = Counter(), Counter()
     print(f"{what} on the {place.backend.upper()}, seed {seed}, {seconds:g} s", flush=True)
@@ -30,7 +30,7 @@ def run(place, what, seconds, seed, kernels=None):
 
 
 def one(place, what, seed, failed, worst, kernels=None):
-    """Run one case, count and print its failures, record its errors; return the number of kernel passes."""
+    """Run one case; count and print its failures, and update the largest errors. Return the number of passes."""
     try:
         found, errors, passes = RUNS[what](place, seed, kernels)
     except Exception:

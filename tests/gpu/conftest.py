@@ -1,4 +1,4 @@
-"""GPU tests: left out if the library finds no CUDA device; skipped if PyTorch, with which they compare, finds none."""
+"""GPU tests are not collected if the library finds no CUDA device, and skipped if PyTorch, their oracle, finds none."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import library
 
-# A single skipped test says that the GPU tests were left out, instead of hundreds of skipped tests.
+# Without a device, only test_device.py is collected, whose single skip reports that the GPU tests were left out.
 collect_ignore = (
     []
     if library.device_count() > 0

@@ -5,7 +5,7 @@ import functools
 
 
 class Memory:
-    """A copy of a NumPy array in device memory."""
+    """A copy of a NumPy array in the memory of device 0."""
 
     def __init__(self, array):
         self.array, self.pointer = array, ctypes.c_uint64()
@@ -16,7 +16,7 @@ class Memory:
     @staticmethod
     @functools.lru_cache(maxsize=None)
     def driver():
-        """Load libcuda, and make the primary context of device 0 current."""
+        """Load libcuda, make the primary context of device 0 current, and return libcuda."""
         cuda = ctypes.CDLL("libcuda.so.1")
         context = ctypes.c_void_p()
         assert cuda.cuInit(0) == 0

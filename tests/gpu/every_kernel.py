@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs every CUDA kernel once on small shapes and compares with float64: the program that compute-sanitizer watches.
+"""Runs every CUDA kernel on small shapes and compares the results with float64, for compute-sanitizer.
 
 Only NumPy is used, so that nothing but our kernels runs on the device. With --quick, each shape has one image (except
-for large batches) and two of the four inputs are used: some tools slow a kernel down a thousandfold. Names on the
-command line select kernels; the default is all.
+for large batches), and two of the four kinds of inputs are used, because some tools slow a kernel down a thousandfold.
+Names on the command line select kernels; the default is all.
 """
 
 import sys
@@ -14,8 +14,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import library
 
-LARGE = 140  # images: more tasks than an H200 has multiprocessors; for smaller batches, some shapes have other kernels
-# B, C, H, W, M, K. The course's layers come first, then shapes that end in the middle of every tile.
+LARGE = 140  # number of images, more than an H200's multiprocessors; with fewer images, some shapes use other kernels
+# B, C, H, W, M, K: the course's layers, then shapes whose sizes are no multiples of the kernels' tiles.
 SHAPES = [(2, *layer) for layer in library.COURSE_LAYERS.values()] + [
     (3, 1, 29, 31, 9, 5),
     (2, 1, 50, 17, 33, 5),

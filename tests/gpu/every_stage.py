@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every stage of the CUDA executor on small networks and compares with the CPU, under compute-sanitizer.
+"""Runs every stage of the CUDA executor on small networks and compares with the CPU, for compute-sanitizer.
 
 Only NumPy is used, so that nothing but our kernels runs on the device. Numbers on the command line select networks; the
 default is all. With --quick, fewer passes run, because some tools slow a kernel down a thousandfold.
@@ -31,16 +31,16 @@ CHAINS = [
     Chain([Convolution(5, 3), MaxPool(), Flatten(), Dense(40), Dense(20), Softmax()], (3, 9, 11)),
     Chain([MaxPool(), Tanh(), Flatten(), Dense(17), Tanh()], (2, 7, 6)),
     Chain([Dense(200), Tanh(), Dense(100), Tanh(), Softmax()], (90,)),
-    # Networks for the kernels of conv_pool/: outputs as floats and as halves, odd and even numbers of windows, and
-    # windows that are cut off at the border or complete.
+    # Networks for the kernels of conv_pool/: with outputs as float and as fp16 values, odd and even numbers of
+    # windows, and windows that are complete or cut off at the border.
     Chain(
         [Convolution(4, 7), Relu(), MaxPool(), Convolution(16, 7), MaxPool(4, 4, True), Flatten(), Dense(40)],
         (1, 52, 50),
     ),
     Chain([Convolution(3, 5), Tanh(), MaxPool(), Convolution(9, 7), Tanh(), MaxPool(4)], (1, 41, 42)),
     Chain([Convolution(48, 5), MaxPool(), Flatten(), Dense(40)], (1, 23, 26)),
-    # ReLU after every kind of stage, and pools that no other kernel can include: with cut-off, overlapping or separate
-    # windows.
+    # ReLU after every kind of stage, and pools that are not part of another kernel, with cut-off, overlapping or
+    # separate windows.
     Chain([Convolution(4, 7), Relu(), MaxPool(4, 4, True), Convolution(16, 7), MaxPool(3, 2), Relu()], (1, 86, 86)),
     Chain([Convolution(9, 5), Tanh(), MaxPool(2, 2, True), Flatten(), Dense(33), Relu(), Dense(16)], (1, 15, 13)),
     Chain([Convolution(9, 5), Relu(), MaxPool(), Flatten(), Dense(130), Relu(), Dense(9), Relu()], (1, 15, 13)),
@@ -59,7 +59,7 @@ def main():
         for kind in ("uint8", "reals"):
             weights = chain.weights(pixels=kind != "reals", gain=1.5)
             cpu, gpu = chain.fused(weights), chain.fused(weights, backend="gpu")
-            sizes = (2, 2, 2, 3) if quick else (2, 2, 2, 3, 70, 1100, 1100)  # repeated sizes run from a CUDA graph
+            sizes = (2, 2, 2, 3) if quick else (2, 2, 2, 3, 70, 1100, 1100)  # a repeated size runs as a CUDA graph
             if number < len(COURSE):
                 sizes = sizes[:3]
             for i, n in enumerate(sizes):

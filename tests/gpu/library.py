@@ -1,6 +1,6 @@
-"""The convolutions of the operator library through its C API, with its statuses. Only NumPy is needed.
+"""Convolutions of the operator library through its C API, which returns a status. Only NumPy is needed.
 
-FASHION_OPS_LIBRARY names the library under test; without the variable, the package's own library is tested.
+FASHION_OPS_LIBRARY names the library under test. Without the variable, the package's own library is tested.
 """
 
 import sys
@@ -32,7 +32,7 @@ from fashion_infer.library.bindings import (  # noqa: E402, F401
 )
 
 drain_log = op_times.drain
-# layer: C, H, W, M, K
+# Layer: C, H, W, M, K.
 COURSE_LAYERS = {
     "fa2017": (1, 28, 28, 50, 5),
     "sp2018-conv1": (1, 64, 64, 6, 5),
@@ -46,7 +46,7 @@ COURSE_LAYERS = {
     "fa2020-conv1": (1, 86, 86, 4, 7),
     "fa2020-conv2": (4, 40, 40, 16, 7),
 }
-# Largest allowed error, as a fraction of the output's largest magnitude.
+# Largest allowed error by precision, as a fraction of the output's largest magnitude.
 TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
 
 
@@ -59,7 +59,7 @@ def device_count():
 
 
 def kernels():
-    """Return name and precision of every CUDA kernel."""
+    """Return (name, precision) of every CUDA kernel; an empty list without a library or a device."""
     try:
         return [(kernel.name, kernel.precision) for kernel in library_kernels.table("gpu")]
     except FashionInferError:
@@ -67,7 +67,7 @@ def kernels():
 
 
 def conv_of(x, k):
-    """Return the fops_conv that describes two arrays or tensors."""
+    """Return the fops_conv of an input x and weights k, which are arrays or tensors."""
     return library_kernels.describe(x.shape, k.shape, np.uint8 if "uint8" in str(x.dtype) else np.float32)
 
 
@@ -76,23 +76,26 @@ def takes(name, conv):
     return load().fops_conv_check(BACKENDS["gpu"], name.encode(), conv, None) == OK
 
 
-def poisoned(conv):
-    """Return an array for the output of a convolution, filled with NaN."""
+def nan_output(conv):
+    """Return an array of NaN for the output of a convolution."""
     return np.full((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.nan, np.float32)
 
 
 def staged(name, x, k, device=0):
-    """Run one pass over NumPy arrays; return status and output, which is filled with NaN before the pass."""
+    """Run one pass over NumPy arrays in host memory; return status and output, which is NaN before the pass."""
     conv = conv_of(x, k)
-    y = poisoned(conv)
+    y = nan_output(conv)
     pointers = x.ctypes.data, k.ctypes.data, y.ctypes.data
     return load().fops_conv_forward_staged(name.encode(), device, conv, *pointers, NOT_LOGGED), y
 
 
 def on_device(name, x, k):
-    """Run one pass over device tensors; return status and output, which is filled with NaN before the pass."""
+    """Copy NumPy arrays to the device and run one pass over them; return status and output.
+
+    The output is filled with NaN before the pass.
+    """
     conv = conv_of(x, k)
-    a, b, c = Memory(x), Memory(k), Memory(poisoned(conv))
+    a, b, c = Memory(x), Memory(k), Memory(nan_output(conv))
     status = load().fops_conv_forward_gpu(name.encode(), conv, a.address, b.address, c.address, None)
     y = c.get()
     a.get(), b.get()
@@ -100,6 +103,6 @@ def on_device(name, x, k):
 
 
 def error(y, want):
-    """Return the largest error as a fraction of the largest magnitude; infinity where y contains NaN."""
+    """Return the largest error as a fraction of the largest magnitude; infinity if y contains NaN."""
     worst = np.abs(y.astype(np.float64) - want)
     return float(np.where(np.isnan(worst), np.inf, worst).max() / np.abs(want).max())

@@ -1,7 +1,7 @@
 # ruff: noqa: E501
-"""Kernel files with one planted fault each, composed of a few parts: 12 slow kernels and 10 wrong ones.
+"""Kernel files with one planted fault each, composed of a few parts: 12 slow kernels and 10 incorrect ones.
 
-The line with the fault of a wrong kernel, or one of two such lines, ends in `// here`.
+In an incorrect kernel, the faulty line, or each of two such lines, ends in `// here`.
 """
 
 import re
@@ -23,7 +23,7 @@ extern "C" void conv_forward({parameters}{more}) {{
 }}
 """
 
-# Indices b, m, h, w of the output that a thread computes.
+# Beginnings of kernels that compute indices: _PLANE b, m and i0, _TILE b, m, h and w of a thread's output.
 _PLANE = "  const int b = blockIdx.y, m = blockIdx.x, i0 = threadIdx.x;\n"
 _TILE = """  const int b = blockIdx.z / M, m = blockIdx.z % M;
   const int h = blockIdx.y * {side} + threadIdx.y, w = blockIdx.x * {side} + threadIdx.x;
@@ -51,13 +51,13 @@ def _file(body, call, bounds="", more="", before=""):
 
 
 def _tiles(side, start="0", x=_X, y=_Y, store="=", guard=True):
-    """Return a kernel body with one thread per output, over tiles of `side` rows and columns."""
+    """Return the body of a kernel with one thread per output, whose blocks have `side` rows and columns of threads."""
     body = _TILE.format(side=side) + ("  if (h >= Ho || w >= Wo) return;\n" if guard else "")
     return body + f"  float sum = {start};\n" + _SUM.format(x=x) + f"  {y} {store} sum;"
 
 
 def _each(count="(long long)B * M * Ho * Wo", x=_X, store=f"{_Y} = sum;"):
-    """Return a kernel body whose threads loop over all outputs with a stride of the grid's number of threads."""
+    """Return the body of a kernel whose threads loop over all outputs in steps of the grid's number of threads."""
     return f"""  const long long count = {count};
   for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < count; i += (long long)gridDim.x * blockDim.x) {{
     const int w = i % Wo, h = i / Wo % Ho, m = i / (Wo * Ho) % M, b = i / (Wo * Ho * M);
@@ -68,7 +68,9 @@ def _each(count="(long long)B * M * Ho * Wo", x=_X, store=f"{_Y} = sum;"):
 
 
 def _image(outputs, threads=256, stage=_STAGE, before=""):
-    """Return a kernel body with one block per image, which is staged in shared memory; and its launch."""
+    """Return the parts of a kernel with one block per image, which stages the image in shared memory: body, call,
+    before.
+    """
     body = "  const int b = blockIdx.x;\n" + stage + outputs
     shared = "sizeof(float) * (C * H * W + M * C * K * K)"
     call = f"""const int bytes = {shared};
@@ -78,7 +80,7 @@ def _image(outputs, threads=256, stage=_STAGE, before=""):
 
 
 def _register_tile(filters, pixels, bounds, threads):
-    """Return a kernel for a 5 x 5 layer whose threads each compute `pixels` adjacent outputs of `filters` filters."""
+    """Return a kernel file for 5x5 layers whose threads each compute `pixels` adjacent outputs of `filters` filters."""
     outputs = f"""  const int across = (Wo + {pixels} - 1) / {pixels}, groups = across * Ho, filter_groups = (M + {filters} - 1) / {filters};
   for (int task = threadIdx.x; task < groups * filter_groups; task += blockDim.x) {{
     const int h = task % groups / across, w = task % groups % across * {pixels}, m = task / groups * {filters};
@@ -209,7 +211,7 @@ _OUTPUTS = """  for (int i = threadIdx.x; i < M * Ho * Wo; i += blockDim.x) {
     y[b * M * Ho * Wo + i] = sum;
   }"""
 
-# code of the expected finding: ((images, channels, side, filters, taps) of the layer, text of the file)
+# Code of the expected finding: ((images, channels, side, filters, taps) of the layer, text of the file).
 SLOW = {
     "uncoalesced_reads": ((500, 4, 68, 8, 5), _strided_reads()),
     "uncoalesced_writes": ((1000, 1, 66, 16, 3), _strided_writes()),
@@ -224,7 +226,7 @@ SLOW = {
     "allocation_in_call": ((200, 4, 36, 8, 5), _allocates()),
     "integer_division": ((500, 4, 68, 8, 5), _divisions()),
 }
-SAME = {"allocation_in_call": {"allocation_in_call", "copies_in_call"}}  # codes that are accepted for a fault
+SAME = {"allocation_in_call": {"allocation_in_call", "copies_in_call"}}  # other codes that also name the fault
 
 _CHANNELS = """  __shared__ float tile[20 * 20];
   const int b = blockIdx.x / M, m = blockIdx.x % M, h = threadIdx.x / 16, w = threadIdx.x % 16;
@@ -246,13 +248,15 @@ _BARRIER = "__syncthreads();"
 
 
 def _channels(store=_STORED, after=_BARRIER, end=_BARRIER, used="", threads=256):
-    """Return a kernel with one block per image and filter, for up to 16 x 16 outputs, one channel at a time."""
+    """Return a kernel file with one block per image and filter, for up to 16x16 outputs. It stages one channel at a
+    time.
+    """
     body = _CHANNELS.format(store=store, after=after, end=end, used=used, y=_Y)
     return _file(body, f"forward<<<B * M, {threads}>>>({NAMES});")
 
 
 _SMALL = (4, 3, 18, 4, 5)  # 14 x 14 outputs
-# code: (layer, text of the file). The finding must name a line that ends in `// here`.
+# Code: (layer, text of the file). The finding must name a line that ends in `// here`.
 WRONG = {
     "missing_barrier": (_SMALL, _channels(_STORED + "  // here", "")),
     "missing_barrier_at_the_end": (_SMALL, _channels(_STORED + "  // here", end="", used="  // here")),
@@ -286,11 +290,11 @@ WRONG = {
     "stale_output": (_SMALL, _file(_tiles(16, store="+=").replace("+= sum;", "+= sum;  // here"),
                                    _TILES.format(side=16, names=NAMES))),
 }  # fmt: skip
-_VERDICTS = {"race_on_output": "race", "stale_output": "accumulates"}  # the judge's verdict where no tool names a line
+_VERDICTS = {"race_on_output": "race", "stale_output": "accumulates"}  # verdicts of the judge other than "incorrect"
 
 
 class Case:
-    """A stand-in for the trial that `explain.gpu.wrong` expects, with shape and code."""
+    """A stand-in for the trials that `explain.gpu.wrong` expects: a layer's shape and the code of a verdict."""
 
     def __init__(self, name):
         images, channels, side, filters, taps = WRONG[name][0]
@@ -304,7 +308,7 @@ def marked(text):
 
 
 def ladder_step(number):
-    """Return a step of the ladder as a user's file: the step with its headers, and a conv_forward that calls it."""
+    """Return a step of the ladder as a user's kernel file: the step, its headers and a conv_forward that calls it."""
     ours = Path(__file__).resolve().parents[2] / "custom_ops"
     source = next((ours / "conv" / "cuda").glob(f"{number:02d}_*.cu"))
     done = set()

@@ -1,4 +1,4 @@
-"""Several GPUs of one host at the same time give the results of one GPU, in order. Skipped on a host with one GPU."""
+"""Several GPUs that compute at the same time give the results of one GPU, in order. Skipped on a host with one GPU."""
 
 import chains
 import library
@@ -36,7 +36,7 @@ def test_fused_networks_on_all_devices_at_once(torch, name):
             network.forward(images[first : first + 70], out=out[first : first + 70])
 
         share(networks, range(0, len(images), 70), work)
-        np.testing.assert_array_equal(out, alone)  # an image's result depends neither on its batch nor on the device
+        np.testing.assert_array_equal(out, alone)  # results depend on neither batch nor device
     assert error(out[::50], want) <= 2e-6
 
 

@@ -1,4 +1,4 @@
-"""The parts of the benchmarks that need a device: tensors of PyTorch and CuPy, and the peers."""
+"""The parts of the benchmarks that need a device: tensors of PyTorch and CuPy, and comparison with other libraries."""
 
 import sys
 
@@ -23,7 +23,7 @@ def _library_with_cuda():
 
 
 @pytest.mark.parametrize("framework", ["torch", "cupy"])
-def test_every_kernel_is_right_and_timed(framework, monkeypatch):
+def test_kernels_are_correct_and_timed(framework, monkeypatch):
     pytest.importorskip(framework)
     wanted = {"torch": tensors.TorchTensors, "cupy": tensors.CupyTensors}[framework]
     if framework == "cupy":
@@ -38,7 +38,7 @@ def test_every_kernel_is_right_and_timed(framework, monkeypatch):
 
 
 @pytest.mark.parametrize("framework", ["torch", "cupy"])
-def test_whole_networks_are_right_and_timed(framework, monkeypatch):
+def test_networks_are_correct_and_timed(framework, monkeypatch):
     pytest.importorskip(framework)
     if framework == "cupy":
         monkeypatch.setitem(sys.modules, "torch", None)

@@ -1,4 +1,4 @@
-"""Every float32-grade CUDA kernel, and fused networks on a GPU, keep the error bound of docs/precision.md."""
+"""CUDA kernels with float32 precision, and fused networks on a GPU, keep the error bound of docs/precision.md."""
 
 import bounds
 import chains
@@ -31,7 +31,7 @@ def check_kernel(name, x, weight):
 
 @st.composite
 def shapes(draw):
-    """Draw C, H, W, M, K with up to 3,200 terms per sum."""
+    """Draw (C, H, W, M, K) with up to 3,200 products per output."""
     k = draw(st.sampled_from([1, 2, 3, 4, 5, 5, 6, 7, 7, 9, 11]))
     c = draw(st.integers(1, max(1, 3200 // k**2 if draw(st.booleans()) else 6)))
     h, w = (k + draw(st.integers(0, 30)) for _ in range(2))
@@ -42,10 +42,10 @@ def shapes(draw):
 def test_any_shape(name):
     @profiles.on_device(60)
     @hypothesis.given(shapes(), KIND, KIND, st.booleans(), SEED)
-    @hypothesis.example((58, 1, 1, 1, 1), "constant", "constant", False, 29)  # 58 equal terms in one chain
-    @hypothesis.example((42, 2, 2, 12, 2), "constant", "positive", False, 0)  # 12 steps of wgmma in one chain
-    @hypothesis.example((96, 2, 2, 3, 2), "constant", "constant", False, 1)  # two chains of 12 steps
-    @hypothesis.example((31, 2, 2, 64, 2), "constant", "constant", False, 1)  # one chain of 8 steps
+    @hypothesis.example((58, 1, 1, 1, 1), "constant", "constant", False, 29)  # 58 equal terms in one sum
+    @hypothesis.example((42, 2, 2, 12, 2), "constant", "positive", False, 0)  # 12 steps of wgmma in one sum
+    @hypothesis.example((96, 2, 2, 3, 2), "constant", "constant", False, 1)  # two sums of 12 steps
+    @hypothesis.example((31, 2, 2, 64, 2), "constant", "constant", False, 1)  # one sum of 8 steps
     def check(shape, kind, weights, specials, seed):
         c, h, w, m, k = shape
         rng = np.random.default_rng(seed)
@@ -56,19 +56,21 @@ def test_any_shape(name):
 
 
 def constants(rng, n, c, k, across=0):
-    """Return n constant images or filters.
+    """Return n images or filters (n, c, height, width), each of which has the same value everywhere.
 
-    `across` is the number of additional columns; up to 4, it is also the number of additional rows.
+    A size is k, plus `across` columns and, if `across` is at most 4, as many rows.
     """
     size = (1, c, k + (across if across <= 4 else 0), k + across)
     return rng.uniform(0.5, 1.5, (n, 1, 1, 1)).astype(np.float32) * np.ones(size, np.float32)
 
 
-def losing(rng, n, size):
-    """Return n constant images or filters with the values that lose most when they are split into two halves.
+def most_lossy(rng, n, size):
+    """Return n images or filters of the given size, each of which has one value everywhere that loses much when it is
+    split.
 
-    Values are from 1 to 2, and more of them are near 1. Each is the one of 1,000 neighbouring values that loses most:
-    the remainder after the two halves, and the product of two low halves, all of one sign.
+    A value is split into two fp16 values; the kernels omit the product of the two low parts. Values are from 1 to 2,
+    more of them near 1. Each is the one of 1,000 neighbouring values with the largest sum of the remainder after the
+    split and that product.
     """
     values = (1 + ((np.arange(n)[:, None] + rng.random((n, 1000))) / n) ** 3).astype(np.float32)
     low = values - values.astype(np.float16).astype(np.float64)
@@ -77,7 +79,7 @@ def losing(rng, n, size):
     return rng.permutation(values[np.arange(n), most])[:, None, None, None] * np.ones(size, np.float32)
 
 
-@pytest.mark.parametrize("pixels", ["constant", "positive", "losing"])
+@pytest.mark.parametrize("pixels", ["constant", "positive", "most_lossy"])
 @pytest.mark.parametrize(
     "c, m, k, across",
     [(1, 50, 5, 15), (1, 12, 5, 31), (15, 40, 2, 9), (13, 40, 2, 9), (63, 64, 1, 0), (31, 64, 2, 0), (5, 24, 4, 0),
@@ -85,18 +87,18 @@ def losing(rng, n, size):
      (3, 64, 7, 32), (4, 64, 5, 32), (2, 64, 8, 32), (2, 64, 5, 32), (49, 64, 1, 0), (64, 64, 1, 0), (128, 64, 1, 0),
      (6, 16, 5, 4), (4, 9, 5, 4), (2, 12, 5, 4), (12, 24, 5, 4), (11, 24, 7, 4)],
 )  # fmt: skip
-def test_alike_terms(c, m, k, across, pixels):
-    """Sums of similar terms of one sign keep the bound.
+def test_sums_of_equal_terms(c, m, k, across, pixels):
+    """Sums of terms of one sign, which are equal or similar, keep the bound.
 
-    Tensor cores round toward zero, so that the losses of the chains add up for terms of one sign. Which values lose
-    most is left to chance. Therefore there are many values: one constant per image and filter.
+    Tensor cores round toward zero, so that their losses add up for terms of one sign. Which values lose most is left to
+    chance, so the test has many images and filters, each with its own value.
     """
     rng = np.random.default_rng()
     x, weight = constants(rng, 1000, c, k, across), constants(rng, m, c, k)
     if pixels == "positive":
         x = (x * rng.uniform(0.9, 1.1, x.shape)).astype(np.float32)
-    elif pixels == "losing":
-        x, weight = losing(rng, 1000, x.shape[1:]), losing(rng, m, weight.shape[1:])
+    elif pixels == "most_lossy":
+        x, weight = most_lossy(rng, 1000, x.shape[1:]), most_lossy(rng, m, weight.shape[1:])
     check_kernel("auto", x, weight)
 
 
@@ -105,8 +107,8 @@ def test_alike_terms(c, m, k, across, pixels):
     [(1, 50, 5, 0), (4, 64, 4, 0), (15, 64, 2, 0), (31, 32, 2, 0), (12, 24, 5, 0), (64, 64, 3, 0), (3, 64, 7, 32),
      (4, 64, 5, 32), (64, 64, 1, 0), (128, 64, 1, 0)],
 )  # fmt: skip
-def test_inputs_made_against_it(c, m, k, across):
-    """For inputs constructed against the bound, the excess is at most what docs/precision.md says for Hopper."""
+def test_inputs_constructed_against_the_bound(c, m, k, across):
+    """For inputs constructed against the bound, errors are at most 3.5 times the bound (docs/precision.md)."""
     rng = np.random.default_rng()
     x = constants(rng, 1000, c, k, across) * (2.0 ** rng.integers(-12, 0, (1000, 1, 1, 1))).astype(np.float32)
     x[:, 0, 0, 0] = rng.uniform(0.5, 1.5, 1000)
@@ -125,10 +127,10 @@ SPLIT_LAYERS = pytest.mark.parametrize(
 @pytest.mark.parametrize("n", [3, 140])
 @SPLIT_LAYERS
 def test_few_values_far_below_the_rest(c, size, m, k, n):
-    """Values far below the other values of an image keep their precision.
+    """Values that are far below an image's other values keep their precision.
 
-    Each small value is alone under its filters, among zeros, where conversion to halves would lose its bits. Above the
-    small values are rows of ordinary pixels.
+    The small values are among zeros, where conversion to fp16 with the image's scale would lose their bits. Rows of
+    ordinary pixels are above them.
     """
     rng = np.random.default_rng(7)
     x = np.zeros((n, c, size, size), np.float32)
@@ -140,10 +142,10 @@ def test_few_values_far_below_the_rest(c, size, m, k, n):
 
 
 @SPLIT_LAYERS
-def test_images_of_many_sizes(c, size, m, k):
+def test_images_of_different_magnitudes(c, size, m, k):
     """Images whose values have very different magnitudes keep the bound.
 
-    Neighbouring images share tasks, and each image has its own scale.
+    A task has several neighbouring images, and each image has its own scale.
     """
     rng = np.random.default_rng()
     x = rng.uniform(-1, 1, (40, c, size, size)) * 10 ** rng.uniform(-12, 12, (40, 1, 1, 1))
@@ -153,7 +155,7 @@ def test_images_of_many_sizes(c, size, m, k):
 @pytest.mark.parametrize("size_of_values", [1e20, 1e22, 1e26, 1e38])
 @SPLIT_LAYERS
 def test_zeros_beside_products_that_overflow(c, size, m, k, size_of_values):
-    """Outputs of zeros are zero next to outputs that overflow.
+    """Outputs that are sums of zeros are zero, although other outputs overflow.
 
     The product of the inverses of both scales may exceed the range of float32.
     """
@@ -207,7 +209,7 @@ def test_dense():
 @pytest.mark.parametrize("kind", ["constant", "positive", "wide"])
 @pytest.mark.parametrize("values", [7, 132, 256, 260, 500, 1500])
 def test_few_units(values, kind):
-    """The last dense layer keeps the bound for many items, of which it processes two at a time."""
+    """A last dense layer of ten units keeps the bound for 1,100 items."""
     rng = np.random.default_rng()
     weight = inputs.draw(kind, rng, (10, values)).astype(np.float32)
     x = inputs.draw(kind, rng, (1100, values)).astype(np.float32)
@@ -230,7 +232,7 @@ def test_random_networks():
 def test_course_networks(name, kind):
     """The course's networks keep the bound.
 
-    Only some of them pass values through tanh before a dense layer, so that other dense layers get unscaled values.
+    Only some of them have a tanh before their first dense layer; in the others, its inputs are not limited to -1 to 1.
     """
     chain, rng = chains.course(name), np.random.default_rng()
     x = inputs.draw(kind, rng, (20, *chain.shape))
@@ -238,10 +240,11 @@ def test_course_networks(name, kind):
 
 
 @pytest.mark.parametrize("filters", [4, 9, 16, 24, 30, 50])
-def test_pixels_with_one_of_another_size(filters):
-    """An image with a few values of a different magnitude keeps the bound.
+def test_images_with_values_of_another_magnitude(filters):
+    """An image with three values of a different magnitude keeps the bound.
 
-    The stages that split values into halves scale whole bands: an outlier must not cost the other values precision.
+    The stages that split values into fp16 parts scale whole bands of an image, so one outlier could cost the others
+    precision.
     """
     rng = np.random.default_rng()
     chain = chains.Chain([Convolution(filters, 5), Tanh(), MaxPool(), Flatten(), Dense(33)], (1, 28, 28))

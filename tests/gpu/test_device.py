@@ -1,4 +1,4 @@
-"""Reports whether the tests of this folder run at all."""
+"""Reports by a skip that the tests of this folder were left out."""
 
 import library
 import pytest

@@ -1,4 +1,4 @@
-"""The staged entry point, the device queries, and the messages of both when something is missing."""
+"""The staged entry point, the device queries, and their error messages."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def tensors(batch=30, seed=0):
 
 
 def python(code, **environment):
-    """Run code in a new process, in the folder of library.py; return the finished process with its output."""
+    """Run Python code in a new process, in the folder of library.py; return the finished process with its output."""
     return subprocess.run(
         [sys.executable, "-c", code],
         cwd=str(HERE),
@@ -32,7 +32,7 @@ def python(code, **environment):
     )
 
 
-def test_staged_is_right_also_over_many_chunks():
+def test_staged_is_correct_over_several_chunks():
     x, k = tensors(500)  # 57.6 MB of output, in chunks of 16 MB
     status, y = library.staged("auto", x, k)
     assert status == library.OK, library.message()
@@ -68,7 +68,7 @@ def test_two_processes_at_once():
         assert process.returncode == 0, output
 
 
-def test_no_memory_is_lost_in_200_passes():
+def test_200_passes_leak_no_device_memory():
     code = """
 import library, numpy as np
 def free():
@@ -84,7 +84,7 @@ print(before - free())
     assert int(result.stdout) <= 4 << 20
 
 
-def test_a_device_that_is_not_there():
+def test_a_missing_device():
     for device in (-1, 99):
         status, _ = library.staged("auto", *tensors(1), device=device)
         assert status == library.NO_DEVICE
@@ -108,7 +108,7 @@ print(status, library.message())
 def test_out_of_memory(torch):
     hold = []
     size = 32 << 30
-    while size >= 1 << 20:  # leave less memory than one image and its outputs need
+    while size >= 1 << 20:  # leave too little memory for the pass below
         try:
             hold.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
         except torch.cuda.OutOfMemoryError:
@@ -120,11 +120,11 @@ def test_out_of_memory(torch):
     del hold
     torch.cuda.empty_cache()
     assert status == library.OUT_OF_MEMORY and "out of memory" in said and "\n" not in said
-    status, _ = library.staged("auto", *tensors(3))  # the process can continue
+    status, _ = library.staged("auto", *tensors(3))  # the process still works
     assert status == library.OK, library.message()
 
 
-def test_slices_when_memory_is_short(torch):
+def test_smaller_slices_with_little_memory(torch):
     x, k = tensors(4000)  # 460 MB of output
     free = torch.cuda.mem_get_info()[0]
     hold = torch.empty(max(0, free - (200 << 20)), dtype=torch.uint8, device="cuda")
@@ -137,7 +137,7 @@ def test_slices_when_memory_is_short(torch):
 
 
 def timed(x, k, y, pointer, stream, node):
-    """Run one pass of the entry point that MXNet's GPU context calls; return its record in the log."""
+    """Run one pass through the entry point that MXNet's GPU context calls; return its record in the log of Op Times."""
     library.drain_log()
     pointers = pointer(x), pointer(k), pointer(y)
     status = library.load().fops_conv_forward_timed(b"auto", library.conv_of(x, k), *pointers, stream, node)
@@ -156,13 +156,13 @@ def check_record(record, node, images):
 def test_timed_on_a_stream_of_torch(torch, layer):
     C, H, W, M, K = library.COURSE_LAYERS[layer]
     stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):  # the tensors are made on the same stream, so that the pass has to wait for them
+    with torch.cuda.stream(stream):  # the pass must wait until the stream has filled the tensors
         x = torch.randint(0, 256, (300, C, H, W), device="cuda").float()
         k = torch.randn((M, C, K, K), device="cuda")
         y = torch.full((300, M, H - K + 1, W - K + 1), float("nan"), device="cuda")
     record = timed(x, k, y, lambda tensor: tensor.data_ptr(), stream.cuda_stream, 7)
     check_record(record, 7, 300)
-    # The pass has waited for its kernel, so that the default stream may read the output.
+    # The pass waits for its kernel, so that the default stream can read the output now.
     want = library.reference(x[-20:].cpu().numpy(), k.cpu().numpy())
     assert library.error(y[-20:].cpu().numpy(), want) <= library.TOLERANCE["float32"]
     assert not y.isnan().any()
@@ -180,7 +180,7 @@ def test_timed_on_a_stream_of_cupy():
     assert library.error(y.get(), library.reference(x.get(), k.get())) <= library.TOLERANCE["float32"]
 
 
-def test_timed_names_a_mistake_and_logs_nothing():
+def test_an_invalid_timed_call_logs_nothing():
     library.drain_log()
     conv = library.conv_of(*tensors(1))
     status = library.load().fops_conv_forward_timed(b"auto", conv, None, None, None, None, 0)
@@ -188,7 +188,7 @@ def test_timed_names_a_mistake_and_logs_nothing():
     assert library.drain_log() == []
 
 
-def test_a_device_lost_to_another_librarys_kernel():
+def test_a_device_lost_by_another_librarys_kernel():
     pytest.importorskip("cupy")
     code = """
 import cupy, library, numpy as np
@@ -217,7 +217,7 @@ os._exit(0)  # CuPy's own destructors cannot free on a lost device
         assert line.startswith(f"{library.DEVICE_ERROR} the GPU is lost to this process"), line
 
 
-def test_mistakes_are_named():
+def test_statuses_of_invalid_calls():
     x, k = tensors(1)
     lib = library.load()
     conv = library.conv_of(x, k)

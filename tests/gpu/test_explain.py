@@ -1,4 +1,4 @@
-"""For faults planted in GPU kernels, the first finding names the fault. Needs compute-sanitizer and ncu."""
+"""`kernel explain` names faults that are planted in GPU kernels. The tests need compute-sanitizer and ncu."""
 
 import planted_kernels as planted
 import pytest
@@ -16,7 +16,7 @@ def needs(tool):
         pytest.skip(str(error))
 
 
-def test_wrong_kernels_are_explained_by_their_line(tmp_path):
+def test_the_faulty_line_is_named(tmp_path):
     needs(gpu.find_sanitizer)
     named = 0
     for name, (_, text) in planted.WRONG.items():
@@ -24,10 +24,10 @@ def test_wrong_kernels_are_explained_by_their_line(tmp_path):
         path.write_text(text)
         found = gpu.wrong(formats.recognise(path), [planted.Case(name)], 60)
         named += bool(found) and found[0].line in planted.marked(text)
-    assert named >= 9  # 9 of 10: for uninitialised shared memory, no tool shows a line
+    assert named >= 9  # of 10; no tool shows the line for uninitialised shared memory
 
 
-def test_slow_kernels_are_explained_by_their_plant(tmp_path):
+def test_the_cause_of_slowness_is_named(tmp_path):
     needs(counters.find)
     named = 0
     for name, ((images, channels, side, filters, taps), text) in planted.SLOW.items():

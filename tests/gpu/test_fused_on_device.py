@@ -1,4 +1,7 @@
-"""The fused mode's CUDA executor against float64, on tensors of PyTorch and on host memory."""
+"""The fused mode's CUDA executor, with PyTorch's tensors and host memory.
+
+The oracle is PyTorch in float64, except where results of the executor must be equal to each other.
+"""
 
 import time
 
@@ -17,7 +20,7 @@ hypothesis = pytest.importorskip("hypothesis")
 st = hypothesis.strategies
 
 pytestmark = pytest.mark.gpu
-LIMIT = 2e-6  # as a fraction of the range of the logits
+LIMIT = 2e-6  # largest error, as a fraction of the range of the logits
 
 
 def on_gpu(chain, arrays, precision="float32"):
@@ -38,7 +41,7 @@ def test_course_network(torch, name, kind):
 
 
 @pytest.mark.parametrize("name", chains.COURSE)
-def test_softmax_behind_the_last_layer(torch, name):
+def test_softmax_after_the_last_layer(torch, name):
     chain = chains.course(name)
     arrays, images = weights(chain), chain.items(100)
     y = on_gpu(chain, arrays).forward(images)
@@ -114,7 +117,7 @@ def test_large_batches_from_pinned_and_pageable_memory(torch):
         assert error(network.forward(given, out=result), want) <= LIMIT
 
 
-@pytest.mark.parametrize("name", ["fa2017", "sp2018", "layers"])  # the last one's first layer wants its data copied
+@pytest.mark.parametrize("name", ["fa2017", "sp2018", "layers"])  # "layers": a first layer whose data is copied
 def test_predictions_and_scores_from_pinned_memory(torch, name):
     chain = chains.course(name) if name != "layers" else chains.Chain([Dense(40), Tanh(), Dense(12)], (1, 20, 20))
     arrays, images = weights(chain), chain.items(16400)
@@ -125,7 +128,7 @@ def test_predictions_and_scores_from_pinned_memory(torch, name):
         want = np.concatenate([network.forward(sources[0][at : at + 1000]) for at in range(0, n, 1000)])
         classes = torch.empty(n, dtype=torch.int32, pin_memory=True).numpy()
         scores = torch.empty(n, want.shape[1], pin_memory=True).numpy()
-        for source in sources * 3:  # repeated, so that a graph runs
+        for source in sources * 3:  # repeated, so that a CUDA graph runs
             for out in (None, classes):
                 classes.fill(-1)
                 np.testing.assert_array_equal(network.predict(source, out), want.argmax(1))
@@ -142,7 +145,7 @@ def test_predictions_of_equal_scores(torch):
 
 def test_little_device_memory(torch):
     chain = chains.course("fa2019", logits=True)
-    arrays, images = weights(chain), chain.items(3000)  # about 0.2 MB per image between the stages
+    arrays, images = weights(chain), chain.items(3000)  # about 0.2 MB of intermediate data per image
     want = torch_chains.reference(torch, chain, images[:200], arrays)
     torch.cuda.empty_cache()
     x, out = torch.as_tensor(images).cuda(), torch.empty(3000, 10, device="cuda")
@@ -160,8 +163,8 @@ def test_little_device_memory(torch):
         torch.cuda.empty_cache()
 
 
-def test_the_same_buffers_again_with_other_data(torch):
-    # From the second call on, a graph is replayed.
+def test_new_data_in_the_same_buffers(torch):
+    # From the second call on, the same CUDA graph runs.
     chain = chains.course("fa2017", logits=True)
     arrays = weights(chain)
     network = on_gpu(chain, arrays)
@@ -176,7 +179,7 @@ def test_the_same_buffers_again_with_other_data(torch):
             assert error(network.forward(images), want) <= LIMIT
 
 
-def test_weights_changed_between_passes_are_seen(torch):
+def test_changed_weights_are_used(torch):
     chain = chains.course("fa2017", logits=True)
     images = chain.items(64)
     x = torch.as_tensor(images).cuda()
@@ -190,7 +193,7 @@ def test_weights_changed_between_passes_are_seen(torch):
             assert error(network.forward(images), want) <= LIMIT
 
 
-def test_weights_that_half_precision_cannot_hold(torch):
+def test_weights_beyond_the_range_of_fp16(torch):
     for size in (1e-12, 1e-9, 1e9):
         chain = chains.Chain([Convolution(20, 5), Tanh(), MaxPool(), Flatten(), Dense(40), Tanh()], (1, 20, 20))
         arrays = weights(chain, pixels=False)
@@ -217,7 +220,7 @@ def test_relu_and_any_pool(torch, pool, kind):
 
 @pytest.mark.parametrize("kind", ["uint8", "pixels", "reals"])
 def test_pooled_pixels(torch, kind):
-    """The fused kernel for a 5x5 convolution of one channel, tanh and a 2x2 pool is correct.
+    """A 5x5 convolution of one channel, tanh and a 2x2 pool, which run as one kernel, give PyTorch's float64 results.
 
     The kernel has variants by number of filters, image size and next layer.
     """
@@ -243,10 +246,11 @@ def test_pooled_pixels(torch, kind):
 
 @pytest.mark.parametrize("activation", [None, Tanh, Relu])
 def test_convolutions_before_a_dense_layer(torch, activation):
-    """Convolutions directly before a dense layer are correct, in every layout of their outputs.
+    """Convolutions directly before a dense layer are correct in every layout of their outputs.
 
-    Without a pool or a tanh, some convolutions write halves themselves, as planes or with the filters of a position
-    side by side; others write floats (halves_order, conv/cuda/halves_out.h).
+    Some convolutions write fp16 values themselves, plane by plane or with the filters of a position side by side;
+    others write floats (halves_order, conv/cuda/halves_out.h). Results do not depend on the batch, and infinities and
+    NaN stay with their image.
     """
 
     @profiles.on_device(120)
@@ -263,8 +267,7 @@ def test_convolutions_before_a_dense_layer(torch, activation):
     )
     def check(convolution, more, units, n, seed):
         channels, filters, k = convolution
-        # Inputs of a dense layer can be halves only if they are bounded, here by a tanh before or after the
-        # convolution.
+        # A dense layer takes fp16 inputs only if they are bounded, here by a tanh before or after the convolution.
         layers = [Convolution(filters, k), Tanh()] if activation is Tanh else [Tanh(), Convolution(filters, k)]
         layers += [Relu()] if activation is Relu else []
         chain = chains.Chain([*layers, Flatten(), Dense(units)], (channels, k + more[0], k + more[1]))
@@ -312,7 +315,7 @@ def test_passes_on_two_streams_share_the_buffers(torch):
         assert error(out.cpu().numpy(), torch_chains.reference(torch, chain, batch, arrays)) <= LIMIT
 
 
-def test_a_callers_own_graph(torch):
+def test_a_pass_in_a_graph_of_the_caller(torch):
     chain = chains.course("fa2017", logits=True)
     arrays = weights(chain)
     network = on_gpu(chain, arrays)
@@ -328,7 +331,7 @@ def test_a_callers_own_graph(torch):
     assert error(out.cpu().numpy(), torch_chains.reference(torch, chain, images, arrays)) <= LIMIT
 
 
-@pytest.mark.parametrize("column", [10, 11])  # even and odd, because pixels are staged in pairs
+@pytest.mark.parametrize("column", [10, 11])  # pixels are staged in pairs: even and odd
 @pytest.mark.parametrize("name", ["fa2017", "sp2018"])
 def test_infinities_and_nan_stay_with_their_image(torch, name, column):
     chain = chains.course(name, logits=True)
@@ -360,7 +363,7 @@ def test_stage_times_are_logged(torch):
     assert sum(each.seconds for each in log) < wall  # the stages run one after another
 
 
-def test_no_memory_is_lost(torch):
+def test_no_device_memory_leaks(torch):
     chain = chains.course("fa2017")
     images, x = chain.items(500), torch.as_tensor(chain.items(500)).cuda()
     for rebuild in (False, True):
@@ -376,7 +379,7 @@ def test_no_memory_is_lost(torch):
         assert before - torch.cuda.mem_get_info()[0] <= 16 << 20
 
 
-def test_no_such_device(torch):
+def test_a_missing_device(torch):
     chain = chains.course("fa2017")
     with pytest.raises(errors.DeviceError):
         chain.fused(weights(chain), backend="gpu", device=99)

@@ -1,4 +1,8 @@
-"""Grading on a device: honest kernels of every format, and attacks, each followed by an honest kernel. Needs nvcc."""
+"""Grading on a device: templates of every format get full marks; attacks get their verdicts, and do not harm the
+device.
+
+The tests need nvcc and the sandbox.
+"""
 
 from pathlib import Path
 
@@ -43,15 +47,15 @@ __global__ __launch_bounds__(1024, 2) void unused(float* y, int n) {  // 256 sum
 """
 
 
-def told(verdict):
-    """Return what a failed assertion should show of a verdict."""
+def shown(verdict):
+    """Return the parts of a verdict that a failed assertion shows."""
     return verdict.status, verdict.reason, verdict.findings, verdict.marks.marks, verdict.printed[-500:]
 
 
 @pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
 def test_templates_have_full_marks(entry, asked):
     (verdict,) = judged(asked, TEMPLATES / entry.template)
-    assert (verdict.marks.points, verdict.findings, verdict.ranked) == (100, (), True), told(verdict)
+    assert (verdict.marks.points, verdict.findings, verdict.ranked) == (100, (), True), shown(verdict)
     (times,) = verdict.marks.times
     assert times.op <= times.layer_time and verdict.device["gpu"]
     if "phases" not in str(entry.adapter):
@@ -63,41 +67,41 @@ def test_a_rubric_allows_what_the_compiler_says(asked, tmp_path):
     path = tmp_path / "conv.cu"
     path.write_text(HONEST.read_text() + _SPILLS)
     (verdict,) = judged(asked._replace(show=asked.show._replace(explain=True)), path)
-    assert verdict.marks.points == 100, told(verdict)
+    assert verdict.marks.points == 100, shown(verdict)
     assert [one["code"] for one in verdict.explained] == ["spills"] and verdict.explained[0]["evidence"]["spills"]
 
 
 @pytest.mark.parametrize("path", drawn(FILES, 8), ids=lambda path: path.stem)
-def test_attack_ends_in_the_right_verdict_and_the_device_is_well(path, asked):
+def test_an_attack_gets_its_verdict_and_the_device_still_works(path, asked):
     attacked, honest = judged(asked, path, HONEST)
     try:
         check(path, attacked)
     except AssertionError as error:
-        raise AssertionError(f"{error}: {told(attacked)}") from error
-    assert honest.marks.points == 100, told(honest)
+        raise AssertionError(f"{error}: {shown(attacked)}") from error
+    assert honest.marks.points == 100, shown(honest)
 
 
-def test_the_time_of_replaced_synchronisation_is_that_of_an_honest_twin(asked, tmp_path):
+def test_replacing_synchronisation_does_not_shorten_the_time(asked, tmp_path):
     source = ATTACKS / "gpu" / "replaces-synchronise.cu"
     twin = tmp_path / source.name
     twin.write_text(source.read_text().replace("  patch(", "  (void)("))
     (tmp_path / "conv.cuh").write_text((source.parent / "conv.cuh").read_text())
     attacked, honest = judged(asked, source, twin)
-    assert honest.marks.points == 100, told(honest)
-    # Of 20 passes, a premature message would leave at most one.
+    assert honest.marks.points == 100, shown(honest)
+    # If the attack worked, the time of at most one of 20 passes would be measured.
     assert attacked.marks.op_ms > honest.marks.op_ms / 2, (attacked.marks, honest.marks)
 
 
 @pytest.mark.skipif(not (available().landlock and available().seccomp), reason="no Landlock, or no seccomp")
-def test_without_bubblewrap_the_other_layers_hold(asked, monkeypatch):
+def test_without_bubblewrap_the_other_layers_protect(asked, monkeypatch):
     bare = available()._replace(bubblewrap=None, refusal="a test")
     monkeypatch.setattr(layers, "available", lambda: bare)
     attacked, honest = judged(asked, ATTACKS / "gpu" / "reads-passwd.cu", HONEST)
     check(ATTACKS / "gpu" / "reads-passwd.cu", attacked)
-    assert honest.marks.points == 100, told(honest)
+    assert honest.marks.points == 100, shown(honest)
 
 
-def test_a_device_that_is_well_says_so_and_one_that_lost_memory_does_not(monkeypatch):
+def test_lost_device_memory_is_reported(monkeypatch):
     gpu = Gpu(0)
     assert gpu.ill() is None
     monkeypatch.setattr("fashion_infer.grading.device.gpu._WAIT", 0.1)
@@ -105,8 +109,8 @@ def test_a_device_that_is_well_says_so_and_one_that_lost_memory_does_not(monkeyp
     assert "MiB of its memory did not come back" in gpu.ill()
 
 
-def test_half_precision_is_refused_where_float32_is_asked_for(asked):
+def test_half_precision_is_refused_if_the_rubric_asks_for_float32(asked):
     (verdict,) = judged(asked, ROOT / "tests" / "submissions" / "right" / "gpu-names.cu")
-    assert [finding.kind for finding in verdict.findings] == ["precision"] * 2, told(verdict)
+    assert [finding.kind for finding in verdict.findings] == ["precision"] * 2, shown(verdict)
     (verdict,) = judged(asked._replace(precision="half"), ROOT / "tests" / "submissions" / "right" / "gpu-names.cu")
-    assert verdict.marks.points == 100, told(verdict)
+    assert verdict.marks.points == 100, shown(verdict)

@@ -1,4 +1,4 @@
-"""Every CUDA kernel against float64, on device tensors of PyTorch."""
+"""Every CUDA kernel on PyTorch's device tensors, compared with PyTorch's float64 convolution."""
 
 import library
 import profiles
@@ -10,12 +10,12 @@ st = hypothesis.strategies
 pytestmark = pytest.mark.gpu
 NAMES = [name for name, _ in library.kernels()] or ["none"]
 PRECISION = dict(library.kernels())
-# The automatic choice of variants, in both precisions. Each variant, "tensor-core/NAME", supports only some shapes.
+# The kernels that choose among the variants "tensor-core/NAME", each of which supports only some shapes.
 TENSOR_CORE = [name for name in NAMES if name in ("tensor-core", "tensor-core-half")]
 
 
 def forward(torch, name, x, k, y=None, stream=None):
-    """Run one pass on the current or a given stream; the output is filled with NaN before."""
+    """Run one pass on `stream`, by default the current one; return the output, which is NaN before the pass."""
     conv = library.conv_of(x, k)
     if y is None:
         side = k.shape[2]
@@ -30,10 +30,10 @@ def forward(torch, name, x, k, y=None, stream=None):
 
 
 def error(torch, x, k, y):
-    """Return the largest error as a fraction of the largest magnitude; infinity where an element was not written.
+    """Return the largest error as a fraction of the largest magnitude; infinity if y has NaN.
 
-    If the terms of the only output cancel, its magnitude is small. Therefore the divisor is at least the magnitude that
-    terms of random signs would have.
+    The largest magnitude may be small because terms cancel. Therefore the divisor is at least the magnitude that a sum
+    of terms with random signs would have.
     """
     with torch.backends.cudnn.flags(enabled=False):
         want = torch.nn.functional.conv2d(x.double(), k.double())
@@ -51,7 +51,7 @@ def images(torch, shape, kind, seed=0):
 
 
 def skip_unless_taken(name, x, k):
-    """Skip the test if the kernel, such as a variant for some shapes only, does not support this shape."""
+    """Skip the test if the kernel does not support this shape."""
     if not library.takes(name, library.conv_of(x, k)):
         pytest.skip(library.message())
 
@@ -93,7 +93,7 @@ def test_random_shapes(torch, name):
     check()
 
 
-# Layers that differ in few numbers: an entry that shape_cache.h caches for one layer must not be used for another.
+# Layers that differ in few numbers: what shape_cache.h caches for one layer must not be used for another.
 ALIKE = st.tuples(
     st.integers(1, 3), st.integers(16, 18), st.integers(9, 11), st.integers(9, 11), st.sampled_from([8, 9, 33, 34]),
     st.sampled_from([2, 3]), st.sampled_from(["pixels", "uint8"]),
@@ -101,7 +101,7 @@ ALIKE = st.tuples(
 
 
 @pytest.mark.parametrize("name", TENSOR_CORE or ["none"])
-def test_layers_by_turns(torch, name):
+def test_similar_layers_in_random_order(torch, name):
     @profiles.on_device(10)
     @hypothesis.given(st.lists(ALIKE, min_size=40, max_size=60, unique=True), st.randoms(use_true_random=False))
     def check(layers, order):
@@ -115,7 +115,7 @@ def test_layers_by_turns(torch, name):
     check()
 
 
-# Shapes that have specialised kernels and that random shapes rarely hit: C, H and W of the outputs, M, K.
+# Shapes with specialised kernels, which random shapes rarely have: C, height and width of the outputs, M, K.
 FAMILIES = {
     "one-channel": (st.just(1), st.integers(1, 60), st.integers(2, 90), st.integers(1, 40), st.sampled_from([5, 7])),
     "few-filters": (st.integers(2, 6), st.integers(4, 68), st.integers(1, 68), st.integers(9, 16), st.just(5)),
@@ -142,9 +142,9 @@ FAMILIES = {
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("name", TENSOR_CORE or ["none"])
 def test_random_shapes_of_families(torch, name, family):
-    """Kernels of each family are correct for batches from 1 to 500 images, and an image alone gives the same bits.
+    """Each family's kernels are correct for 1 to 500 images, and an image alone gives the same bits as in the batch.
 
-    500 images are more tasks than the GPU's multiprocessors run concurrently; small batches have other kernels.
+    500 images are more tasks than the multiprocessors of the GPU run concurrently. Small batches use other kernels.
     """
 
     @profiles.on_device(60)
@@ -172,7 +172,7 @@ def test_random_shapes_of_families(torch, name, family):
 @pytest.mark.parametrize("name", NAMES)
 def test_infinities_and_nan_stay_in_their_windows(torch, name):
     if PRECISION[name] != "float32":
-        pytest.skip("half precision has its own infinities")
+        pytest.skip("fp16 overflows to infinity for other values")
     for C, M, W in ((1, 50, 28), (12, 24, 28), (6, 16, 28), (3, 64, 40)):
         x, k = images(torch, (3, C, 28, W), "reals"), weights(torch, (M, C, 5, 5))
         x[1, 0, 10, 10], x[2, C - 1, 20, 3] = float("inf"), float("nan")
@@ -185,7 +185,7 @@ def test_infinities_and_nan_stay_in_their_windows(torch, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_weights_changed_between_calls_are_seen(torch, name):
+def test_changed_weights_are_used(torch, name):
     x, k = images(torch, (64, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
     skip_unless_taken(name, x, k)
     for seed in range(3):
@@ -225,7 +225,7 @@ def test_a_stream_of_cupy(torch):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_memory_is_lost(torch, name):
+def test_no_device_memory_leaks(torch, name):
     x, k = images(torch, (20, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
     skip_unless_taken(name, x, k)
     y = forward(torch, name, x, k)

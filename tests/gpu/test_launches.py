@@ -1,4 +1,4 @@
-"""Every shape can be launched: the blocks and shared memory of a launch depend on the shape, and are limited."""
+"""Kernels can be launched for all tested shapes, although the blocks and shared memory of a launch are limited."""
 
 import chains
 import library
@@ -25,20 +25,19 @@ def status_of(torch, shape, name="auto"):
 
 
 def test_dynamic_and_static_shared_memory_of_48_kb_together(torch):
-    # On Hopper the dynamic part alone is exactly 48 KB, which needs no permission; with the static part it is more.
+    # On Hopper the dynamic part alone is exactly 48 KB, the most without an opt-in. With the static part it is more.
     assert status_of(torch, (7, 2, 55, 7, 16, 5)) == library.OK, library.message()
 
 
 @pytest.mark.parametrize("C, M, K", [(1, 6, 5), (1, 50, 5), (2, 16, 5), (3, 9, 5), (6, 16, 5), (8, 24, 3), (33, 32, 1)])
-def test_no_height_or_width_is_refused(torch, C, M, K):
-    # Shared memory grows with height and width in steps of a few dozen bytes. The sizes range from nothing to more than
-    # the device has.
+def test_all_heights_and_widths_are_accepted(torch, C, M, K):
+    # The shared memory that a shape would need grows with height and width, up to more than the device has.
     for W in (K, K + 1, K + 2, 12, 31):
         for H in range(K, 130):
             assert status_of(torch, (7, C, H, W, M, K)) == library.OK, ((C, H, W, M, K), library.message())
 
 
-def test_no_number_of_filters_or_channels_is_refused(torch):
+def test_all_numbers_of_filters_and_channels_are_accepted(torch):
     for C in (1, 2, 5, 64, 65, 256):
         for M in range(1, 257, 5):
             assert status_of(torch, (2, C, 9, 11, M, 3)) == library.OK, ((C, M), library.message())

@@ -1,4 +1,4 @@
-"""The profiler on a CUDA device: the records of CUPTI show the kernels that ran."""
+"""The profiler on a CUDA device: its tables and timeline show the kernels that ran."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_tables_and_timeline(invoke, tmp_path):
     found = json.loads(profile.read_text())
     activities, calls = ({row["name"]: row for row in table["rows"]} for table in found["tables"])
     ours = next(row for name, row in activities.items() if "global_accumulate" in name)
-    assert ours["calls"] == 6  # three slices, and one launch on a single image before each
+    assert ours["calls"] == 6  # three batches, each after a launch on a single image
     assert activities["[CUDA memcpy DtoH]"]["calls"] == 3 and "[CUDA memcpy HtoD]" in activities
     assert calls["cudaLaunchKernel"]["calls"] == 6 and "cuLaunchKernel" not in calls
     slices = [event for event in json.loads(timeline.read_text())["traceEvents"] if event["ph"] == "X"]

@@ -1,4 +1,4 @@
-"""The report on a GPU: its sections show results of the device and say so."""
+"""The report on a GPU has results of the device."""
 
 import json
 

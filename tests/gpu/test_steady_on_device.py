@@ -1,6 +1,7 @@
-"""On a GPU, an image's result depends only on the image, to the last bit (docs/fused.md).
+"""On a GPU, an image's result has the same bits whatever else is computed with it (docs/fused.md).
 
-It does not depend on other images of the batch, on slices, on CUDA graphs, or on where the batch comes from.
+It does not depend on the other images of its batch, on slices or on CUDA graphs, and it is the same for images in host
+memory and device memory.
 """
 
 import chains
@@ -24,7 +25,7 @@ CHAINS = chains.large()
 
 
 def parts(rng, n):
-    """Return slices of n items: the first half, only the last item, and a random part."""
+    """Return three slices of n items: the first half, the last item, and a random part."""
     begin = int(rng.integers(n))
     return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
 
@@ -35,7 +36,7 @@ def check_network(torch, chain, n, kind, seed):
     x = chain.items(n, kind, seed)
     whole, tensor = network.forward(x), torch.as_tensor(x).cuda()
     for part in [slice(None), *parts(rng, n)]:
-        for _ in range(3):  # from the second pass on, a graph runs
+        for _ in range(3):  # from the second pass on, a CUDA graph runs
             np.testing.assert_array_equal(network.forward(x[part]), whole[part])
         np.testing.assert_array_equal(on_device(torch, network, tensor[part]).cpu().numpy(), whole[part])
 
@@ -58,9 +59,9 @@ def test_course_networks(torch, name, kind):
 
 @pytest.mark.parametrize("values", [8, 140, 256, 260, 500, 1500])
 def test_few_units(torch, values):
-    """A dense layer of few units gives the same bits in any batch.
+    """A dense layer of ten units gives an item the same bits in any batch.
 
-    From 1,025 items on, a loaded weight is used for two items; with few inputs, half a warp computes an item.
+    From 1,025 items on, each loaded weight is used for two items. With few inputs, half a warp computes an item.
     """
     check_network(torch, chains.Chain([Dense(10), Softmax()], (values,)), 1300, "normal", values)
 
@@ -102,8 +103,9 @@ def test_kernels(name):
     [(1, 28, 50, 5), (6, 30, 16, 5), (6, 36, 16, 5), (2, 24, 9, 5), (12, 33, 24, 5), (4, 40, 16, 7), (3, 60, 64, 7),
      (16, 20, 16, 3), (64, 14, 64, 3), (32, 14, 64, 1)],
 )  # fmt: skip
-def test_many_images_a_block(c, size, m, k):
-    """Blocks that process several images give the same bits.
+def test_several_images_per_block(c, size, m, k):
+    """An image has the same bits in a batch of 2,100 images, where each block processes several of them, as in one of
+    100.
 
     A block stages its next image while it multiplies and stores other images.
     """
@@ -116,9 +118,9 @@ def test_many_images_a_block(c, size, m, k):
         np.testing.assert_array_equal(library.on_device("tensor-core", x[part], weight)[1], whole[part])
 
 
-# C, H, W, M, K with one channel: in small batches several blocks share a band. Outputs, of four to 28 filters, go
-# directly to global memory, or through shared memory by the copy engine or by threads. Some bands end with an odd row,
-# or are shorter at an image's end.
+# C, H, W, M, K of layers with one channel. In small batches several blocks share a band of an image. The layers differ
+# in how outputs reach global memory (directly, or through shared memory by the copy engine or by threads) and in the
+# bands: some end with an odd row, and the last band of an image may be shorter.
 SHARED_BANDS = [
     (1, 56, 56, 4, 7),
     (1, 28, 28, 64, 7),
@@ -132,8 +134,8 @@ SHARED_BANDS = [
     (1, 32, 28, 16, 7),
     (1, 30, 30, 27, 5),
 ]
-# C, H, W, M, K for any_shape.cu. With the batch size, tasks change from blocks that share the depth to strips, and from
-# few columns to many.
+# C, H, W, M, K of layers for any_shape.cu, which divides the work differently by batch size: into parts of the sums'
+# depth or into strips, and into few or many columns.
 CUT_BY_BATCH = [
     (128, 14, 14, 64, 7),
     (128, 28, 28, 32, 5),
@@ -142,16 +144,15 @@ CUT_BY_BATCH = [
     (19, 13, 22, 40, 11),
     (7, 28, 28, 64, 4),
 ]
-# C, H, W, M, K for streams.cu, which takes batches of 1,056 images (528 for more than 64 filters): with one smaller
-# part of the filters, with tiles of few filters, and with rows whose length is not a power of two. For the first layer,
-# x comes in phases.
+# C, H, W, M, K of layers for streams.cu, which is used from 1,056 images on (528 for more than 64 filters). The layers
+# have parts of the filters of different sizes, and rows whose length is not a power of two.
 MANY = [(1, 28, 28, 33, 5), (1, 20, 28, 50, 5), (1, 32, 24, 64, 5), (1, 20, 16, 97, 5), (1, 36, 36, 128, 5)]
 IMAGES = {
     "uint8": reference.pixels,
     "specials": lambda rng, shape: inputs.with_specials(rng.standard_normal(shape), rng, shape[0] // 3),
     **{kind: inputs.KINDS[kind] for kind in ("pixels", "activations", "wide")},
 }
-# A layer, the number of images in all, and the batch sizes.
+# Layer, number of all images, and batch sizes.
 BATCHES = [(layer, 300, (1, 2, 3, 50)) for layer in SHARED_BANDS]
 BATCHES += [(layer, 700, (1, 2, 50, 200)) for layer in CUT_BY_BATCH]
 BATCHES += [(layer, 4300 if layer is MANY[0] else 1100, (1, 50, 1057)) for layer in MANY]
@@ -160,8 +161,10 @@ BATCHES += [(layer, 4300 if layer is MANY[0] else 1100, (1, 50, 1057)) for layer
 @pytest.mark.parametrize("kind", IMAGES)
 @pytest.mark.parametrize("layer, total, counts", BATCHES)
 @pytest.mark.parametrize("name", [name for name in NAMES if name in ("tensor-core", "tensor-core-half")] or ["none"])
-def test_work_shared_out_by_the_batch(name, layer, total, counts, kind):
-    """Batches of these sizes, from the front and from the back, give the bits of the whole batch."""
+def test_work_divided_by_batch_size(name, layer, total, counts, kind):
+    """The first and the last images, computed in batches of these sizes, have the bits that they have in the whole
+    batch.
+    """
     (C, H, W, M, K), rng = layer, np.random.default_rng(1)
     x = np.asarray(IMAGES[kind](rng, (total, C, H, W)))
     x = x if kind == "uint8" else x.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Kernel files of the GPU formats on a device: correct ones pass, and each mistake is reported by name. Needs nvcc."""
+"""Kernel files of the GPU formats on a device: correct ones pass, and mistakes get their codes. The tests need nvcc."""
 
 import concurrent.futures
 import subprocess
@@ -35,7 +35,7 @@ AFTER = "the output changed after Op Time was taken: work outside Op Time"
 
 
 @pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
-def test_templates_are_right_everywhere(entry):
+def test_templates_are_correct_for_all_editions(entry):
     found = kernel_loading.check(TEMPLATES / entry.template, images=100)
     assert found.right and not found.wrong
     for one in found.tried:
@@ -49,18 +49,18 @@ def test_templates_are_right_everywhere(entry):
      "gpu-no-stream.cu", "gpu-old-names.cu", "gpu-streams.cu", "gpu-template-only.cuh", "matmul/new-forward.cu",
      "own-header/new-forward.cu"],
 )  # fmt: skip
-def test_habits_do_no_harm(file):
+def test_correct_files_in_various_styles(file):
     found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
 
 
 @pytest.mark.parametrize("file", ["gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu"])
-def test_half_precision_is_told(file):
+def test_half_precision_is_reported(file):
     found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
 
 
-def test_one_channel_alone():
+def test_a_kernel_for_one_channel():
     found = kernel_loading.check(SAMPLES / "right" / "gpu-solve.cu", shapes=SMALL, images=10)
     assert [(one.shape[1], one.right, one.findings) for one in found.tried] == [(1, True, ())]
 
@@ -76,7 +76,7 @@ def test_cublas_beside_a_kernel():
 
 @pytest.mark.parametrize("runtime", ["static", "shared"])
 @pytest.mark.parametrize("file", [TEMPLATES / "conv.cu", SAMPLES / "right" / "gpu-no-stream.cu"], ids=lambda p: p.name)
-def test_a_library_on_device_pointers(tmp_path, file, runtime):
+def test_a_prebuilt_library_with_device_pointers(tmp_path, file, runtime):
     target = tmp_path / "mine.so"
     nvcc = compilers.find_nvcc()
     folders = [folder / name for folder in compilers.cuda_folders(nvcc) for name in ("lib64", "lib")]
@@ -108,7 +108,7 @@ def test_another_device(file):
         ("gpu-input-changed.cu", ("data or weights were changed",)),
     ],
 )
-def test_what_a_kernel_should_not_do_is_found(file, findings):
+def test_work_outside_op_time_and_changed_inputs_are_found(file, findings):
     found = kernel_loading.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
     assert [one.findings for one in found.tried] == [findings] * 2
 
@@ -134,7 +134,7 @@ def test_mistakes_are_named(file, images, code):
     assert not found.right and found.tried[0].code == code
 
 
-# On a GPU, access to address 0 is an error of the device, and the process continues.
+# On a GPU, access to address 0 is an error of the device and does not end the process.
 ON_A_GPU = {"crashes": "device_error"}
 
 
@@ -146,7 +146,7 @@ def test_each_planted_bug_has_its_reason(name, tmp_path):
     assert not found.right and found.tried[0].code == ON_A_GPU.get(name, planted_bugs.PLANTED[name])
 
 
-def test_a_sum_over_memory_that_the_file_allocates_itself(tmp_path):
+def test_accumulating_in_uncleared_device_memory(tmp_path):
     file = tmp_path / "new-forward.cu"
     text = (TEMPLATES / "new-forward-2021.cu").read_text()
     file.write_text(text.replace("out_4d(b, m, h, w) = sum", "out_4d(b, m, h, w) += sum"))
@@ -159,10 +159,10 @@ EIGHT = ("right/gpu-no-stream.cu", "right/gpu-constant.cu", "right/gpu-streams.c
          "wrong/gpu-missing-syncthreads.cu")  # fmt: skip
 
 
-def test_a_shared_gpu_changes_no_verdict():
+def test_verdicts_on_a_shared_gpu():
     """Eight files that run concurrently on one device get the verdicts that they get alone.
 
-    Meanwhile another test measures the memory that its process keeps.
+    Meanwhile this process runs the test of leaked device memory.
     """
 
     def codes(file):
@@ -174,24 +174,24 @@ def test_a_shared_gpu_changes_no_verdict():
     with concurrent.futures.ThreadPoolExecutor(len(EIGHT) + 1) as pool:
         for _ in range(profiles.pick(2, 20)):
             together = [pool.submit(codes, file) for file in EIGHT]
-            test_memory_that_is_not_given_back()
+            test_leaked_device_memory_is_measured()
             assert [each.result() for each in together] == alone
 
 
-def test_an_illegal_address_ends_its_shape_alone():
-    """An illegal address fails only its own shape, because each shape has its own process and CUDA context."""
+def test_an_illegal_address_fails_only_its_shape():
+    """An illegal address in one shape leaves the process and CUDA context of the next shape intact: both are tried."""
     found = kernel_loading.check(SAMPLES / "wrong" / "gpu-out-of-bounds.cu", shapes=SMALL, images=10)
     assert [one.code for one in found.tried] == ["device_error"] * 2
 
 
-def test_a_launch_that_failed_is_told(capfd):
+def test_a_failed_launch_is_reported(capfd):
     found = kernel_loading.check(SAMPLES / "wrong" / "gpu-too-many-threads.cu", shapes=SMALL, images=10)
     assert not found.right
     assert "[gpu-too-many-threads.cu] CUDA reported after" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["c-gpu", "mxnet-gpu"])
-def test_pixels_are_widened_on_the_way(name):
+def test_uint8_pixels_are_converted(name):
     kernel = kernel_loading.load(TEMPLATES / formats.find(name).template)
     rng = np.random.default_rng(1)
     x, weight = rng.integers(0, 256, (7, 1, 28, 28), np.uint8), rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
@@ -202,14 +202,14 @@ def test_pixels_are_widened_on_the_way(name):
     assert (record.first_node, record.kernel) == (3, kernel.name) and record.seconds > 0
 
 
-# ---- in `bench conv` with the ladder, and through the command line
+# ---- In `bench conv` with the ladder, and through the command line.
 
 
 BENCH = ("new-forward-2021.cu", "conv.cu", "new-forward.cuh", "new-forward-2020.cu")
 
 
 def measured(files, batch):
-    """Run `bench conv` on some files and one step of the ladder; return its rows by name."""
+    """Run `bench conv` on some files and one step of the ladder; return the rows by name."""
     names = ",".join([*map(str, files), "register-tile"])
     recognised = user_kernels.recognised(list(map(str, files)), None, "gpu")
     request = BenchRequest(("fa2017",), "gpu", 0, "none", (batch,), 2, names, recognised)
@@ -228,14 +228,14 @@ def test_files_beside_the_ladder(torch):
     assert rows["conv.cu"].layer_ms is None
 
 
-def test_a_bench_says_what_is_wrong(torch):
+def test_bench_reports_incorrect_files(torch):
     rows = measured([SAMPLES / "wrong" / name for name in ("gpu-thousands.cu", "gpu-work-in-prolog.cu")], 1500)
-    late = rows["gpu-thousands.cu"]  # only whole slices of 1,000 images are computed: the rest is left out
+    late = rows["gpu-thousands.cu"]  # it computes only complete thousands of images
     assert late.status == "wrong" and late.median_ms is None and "wrong from image 1000 on" in late.reason
     assert rows["gpu-work-in-prolog.cu"].findings == (BEFORE,)
 
 
-def test_memory_that_is_not_given_back():
+def test_leaked_device_memory_is_measured():
     rng = np.random.default_rng(1)
     x, weight = rng.random((10, 1, 28, 28), np.float32), rng.random((5, 1, 5, 5), np.float32)
     for file, leaks in ((SAMPLES / "wrong" / "gpu-leaks.cu", True), (TEMPLATES / "conv.cu", False)):
@@ -264,10 +264,10 @@ def test_check_on_the_command_line():
         assert code == 1 and name in err[-1]
 
 
-def test_sizes_of_an_edition_alone():
-    """A file that works only for an edition's sizes passes, with a note.
+def test_a_file_for_an_editions_sizes_only():
+    """A file that works only for an edition's sizes passes, and the output notes that it fails for other sizes.
 
-    It runs in a separate process, because with other sizes it accesses memory that is not its own.
+    It runs in a separate process, because with other sizes it accesses memory outside its arrays.
     """
     code, out, err = command("kernel", "check", SAMPLES / "right" / "gpu-edition-sizes.cu")
     assert code == 0, err

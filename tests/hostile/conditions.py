@@ -1,6 +1,6 @@
-"""The conditions of a try: changes to a process before the program starts in it.
+"""The conditions of a try: changes to its process before the program starts.
 
-Only the standard library is used: a separate process applies them between fork and exec.
+Only the standard library is used, because conditions are applied in a process just before the program starts in it.
 """
 
 import ctypes
@@ -8,7 +8,7 @@ import os
 import resource
 import sys
 
-_UNKNOWN_USER = 61234  # there is no passwd entry for this user id
+_UNKNOWN_USER = 61234  # a user id without a passwd entry
 _CAPABILITIES = {"DAC_OVERRIDE": 1, "DAC_READ_SEARCH": 2}
 _KEEP_CAPABILITIES = 8  # PR_SET_KEEPCAPS
 _AMBIENT, _RAISE = 47, 2  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE
@@ -28,17 +28,17 @@ def needs_root(condition: str) -> bool:
 
 
 def closed(value: str) -> None:
-    """@closed=0, 1 or 2: close a standard stream."""
+    """@closed=0, @closed=1 or @closed=2: close this standard stream."""
     os.close(int(value))
 
 
 def full(value: str) -> None:
-    """@full=1 or 2: connect a standard stream to a device without space."""
+    """@full=1 or @full=2: connect this standard stream to /dev/full, on which every write fails for lack of space."""
     _redirect("/dev/full", int(value))
 
 
 def gone(value: str) -> None:
-    """@gone=1 or 2: connect a standard stream to a pipe whose reader has ended."""
+    """@gone=1 or @gone=2: connect this standard stream to a pipe that has no reader."""
     read, write = os.pipe()
     os.close(read)
     os.dup2(write, int(value))
@@ -46,21 +46,21 @@ def gone(value: str) -> None:
 
 
 def deleted(_value: str) -> None:
-    """@deleted: delete the working folder."""
+    """@deleted: make a folder the working folder, and delete it."""
     os.mkdir("deleted")
     os.chdir("deleted")
     os.rmdir("../deleted")
 
 
 def homeless(_value: str) -> None:
-    """@homeless: become a user without a home and without a passwd entry, who may read everything that root may."""
+    """@homeless: become a user without a home folder and passwd entry, who can read and write all that root can."""
     os.environ.pop("HOME", None)
     os.environ.pop("XDG_CACHE_HOME", None)
     _become_unknown()
 
 
 def plain(_value: str) -> None:
-    """@plain: make the permissions of files and folders apply to root too."""
+    """@plain: take root's capabilities away, so that permissions of files also apply to root."""
     if os.getuid() == 0:
         ctypes.CDLL(None, use_errno=True).prctl(_SECUREBITS, _NO_ROOT, 0, 0, 0)
         _set_capabilities(())
@@ -74,7 +74,7 @@ def memory(value: str) -> None:
 
 def file_size(value: str) -> None:
     """@file-size=BYTES: limit the size of files as `ulimit -f` does."""
-    # Python would leave a module's bytecode truncated, and no later process could import that module.
+    # Otherwise Python could leave a module's bytecode truncated, and later processes could not import that module.
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(value), int(value)))
@@ -110,14 +110,14 @@ def _become_unknown() -> None:
     os.setresgid(_UNKNOWN_USER, _UNKNOWN_USER, _UNKNOWN_USER)
     os.setresuid(_UNKNOWN_USER, _UNKNOWN_USER, _UNKNOWN_USER)
     _set_capabilities(_CAPABILITIES.values())
-    for number in _CAPABILITIES.values():  # keep the capabilities across exec
+    for number in _CAPABILITIES.values():  # a program started by exec keeps these capabilities
         libc.prctl(_AMBIENT, _RAISE, number, 0, 0)
 
 
 def _set_capabilities(numbers) -> None:
     bits = sum(1 << number for number in numbers)
     header = (ctypes.c_uint32 * 2)(_VERSION, 0)
-    # Effective, permitted and inheritable sets, twice: for the capabilities below 32 and for the others.
+    # The effective, permitted and inheritable sets of capabilities 0 to 31, then those of the others, which are empty.
     data = (ctypes.c_uint32 * 6)(bits, bits, bits, 0, 0, 0)
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.capset(header, data):

@@ -1,6 +1,6 @@
-"""Creates the things that the tries of files.txt name as {NAME}: devices, pictures, custom datasets, prefixes.
+"""Creates the things that the tries in files.txt name as {NAME}: devices, pictures, custom datasets and prefixes.
 
-{fifo}, {missing}, {long}, {loop}, {text}, {empty} and {folder} are in things.py.
+things.py creates {fifo}, {missing}, {long}, {loop}, {text}, {empty} and {folder}.
 """
 
 import contextlib
@@ -45,14 +45,14 @@ def _npy(array):
 def make(folder: Path) -> None:
     at = lambda name: Path(folder) / name  # noqa: E731
     for name, minor in NODES.items():
-        with contextlib.suppress(PermissionError):  # users who may not make them skip their tries
+        with contextlib.suppress(PermissionError):  # users who may not create devices skip the tries that need them
             os.mknod(at(name), stat.S_IFCHR | 0o666, os.makedev(1, minor))
     at("link-to-null-node").symlink_to("null-node")
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(at("socket")))
     at("sparse").touch()
     os.truncate(at("sparse"), 1 << 40)
-    # pictures
+    # Pictures.
     at("wide.png").write_bytes(_png(60_000, 1))  # 87 bytes
     at("tall.png").write_bytes(_png(1, 60_000))
     at("bomb.png").write_bytes(_png(9500, 9500))  # Pillow warns at this size
@@ -64,7 +64,7 @@ def make(folder: Path) -> None:
     Image.fromarray(np.array([[0, 300.0]], np.float32)).save(at("floats.tiff"))
     Image.fromarray(np.array([[np.nan, 1]], np.float32)).save(at("nan.tiff"))
     Image.new("L", (28, 28), 0).save(at("good.png"))
-    # custom datasets: pairs of images and labels
+    # Custom datasets: files of images and of labels.
     at("own-images").write_bytes(_idx(np.zeros((20, 28, 28))))
     at("own-labels").write_bytes(_idx(np.arange(20) % 10))
     at("own-11-classes").write_bytes(_idx(np.arange(20) % 11))
@@ -80,7 +80,7 @@ def make(folder: Path) -> None:
     at("own-claims.npy").write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + header.ljust(117) + b"\n")
     with zipfile.ZipFile(at("own-zip-bomb.npz"), "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("images.npy", _npy(np.zeros((20, 28, 28), np.uint8)) + bytes(32 << 20))
-    # files of MNIST, which have the names of Fashion-MNIST's files: `data fetch --to {mnist}` must not change them
+    # Files with the names that both MNIST and Fashion-MNIST use. `data fetch --to {mnist}` must not change them.
     for name in ("mnist", "own", "fifo-dataset", "folder-dataset", "sparse-dataset"):
         at(name).mkdir()
     for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
@@ -91,5 +91,5 @@ def make(folder: Path) -> None:
         (at("sparse-dataset") / name).touch()
         os.truncate(at("sparse-dataset") / name, 1 << 40)
     np.savez(at("own") / "a.npz", images=np.zeros((20, 28, 28), np.uint8), labels=np.arange(20) % 10)
-    # a checkpoint's PREFIX of which one file cannot be written
+    # For the checkpoint PREFIX {blocked}: its second file cannot be written.
     (at("blocked-0001.params")).mkdir()

@@ -1,11 +1,11 @@
-"""The rules that apply to every try."""
+"""The rules that every try must follow."""
 
 import re
 from typing import List, NamedTuple
 
 MEMORY = 1 << 30  # memory limit of a try, in bytes
-SECONDS = 20.0  # time limit of a try; two busy cores are five times slower than two idle cores
-# Newlines are allowed, and so are the carriage returns of a progress bar.
+SECONDS = 20.0  # time limit of a try, which allows for busy cores
+# Control characters, except tabs, newlines and the carriage returns of progress bars.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _OURS = ("fashion-infer: ", "report: ")
 
@@ -13,18 +13,18 @@ _OURS = ("fashion-infer: ", "report: ")
 class Ending(NamedTuple):
     """How a try ended: exit code, output, and what it left."""
 
-    code: int  # exit code; if negative, the number of the signal that ended the try
+    code: int  # exit code; -N if signal N ended the try
     out: str
     err: str
     seconds: float
     rss: int  # peak memory in bytes
-    late: bool  # whether the try had to be killed
+    late: bool  # whether the try exceeded its time limit and was killed
     left: bool  # whether the try left a running process
     files: List[str]  # files that the try left or changed, except those that its command names
 
 
 def broken(attempt, ending: Ending) -> List[str]:
-    """Return the violations of the rules, and of the table's expectation for this try."""
+    """Return the rules that the try broke; one of them is the exit code that the table expects."""
     lines = [line for line in ending.err.splitlines() if line.strip()]
     wrong = {
         "it did not end in time": ending.late,
@@ -44,5 +44,5 @@ def broken(attempt, ending: Ending) -> List[str]:
 
 
 def _speaks(attempt, ending):
-    """Return whether a message is required: something went wrong, and stderr can be written."""
+    """Return whether one line on stderr is required: the try failed, and its stderr can be written."""
     return ending.code not in (0, 141) and not any(each.endswith("=2") for each in attempt.conditions)

@@ -1,4 +1,4 @@
-"""Runs tries through the server, each in its own home and working folder."""
+"""Runs tries through the server, each with an empty home folder and working folder."""
 
 import json
 import os
@@ -18,10 +18,10 @@ ROOT = HERE.parents[1]
 
 
 class Runner:
-    """A running server, with a separate folder for the things that tries name."""
+    """A running server, and a folder with the things that tries name."""
 
     def __init__(self):
-        # Pytest's temporary folder does not work: other users cannot open it, and some conditions change the user.
+        # Not in pytest's temporary folder, which other users cannot open: some conditions change the user.
         self.folder = Path(tempfile.mkdtemp(prefix="hostile-tries."))
         self.folder.chmod(0o755)
         self.things = self.folder / "things"
@@ -34,7 +34,7 @@ class Runner:
         )  # fmt: skip
 
     def run(self, one, cold=False):
-        """Run a try; return how it ended."""
+        """Run a try, with `cold` in a new process; return how it ended."""
         home = self.folder / "try"
         shutil.rmtree(home, ignore_errors=True)
         for name in ("work", "tmp", "home"):
@@ -86,7 +86,8 @@ class Runner:
         return environment
 
     def _changed(self, home, named):
-        """Return what a try left in its home (except what its command names), and which of the things it changed.
+        """Return the files that a try left in its home, except those that its command names, and the things that it
+        changed.
 
         The things are compared with their state after the previous try, so that only the try that changes them fails.
         """
@@ -98,11 +99,11 @@ class Runner:
 
 
 def _listed(folder):
-    """Return a folder's entries, with attributes that reveal a change."""
+    """Return the attributes of a folder's entries by path; a changed entry has other attributes."""
     found = {}
     for path in folder.rglob("*"):
         status = os.lstat(path)
-        # A folder's own modification time is left out, because temporary files change it.
+        # Modification times of folders are left out, because temporary files change them.
         written = () if stat.S_ISDIR(status.st_mode) else (status.st_size, status.st_mtime_ns)
         found[str(path)] = (status.st_mode, status.st_ino, *written)
     return found

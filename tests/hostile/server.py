@@ -1,7 +1,7 @@
-"""Runs tries in forks of a process that has imported the program once.
+"""Runs tries in forks of a process that has already imported the program.
 
-The server reads one JSON object per line on stdin, and answers with one per line on stdout. It starts no thread and
-does not load MXNet, so that a fork of the server behaves like a new process.
+The server reads one JSON object per line on stdin, and writes one per line to stdout. It starts no thread and does not
+load MXNet, so that a fork of the server behaves like a new process.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import conditions
 
-# Modules that commands import only when they are called. The server imports them in advance.
+# Modules that commands import when they are called. The server imports them in advance.
 _OTHERS = (
     "h5py",
     "jinja2",
@@ -32,19 +32,19 @@ _OTHERS = (
     "rich.table",
     "tqdm",
 )
-# Do not search the working folder for modules, as the console script does not.
+# Like the console script, this does not search the working folder for modules.
 _PROGRAM = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"
 
 
 def main():
-    """Answer until stdin ends."""
+    """Answer requests until stdin ends."""
     import importlib
 
     import fashion_infer
 
     for module in pkgutil.walk_packages(fashion_infer.__path__, "fashion_infer."):
-        # these modules are left out: PyArrow and Ray start threads, which a fork lacks, and only Alembic imports
-        # migrations
+        # scale and board are left out: they import PyArrow and Ray, whose threads a fork lacks, and migrations, which
+        # only Alembic can import.
         apart = module.name.startswith(("fashion_infer.scale", "fashion_infer.board"))
         if not module.name.endswith("__main__") and not apart:
             importlib.import_module(module.name)
@@ -58,7 +58,9 @@ def main():
 
 
 def attempt(asked):
-    """Run one try, in a fork of this process or in a new process (`cold`). `_become` describes the other keys."""
+    """Run one try, in a fork of this process or, with `cold`, in a new process. `_become` uses the other keys of
+    `asked`.
+    """
     begun = time.monotonic()
     child = os.fork()
     if child == 0:
@@ -91,10 +93,10 @@ def _ended(child, timeout):
 
 
 def _left(group):
-    """Return whether a process of the try's group still runs five seconds after the try; kill it if so.
+    """Return whether processes of the try's group still run five seconds after the try; if so, kill them.
 
-    The wait is for sandboxes, which die shortly after the process that started them: bubblewrap's `--die-with-parent`
-    is a signal. A process that has ended but was not waited for, as in a container without an init, does not count.
+    Sandboxes need a moment: bubblewrap's `--die-with-parent` kills them by a signal after their parent has ended. A
+    process that has ended but was not waited for, as in a container without an init, does not count.
     """
     deadline = time.monotonic() + 5
     try:
@@ -119,10 +121,10 @@ def _running(group):
 
 
 def _become(asked):
-    """Make the child behave like a process that a shell has started.
+    """Make the child behave like a process that a shell has started, and run the program in it.
 
-    Environment, folder, arguments and conditions come from the request; output and errors go to the files `out` and
-    `err`.
+    Environment, working folder, arguments and conditions come from the request. Output and errors go to the files `out`
+    and `err`.
     """
     code = 70
     try:
@@ -159,7 +161,7 @@ def _become(asked):
             if stream is not None:
                 stream.flush()
         except OSError:
-            code = 120  # the interpreter itself exits with 120 in this case
+            code = 120  # as the interpreter does if a stream cannot be flushed
     os._exit(code)
 
 

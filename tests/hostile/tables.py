@@ -1,4 +1,4 @@
-"""Reads the tables of tries as objects; README.md describes the form of the tables."""
+"""Reads the tables of tries; README.md describes their format."""
 
 import re
 import shlex
@@ -11,14 +11,14 @@ _REMOVED = re.compile(r"-([A-Z][A-Z0-9_]*)")
 
 
 class Try(NamedTuple):
-    """One command line of a table."""
+    """One command line of a table, with the exit code that the program must return."""
 
-    where: str  # the table's file and line
+    where: str  # the table's file name
     exit: int
     arguments: Tuple[str, ...]  # the words after "fashion-infer"
-    environment: Dict[str, Optional[str]]  # None removes the variable
-    conditions: Tuple[str, ...]  # names and values without the "@"
-    cold: bool  # whether the try needs a new process
+    environment: Dict[str, Optional[str]]  # variables to set, or to remove if the value is None
+    conditions: Tuple[str, ...]  # NAME or NAME=VALUE, without the "@"
+    cold: bool  # whether the try must run in a new process
 
 
 def read(path: Path) -> List[Try]:
@@ -37,7 +37,7 @@ def read(path: Path) -> List[Try]:
 
 
 def _expanded(command: str) -> List[str]:
-    """Return the command once for each of its alternatives `<a;b>`."""
+    """Return the command lines that result from choosing each of the alternatives `<a;b>`."""
     found = re.search(r"<([^<>]+)>", command)
     if not found:
         return [command]

@@ -1,6 +1,6 @@
-"""Random command lines and files follow the rules; they run for two seconds in `make test`, four minutes in test-all.
+"""Random command lines and damaged files follow the rules of tries.
 
-The rules of every try apply. A failure shows the seed that repeats the failing try.
+Each of the three tests runs for 0.7 s, in `make test-all` for 80 s. A failure prints the failing try's seed.
 """
 
 import gzip
@@ -23,7 +23,7 @@ from tables import Try
 from fashion_infer.cli import main as entry
 
 SECONDS = profiles.pick(0.7, 80.0)  # seconds for each of the three tests
-# Exit codes for success, for a failed check, and for errors of usage, of files or of the machine.
+# Exit codes: success, a failed check, and errors of usage, of files and of the machine.
 CODES = (0, 1, 2, 3, 4)
 VALUES = (
     ["", " ", "-", "--", "0", "-1", "1", "5", "1e3", "nan", "inf", "2147483648", "9" * 30, "x", "x" * 5000, "é漢"]
@@ -32,7 +32,7 @@ VALUES = (
     + [f"{{{name}}}" for name in ("missing", "long", "deep", "loop", "folder", "text", "bytes", "latin", "escape")]
     + ["{newline}.h5", "{unsearchable-file}", "{below-file}"]
 )
-# Options with which a command would start real work. An invalid n ends such a command before its work starts.
+# Arguments that end a command before it starts real work, because they are invalid.
 ENDS = {
     "run": ["--n", "0"],
     "verify": ["nosuch"],
@@ -51,8 +51,8 @@ def runner():
     runner.close()
 
 
-def tried(runner, make):
-    """Run tries that `make(random)` creates, until the time is up."""
+def run_random_tries(runner, make):
+    """Run tries that `make(random)` creates until the time is up, but at least ten."""
     begun, count = time.monotonic(), 0
     while time.monotonic() - begun < SECONDS or count < 10:
         seed = random.randrange(2**32)
@@ -84,11 +84,11 @@ def test_command_lines(runner):
                 words.append(chance.choice(VALUES))
         return try_of(*words, *ends)
 
-    tried(runner, make)
+    run_random_tries(runner, make)
 
 
-def test_measurements(runner, tmp_path):
-    """`compare` survives damaged files of measurements."""
+def test_damaged_measurements(runner, tmp_path):
+    """`compare` follows the rules with damaged files of measurements."""
     whole = json.loads(Path(__file__).parents[2].joinpath("docs", "results-cpu.json").read_text(encoding="utf-8"))
 
     def make(chance):
@@ -101,11 +101,11 @@ def test_measurements(runner, tmp_path):
         (tmp_path / "a.json").write_bytes(text)
         return try_of("compare", *[str(tmp_path / "a.json")] * 2)
 
-    tried(runner, make)
+    run_random_tries(runner, make)
 
 
 def damage(chance, value):
-    """Replace one random value of a JSON document."""
+    """Replace or delete one random value of a JSON document."""
     while True:
         keys = list(value) if isinstance(value, dict) else range(len(value))
         key = chance.choice(list(keys)) if keys else None
@@ -123,7 +123,7 @@ def damage(chance, value):
 
 
 def bytes_damaged(chance, content):
-    """Return the bytes with some of them changed, cut off or inserted."""
+    """Return a copy of `content` in which some bytes are changed, deleted or inserted."""
     content = bytearray(content)
     for _ in range(chance.randrange(1, 5)):
         at = chance.randrange(len(content) + 1)
@@ -137,8 +137,8 @@ def bytes_damaged(chance, content):
     return bytes(content)
 
 
-def test_datasets(runner, tmp_path):
-    """Damaged archives are refused: all that are not bit-identical to Fashion-MNIST."""
+def test_damaged_datasets(runner, tmp_path):
+    """`run` follows the rules with damaged archives of a dataset."""
 
     def make(chance):
         for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
@@ -147,4 +147,4 @@ def test_datasets(runner, tmp_path):
             (tmp_path / name).write_bytes(bytes_damaged(chance, packed) if chance.random() < 0.5 else packed)
         return try_of("run", "--data-dir", str(tmp_path))
 
-    tried(runner, make)
+    run_random_tries(runner, make)

@@ -1,4 +1,4 @@
-"""The server reports processes that a try has left running."""
+"""The server notices processes that a try has left running."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import server
 
 
-def test_a_process_is_left_as_long_as_it_runs():
+def test_only_running_processes_count_as_left():
     sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
     assert server._left(sleeper.pid)  # this call also kills the process
     assert not server._left(sleeper.pid)  # its process group still exists, because it was not waited for

@@ -1,4 +1,4 @@
-"""Every line of the tables follows the rules; README.md describes them."""
+"""Tries of the tables, which README.md describes, follow the rules."""
 
 import os
 import sys
@@ -15,8 +15,7 @@ from file_things import NODES
 from runner import Runner
 
 TRIES = [one for path in sorted(tables.FOLDER.glob("*.txt")) for one in tables.read(path)]
-# A fork costs 30 ms of a core, a new process 0.3 to 2 s. Therefore each run draws only some of the tries for new
-# processes.
+# A fork is much faster than a new process, so each run draws only a few of the tries for new processes.
 WARM = profiles.drawn([one for one in TRIES if not one.cold], 120)
 COLD = profiles.drawn(WARM, 1) + profiles.drawn([one for one in TRIES if one.cold], 2)
 
@@ -39,7 +38,7 @@ def check(runner, one, cold):
 
 
 def label(one):
-    """Return a name for pytest: the line's position and its arguments."""
+    """Return a test's name for pytest: the table's name, the conditions, the variables and the arguments."""
     words = [*one.conditions, *(f"{name}={value}" for name, value in one.environment.items()), *one.arguments]
     return f"{one.where} {' '.join(words)}"[:100].encode("ascii", "backslashreplace").decode()
 
@@ -50,5 +49,5 @@ def test_try(runner, one):
 
 
 @pytest.mark.parametrize("one", COLD, ids=label)
-def test_try_as_a_process_of_its_own(runner, one):
+def test_try_in_a_new_process(runner, one):
     check(runner, one, True)

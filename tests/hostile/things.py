@@ -1,4 +1,4 @@
-"""Creates the things that tries name as `{NAME}`: files, folders and names that the program must handle."""
+"""Creates the things that tries name as `{NAME}`: files and folders, some of them with hostile names or contents."""
 
 import gzip
 import json
@@ -11,7 +11,7 @@ import file_things
 import hostile_checkpoints
 import numpy as np
 
-ESCAPE = "\x1b]0;owned\x07\x1b[31m"  # sets the title and the colour of a terminal
+ESCAPE = "\x1b]0;owned\x07\x1b[31m"  # would set a terminal's title and colour
 NAMES = {
     "missing": "missing",
     "long": "l" * 300,  # longer than the 255 bytes that a name may have
@@ -27,7 +27,7 @@ NAMES = {
 
 
 def path(folder: Path, name: str) -> str:
-    """Return the path of a thing. Some things are only names and do not exist."""
+    """Return the path of the thing called `name`. Some things do not exist: their names are enough for a try."""
     return os.path.join(str(folder), NAMES.get(name, name))
 
 
@@ -71,7 +71,7 @@ def make(folder: Path) -> None:
     hostile_checkpoints.make(folder)
 
 
-# name: (magic number, shape, number of data bytes) of a damaged file of images.
+# Name: (magic number, shape, number of data bytes) of a damaged file of images.
 _IDX = {
     "data-magic": (1234, (10, 28, 28), 7840),
     "data-short": (2051, (10, 28, 28), 100),
@@ -87,7 +87,7 @@ def _dataset(folder: Path, magic: int, shape, count: int) -> None:
 
 
 def _network(folder: Path) -> None:
-    """A valid checkpoint under hostile names: random weights of fa2017's shape."""
+    """Write a valid checkpoint, fa2017's network with random weights, under several names, some of them hostile."""
     from fashion_infer.checkpoints import editions, hdf5
     from fashion_infer.checkpoints.checkpoint import Checkpoint
     from fashion_infer.graph import symbol
@@ -102,7 +102,7 @@ def _network(folder: Path) -> None:
         "fullyconnected1_weight": (10, 500),
         "fullyconnected1_bias": (10,),
     }
-    # Few different values, so that the weights compress to 50 KB.
+    # The largest weight has equal rows, so that the file is small.
     weights = {name: random.integers(-1, 2, shape).astype(np.float32) * 0.01 for name, shape in shapes.items()}
     weights["fullyconnected0_weight"][:] = weights["fullyconnected0_weight"][:1]
     whole = path(folder, "whole") + ".h5"

@@ -1,4 +1,4 @@
-"""Fixtures for the tests of many images, which need PyArrow (Python 3.10 or newer)."""
+"""Fixtures for the tests of `run` and `predict` over many images, which need PyArrow (Python 3.10 or newer)."""
 
 import importlib.util
 
@@ -9,7 +9,7 @@ collect_ignore_glob = [] if importlib.util.find_spec("pyarrow") else ["test_*.py
 
 @pytest.fixture(scope="session")
 def images():
-    """Images of the built-in set, (n,1,28,28) uint8, and their labels."""
+    """700 images of the built-in set, (n,1,28,28) uint8, and their labels."""
     from fashion_infer.data import synthetic
 
     return synthetic.draw(0, 700)
@@ -17,7 +17,7 @@ def images():
 
 @pytest.fixture(scope="session")
 def one_process(images):
-    """The `Result` of one process for the images of the built-in set, through the whole pipeline."""
+    """The `Result` of `pipeline.run` for those images, in this process."""
     from fashion_infer import pipeline
     from fashion_infer.data import dataset
     from fashion_infer.request import Request

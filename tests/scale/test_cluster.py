@@ -1,4 +1,7 @@
-"""Two nodes emulated on this machine give the results of one process, whichever part of the cluster dies meanwhile."""
+"""A cluster of two nodes, emulated on this machine, gives the results of one process.
+
+It does so even if a worker and a node die.
+"""
 
 import dataclasses
 import importlib.util
@@ -25,7 +28,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def two_nodes():
-    """A head without a CPU, which runs no tasks, and two nodes with one CPU each; dead nodes are noticed in seconds."""
+    """A cluster: a head without a CPU, which runs no tasks, and two nodes with one CPU each. It notices dead nodes in
+    seconds.
+    """
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_AUTO_CONNECT="0", PYTHONPATH=str(ROOT))
     from ray.cluster_utils import Cluster
 
@@ -40,7 +45,7 @@ def two_nodes():
 
 
 def another_node(made):
-    """Return a node that this process is not attached to: if its own node were killed, the process would end too."""
+    """Return a node to which this process is not attached. If its own node were killed, the process would end too."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()
@@ -48,12 +53,14 @@ def another_node(made):
 
 
 def claim(planned):
-    """Take the steps of `classify` that come before it distributes blocks."""
+    """Do what `classify` does before it distributes blocks: claim the folder of results."""
     ResultFolder(planned.spec.out, planned.spec.identity).claim(planned.facts)
 
 
 def check(folder, count, one_process=None):
-    """Check that the results have every image once, in order, with the class that one process gives."""
+    """Check that the results have every image once, in order, and the classes and scores of `one_process` if it is
+    given.
+    """
     found = results.table(folder)
     assert np.array_equal(results.column(found, "index"), np.arange(count))
     if one_process is not None:
@@ -62,8 +69,8 @@ def check(folder, count, one_process=None):
 
 
 @pytest.mark.parametrize("apart", [False, True])
-def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp_path, apart):
-    """Two nodes give the results of one process, for images from a file and for images passed to the workers.
+def test_two_nodes_give_the_results_of_one_process(two_nodes, one_process, images, tmp_path, apart):
+    """Two nodes give the results of one process, for images from a file and for images in this process's memory.
 
     With `apart`, separate tasks read the images for the workers, as on GPUs.
     """
@@ -77,7 +84,7 @@ def test_two_nodes_say_what_one_process_says(two_nodes, one_process, images, tmp
     check(tmp_path / "out", 700, one_process)
 
 
-def test_what_goes_wrong_on_a_node_is_an_error_here(two_nodes, images, tmp_path):
+def test_an_error_on_a_node_is_raised_here(two_nodes, images, tmp_path):
     np.save(tmp_path / "a.npy", images[0])
     planned = results.planned(sources.of([str(tmp_path / "a.npy")]), tmp_path / "out", block_size=100)
     (tmp_path / "a.npy").unlink()
@@ -86,7 +93,7 @@ def test_what_goes_wrong_on_a_node_is_an_error_here(two_nodes, images, tmp_path)
     assert "\n" not in str(error.value)
 
 
-def test_a_cluster_without_room(two_nodes):
+def test_a_cluster_without_a_gpu_or_enough_cpus(two_nodes):
     planned = results.drawn(10)
     with pytest.raises(DeviceError):
         classify(planned._replace(spec=planned.spec._replace(backend="gpu")), two_nodes.address)
@@ -94,12 +101,12 @@ def test_a_cluster_without_room(two_nodes):
         classify(planned._replace(spec=planned.spec._replace(threads=2)), two_nodes.address)
 
 
-def test_nobody_answers():
+def test_no_cluster_at_the_address():
     with pytest.raises(DeviceError), nodes.connected("127.0.0.1:1"):
         pass
 
 
-def test_ctrl_c_keeps_what_is_done(two_nodes, tmp_path):
+def test_ctrl_c_keeps_finished_blocks(two_nodes, tmp_path):
     words = ["run", "--n", "9000000", "--data", "synthetic", "--block-size", "500", "--backend", "cpu"]
     command = [sys.executable, "-m", "fashion_infer", *words, "--ray", two_nodes.address, "--out", str(tmp_path)]
     running = interruptible(command)
@@ -115,13 +122,13 @@ def test_ctrl_c_keeps_what_is_done(two_nodes, tmp_path):
 
 
 class _Deadly:
-    """An object that ends the process which unpickles it."""
+    """An object that ends the process by which it is unpickled."""
 
     def __reduce__(self):
         return os._exit, (1,)
 
 
-def test_a_block_that_ends_its_worker_ends_the_job(two_nodes, tmp_path):
+def test_a_block_that_kills_its_workers_ends_the_job(two_nodes, tmp_path):
     planned, tries = results.drawn(300, tmp_path, block_size=50), profiles.pick(1, 3)
     make = planned.blocks.block
     planned.blocks.block = lambda index: (
@@ -132,10 +139,10 @@ def test_a_block_that_ends_its_worker_ends_the_job(two_nodes, tmp_path):
         list(cluster.execute(planned, range(6), two_nodes.address, tries=tries))
 
 
-def test_a_worker_and_a_node_are_killed(two_nodes, one_process, tmp_path):
+def test_results_are_complete_after_a_worker_and_a_node_die(two_nodes, one_process, tmp_path):
     """All results are complete although a worker and a node are killed.
 
-    This must be the last test of the file, because one of the nodes is gone afterwards.
+    This must be the last test of the file, because one of the two nodes is gone afterwards.
     """
     count, size = profiles.pick(40_000, 400_000), 1000
     planned, done = results.drawn(count, tmp_path, block_size=size, scores=True), []

@@ -1,4 +1,4 @@
-"""`run` and `predict` with --ray and --out: their output, and refusals before anything runs."""
+"""`run` and `predict` with --ray and --out: output, results and refusals."""
 
 import importlib.util
 import itertools
@@ -21,17 +21,17 @@ from fashion_infer.request import Request
 RUN = ("run", "--data", "synthetic", "--backend", "cpu")
 
 
-def progress_alone(err):
-    """Return whether stderr has only progress lines, which appear on slow machines."""
+def only_progress(err):
+    """Return whether stderr has only lines about progress, which appear on slow machines."""
     return all(line.startswith("images: ") for line in err.splitlines())
 
 
-def test_run_into_a_folder_says_what_run_says(invoke, tmp_path):
+def test_run_into_a_folder_prints_what_run_prints(invoke, tmp_path):
     words = (*RUN, "--n", "300", "--out", tmp_path, "--block-size", "128")
     code, out, err = invoke(*words)
     one = infer(n=300, data="synthetic", backend="cpu")
     lines = out.splitlines()
-    assert code == 0 and progress_alone(err)
+    assert code == 0 and only_progress(err)
     assert lines[:2] == ["Loading model... done", "New Inference"]
     assert lines[2] == f"Correctness: {one.correctness} Model: ece408-high Data: synthetic"
     assert lines[-1] == f"300 images in {tmp_path}"
@@ -49,14 +49,14 @@ def test_more_images_than_the_set_has(invoke, tmp_path):
     assert code == 2 and not out
 
 
-def test_a_dataset_of_ones_own(invoke, images, tmp_path):
+def test_a_custom_dataset(invoke, images, tmp_path):
     for name, array in zip(("images", "labels"), images):
         np.save(tmp_path / f"{name}.npy", array)
     words = ("run", "--backend", "cpu", "--data", "own", "--data-dir", tmp_path)
     known = invoke(*words)[1].splitlines()[-8:]
     code, out, err = invoke(*words, "--out", tmp_path / "out")
     correctness = [line for line in out.splitlines() if line.startswith("Correctness")]
-    assert code == 0 and progress_alone(err) and correctness[0].endswith("Data: own") and known
+    assert code == 0 and only_progress(err) and correctness[0].endswith("Data: own") and known
     one = infer(data="own", data_dir=tmp_path, backend="cpu")
     assert correctness == [f"Correctness: {one.correctness} Model: ece408-high Data: own"]
 
@@ -65,16 +65,16 @@ def test_predict_takes_files_and_folders(invoke, images, one_process, tmp_path):
     (tmp_path / "in").mkdir()
     np.save(tmp_path / "in" / "a.npy", images[0])
     code, out, err = invoke("predict", tmp_path / "in", "--backend", "cpu", "--out", tmp_path / "out")
-    assert code == 0 and progress_alone(err) and out.splitlines()[-1] == f"700 images in {tmp_path / 'out'}"
+    assert code == 0 and only_progress(err) and out.splitlines()[-1] == f"700 images in {tmp_path / 'out'}"
     found = results.table(tmp_path / "out")
     assert np.array_equal(results.column(found, "class"), one_process.predictions)
     assert set(found["source"].to_pylist()) == {str(tmp_path / "in" / "a.npy")}
 
 
 def test_normalised_pixels(invoke, tmp_path):
-    """A network of normalised pixels gives the results of the shipped network.
+    """A network for normalised pixels gives the results that `infer` gives.
 
-    The network is the shipped one after a scaling of the pixels, which its weights undo.
+    It is the shipped network for pixels divided by 255, with weights multiplied by 255.
     """
     shipped = model.load(Request("ece408-high")).checkpoint
     first = next(name for name in shipped.weights if shipped.weights[name].ndim == 4)
@@ -87,7 +87,7 @@ def test_normalised_pixels(invoke, tmp_path):
     found = results.table(tmp_path / "out")
     assert np.array_equal(results.column(found, "class"), one.predictions)
     assert one.correctness > 0.8
-    # Another normalisation makes another job.
+    # With another normalisation it is another job, which needs another folder.
     assert invoke(*words, "--mean", "0.3", "--out", tmp_path / "out")[0] == DataError.exit_code
     assert invoke(*words, "--mean", "0.3", "--out", tmp_path / "other")[0] == 0
     other = infer(n=300, data="synthetic", backend="cpu", checkpoint=str(tmp_path / "own.h5"), mean=0.3)
@@ -118,14 +118,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("words", REFUSED)
-def test_what_is_refused(invoke, tmp_path, words):
+def test_invalid_combinations_of_options(invoke, tmp_path, words):
     code, _, err = invoke(*RUN, *(word.format(tmp_path / "out") for word in words))
     assert code == 2 and err.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("name", ["/dev/null", "no-such-filesystem://x", "\udcff"])
-def test_a_folder_that_cannot_be(invoke, tmp_path, monkeypatch, name):
+def test_impossible_folders(invoke, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     for words in ((*RUN, "--n", "9", "--out", name), ("predict", name, "--backend", "cpu", "--out", tmp_path / "out")):
         code, _, err = invoke(*words)
@@ -133,10 +133,10 @@ def test_a_folder_that_cannot_be(invoke, tmp_path, monkeypatch, name):
 
 
 @pytest.mark.parametrize("there", ["", "a", "a/b"])
-def test_a_job_that_fails_leaves_what_was_done_and_else_nothing(invoke, images, tmp_path, there):
-    """A failed job leaves the files of finished blocks and nothing else.
+def test_a_failed_job_leaves_only_finished_blocks(invoke, images, tmp_path, there):
+    """A failed job leaves the files of finished blocks and its description, or nothing if no block was finished.
 
-    When the job continues an earlier job's folder, all files of that job remain.
+    A second run on the same folder leaves the same files.
     """
     (tmp_path / there).mkdir(exist_ok=True, parents=True)
     (tmp_path / "bad.png").write_text("no picture")
@@ -153,17 +153,17 @@ def test_a_job_that_fails_leaves_what_was_done_and_else_nothing(invoke, images, 
         assert sorted(path.name for path in out.iterdir()) == ["_job.json", "part-000000000.parquet"]
 
 
-def test_predict_on_a_cluster_needs_a_place_for_its_results(invoke, tmp_path):
+def test_predict_on_a_cluster_needs_out(invoke, tmp_path):
     code, out, _err = invoke("predict", tmp_path, "--ray", "auto")
     assert code == 2 and not out
 
 
-def test_fashion_mnist_has_ten_thousand(invoke, tmp_path):
+def test_more_images_than_fashion_mnist_has(invoke, tmp_path):
     assert invoke("run", "--data", "fashion-mnist", "--n", "10001", "--out", tmp_path / "out")[0] == 2
     assert not (tmp_path / "out").exists()
 
 
-def test_a_network_that_is_not_fused(invoke, tmp_path, monkeypatch):
+def test_a_network_without_a_fused_form_is_refused(invoke, tmp_path, monkeypatch):
     from fashion_infer.inference import model as models
 
     load = models.load
@@ -180,7 +180,7 @@ def test_a_network_that_is_not_fused(invoke, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("missing", [{"pyarrow"}, {"ray"}, {"pyarrow", "ray"}])
-def test_without_what_the_extra_brings(invoke, tmp_path, monkeypatch, missing):
+def test_without_the_packages_of_the_extra(invoke, tmp_path, monkeypatch, missing):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name in missing else find(name, *a))
     code, out, err = invoke(*RUN, "--ray", "auto", "--out", tmp_path / "out")
@@ -188,7 +188,7 @@ def test_without_what_the_extra_brings(invoke, tmp_path, monkeypatch, missing):
 
 
 @pytest.mark.parametrize("seconds, lines", [(0.01, []), (3, ["50 of 100", "100 of 100"])])
-def test_progress_is_for_what_takes_longer_than_two_seconds(capsys, monkeypatch, seconds, lines):
+def test_progress_is_shown_after_two_seconds(capsys, monkeypatch, seconds, lines):
     clock = itertools.count(step=seconds)
     for module in (scaling, progress):
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: next(clock)))

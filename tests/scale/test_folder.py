@@ -1,4 +1,4 @@
-"""The folder of results is ordered, resumable and of one job; every file is complete or does not exist."""
+"""The folder of results: one file per block, in order and complete, for one job that can be resumed."""
 
 import os
 
@@ -13,7 +13,7 @@ from fashion_infer.scale.classify import classify
 from fashion_infer.scale.folder import name_of
 
 
-def test_one_file_a_block_in_order_as_one_process_says(images, one_process, tmp_path):
+def test_one_file_per_block_with_the_results_of_one_process(images, one_process, tmp_path):
     outcome = classify(results.drawn(700, tmp_path, block_size=150, scores=True))
     assert sorted(os.listdir(tmp_path)) == ["_job.json", *map(name_of, range(5))]
     found = results.table(tmp_path)
@@ -25,13 +25,13 @@ def test_one_file_a_block_in_order_as_one_process_says(images, one_process, tmp_
     assert outcome.correctness == one_process.correctness and outcome.images == 700 and outcome.blocks == 5
 
 
-def test_a_second_run_does_what_is_missing(one_process, tmp_path):
+def test_a_second_run_computes_missing_blocks(one_process, tmp_path):
     planned = results.drawn(700, tmp_path, block_size=100)
     first = classify(planned)
     want = results.table(tmp_path)
     (tmp_path / name_of(2)).unlink()
     (tmp_path / name_of(4)).write_bytes((tmp_path / name_of(4)).read_bytes()[:-9])  # truncated, as on a full disk
-    (tmp_path / name_of(5)).write_bytes((tmp_path / name_of(1)).read_bytes())  # the file of another block
+    (tmp_path / name_of(5)).write_bytes((tmp_path / name_of(1)).read_bytes())  # the contents of another block
     kept = {name: os.stat(tmp_path / name).st_mtime_ns for name in (name_of(0), name_of(6))}
     (tmp_path / ".part-000000002.parquet.xyz").write_bytes(b"of a worker that was killed")
     steps = []
@@ -71,7 +71,7 @@ def test_other_weights_under_the_same_name_are_another_job(tmp_path):
         classify(job.plan(results.CPU.but(out=str(tmp_path)), other, [sources.drawn(50)]))
 
 
-def test_a_folder_of_something_else_is_left_alone(tmp_path):
+def test_a_folder_with_other_files_is_not_changed(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(DataError):
         classify(results.drawn(50, tmp_path))
@@ -80,13 +80,13 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
         classify(results.drawn(50, tmp_path / "thesis.tex" / "below"))
 
 
-def test_a_worker_that_does_not_see_the_folder(tmp_path):
+def test_a_worker_that_cannot_see_the_folder(tmp_path):
     planned = results.drawn(50, tmp_path / "not-there")
     with pytest.raises(DataError):
         worker.BlockWorker(planned.spec, "here")
 
 
-def test_scores_that_are_no_numbers_end_the_job(tmp_path):
+def test_scores_that_are_not_finite_end_the_job(tmp_path):
     model = models.load(results.CPU)
     weights = {name: array * np.float32(1e38) for name, array in model.checkpoint.weights.items()}
     broken = model._replace(checkpoint=model.checkpoint._replace(weights=weights))

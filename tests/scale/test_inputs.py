@@ -1,4 +1,4 @@
-"""Sources of images of every form give the arrays that were written, in blocks of arbitrary sizes."""
+"""Sources of images in every supported format give the arrays that were written, for blocks of any size."""
 
 import dataclasses
 import gzip
@@ -22,7 +22,7 @@ from fashion_infer.scale.blocks import MOST_BYTES, Blocks, chunks, default_size
 
 
 def read_all(names, size, side=28, invert=None):
-    """Read all images of some files, block by block; return them as arrays."""
+    """Read all images of some files, block by block; return them as one array."""
     blocks = Blocks(sources.of([str(name) for name in names]), size)
     return np.concatenate([reading.read(blocks.block(i), side, invert).images for i in range(len(blocks))])
 
@@ -56,14 +56,14 @@ COLUMNS = {
 @pytest.mark.parametrize("kind", COLUMNS)
 def test_columns_of_parquet(images, tmp_path, kind):
     some = images[0][:90, 0]
-    # Row groups have 40 rows: blocks of 25 and of 90 begin and end within row groups.
+    # With row groups of 40 rows, blocks of 25 and of 90 begin and end within row groups.
     write_parquet(tmp_path / "a.parquet", COLUMNS[kind](some), row_group_size=40)
     for size in (25, 90, 1000):
         assert np.array_equal(read_all([tmp_path / "a.parquet"], size, invert=False)[:, 0], some)
 
 
-def test_a_row_group_that_many_blocks_lie_in(tmp_path):
-    """A row group that spans many blocks is read 1,000 rows at a time."""
+def test_a_row_group_with_several_blocks(tmp_path):
+    """A row group of 2,500 rows is read correctly in blocks of 1,100 rows. The code reads 1,000 rows at a time."""
     some = np.random.default_rng().integers(0, 256, (2500, 4, 4), dtype=np.uint8)
     write_parquet(tmp_path / "a.parquet", COLUMNS["bytes"](some))
     assert np.array_equal(read_all([tmp_path / "a.parquet"], 1100, side=4)[:, 0], some)
@@ -71,7 +71,7 @@ def test_a_row_group_that_many_blocks_lie_in(tmp_path):
 
 @settings(max_examples=profiles.examples(8))
 @given(lengths=st.lists(st.integers(1, 40), min_size=1, max_size=4), size=st.integers(1, 60), data=st.data())
-def test_files_of_every_form_in_one_row(images, tmp_path_factory, lengths, size, data):
+def test_files_of_different_formats(images, tmp_path_factory, lengths, size, data):
     folder, start, names = tmp_path_factory.mktemp("mixed"), 0, []
     for number, length in enumerate(lengths):
         some = images[0][start : start + length, 0]
@@ -102,7 +102,7 @@ def test_a_folder_is_read_in_order_without_labels_and_hidden_files(images, tmp_p
     assert [source.name for source in sources.of([f"{tmp_path}/c*.npy"])] == [f"{tmp_path}/c.npy"]
 
 
-def test_pictures_of_a_folder_are_what_predict_reads(images, tmp_path):
+def test_pictures_are_read_as_predict_reads_them(images, tmp_path):
     paths = [tmp_path / f"{number:03}.png" for number in range(12)]
     for path, one in zip(paths, images[0]):
         Image.fromarray(one[0]).resize((50, 40)).save(path)
@@ -110,7 +110,7 @@ def test_pictures_of_a_folder_are_what_predict_reads(images, tmp_path):
     assert np.array_equal(read_all([tmp_path], 5), want) and default_size(sources.of([str(tmp_path)]), 28) == 5000
 
 
-def test_a_uri_of_pyarrows_filesystems(images, tmp_path):
+def test_a_uri_of_a_pyarrow_filesystem(images, tmp_path):
     np.save(tmp_path / "with space.npy", images[0][:9])
     Image.fromarray(images[0][0, 0]).save(tmp_path / "x.png")
     assert np.array_equal(read_all([f"file://{tmp_path}"], 4, invert=False)[:9], images[0][:9])
@@ -135,7 +135,7 @@ def _npy(array):
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_damaged_files_are_one_line(images, tmp_path, name):
+def test_damaged_files_raise_a_one_line_error(images, tmp_path, name):
     (tmp_path / name).write_bytes(BAD[name](images[0][:5, 0]))
     with pytest.raises(DataError) as error:
         read_all([tmp_path / name], 3)
@@ -154,13 +154,13 @@ def test_damaged_files_are_one_line(images, tmp_path, name):
         [b"abcd", b"abcdefghi"],
     ],
 )
-def test_columns_that_are_none(tmp_path, values):
+def test_columns_without_valid_images(tmp_path, values):
     write_parquet(tmp_path / "a.parquet", pyarrow.array(values))
     with pytest.raises(DataError):
         read_all([tmp_path / "a.parquet"], 3)
 
 
-def test_a_picture_that_is_a_path_alone_is_no_damaged_one(images, tmp_path):
+def test_a_picture_given_only_by_its_path(images, tmp_path):
     write_parquet(
         tmp_path / "a.parquet",
         pyarrow.array([{"bytes": png(images[0][0, 0]), "path": "x.png"}, {"bytes": None, "path": "y.png"}]),
@@ -175,7 +175,7 @@ def test_a_column_of_another_name(tmp_path):
         sources.of([str(tmp_path / "a.parquet")])
 
 
-def test_nothing_there(tmp_path):
+def test_no_files_of_images(tmp_path):
     for name in ("none", "*.parquet"):
         with pytest.raises(DataError):
             sources.of([str(tmp_path / name)])
@@ -184,7 +184,7 @@ def test_nothing_there(tmp_path):
         sources.of([str(tmp_path)])
 
 
-def test_a_file_that_changed_since_the_plan(images, tmp_path):
+def test_a_file_that_changes_after_planning(images, tmp_path):
     np.save(tmp_path / "a.npy", images[0][:9])
     blocks = Blocks(sources.of([str(tmp_path / "a.npy")]), 4)
     before = sources.digest(blocks.sources)
@@ -211,10 +211,7 @@ def test_blocks_cover_every_image_once_and_in_order(lengths, size):
 @settings(max_examples=profiles.examples(10))
 @given(n=st.integers(1, 9000), size=st.integers(1, 3000), pick=st.integers(0, 10**6))
 def test_drawn_images_are_the_same_in_any_block(n, size, pick):
-    """Drawn images are the same in blocks of any size.
-
-    Oracle: the whole stream, drawn at once.
-    """
+    """The images that a block draws equal those at the same positions of the whole sequence, drawn at once."""
     blocks = Blocks([sources.drawn(n)], size)
     block = blocks.block(pick % len(blocks))
     images, labels = reading.read(block, 28)
