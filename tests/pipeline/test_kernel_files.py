@@ -1,4 +1,4 @@
-"""Kernel files through the command line, as a user runs it: correct, incorrect, and crashing ones."""
+"""Kernel files through the command line: correct ones, incorrect ones, and ones that crash, hang or do not build."""
 
 import json
 import os
@@ -41,9 +41,9 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def one_line(run_program):
-    """A function that runs a command which must end with a given code.
+    """A function that runs a command which must end with the exit code `code` and an error of one line.
 
-    It returns the last line of stderr, and all of stdout and stderr.
+    It returns the last line of stderr, and the finished process.
     """
 
     def call(code, *arguments):
@@ -57,11 +57,11 @@ def one_line(run_program):
     return call
 
 
-# ---- the commands `kernel new`, `check` and `formats`
+# ---- The commands `kernel new`, `check` and `formats`.
 
 
 @pytest.mark.parametrize("name", profiles.drawn(CPU, 2))
-def test_from_new_to_the_whole_network(run_program, tmp_path, name):
+def test_a_new_file_is_correct_and_runs_the_network(run_program, tmp_path, name):
     file = tmp_path / formats.find(name).template
     new = run_program("kernel", "new", "--format", name)
     assert new.returncode == 0 and new.stderr == ""
@@ -101,7 +101,7 @@ def test_check_of_a_wrong_file(one_line):
     assert one_line(2, "kernel", "check", SAMPLES / "wrong" / "boundary.cpp", "--edition", "fa1917")
 
 
-def test_a_run_of_a_wrong_file_says_what_was_expected(one_line):
+def test_a_run_of_an_incorrect_file_says_what_was_expected(one_line):
     file = SAMPLES / "wrong" / "first-channel.cpp"
     run = ("run", "--data", "synthetic", "--edition", "sp2018", "--n", "2000", "--kernel", file)
     line, end = one_line(1, *run)
@@ -118,7 +118,7 @@ def test_warnings_are_shown_on_demand(run_program, tmp_path):
         assert ("never" in run_program("kernel", "check", file, option).stderr) is shown
 
 
-def test_an_unknown_format_is_one_line(one_line, tmp_path):
+def test_an_unknown_format_is_a_one_line_error(one_line, tmp_path):
     file = tmp_path / "poem.cu"
     file.write_text("int roses;\n")
     for command in (["kernel", "check", file], [*RUN, "--kernel", file], [*BENCH, "--kernels", file]):
@@ -128,7 +128,7 @@ def test_an_unknown_format_is_one_line(one_line, tmp_path):
     assert "unknown format 'x'" in one_line(2, *RUN, "--kernel", file, "--format", "x")[0]
 
 
-def test_a_format_wants_a_file(one_line):
+def test_format_needs_a_kernel_file(one_line):
     for command in ([*RUN, "--kernel", "naive"], [*BENCH, "--kernels", "naive"],
                     ["report", "--out", "x", "--kernel", "naive"], ["verify", "--kernel", "naive"]):  # fmt: skip
         line, end = one_line(2, *command, "--format", "c-cpu")
@@ -137,8 +137,11 @@ def test_a_format_wants_a_file(one_line):
     assert "3 formats for 2 kernel files" in line
 
 
-def test_a_file_of_two_formats(run_program, one_line, tmp_path):
-    """--format selects one of the two formats in a file, in the same way in every command."""
+def test_format_selects_one_of_two_formats(run_program, one_line, tmp_path):
+    """--format selects one of the two formats in a file, in `run` and `bench conv`, and from Python.
+
+    `make test-all` also tests `verify` and `profile`.
+    """
     file, plain = tmp_path / "both.cpp", TEMPLATES / "conv.cpp"
     right, wrong = TEMPLATES / "cpu-new-forward.cc", SAMPLES / "wrong" / "zero.cpp"
     file.write_text(right.read_text() + wrong.read_text().replace("loops.h", str(wrong.parent / "loops.h")))
@@ -153,13 +156,13 @@ def test_a_file_of_two_formats(run_program, one_line, tmp_path):
     assert result.submission.kernel.format == "minidnn-cpu" and result.submission.wrong == ""
 
 
-def test_what_is_a_path():
+def test_which_names_are_paths():
     assert all(map(paths.is_path, ("a.cu", "./conv", "../x/y", "new-forward.CUH", "mine.py", "lib.so")))
     assert not any(map(paths.is_path, ("auto", "naive", "tensor-core", "tensor-core/any-shape", "a.txt")))
     assert paths.among(["a.cu,naive", "ladder", " b.h "]) == ["a.cu", "b.h"]
 
 
-# ---- kernels that are wrong or end badly
+# ---- Kernels that are incorrect, crash or hang.
 
 
 @pytest.mark.parametrize(
@@ -180,7 +183,7 @@ REFUSED = ("writes-after-end", "writes-before-start", "past-width", "cached-by-s
 
 
 @pytest.mark.parametrize("file", profiles.drawn(REFUSED, 2))
-def test_every_command_refuses_with_the_same_reason(one_line, file):
+def test_commands_give_the_same_reason(one_line, file):
     path = SAMPLES / "wrong" / f"{file}.cpp"
     said = check(path, edition="fa2017").tried[0].reason
     assert said
@@ -190,7 +193,7 @@ def test_every_command_refuses_with_the_same_reason(one_line, file):
     one_line(1, "verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", path)
 
 
-def test_the_edition_that_a_file_is_made_for_is_said(one_line, tmp_path):
+def test_the_edition_of_a_file_is_named(one_line, tmp_path):
     file = tmp_path / "cpu-new-forward.cc"
     template = (TEMPLATES / file.name).read_text()
     file.write_text(template.replace("{\n", "{\n  if (H != 86 && H != 40) return;\n", 1))
@@ -201,7 +204,7 @@ def test_the_edition_that_a_file_is_made_for_is_said(one_line, tmp_path):
     assert "nothing is written" in line and "--edition" not in line
 
 
-def test_rounded_operands_are_a_class_and_no_mistake(run_program):
+def test_rounded_operands_are_accepted_as_a_precision_class(run_program):
     end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "half.cpp")
     assert end.returncode == 0 and "precision class: tf32 or half" in end.stdout
 
@@ -229,7 +232,7 @@ def test_everything_as_json(run_program):
         ("past-width.cpp", "past the end of the output"),
     ],
 )
-def test_a_bad_end_is_one_line(one_line, file, line):
+def test_a_crash_is_a_one_line_error(one_line, file, line):
     said, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
     assert said.startswith(f"fashion-infer: {file}") and line in said
     ours = ["[exits.cpp] not today"] if file == "exits.cpp" else []
@@ -241,7 +244,7 @@ def test_a_kernel_that_hangs(one_line, command):
     option = [] if command[0] == "kernel" else ["--kernel"]
     line, end = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
     assert "did not end within 1 s" in line
-    assert end.stdout.count("time limit") == (15 if option == [] else 0)  # what is known about every shape is shown
+    assert end.stdout.count("time limit") == (15 if option == [] else 0)  # one line for each shape
 
 
 def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
@@ -255,7 +258,7 @@ def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
     assert line == "fashion-infer: mine.so did not end within 1 s (--timeout)"
 
 
-def test_nothing_outlives_a_run(tmp_path, run_program):
+def test_a_process_started_by_a_kernel_ends_with_the_run(tmp_path, run_program):
     file, note = tmp_path / "forks.cpp", tmp_path / "pid"
     file.write_text(
         "#include <cstdio>\n#include <unistd.h>\n" + (TEMPLATES / "conv.cpp").read_text() +
@@ -267,12 +270,12 @@ def test_nothing_outlives_a_run(tmp_path, run_program):
     assert ended(int(note.read_text()))
 
 
-def test_nothing_outlives_the_one_who_waits():
-    """No process is left running, even if the command is killed by a signal that it cannot handle."""
+def test_the_kernels_process_ends_when_the_command_is_killed():
+    """The process that runs a kernel ends, even if the command is killed by a signal that it cannot handle."""
     arguments = [sys.executable, "-m", "fashion_infer", *RUN, "--kernel", str(SAMPLES / "wrong" / "hangs.cpp")]
     parent = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
-    line = parent.stdout.readline()  # after "Loading ...", the child process is working
+    line = parent.stdout.readline()  # when "Loading ..." is printed, the child process exists
     assert line.startswith(b"Loading")
     (child,) = children.read_text().split()
     parent.send_signal(signal.SIGKILL)
@@ -281,7 +284,7 @@ def test_nothing_outlives_the_one_who_waits():
 
 
 def ended(pid):
-    """Return whether a process ends soon; it need not have been waited for."""
+    """Return whether a process ends within ten seconds. A process that has ended but was not waited for counts."""
     for _ in range(100):
         try:
             if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
@@ -302,7 +305,7 @@ def test_what_a_kernel_prints_goes_to_stderr(run_program):
     )
 
 
-# ---- other commands with kernel files
+# ---- Other commands with kernel files.
 
 
 def test_verify_with_a_kernel(run_program, one_line):
@@ -314,7 +317,7 @@ def test_verify_with_a_kernel(run_program, one_line):
     assert "1 of 1 layers" in line and f"kernel check {wrong}" in line and not end.stdout
 
 
-def test_verify_with_a_name(invoke):
+def test_verify_with_a_kernels_name(invoke):
     code, out, _ = invoke("verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", "shifted")
     assert code == 0 and "fused" not in out and "custom" in out
     code, _, _err = invoke("verify", "--model", "ece408-low", "--kernel", "quick")
@@ -346,15 +349,15 @@ def test_bench_of_a_wrong_file(one_line):
     assert "wrong from image 2 on" in end.stdout
 
 
-def test_bench_counts_images_among_all(one_line, tmp_path):
-    """When only some of 40 images are compared, the first wrong image is still found."""
+def test_bench_finds_the_first_wrong_image(one_line, tmp_path):
+    """`bench` reports the first wrong image of 100, although it compares only some images with the reference."""
     file = tmp_path / "seven-and-twenty.cpp"
     file.write_text((TEMPLATES / "conv.cpp").read_text().replace("b < (size_t)B", "b < (size_t)(B < 27 ? B : 27)"))
     _, end = one_line(1, *BENCH[:-3], "100", "--repeat", "1", "--kernels", file)
     assert "wrong from image 27 on" in end.stdout
 
 
-def test_bench_refuses_stray_words(invoke):
+def test_bench_refuses_extra_arguments(invoke):
     code, _, _err = invoke(*BENCH, "naive")
     assert code == 2
 
@@ -362,7 +365,7 @@ def test_bench_refuses_stray_words(invoke):
 def test_from_python():
     result = infer("ece408-high", n=100, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
     assert result.backend == "cpu" and result.mode == "operator"
-    # The library's name for the file has a number if another file of that name was registered before.
+    # The library's name for the file is conv.cpp#2, for example, if another file of that name was registered before.
     assert result.layers[0].kernel.partition("#")[0] == "conv.cpp"
     assert result.submission.wrong == "" and result.submission.precision == "float32"
     with pytest.warns(UserWarning, match="boundary.cpp"):
@@ -380,7 +383,7 @@ def test_from_python():
         infer(n=10, mode="fused", kernel="a.cu")
 
 
-# ---- missing compilers and files
+# ---- Missing devices and compilers.
 
 
 def no_gpu():
@@ -391,20 +394,20 @@ def no_gpu():
 
 
 @pytest.mark.skipif(not no_gpu(), reason="this machine has a GPU")
-def test_without_a_gpu_one_line_says_so(one_line):
+def test_without_a_gpu(one_line):
     file = TEMPLATES / "conv.cu"
     for command in ([*RUN, "--kernel", file], [*BENCH, "--kernels", file], ["kernel", "check", file]):
         line, end = one_line(4, *command)
         assert f"{file} cannot run here (format c-gpu): " in line and end.stdout == ""
 
 
-def test_without_nvcc_one_line_says_so(monkeypatch):
+def test_without_nvcc(monkeypatch):
     monkeypatch.setattr(compilers, "find_nvcc", lambda: None)
     with pytest.raises(DeviceError):
         infer(n=10, data="synthetic", kernel=str(TEMPLATES / "conv.cu"))
 
 
-# ---- prebuilt plug-ins
+# ---- Prebuilt plug-ins.
 
 
 def test_the_example_in_the_header_compiles_and_runs(tmp_path):
@@ -427,18 +430,18 @@ def test_the_example_in_the_header_compiles_and_runs(tmp_path):
     assert found.right and found.file.format.name == "prebuilt"
 
 
-def test_a_library_by_a_name_without_a_slash(run_program, tmp_path):
+def test_a_library_named_without_a_slash(run_program, tmp_path):
     command = [compilers.find_cxx(), "-shared", "-fPIC", "-O2", str(TEMPLATES / "conv.cpp"), "-o", tmp_path / "mine.so"]
     subprocess.run(command, check=True)
     (tmp_path / "random.py").write_text("raise SystemExit('the current folder is no place for modules')\n")
-    script = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"  # as installed
+    script = "import sys; del sys.path[0]; from fashion_infer.cli.main import main; main()"  # like an installed program
     words = [sys.executable, "-c", script, *RUN, "--kernel", "mine.so"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(part for part in sys.path if part)}
     end = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300)
     assert end.returncode == 0 and "mine.so (format prebuilt):" in end.stdout, end.stderr
 
 
-def test_two_versions_side_by_side(run_program, tmp_path):
+def test_two_files_of_the_same_name(run_program, tmp_path):
     files = []
     for folder in ("v1", "v2"):
         file = tmp_path / folder / "conv.cpp"

@@ -1,4 +1,4 @@
-"""The whole pipeline: every model, both operators, real and built-in data, and the output that scripts read."""
+"""The whole pipeline: models, both operators and modes, real and built-in data, and the output that scripts read."""
 
 import functools
 import json
@@ -17,9 +17,8 @@ from fashion_infer.library import kernels
 from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
-# Every model runs on the real test set in the default mode. Operator mode, MXNet's own convolution and the built-in set
-# take longer. They run on some models, which are drawn in every run; `make test-all` runs all models. `fashion-infer
-# verify`, which .ci/run calls, checks every figure in every mode.
+# Each run draws some of the models and ways to run them; `make test-all` tests all. `fashion-infer verify`, which
+# .ci/run calls, checks all figures in all modes.
 ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 1)]
 ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 1)]
 WAYS = [("operator", "custom"), ("operator", "builtin")]
@@ -34,11 +33,11 @@ def source(request):
 
 
 def known(source):
-    """Return (model, n, correctness) for every known figure of a data source."""
+    """Return (model, n, correctness) for each known correctness on a data source."""
     return [(m.name, n, c) for m in zoo.MODELS.values() for n, c in m.expected[source]]
 
 
-def test_the_published_figures_are_the_expected_ones():
+def test_expected_figures_are_the_published_ones():
     assert known("fashion-mnist") == [
         ("ece408-high", 10000, 0.8562),
         ("ece408-high", 2000, 0.8625),
@@ -70,12 +69,9 @@ def test_the_published_figures_are_the_expected_ones():
 
 
 def test_verify(source, invoke):
-    """`verify` confirms the figures of one model of each data source, which is drawn in every run.
+    """`verify` confirms the figures of one model, which is drawn in each run, on each data source.
 
-    `make test-all` and `.ci/run` verify all models. For the other models, the tests below make the same checks on the
-    results that they share.
-
-    For the other models, the tests below make the same checks on the results that they share.
+    `make test-all` and `.ci/run` verify all models.
     """
     models = profiles.pick([str(np.random.default_rng().choice(MODELS))], MODELS)
     count = 3 * sum(len(zoo.get(model).expected[source]) for model in models)
@@ -88,7 +84,7 @@ def test_verify(source, invoke):
 
 @pytest.fixture(scope="module")
 def result():
-    """Results on all images of a data source. Each way to run a model runs only once."""
+    """A function that runs a model on all images of a data source in one way, and caches the result."""
     return functools.lru_cache(maxsize=None)(
         lambda model, source, mode, operator: infer(model, data=source, backend="cpu", mode=mode, operator=operator)
     )
@@ -103,7 +99,7 @@ def result():
     ],
     indirect=["source"],
 )
-def test_every_published_figure_whatever_runs_the_model(model, mode, operator, source, result):
+def test_published_figures_in_every_mode(model, mode, operator, source, result):
     got = result(model, source, mode, operator)
     hits = got.predictions == got.labels
     assert [(n, hits[:n].mean()) for n, _ in zoo.get(model).expected[source]] == zoo.get(model).expected[source]
@@ -111,7 +107,7 @@ def test_every_published_figure_whatever_runs_the_model(model, mode, operator, s
 
 
 @on_data
-def test_both_operators_predict_the_same_for_every_image(model, source, result):
+def test_both_operators_make_the_same_predictions(model, source, result):
     custom, builtin = (result(model, source, "operator", operator) for operator in ("custom", "builtin"))
     assert np.array_equal(custom.predictions, builtin.predictions)
     prefix = {"custom": "new", "builtin": "convolution"}[zoo.get(model).operator]
@@ -124,7 +120,7 @@ def test_both_operators_predict_the_same_for_every_image(model, source, result):
     "kernel, n, batch_size",
     [("naive", 300, 100), ("shifted", 10000, 777), ("direct", 3001, 999), ("auto", 10000, 4000)],
 )
-def test_kernels_and_slices_predict_the_same(kernel, n, batch_size, source, result):
+def test_kernels_and_batch_sizes_make_the_same_predictions(kernel, n, batch_size, source, result):
     whole = result("ece408-high", source, "operator", "custom")
     other = infer(n=n, data=source, backend="cpu", kernel=kernel, batch_size=batch_size, threads=3, mode="operator")
     assert np.array_equal(whole.predictions[:n], other.predictions)
@@ -166,14 +162,14 @@ def test_the_five_lines(model, n, source, run_program):
     assert "new0+activation0+pooling0" in table and "flatten0+fullyconnected0+activation1" in table
 
 
-def test_the_operator_mode_shows_every_node(source, invoke):
+def test_operator_mode_shows_every_node(source, invoke):
     code, out, err = invoke("run", "--n", "200", "--data", source, "--backend", "cpu", "--mode", "operator")
     assert code == 0 and err == "" and re.match(FIVE_LINES, out)
     rows = [line.split() for line in out.splitlines()[8:] if line.split()]
     assert [(row[0], row[1]) for row in rows] == reference.FA2017_NODES
 
 
-def test_a_kernel_or_an_operator_asks_for_the_operator_mode(invoke):
+def test_kernel_and_op_select_operator_mode(invoke):
     for how in (["--kernel", "naive"], ["--op", "custom"], ["--op", "builtin"]):
         code, out, _ = invoke("run", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--json", *how)
         assert code == 0 and json.loads(out)["mode"] == "operator"
@@ -184,12 +180,12 @@ def test_a_kernel_or_an_operator_asks_for_the_operator_mode(invoke):
 
 
 @on_data
-def test_both_modes_predict_the_same_for_every_image(model, source, result):
+def test_both_modes_make_the_same_predictions(model, source, result):
     one, other = (result(model, source, mode, "custom") for mode in ("operator", "fused"))
     _check_the_same(one, other)
 
 
-def test_threads_and_slices_of_the_fused_mode_predict_the_same(source, result):
+def test_fused_mode_with_other_threads_and_batches(source, result):
     other = infer("ece408-high", data=source, backend="cpu", mode="fused", threads=3, batch_size=777)
     _check_the_same(result("ece408-high", source, "operator", "custom"), other)
 
@@ -235,7 +231,7 @@ def test_json(invoke, source):
     assert set(got["versions"]) == {"fashion_infer", "python", "numpy", "mxnet", "library", "cpu_isa"}
 
 
-def test_memory_is_bounded_by_slices(run_program, source):
+def test_memory_of_a_run_is_bounded(run_program, source):
     done = run_program("run", "--data", source, "--backend", "cpu", "--json")
     assert json.loads(done.stdout)["process"]["peak_memory"] < 2 << 30
 
@@ -258,13 +254,11 @@ def test_python_api(source):
 
 
 @pytest.mark.parametrize("threads", profiles.drawn([1, 3], 1))
-def test_threads_from_the_start(threads, run_program):
-    """A run has the number of threads that was set at the start.
+def test_runs_with_one_and_three_threads(threads, run_program):
+    """Runs with a given number of threads report it and have the published correctness.
 
-    It is tested in a separate process, because MXNet sets its number of threads only once. Each run tests one data
-    source, and `make test-all` tests both.
-
-    Tests one data source per run, and both in `make test-all`.
+    Each runs in a separate process, because MXNet sets its number of threads only once. Each run of the test draws one
+    number of threads and one data source; `make test-all` tests all.
     """
     sources = ["fashion-mnist", "synthetic"] if locate.find() else ["synthetic"]
     for source in profiles.pick([str(np.random.default_rng().choice(sources))], sources):

@@ -1,4 +1,7 @@
-"""All 10,000 images of a model, in both modes, compared with the network in float64. Each run draws two models."""
+"""All 10,000 images through a model, in both modes, compared with NumPy's float64 results.
+
+Each run draws two models.
+"""
 
 import float64_models
 import numpy as np
@@ -29,8 +32,8 @@ def test_logits_and_predictions_against_float64(name, data_dir):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_kept_references_are_what_the_oracle_computes(name, data_dir):
-    """For twenty randomly drawn images, the cached references equal what the oracle computes."""
+def test_cached_references_equal_new_ones(name, data_dir):
+    """For twenty randomly drawn images, the cached references equal what the oracle computes now."""
     chosen = np.random.default_rng().choice(10000, 20, replace=False)
     pixels = float64_models.pixels(name, dataset.REAL, 10000)[chosen]
     wanted, kept = (

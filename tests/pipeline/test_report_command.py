@@ -1,4 +1,4 @@
-"""The report command: as a user runs it, and run twice into the same folder."""
+"""The `report` command, run as a user does, also twice into the same folder."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ HARMFUL = Path(__file__).resolve().parents[1] / "submissions" / "wrong" / "past-
 
 
 @pytest.mark.skipif(profiles.pick(True, False), reason="takes 30 s: part of make test-all")
-def test_a_kernel_that_harms_has_a_report_all_the_same(run_program, tmp_path):
+def test_a_report_on_a_kernel_that_writes_out_of_bounds(run_program, tmp_path):
     out = tmp_path / "report"
     words = ("report", "--out", out, "--quick", "--n", 200, "--data", "synthetic", "--kernel", HARMFUL)
     done = run_program(*words, timeout=600)
@@ -26,7 +26,7 @@ def test_a_kernel_that_harms_has_a_report_all_the_same(run_program, tmp_path):
     assert json.loads((out / "run-operator.json").read_text()).get("submission") is None
 
 
-# Each run draws one of the two variants, because each takes 15 s.
+# Each run draws one of the two, because they take long.
 @pytest.mark.parametrize("kernel", profiles.drawn([None, FILE], 1), ids=lambda file: "file" if file else "built-in")
 def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path):
     out = tmp_path / "report"
@@ -49,7 +49,7 @@ def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path
         assert "conv.cpp" in names and "shifted" in names
 
     first = (out / "index.html").read_bytes()
-    if profiles.pick(True, False):  # the second report uses other measurements: measuring takes 10 s
+    if profiles.pick(True, False):  # to save time, the second report shows measurements made before
         monkeypatch.setattr(gather, "measure", lambda *_: small_report.measured)
         assert invoke(*words)[0] == 0
     else:

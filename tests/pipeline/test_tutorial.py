@@ -1,4 +1,4 @@
-"""The tutorial's notebook runs, command by command, and prints what the page shows."""
+"""The commands of the tutorial's notebook run, and print what the page shows."""
 
 import json
 import os
@@ -19,14 +19,14 @@ PAGE = ROOT / "docs" / "tutorial.md"
 NOTEBOOK = ROOT / "docs" / "tutorial.ipynb"
 WRITER = runpy.run_path(str(ROOT / "scripts" / "write_notebook.py"))
 # Times, errors and figures derived from them depend on the machine; counts do not. On the page, figures that depend on
-# the machine have a decimal point. In the output they may have none: 13.02 in three digits is 13.
+# the machine have a decimal point. In the output they may have none, because 13.02 rounded to three digits is 13.0.
 VARYING = re.compile(r"(\d+\.\d+)(?:e[-+]?\d+)?([mun]?s\b)?(%?)|\b(?:faster|slower|within the noise)\b")
 FIGURE = r"\d+(\.\d+)?(e[-+]?\d+)?"
 VERDICT = r"(faster|slower|within the noise)"
 
 
 def shown(page):
-    """Return the output lines that the page shows for each block of commands; empty if it shows none."""
+    """Yield the lines of output that the page shows for each block of commands; an empty list if it shows none."""
     blocks = [(language, code) for language, _, code in WRITER["BLOCK"].findall(page)]
     for index, (language, _) in enumerate(blocks):
         if language == "sh":
@@ -35,12 +35,12 @@ def shown(page):
 
 
 def plain(text):
-    """Return a text on one line, without colours or our fastest kernel's name, which depends on the machine."""
+    """Return a text on one line, without colours and without "(auto)", which depends on the machine."""
     return re.sub(r"\s+", " ", re.sub(r"\x1b\[[\d;]*m", "", text).replace("(auto)", "")).strip()
 
 
-def steady(line):
-    """Return a line of the page as a pattern in which figures that differ between runs may vary."""
+def pattern_of(line):
+    """Return a pattern for a line of the page, in which figures and verdicts that differ between runs may vary."""
     line, pattern, end = plain(line), "", 0
     for found in VARYING.finditer(line):
         figure, seconds, percent = found.groups()
@@ -50,15 +50,18 @@ def steady(line):
     return re.compile(r"(?<![\w.])" * line[:1].isalnum() + pattern + re.escape(line[end:]))
 
 
-def test_notebook_is_the_page():
+def test_the_notebook_is_generated_from_the_page():
     page = PAGE.read_text(encoding="utf-8")
     assert json.loads(NOTEBOOK.read_text(encoding="utf-8")) == WRITER["notebook"](page), (
         "run scripts/write_notebook.py after a change of docs/tutorial.md"
     )
 
 
-def test_each_remedy_takes_its_finding_away(tmp_path, monkeypatch):
-    """The first finding about each kernel of the page is gone in the next kernel, which applies its remedy."""
+def test_each_kernel_has_the_finding_that_the_page_explains(tmp_path, monkeypatch):
+    """The first finding about each kernel of the page is the one that the next kernel removes. The last has none.
+
+    Each run draws one kernel; `make test-all` tests all.
+    """
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     first = formats.template("c-cpu")
     rows, tiles = [code for _, title, code in WRITER["BLOCK"].findall(PAGE.read_text(encoding="utf-8")) if title]
@@ -71,15 +74,15 @@ def test_each_remedy_takes_its_finding_away(tmp_path, monkeypatch):
         assert next((one.code for one in cpu.slow(file, [layer], 60).findings), None) == code
 
 
-def test_only_figures_and_verdicts_may_differ():
-    line = steady("conv.cpp:  1 of 3 right, 33.28 ms, 2.3e-07, 97.1%, 4.5us   faster")
+def test_patterns_allow_only_other_figures_and_verdicts():
+    line = pattern_of("conv.cpp:  1 of 3 right, 33.28 ms, 2.3e-07, 97.1%, 4.5us   faster")
     assert line.search(plain("on conv.cpp: 1 of 3 right, 13 ms,\n 1.5e-06, 100%,   12ms within the noise\n"))
     for other in ("conv.cpp: 2 of 3 right, 33.28 ms, 2.3e-07, 97.1%, 4.5us faster", "conv.cpp: 1 of 3 right"):
         assert not line.search(other)
-    assert not steady("10 right").search("110 right")
+    assert not pattern_of("10 right").search("110 right")
 
 
-def test_every_command_of_the_page_does_what_it_shows(data_dir, tmp_path, monkeypatch):
+def test_commands_print_what_the_page_shows(data_dir, tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     program = tmp_path / "bin" / "fashion-infer"
@@ -105,12 +108,12 @@ def test_every_command_of_the_page_does_what_it_shows(data_dir, tmp_path, monkey
     assert len(commands) == len(expected) > 5
     cells, expected = [ran.cells[place] for place in commands[:count]], expected[:count]
     for cell, lines in zip(cells, expected):
-        # Output of each stream arrives in pieces, ordered by time.
+        # The outputs of a cell are pieces of both streams, ordered by time.
         printed = "".join(
             "".join(output.text for output in cell.outputs if output.get("name") == stream) + "\n"
             for stream in ("stdout", "stderr")
         )
         for line in lines:
-            assert steady(line).search(plain(printed)), f"{cell.source}\nprinted\n{printed}"
+            assert pattern_of(line).search(plain(printed)), f"{cell.source}\nprinted\n{printed}"
         for correctness in re.findall(r"^Correctness: [\d.]+", "\n".join(lines), re.MULTILINE):
             assert correctness in printed

@@ -1,4 +1,4 @@
-"""`fashion-infer bench conv`: its checks, counts and output. The GPU tests use a fake device, made with NumPy."""
+"""`fashion-infer bench conv`: its checks, counts and output. The GPU of the tests is a fake made with NumPy."""
 
 import importlib.util
 import json
@@ -94,7 +94,7 @@ class Event:
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A fake machine with one GPU that runs the CPU's kernels; the fixture's list records the launches."""
+    """A fake machine with one GPU, which runs the CPU's kernels. The fixture's value is a list of the launches."""
     table, chosen, launched = kernels.table, kernels.chosen_kernel, []
 
     def launch(kernel, described, x, weight, y, stream):
@@ -113,8 +113,8 @@ def gpu(monkeypatch):
     return launched
 
 
-def spoilt(spoil):
-    """Return a stand-in for `kernels.prepare` that calls spoil(kernel, y) on the output y of each kernel."""
+def spoiled_prepare(spoil):
+    """Return a stand-in for `kernels.prepare` that calls spoil(kernel, y) on each output y."""
     real = kernels.prepare
 
     def prepare(x, weight, kernel="auto", **options):
@@ -145,7 +145,7 @@ def auto_kernel():
     return kernels.chosen_kernel((3, 1, 28, 28), (50, 1, 5, 5))
 
 
-def test_all_that_it_writes(invoke, tmp_path):
+def test_json_plot_and_markdown(invoke, tmp_path):
     names = [tmp_path / name for name in ("k.json", "k.png", "k.md")]
     files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
     code, out, _ = invoke(*CPU, "--edition", "fa2017", "--edition", "sp2018", "--against", "none", *files)
@@ -178,11 +178,11 @@ def test_all_that_it_writes(invoke, tmp_path):
     "fill, times, percents",
     [
         (1.0, (2.0, 4.0), (50, 25)),
-        (1.0, (0.97, 4.0), (100, 25)),  # slower than the floor, and measured as faster by less than the noise
-        (1.0, (0.5, 4.0), (None, None)),  # a measured floor is invalid if a kernel is faster
+        (1.0, (0.97, 4.0), (100, 25)),  # below the floor by less than the noise
+        (1.0, (0.5, 4.0), (None, None)),  # below the floor by more than the noise: the floor is invalid
     ],
 )
-def test_nothing_is_above_the_write_floor(fill, times, percents):
+def test_percent_of_the_write_floor(fill, times, percents):
     rows = [records.Measurement("fill", records.LIMIT, median_ms=fill)]
     rows += [records.Measurement(str(ms), records.OURS, median_ms=ms) for ms in times]
     case = records.BenchCase("fa2017", "memory", 3, 3, rows, 1, ConvolutionShape(3, 1, 28, 28, 50, 5))
@@ -191,7 +191,7 @@ def test_nothing_is_above_the_write_floor(fill, times, percents):
     assert [row.name for row in case.below_floor] == (["0.5"] if percents[0] is None else [])
 
 
-def test_the_floor_is_the_faster_way_to_write():
+def test_the_floor_is_the_faster_fill():
     shape = ConvolutionShape(3, 1, 28, 28, 50, 5)
     work = cpu.Cpu().convolution(*checking.inputs(shape, True), shape.output)
     fills = [contender for contender, _ in work.limits() if contender.name == "fill"]
@@ -206,7 +206,7 @@ def test_the_floor_is_the_faster_way_to_write():
 
 
 @pytest.mark.parametrize("name", list(cpu.Cpu.convolution_peers))
-def test_peers_compute_the_same(invoke, tmp_path, name):
+def test_peers_are_correct_and_timed(invoke, tmp_path, name):
     for module in {"mxnet": [], "onnxruntime": ["onnxruntime", "onnx"]}.get(name, [name]):
         pytest.importorskip(module)
     code, _, _ = invoke(*CPU, "--against", name, "--kernels", "auto", "--json", tmp_path / "k.json")
@@ -220,13 +220,13 @@ def test_peers_compute_the_same(invoke, tmp_path, name):
     assert found[name]["faster_than"] == {}
 
 
-def test_peers_missing_are_named_once(invoke, monkeypatch):
+def test_missing_peers_are_named_once(invoke, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "cudnn,torch,mxnet")
     assert code == 0 and err.count("\n") == 1 and all(name in err for name in ("cudnn", "torch", "mxnet"))
 
 
-def test_a_peer_that_does_not_load(invoke, monkeypatch):
+def test_a_peer_that_cannot_be_loaded(invoke, monkeypatch):
     monkeypatch.setitem(cpu.Cpu.convolution_peers, "torch", raising(ImportError("libfoo.so:\n cannot open")))
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: "found")
     code, _, err = invoke(*CPU, "--kernels", "auto", "--against", "torch")
@@ -234,12 +234,12 @@ def test_a_peer_that_does_not_load(invoke, monkeypatch):
 
 
 @pytest.mark.parametrize("factor", [1.001, np.nan])
-def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, factor):
+def test_an_incorrect_kernel_is_reported_and_not_timed(invoke, monkeypatch, tmp_path, factor):
     def spoil(kernel, y):
         if kernel == "naive":
             y *= factor
 
-    monkeypatch.setattr(kernels, "prepare", spoilt(spoil))
+    monkeypatch.setattr(kernels, "prepare", spoiled_prepare(spoil))
     files = ("--json", tmp_path / "k.json", "--markdown", tmp_path / "k.md", "--plot", tmp_path / "k.png")
     code, out, err = invoke(*CPU, "--against", "none", *files)
     assert code == 1 and "WRONG: naive" in out and "naive" in err
@@ -248,16 +248,16 @@ def test_a_wrong_kernel_is_reported_not_timed(invoke, monkeypatch, tmp_path, fac
     assert found["shifted"]["status"] == "ok"
 
 
-def test_a_wrong_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
-    """A wrong kernel of ours is diagnosed: number of wrong outputs, first wrong output, pattern.
+def test_an_incorrect_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
+    """For an incorrect kernel of ours, the first wrong output and the pattern of wrong outputs are printed.
 
-    Image numbers count from the start of the batch.
+    The first wrong output is numbered from the start of the batch.
     """
 
     def spoil(_, y):
         y[70:, 1:, :, -1] += 1e6
 
-    monkeypatch.setattr(kernels, "prepare", spoilt(spoil))
+    monkeypatch.setattr(kernels, "prepare", spoiled_prepare(spoil))
     batch = ("--batch", "100")
     code, out, _ = invoke(*CPU, *batch, "--against", "none", "--kernels", "naive")
     said = " ".join(out.split())
@@ -280,19 +280,19 @@ def test_kernel_and_kernels_are_one_option(invoke, tmp_path):
             assert code == 2 and "unknown cpu kernel 'quick'" in err
 
 
-def test_of_many_runs_fifty_are_kept():
+def test_at_most_fifty_samples_are_stored():
     for runs, kept in ((1, 1), (50, 50), (51, 26), (300, 50)):
         (found,) = timing.summaries({Contender("a", None): [i / 1e3 for i in range(1, runs + 1)]}).values()
         assert found.runs == runs and len(found.samples_ms) == kept and found.samples_ms[0] == 1.0
 
 
-def test_a_kernel_that_fails_is_wrong_too(invoke, monkeypatch):
+def test_a_kernel_that_fails_is_incorrect(invoke, monkeypatch):
     monkeypatch.setattr(kernels, "prepare", lambda *tensors, **options: raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--against", "none", "--kernels", "naive")
     assert code == 1 and "device lost" in out
 
 
-def test_a_kernel_that_does_not_take_the_layer(invoke, monkeypatch, tmp_path):
+def test_a_kernel_that_does_not_support_the_layer(invoke, monkeypatch, tmp_path):
     real = kernels.chosen_kernel
 
     def chosen(x_shape, k_shape, backend="cpu", kernel="auto"):
@@ -336,12 +336,12 @@ def test_out_of_memory(invoke, monkeypatch, error):
     assert invoke(*CPU)[0::2] == (4, "fashion-infer: out of memory: use a smaller --batch\n")
 
 
-def test_a_batch_beyond_memory_is_refused_at_once(invoke):
+def test_a_batch_larger_than_memory_is_refused(invoke):
     code, _, err = invoke(*CPU, "--batch", 10**9)
     assert code == 4 and "use a smaller --batch" in err and err.count("\n") == 1
 
 
-def test_other_errors_stay_what_they_are(monkeypatch):
+def test_other_errors_are_passed_on(monkeypatch):
     monkeypatch.setattr(cpu.Cpu, "convolution", raising(RuntimeError("a mistake of ours")))
     with pytest.raises(RuntimeError, match="a mistake of ours"):
         Convolutions(BenchRequest(batches=(1,))).measure()
@@ -357,7 +357,7 @@ class TestGpu:
         assert result["device"]["name"] == "GPU of NumPy" and result["batches"] == [3]
         assert all(row["median_ms"] > 0 for row in result["cases"][0]["rows"])
 
-    def test_auto_takes_the_gpu(self, gpu, invoke):
+    def test_auto_uses_the_gpu(self, gpu, invoke):
         assert invoke("bench", "conv", "--batch", "1", "--repeat", "1", "--kernels", "auto")[0] == 0
         assert gpu
 
@@ -371,11 +371,11 @@ class TestGpu:
         assert "fill" in names and names - {"fill"} <= set(reference.own_kernels("cpu"))
         assert {name for name, _ in gpu} == names - {"fill"} == {case["auto"] for case in result["cases"]}
 
-    def test_a_grid_beyond_the_devices_memory_is_refused_at_once(self, gpu, invoke):
+    def test_a_grid_larger_than_device_memory_is_refused(self, gpu, invoke):
         code, out, err = invoke("bench", "conv", "--grid", "--backend", "gpu", "--batches", f"1,{10**9}")
         assert code == 4 and "--batches 1,100" in err and not out and not gpu
 
-    def test_cudnn_takes_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path, torch):
+    def test_cudnn_uses_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path, torch):
         class WithTorch(Tensors):
             def __init__(self, device=0):
                 self.torch = torch
@@ -403,7 +403,7 @@ class TestGpu:
         with pytest.raises(DeviceError):
             tensors.find(0)
 
-    def test_a_gpu_that_fails_is_one_line(self, gpu, invoke, monkeypatch):
+    def test_a_failing_gpu_is_a_one_line_error(self, gpu, invoke, monkeypatch):
         error = RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with TORCH_USE_CUDA_DSA")
         monkeypatch.setattr(Tensors, "has_nan", raising(error))
         code, _, err = invoke(*GPU)
@@ -411,7 +411,7 @@ class TestGpu:
             code == 4 and err == "fashion-infer: the GPU failed: CUDA error: an illegal memory access was encountered\n"
         )
 
-    def test_no_such_device(self, gpu, invoke):
+    def test_a_missing_device(self, gpu, invoke):
         code, _, err = invoke(*GPU, "--device", "1")
         assert code == 4 and "there is no GPU 1" in err
 
@@ -421,7 +421,7 @@ class TestGpu:
             Convolutions(BenchRequest(backend="gpu")).measure()
 
 
-def test_what_launch_passes_on():
+def test_launch_raises_the_librarys_errors():
     if devices.choose("auto").backend == "gpu":
         pytest.skip("null pointers are for a library without a device")
     with pytest.raises((DeviceError, UsageError)):
@@ -435,7 +435,7 @@ class Machine:
         return [run() for _ in range(n)]
 
 
-def test_slow_ones_get_fewer_runs_and_all_take_turns():
+def test_slow_contenders_get_fewer_runs_in_turns():
     order = []
 
     def contender(name, seconds):
@@ -455,7 +455,7 @@ def test_first_and_last_images_are_checked(batch):
     assert set(range(min(16, batch))) | set(range(max(0, batch - 16), batch)) <= set(picked)
 
 
-def test_inputs_are_pixels_first_and_small_numbers_later():
+def test_inputs_are_pixels_or_small_numbers():
     pixels, weight = checking.inputs(ConvolutionShape(2, 1, 28, 28, 50, 5), True)
     assert pixels.dtype == weight.dtype == np.float32 and weight.shape == (50, 1, 5, 5)
     assert pixels.max() > 200 and (pixels == pixels.astype(np.uint8)).all()
@@ -463,18 +463,18 @@ def test_inputs_are_pixels_first_and_small_numbers_later():
     assert later.dtype == np.float32 and -1 <= later.min() < -0.9 and 0.9 < later.max() <= 1
 
 
-def test_the_check_of_the_bench_is_the_tests_own():
+def test_the_reference_of_the_bench_equals_the_tests_reference():
     rng = np.random.default_rng(0)
     x, weight = reference.pixels(rng, (2, 3, 9, 9)), reference.weights(rng, 4, 3, 3)
     assert np.allclose(bench_reference.convolve(x, weight), reference.convolve(x, weight), rtol=1e-12)
 
 
-def test_shapes_of_editions():
+def test_layers_of_an_edition():
     found = [(step.input, step.layer) for step in random_network.convolutions(editions.get("fa2019"))]
     assert found == [((1, 70, 70), Convolution(12, 5)), ((12, 33, 33), Convolution(24, 5))]
 
 
-def test_an_onnx_model_is_what_onnx_s_own_evaluator_takes():
+def test_onnx_accepts_and_evaluates_the_model():
     onnx = pytest.importorskip("onnx")
     evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
     layers, shape = (Convolution(3, 2), Relu(), MaxPool(3, 2, full=True), Flatten(), Dense(4), Tanh()), (2, 14, 14)
@@ -486,19 +486,19 @@ def test_an_onnx_model_is_what_onnx_s_own_evaluator_takes():
     assert np.allclose(evaluator(model).run(None, {"x": images})[0], wanted, atol=1e-5)
 
 
-def test_without_onnx_the_peer_is_missing_by_name(monkeypatch):
+def test_without_onnx(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match="onnx"):
         onnx_model.network([Convolution(2, 3)], {}, (1, 1, 8, 8))
 
 
-def test_a_machine_that_hides_its_name(monkeypatch):
+def test_a_machine_without_proc_files(monkeypatch):
     monkeypatch.setattr(memory.Path, "read_text", raising(OSError()))
     assert cpu._cpu_name() == "CPU" and memory.available_memory() is None
 
 
 @pytest.mark.parametrize("kernel", ["compile-time", "constant-weights"])
-def test_sizes_at_compile_time_are_those_of_every_edition(kernel):
+def test_compile_time_sizes_include_every_edition(kernel):
     if not kernels.table("gpu"):
         pytest.skip("the library was built without CUDA")
     for edition in editions.EDITIONS.values():

@@ -1,4 +1,4 @@
-"""The conclusions of `bench conv`, compared with ratios computed by hand."""
+"""The conclusions that `bench conv` draws, compared with ratios that were computed by hand."""
 
 import pytest
 
@@ -23,11 +23,11 @@ def result(*cases, auto="direct"):
     return BenchResult("conv", "cpu", {}, {}, "", [10], 20, {}, cases=made)
 
 
-def test_a_file_against_the_fastest_peer_the_floor_and_our_best():
+def test_a_file_compared_with_peer_floor_and_best_kernel():
     rows = [
         row("fill", LIMIT, 1.0),
         row("direct", OURS, 2.0),
-        row("half", OURS, 1.5, precision="fp16"),  # half precision does not compete with float32
+        row("half", OURS, 1.5, precision="fp16"),  # a half-precision kernel is not the best float32 kernel
         row("mine.cpp", OURS, 4.0, file="./mine.cpp"),
         row("torch", PEER, 8.0),
         row("mxnet", PEER, 6.0),
@@ -37,23 +37,23 @@ def test_a_file_against_the_fastest_peer_the_floor_and_our_best():
     assert found.peer == ("mxnet", 1.5) and found.percent_of_floor == 25 and found.best == ("direct", 2.0)
 
 
-def test_several_layers_are_summed():
+def test_times_of_several_layers_are_summed():
     first = [row("fill", LIMIT, 1.0), row("direct", OURS, 2.0), row("torch", PEER, 3.0), row("mxnet", PEER, 1.0)]
     second = [row("fill", LIMIT, 3.0), row("shifted", OURS, 6.0), row("direct", OURS, 8.0), row("torch", PEER, 9.0)]
     (found,) = conclusions.conclusions(result(first, second))
     assert found.auto and found.cases == 2 and found.best is None
-    assert found.peer == ("torch", pytest.approx(1.2))  # 12 over 10; the other peer did not run on both layers
+    assert found.peer == ("torch", pytest.approx(1.2))  # 12 ms / 10 ms; mxnet did not run on both layers
     assert found.percent_of_floor == pytest.approx(40)
 
 
-def test_one_wrong_layer_is_the_answer():
+def test_a_file_that_is_wrong_for_one_layer():
     rows = [row("fill", LIMIT, 1.0), row("mine.cpp", OURS, 4.0, file="./mine.cpp")]
     other = [row("fill", LIMIT, 1.0), row("mine.cpp", OURS, None, file="./mine.cpp", status=WRONG, reason="why")]
     (found,) = conclusions.conclusions(result(rows, other))
     assert found.wrong == "why" and found.peer is None and found.percent_of_floor is None
 
 
-def test_a_floor_that_is_beaten_is_not_spoken_of():
+def test_an_invalid_floor_is_not_used():
     rows = [row("fill", LIMIT, 1.0), row("direct", OURS, 0.5)]
     (found,) = conclusions.conclusions(result(rows))
     assert found.percent_of_floor is None
@@ -73,7 +73,7 @@ def test_whether_auto_is_the_fastest(ms, spread, beyond):
         assert (best.name, is_beyond) == ("shifted", beyond) and ratio == pytest.approx(2.0 / ms)
 
 
-def test_the_terminal_ends_with_the_answer(invoke):
+def test_the_output_ends_with_the_conclusion(invoke):
     words = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--repeat", "2", "--against", "none")
     code, out, _ = invoke(*words, "--kernels", "naive,auto")
     assert code == 0 and "(auto): correct" in out.splitlines()[-1]

@@ -1,4 +1,4 @@
-"""`fashion-infer bench conv --grid` and `--layers`: shapes, checks, and our speed relative to the peer's."""
+"""`fashion-infer bench conv --grid` and `--layers`: shapes, checks, and our speed relative to a peer's."""
 
 import json
 import time
@@ -22,7 +22,7 @@ GRID = ("bench", "conv", "--grid", "--backend", "cpu", "--batches", "1,2")
 
 @pytest.fixture
 def small(monkeypatch):
-    """A grid of a few small shapes, and a peer that takes a hundredth of a second."""
+    """A grid of a few small shapes, and a peer that takes about 10 ms per pass."""
     monkeypatch.setattr(points, "CHANNELS", (1, 4))
     monkeypatch.setattr(points, "FILTERS", (4,))
     monkeypatch.setattr(points, "IMAGE_SIDES", (14,))
@@ -41,7 +41,7 @@ def small(monkeypatch):
     monkeypatch.setattr(cpu.Cpu, "convolution_peers", {"cudnn": peer})
 
 
-def test_the_grid_is_the_whole_product():
+def test_the_grid_has_all_combinations():
     every = points.all_points(points.BATCHES["gpu"])
     assert len(every) == len(set(every)) == 7 * 5 * 4 * 4 * 3
     shapes = {(p.batch, *p.shape[1:]) for p in every}
@@ -57,7 +57,7 @@ def test_the_largest_batch_keeps_tensors_under_2_gb():
         assert B * image <= 2e9 < (B + 1) * image
 
 
-def test_the_sample_is_the_seeds():
+def test_the_seed_determines_the_sample():
     every = set(points.all_points((1, 100)))
     first, again, other = (points.chosen((1, 100), False, seed) for seed in (1, 1, 2))
     assert first == again != other and len(set(first)) == 300 and set(first) < every
@@ -65,12 +65,12 @@ def test_the_sample_is_the_seeds():
 
 
 @pytest.mark.parametrize("words", [["0"], ["1,x"], ["-3"], [""], ["all"]])
-def test_batches_that_are_none(words):
+def test_invalid_batch_sizes(words):
     with pytest.raises(UsageError, match="--batches"):
         points.parse_batches(words)
 
 
-def test_batches():
+def test_batch_sizes():
     assert points.parse_batches(["1, largest", "100", "1"]) == (1, "largest", 100)
 
 
@@ -85,7 +85,7 @@ def test_outputs_are_compared_with_float64(shape):
     assert set(at.images) <= set(range(shape.B)) and {0, shape.B - 1} <= set(at.images)
     error, of_bound = exact.worst(want[at.images], x[at.images], weight, at)
     assert error <= 1e-12 and of_bound <= 1e-4
-    # The last output is checked, and an error of twice the bound is reported as twice the bound.
+    # The last output is among those that are compared, and an error of twice the bound is reported as such.
     unit = 2.0**-24 * (4 + np.sqrt(shape.C * shape.K**2))
     want[-1, -1, -1, -1] += 2 * unit * magnitude[-1, -1, -1, -1]
     assert exact.worst(want[at.images], x[at.images], weight, at)[1] == pytest.approx(2, rel=1e-3)
@@ -93,7 +93,7 @@ def test_outputs_are_compared_with_float64(shape):
     assert exact.worst(want[at.images], x[at.images], weight, at) == (np.inf, np.inf)
 
 
-def test_all_that_it_writes(small, invoke, tmp_path):
+def test_json_plot_and_markdown(small, invoke, tmp_path):
     names = [tmp_path / name for name in ("g.json", "g.svg", "g.md")]
     files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
     code, out, err = invoke(*GRID, "--seed", "3", "--against", "cudnn", *files)
@@ -115,7 +115,7 @@ def test_all_that_it_writes(small, invoke, tmp_path):
     assert invoke("compare", names[0], names[0])[0] == 0
 
 
-def test_the_whole_grid_and_a_seed_decide_the_points(small, invoke, tmp_path):
+def test_full_measures_the_whole_grid(small, invoke, tmp_path):
     for name in ("a", "b"):
         assert invoke(*GRID, "--full", "--against", "none", "--json", tmp_path / name)[0] == 0
     a, b = (json.loads((tmp_path / name).read_text()) for name in ("a", "b"))
@@ -124,14 +124,14 @@ def test_the_whole_grid_and_a_seed_decide_the_points(small, invoke, tmp_path):
     assert a["standings"] == [] and a["command"].endswith("--grid --full")
 
 
-def test_the_time_runs_out(small, monkeypatch):
+def test_the_grid_ends_when_its_time_is_up(small, monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr(protocol.time, "monotonic", lambda: next(clock))
     result = points.Grid(BenchRequest(batches=(1,), against="none", seconds=2)).measure()
     assert len(result.cases) == 2 and result.asked == 5
 
 
-def test_a_wrong_kernel_is_found(small, invoke, monkeypatch):
+def test_an_incorrect_kernel_is_found(small, invoke, monkeypatch):
     real = kernels.prepare
 
     def prepare(*arguments, **options):
@@ -161,7 +161,7 @@ def test_a_peer_that_cannot_run_a_shape_is_left_out(small, invoke, monkeypatch):
     assert code == 0 and "5 of 5 points" in out and "against cudnn" not in out
 
 
-def test_what_stands_where():
+def test_standings():
     def case(number, ours, peer):
         rows = [Measurement("shifted", OURS, median_ms=ours), Measurement("cudnn", PEER, median_ms=peer)]
         shape = ConvolutionShape(1, 1, 5, 5, number, 3)
@@ -202,7 +202,7 @@ def test_mistakes_are_one_line(invoke, words):
 
 def test_layers_of_all_editions_and_of_other_networks():
     every = [(layer.C, layer.H, layer.M, layer.K, layer.images) for layer in layers.of_set("all")]
-    # C, side, M, K, images: layers of the editions (fa2018's outputs are the largest), then layers of other networks.
+    # C, side, M, K, number of images: layers of the editions, then layers of other networks.
     wanted = [
         (1, 28, 50, 5, 10000), (1, 64, 6, 5, 10000), (6, 30, 16, 5, 10000), (1, 70, 12, 5, 10000),
         (12, 33, 24, 5, 10000), (1, 72, 12, 7, 1000), (12, 33, 24, 7, 1000), (1, 48, 6, 5, 10000),
@@ -215,7 +215,7 @@ def test_layers_of_all_editions_and_of_other_networks():
     assert {layer.batch("cpu") for layer in layers.of_set("all")} == {100, 1000}
 
 
-def test_layers_in_place_of_editions(invoke, tmp_path):
+def test_layers_instead_of_editions(invoke, tmp_path):
     words = ("--layers", "others", "--kernels", "auto", "--against", "none", "--batch", "1", "--repeat", "1")
     names = [tmp_path / name for name in ("k.json", "k.md")]
     files = ("--json", names[0], "--markdown", names[1])

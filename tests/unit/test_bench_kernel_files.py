@@ -1,4 +1,4 @@
-"""Kernel files among the contenders of `bench conv`; the device is a NumPy stand-in, as in test_bench.py."""
+"""Kernel files in `bench conv`. The device is a NumPy stand-in, as in test_bench.py."""
 
 import json
 from pathlib import Path
@@ -31,7 +31,9 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def work(monkeypatch):
-    """A convolution of ten images on the fake device, with the CPU's entry points; `.calls` records the calls."""
+    """A convolution of ten images on the fake device, which calls the CPU's kernels. The list `work.calls` records the
+    calls.
+    """
     calls = []
     forward, convolve, chosen = bindings.load().fops_conv_forward_cpu, kernels.convolve, kernels.chosen_kernel
 
@@ -54,17 +56,17 @@ def work(monkeypatch):
     return made
 
 
-def checked(work, path, **changes):
+def check_file(work, path, **changes):
     kernel = kernel_loading.load(path)._replace(backend="gpu", **changes)
     row, (x, weight) = user_kernels.row_of(kernel), (work.x_on_host, work.weight_on_host)
     want = reference.convolve(x[PICKED], weight)
-    return row, user_kernels.checked("gpu", work, row, kernel, PICKED, want, x, weight)
+    return row, user_kernels.check_file("gpu", work, row, kernel, PICKED, want, x, weight)
 
 
 @pytest.mark.parametrize("host_memory, call", [(False, ("device", 7)), (True, ("host", 1))])
-def test_a_file_runs_where_its_format_has_its_tensors(work, host_memory, call):
+def test_a_file_runs_on_device_or_host_memory(work, host_memory, call):
     path = ROOT / "fashion_infer/kernel_files/templates/conv.cpp"
-    row, contender = checked(work, path, host_memory=host_memory)
+    row, contender = check_file(work, path, host_memory=host_memory)
     assert (row.status, row.precision, row.findings, row.step) == ("ok", "float32", (), None) and row.error < 1e-6
     assert row.file == str(path) and row.summary == f"{path} (c-cpu)"
     assert contender is not None and set(work.calls) == {call}
@@ -75,11 +77,11 @@ def test_a_file_runs_where_its_format_has_its_tensors(work, host_memory, call):
     assert contender.clock.layer_ms == 2.0
 
 
-def test_the_first_wrong_image_is_found_among_all(work, tmp_path):
+def test_the_first_wrong_image_is_found(work, tmp_path):
     file = tmp_path / "five.cpp"
     template = (ROOT / "fashion_infer/kernel_files/templates/conv.cpp").read_text()
     file.write_text(template.replace("b < (size_t)B", "b < (size_t)(B < 5 ? B : 5)"))
-    row, contender = checked(work, file)
+    row, contender = check_file(work, file)
     assert contender is None and (row.status, row.precision) == ("wrong", "wrong")
     assert row.reason.startswith("of the 4 images compared, ") and "the first is y[6,0,0,0]: nan" in row.reason
     assert "wrong from image 5 on" in row.reason
@@ -87,19 +89,19 @@ def test_the_first_wrong_image_is_found_among_all(work, tmp_path):
 
 def test_a_call_that_fails(work, monkeypatch):
     path = ROOT / "tests/submissions/wrong/throws.cpp"
-    row, contender = checked(work, path)
+    row, contender = check_file(work, path)
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason
-    # A call may fail although the trials, each in a separate process, have succeeded.
+    # The call in this process may fail although the trials, each in a separate process, have succeeded.
     monkeypatch.setattr(user_kernels.trials, "try_layers", lambda *given: (SimpleNamespace(right=True),))
     monkeypatch.setattr(requirements, "device_usable", lambda backend: True)
-    row, contender = checked(work, path)
+    row, contender = check_file(work, path)
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason
     monkeypatch.setattr(requirements, "device_usable", lambda backend: False)
     with pytest.raises(CheckFailed, match=r"throws.cpp left the device in error: .*the tile does not fit"):
-        checked(work, path)
+        check_file(work, path)
 
 
-def test_whether_a_device_answers(monkeypatch):
+def test_device_usable(monkeypatch):
     def fails():
         raise DeviceError("an illegal memory access was encountered")
 
@@ -108,7 +110,7 @@ def test_whether_a_device_answers(monkeypatch):
 
 
 def test_from_python(tmp_path):
-    """From Python, two results, or a result and a file, are compared as the command compares files."""
+    """From Python, `compare` takes two results, or a result and a file, and gives the same lines for both."""
     path = Path(fashion_infer.__file__).parent / "kernel_files/templates/conv.cpp"
     first, second = (fashion_infer.bench_conv(path, against="none", batch=5, repeat=4) for _ in range(2))
     (case,) = first.cases

@@ -32,14 +32,14 @@ EDITIONS = ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019", "fa2020")
 
 
 def oracle(network, images):
-    """Compute scores in float64, written out for the editions instead of through `layers`."""
+    """Return scores in float64. The oracle is written out for the editions and does not use their list of layers."""
     w = {name: weight.astype(np.float64) for name, weight in network.weights.items()}
     nonlinear = (lambda x: np.maximum(x, 0)) if network.edition == "fa2020" else np.tanh
     x = nonlinear(reference.convolve(images, w["new0_weight"]))
     x = np.maximum.reduce([x[:, :, i::2, j::2] for i in (0, 1) for j in (0, 1)])
     if "new1_weight" in w:
         x = reference.convolve(x, w["new1_weight"])
-    if network.edition == "fa2020":  # 34 pixels per side: eight windows of 4, and one of 2
+    if network.edition == "fa2020":  # 34 pixels per side: eight windows of 4 and one of 2, which is padded
         x = np.maximum(np.pad(x, ((0, 0), (0, 0), (0, 2), (0, 2))), 0)
         x = np.maximum.reduce([x[:, :, i::4, j::4] for i in range(4) for j in range(4)])
     x = nonlinear(x.reshape(len(x), -1) @ w["fullyconnected0_weight"].T + w["fullyconnected0_bias"])
@@ -64,7 +64,7 @@ def small():
 
 
 class WrongNetwork(FusedNetwork):
-    """A network whose outputs are wrong by a constant factor."""
+    """A network whose scores are multiplied by 1.001."""
 
     def forward(self, data, layer_times=False, out=None):
         out = super().forward(data, layer_times, out)
@@ -72,8 +72,8 @@ class WrongNetwork(FusedNetwork):
         return out
 
 
-class DeafNetwork(FusedNetwork):
-    """A network whose scores are correct, but which leaves the last image out when it writes into a given output."""
+class LastImageMissing(FusedNetwork):
+    """A network whose scores are correct, but which does not write those of the last image into a given output."""
 
     def forward(self, data, layer_times=False, out=None):
         found = super().forward(data, layer_times)
@@ -99,7 +99,7 @@ def case_rows(result, **wanted):
     return {row["name"]: row for row in case["rows"]}
 
 
-def test_all_that_it_writes(invoke, tmp_path):
+def test_json_plot_and_markdown(invoke, tmp_path):
     names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
     files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
     batches = ("--batch", "5,1", "--batch", "5")
@@ -155,13 +155,13 @@ def test_peers_compute_every_edition(network, name):
         assert np.abs(scores - oracle(network, images[[0, 2]])).max() < 2e-5
 
 
-def test_ours_computes_every_edition(fusible):
+def test_fused_networks_compute_every_edition(fusible):
     images = fusible.images(3)
     scores = FusedNetwork(fusible.symbol, fusible.weights, fusible.shape).forward(images)
     assert np.abs(scores - oracle(fusible, images)).max() < 2e-5
 
 
-def test_the_reference_is_the_tests_own(network):
+def test_the_reference_of_the_bench_equals_the_oracle(network):
     images = network.images(40)  # more than one batch
     logarithms = outputs(network, images)
     assert np.allclose(np.exp(logarithms), oracle(network, images), rtol=1e-9)
@@ -169,7 +169,7 @@ def test_the_reference_is_the_tests_own(network):
     assert np.allclose(bench_reference.log_softmax(logits), logarithms, rtol=1e-12)
 
 
-def test_a_part_of_the_network_is_that_part(fusible):
+def test_parts_of_a_network(fusible):
     images = fusible.images(2)
     for part in (fusible.first_stage(), fusible.logits()):
         found = FusedNetwork(part.symbol, part.weights, part.shape).forward(images)
@@ -188,7 +188,7 @@ def test_layers_are_neither_linear_nor_saturated(network):
     assert np.ptp(logits) > 3 and len(set(logits.argmax(axis=1))) > 1
 
 
-def test_shapes(network):
+def test_shapes_of_layers_and_weights(network):
     images = network.images(1)
     for count, step in enumerate(walk(network.layers, network.shape), 1):
         assert outputs(network.first(count), images).size == np.prod(step.output)
@@ -196,8 +196,10 @@ def test_shapes(network):
             assert network.weights[name].shape == shape
 
 
-def test_peers_take_any_pool():
-    """The peers are correct with ReLU and with pools of any window and stride, valid and full."""
+def test_peers_support_relu_and_any_pool():
+    """PyTorch's and ONNX Runtime's networks are correct with ReLU and pools of several windows and strides, valid and
+    full.
+    """
     torch, ort, _ = (pytest.importorskip(name) for name in ("torch", "onnxruntime", "onnx"))
     pools = [MaxPool(3, 2, full=True), MaxPool(1, 2), MaxPool(4, 1, full=True), MaxPool(3, full=True), MaxPool(2, 4)]
     for pool in pools:
@@ -217,7 +219,7 @@ def test_peers_take_any_pool():
 
 
 @pytest.mark.parametrize("size", [1, 300])
-def test_onnx_scores_are_torch_s(small, size):
+def test_onnx_and_torch_give_the_same_scores(small, size):
     torch, ort, _ = (pytest.importorskip(name) for name in ("torch", "onnxruntime", "onnx"))
     x = small.images(size).astype(np.float32)
     session = ort.InferenceSession(
@@ -229,8 +231,8 @@ def test_onnx_scores_are_torch_s(small, size):
     assert np.allclose(session.run(None, {"x": x})[0], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [WrongNetwork, DeafNetwork])
-def test_a_wrong_network_is_reported_not_timed(invoke, monkeypatch, tmp_path, wrong):
+@pytest.mark.parametrize("wrong", [WrongNetwork, LastImageMissing])
+def test_an_incorrect_network_is_reported_and_not_timed(invoke, monkeypatch, tmp_path, wrong):
     monkeypatch.setattr(bench, "FusedNetwork", wrong)
     names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
     files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
@@ -241,7 +243,7 @@ def test_a_wrong_network_is_reported_not_timed(invoke, monkeypatch, tmp_path, wr
     assert names[1].is_file()
 
 
-def test_changed_predictions_are_wrong(small):
+def test_changed_predictions_are_incorrect(small):
     want = np.array([[0.0, 1.0], [1.0, 1.0 + 1e-9]])
     row = Measurement("fashion-infer", OURS, precision="float32")
     bench._judge(row, np.array([[0.0, 1.0], [1.0, 1.0 - 1e-9]]), want, 2e-6)
@@ -251,13 +253,13 @@ def test_changed_predictions_are_wrong(small):
     assert row.status == "ok" and row.changed == 1
 
 
-def test_a_network_that_fails_is_wrong_too(invoke, monkeypatch):
+def test_a_network_that_fails_is_incorrect(invoke, monkeypatch):
     monkeypatch.setattr(bench.FusedNetwork, "forward", raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--batch", "1", "--against", "none")
     assert code == 1 and "device lost" in out
 
 
-def test_peers_missing_are_named_once(invoke, monkeypatch):
+def test_missing_peers_are_named_once(invoke, monkeypatch):
     real = importlib.util.find_spec
     hidden = ("torch", "onnxruntime")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name in hidden else real(name, *rest))
@@ -266,7 +268,7 @@ def test_peers_missing_are_named_once(invoke, monkeypatch):
     assert all(name in err for name in ("torch", "torch-compile", "onnxruntime"))
 
 
-def test_a_peer_that_does_not_load_is_left_out(invoke, monkeypatch):
+def test_a_peer_that_cannot_be_loaded_is_left_out(invoke, monkeypatch):
     monkeypatch.setitem(cpu.Cpu.network_peers, "onnxruntime", raising(ImportError("libfoo.so:\n cannot open")))
     monkeypatch.setattr(request, "available", lambda peers, here, backend, asked: (["onnxruntime"], {}))
     monkeypatch.setattr(cpu.Cpu, "describe", lambda self, peers: ({"name": "CPU"}, {}))
@@ -274,7 +276,7 @@ def test_a_peer_that_does_not_load_is_left_out(invoke, monkeypatch):
     assert code == 0 and "libfoo.so: cannot open" in err and err.count("\n") == 1
 
 
-def test_a_terminal_sees_progress_and_a_pipe_the_tables():
+def test_progress_is_shown_on_a_terminal_and_tables_in_a_pipe():
     ours, theirs = os.openpty()
     words = ("bench", "net", "--backend", "cpu", "--batch", "1,2", "--repeat", "1", "--against", "none")
     program = subprocess.Popen(
@@ -312,7 +314,7 @@ def test_mistakes_are_one_line(invoke, words):
     assert code == 2 and err.count("\n") == 1 and not out
 
 
-def test_a_batch_beyond_memory_is_refused_at_once(invoke):
+def test_a_batch_larger_than_memory_is_refused(invoke):
     code, _, err = invoke(*CPU, "--batch", 10**9)
     assert code == 4 and "use a smaller --batch" in err and err.count("\n") == 1
 
@@ -324,25 +326,25 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
 
 
 class TestCompiler:
-    """Tests of torch.compile with a stand-in, because the real one takes most of a minute."""
+    """Tests of the peer torch.compile, with a stand-in for the compiler, which would take too long."""
 
     @pytest.fixture(autouse=True)
     def _compiler(self, monkeypatch):
         monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/c++")
 
-    def test_it_runs_before_it_is_timed(self, torch, monkeypatch):
+    def test_a_compiled_function_runs_before_it_is_timed(self, torch, monkeypatch):
         asked, runs = {}, []
         monkeypatch.setattr(torch, "compile", lambda function, **options: asked.update(options) or runs.append)
         x = torch.zeros(2)
         torch_compile.compiled(torch, None, x)
         assert asked["mode"] == "max-autotune" and asked["dynamic"] is False and len(runs) == 3
 
-    def test_too_long(self, torch, monkeypatch):
+    def test_compilation_that_takes_too_long(self, torch, monkeypatch):
         monkeypatch.setattr(torch, "compile", lambda function, **options: lambda x: time.sleep(5))
         with pytest.raises(DeviceError, match=r"it compiled for more than 0\.1 s"):
             torch_compile.compiled(torch, None, torch.zeros(1), limit=0.1)
 
-    def test_a_failure(self, torch, monkeypatch):
+    def test_compilation_that_fails(self, torch, monkeypatch):
         monkeypatch.setattr(torch, "compile", lambda function, **options: raising(ValueError("\nno such op\nhint")))
         with pytest.raises(DeviceError, match=r"it does not compile \(ValueError: no such op\)"):
             torch_compile.compiled(torch, None, torch.zeros(1))
@@ -352,7 +354,7 @@ class TestCompiler:
         with pytest.raises(DeviceError):
             torch_compile.compiled(torch, None, torch.zeros(1))
 
-    def test_as_a_peer(self, torch, monkeypatch, small):
+    def test_torch_compile_as_a_peer(self, torch, monkeypatch, small):
         monkeypatch.setattr(torch, "compile", lambda function, **options: function)
         monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
         images = small.images(2)
@@ -362,7 +364,7 @@ class TestCompiler:
 
 
 class Tensors:
-    """PyTorch on the CPU as a stand-in for PyTorch on a device."""
+    """PyTorch on the CPU, as a stand-in for PyTorch on a device."""
 
     where = "cpu"
 
@@ -412,7 +414,7 @@ class Event:
 
 
 class NetworkOnDevice(FusedNetwork):
-    """The CPU's network as a stand-in for the GPU's, without half precision."""
+    """A network on the CPU, as a stand-in for one on a GPU, without half precision."""
 
     launched = None  # the fixture sets this to a list
 
@@ -466,7 +468,7 @@ class TestGpu:
         code, out, err = invoke(*GPU, "--batch", "4", "--against", "none")
         assert code == 1 and "4 of 4 predictions" in out and "(host, 4)" in err
 
-    def test_peers_of_the_cpu_and_without_pytorch(self, gpu, invoke, monkeypatch):
+    def test_peers_of_the_cpu_are_not_compared(self, gpu, invoke, monkeypatch):
         torch = importlib.import_module("torch")
 
         class WithoutTorch(Tensors):  # like CuPy's tensors, which have no `torch`
@@ -486,7 +488,7 @@ class TestGpu:
         code, _, err = invoke(*GPU, "--batch", "1", "--against", "torch,onnxruntime")
         assert code == 0 and "onnxruntime (" in err and "torch (" in err
 
-    def test_a_gpu_that_fails_is_one_line(self, gpu, invoke, monkeypatch):
+    def test_a_failing_gpu_is_a_one_line_error(self, gpu, invoke, monkeypatch):
         monkeypatch.setattr(Tensors, "put", raising(RuntimeError("CUDA error: an illegal memory access\nhint")))
         code, _, err = invoke(*GPU, "--batch", "1")
         assert code == 4 and err == "fashion-infer: the GPU failed: CUDA error: an illegal memory access\n"

@@ -1,4 +1,4 @@
-"""`bench net --device all`: a stream of images through one fake GPU and through all, which run on the CPU."""
+"""`bench net --device all`: a stream of images through one GPU and through all. The GPUs are fakes on the CPU."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ SMALL = ("bench", "net", "--device", "all", "--images", "1010", "--batch", "100"
 
 
 class Pinned(Tensors):
-    """Tensors that treat all memory as pinned."""
+    """Tensors whose `pinned` returns ordinary memory."""
 
     def pinned(self, array):
         return array.copy()
@@ -27,7 +27,9 @@ class Pinned(Tensors):
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """A fake machine with two GPUs, whose networks run on the CPU; a list records (gpu, images, thread) per pass."""
+    """A fake machine with two GPUs, whose networks run on the CPU. The value is a list of (gpu, images, thread) per
+    pass.
+    """
     found = [library_devices.CudaDevice(i, "GPU", (9, 0), 132, 1 << 37, 1 << 37, "13.0", "13.0") for i in range(2)]
     passes = []
 
@@ -47,7 +49,7 @@ def gpus(monkeypatch):
     return passes
 
 
-def test_all_that_it_writes(gpus, invoke, tmp_path):
+def test_json_and_markdown(gpus, invoke, tmp_path):
     files = ("--json", tmp_path / "s.json", "--markdown", tmp_path / "s.md")
     code, out, err = invoke(*SMALL, *files)
     assert code == 0 and not err and "2 GPUs" in out and "x one GPU" in out
@@ -58,11 +60,11 @@ def test_all_that_it_writes(gpus, invoke, tmp_path):
     words = "fashion-infer bench net --edition fa2017 --backend gpu --device all --images 1010 --batch 100 --repeat 2"
     assert result["command"] == words and f"{words} --json s.json --markdown s.md" in (tmp_path / "s.md").read_text()
     assert {gpu for gpu, _, _ in gpus} == {0, 1}
-    # 4 buffers first, then 2 sizes on each of 6 threads as warm-up, then 11 batches in each of 4 passes.
+    # 4 calls that fill buffers, then 2 sizes on each of 6 threads as warm-up, then 11 batches in each of 4 passes.
     assert len(gpus) == 4 + 2 * 6 + 11 * 4 and sum(count for _, count, _ in gpus[-11:]) == 1010
 
 
-def test_one_gpu_has_nothing_to_compare_with(gpus, invoke, monkeypatch):
+def test_a_machine_with_one_gpu(gpus, invoke, monkeypatch):
     one = library_devices.cuda_devices()[:1]
     monkeypatch.setattr(library_devices, "cuda_devices", lambda: one)
     code, out, _ = invoke(*SMALL)
@@ -120,7 +122,7 @@ def test_mistakes_are_one_line(invoke, words):
     assert code == 2 and err.count("\n") == 1 and not out
 
 
-def test_the_predictions_are_numbers_of_classes(gpus):
+def test_predictions_are_class_numbers(gpus):
     seen = np.full(3, 255, np.uint8)
     network = stream.random_network.build("fa2017")
     stream._Lane(network, 0, np.empty(3, np.int32)).predict(network.images(3), seen)

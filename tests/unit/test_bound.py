@@ -1,4 +1,4 @@
-"""Every CPU kernel, and fused networks, keep the error bound of docs/precision.md on inputs of every kind."""
+"""CPU kernels and fused networks keep the error bound of docs/precision.md on inputs of several kinds."""
 
 import bounds
 import chains
@@ -18,7 +18,7 @@ from fashion_infer.library import kernels
 KERNELS = [kernel.name for kernel in kernels.table("cpu")]
 KIND = st.sampled_from(sorted(inputs.KINDS))
 SEED = st.integers(0, 2**32 - 1)
-WORST = 3.5  # must equal kWorst of base/summation.h
+WORST = 3.5  # equals kWorst of base/summation.h
 
 
 def check(y, wanted):
@@ -31,7 +31,7 @@ def convolution(x, weight):
 
 @st.composite
 def shapes(draw):
-    """Draw C, H, W, M, K with up to 2,000 terms per sum."""
+    """Draw (C, H, W, M, K) with up to 2,000 products per output."""
     k = draw(st.integers(1, 11))
     c = draw(st.integers(1, max(1, 2000 // k**2 if draw(st.booleans()) else 4)))
     h, w = (k + draw(st.integers(0, 12)) for _ in range(2))
@@ -43,7 +43,7 @@ def shapes(draw):
 @example((12, 33, 33, 9, 7), "shifted", "constant", "constant", 0)
 @example((20, 18, 33, 40, 5), "broadcast", "constant", "constant", 0)
 @settings(max_examples=profiles.examples(100))
-def test_every_kernel(shape, kernel, kind, weights, seed):
+def test_kernels_on_random_shapes(shape, kernel, kind, weights, seed):
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(weights, rng, (m, c, k, k)).astype(np.float32)
@@ -53,7 +53,7 @@ def test_every_kernel(shape, kernel, kind, weights, seed):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("kind", ["constant", "positive"])
 def test_long_sums(kernel, kind):
-    """Sums of 6,272 terms of one sign keep the bound; plain chains of float32 additions exceed it up to 20 times."""
+    """Sums of 6,272 terms of one sign keep the bound, which adding float32 values one after another would exceed."""
     rng = np.random.default_rng()
     x, weight = inputs.draw(kind, rng, (1, 128, 9, 15)), inputs.draw(kind, rng, (7, 128, 7, 7))
     check(kernels.convolve(x, weight, kernel), convolution(x, weight))
@@ -73,8 +73,8 @@ def test_many_channels(shape, kind, weights, seed):
 
 @given(shapes(), st.sampled_from(KERNELS), SEED)
 @settings(max_examples=profiles.examples(30))
-def test_inputs_made_against_it(shape, kernel, seed):
-    """Even for inputs constructed against the summation, errors stay below the limit of base/summation.h."""
+def test_inputs_constructed_against_the_bound(shape, kernel, seed):
+    """For inputs constructed against the summation, errors are at most WORST times the bound."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw("constant", rng, (1, c, h, w)), inputs.spike(rng, (m, c, k, k))
@@ -88,8 +88,11 @@ def test_inputs_made_against_it(shape, kernel, seed):
 
 @pytest.mark.parametrize("kernel", ["direct", "shifted", "broadcast"])
 @pytest.mark.parametrize("channels, side, share", [(1, 5, 8e-5), (33, 1, 18e-5), (3, 5, 1e-5)])
-def test_first_term_outweighs(channels, side, share, kernel):
-    """Of two million sums, a fraction exceeds the bound that is not zero and is about the one in docs/precision.md."""
+def test_sums_with_a_large_first_term(channels, side, share, kernel):
+    """If the first term is far larger than the rest, a few of two million sums exceed the bound.
+
+    Their fraction is not zero, and at most 2.5 times the one in docs/precision.md.
+    """
     rng = np.random.default_rng()
     over = count = 0
     while count < 2_000_000:
@@ -106,7 +109,7 @@ def test_first_term_outweighs(channels, side, share, kernel):
 @given(shapes(), st.sampled_from(KERNELS), st.sampled_from(["normal", "mostly zero", "half wide"]), SEED)
 @settings(max_examples=profiles.examples(30))
 def test_infinities_and_nan(shape, kernel, kind, seed):
-    """Sums whose window contains infinities or NaN give the IEEE result; other sums are unaffected."""
+    """Sums whose window contains an infinity or NaN give the result that float64 gives; other sums are unaffected."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(kind, rng, (m, c, k, k))
@@ -146,10 +149,10 @@ def test_fused_networks(chain, n, kind, specials, seed):
 
 @pytest.mark.parametrize("pool", [(2,), (2, 2, True), (3, 2)])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_pool_behind_a_convolution_keeps_nan(value, pool):
-    """A NaN or infinity appears in every pooling window that contains it, at any position.
+def test_a_pool_after_a_convolution_keeps_nan(value, pool):
+    """A NaN or infinity appears in the result of each pooling window that contains it, at any position.
 
-    MXNet's own operator loses NaN.
+    MXNet's own pooling loses NaN.
     """
     chain = chains.Chain([Convolution(1, 1), MaxPool(*pool), Tanh()], (1, 9, 38))
     for row in (3, 4):
@@ -159,8 +162,8 @@ def test_a_pool_behind_a_convolution_keeps_nan(value, pool):
         check(chain.fused(weights).forward(x), bounds.forward(chain.layers, weights, x))
 
 
-def test_what_mxnet_makes_of_nan():
-    """MXNet's own pooling and activations treat NaN and infinities as docs/precision.md says."""
+def test_mxnet_with_infinities_and_nan():
+    """MXNet's own pooling and activations give the results for NaN and infinities that docs/precision.md describes."""
     mx = _mxnet.load()
     for value, pooled, relu in ((np.nan, -bounds.LARGEST, 0), (-np.inf, -bounds.LARGEST, 0), (np.inf, np.inf, np.inf)):
         x = mx.nd.array(np.full((1, 1, 4, 4), value, np.float32))
@@ -176,10 +179,7 @@ def test_what_mxnet_makes_of_nan():
 @given(KIND, KIND, SEED)
 @settings(max_examples=profiles.examples(8))
 def test_operator_mode(kind, weights, seed):
-    """In operator mode a convolution keeps the bound.
-
-    It runs in MXNet's graph, node by node, where only the convolution is ours.
-    """
+    """A convolution keeps the bound when MXNet runs it as a custom operator."""
     plugin.load_operators()
     mx = _mxnet.load()
     rng = np.random.default_rng(seed)

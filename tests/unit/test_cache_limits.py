@@ -1,4 +1,4 @@
-"""One size limit applies to everything in the user's cache: images, built kernels, unpacked submissions."""
+"""One size limit applies to the user's cache as a whole: resized images, built kernels and unpacked submissions."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ TEMPLATE = Path(build.__file__).parent / "templates" / "conv.cpp"
 
 
 def make(kind, number, size, used):
-    """Create a cache entry of a kind, with a given size and time of last use."""
+    """Create a cache entry of a kind, with `size` bytes and the time of last use `used`; return its path."""
     place = cache_limits.made_folder(kind)
     name = {"resized": f"synthetic-{number}-0123456789abcdef.npy", "kernels": f"{number:032x}.so"}
     path = place / name.get(kind.folder, f"{number:032x}")
@@ -38,7 +38,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock")
 
 
-def test_what_was_used_least_recently_goes_first_of_whatever_kind(bare, monkeypatch):
+def test_least_recently_used_entries_of_all_kinds_are_deleted_first(bare, monkeypatch):
     monkeypatch.setenv(cache_limits.BOUND, "1")
     order = [cache_limits.KERNELS, cache_limits.RESIZED, cache_limits.GRADED] * 2
     made = [make(kind, number, 200_000, OLD + number) for number, kind in enumerate(order)]
@@ -51,7 +51,7 @@ def test_what_was_used_least_recently_goes_first_of_whatever_kind(bare, monkeypa
 
 
 @pytest.mark.parametrize("kind", [cache_limits.KERNELS, cache_limits.GRADED], ids=lambda kind: kind.folder)
-def test_what_somebody_may_be_about_to_load_stays_for_a_day(bare, monkeypatch, kind):
+def test_entries_are_kept_for_a_day(bare, monkeypatch, kind):
     monkeypatch.setenv(cache_limits.BOUND, "0")
     path = make(kind, 1, 5000, time.time() - 80_000)
     cache_limits.make_room(1, path.with_name("another"))
@@ -65,7 +65,7 @@ def test_what_somebody_may_be_about_to_load_stays_for_a_day(bare, monkeypatch, k
     assert not path.exists()
 
 
-def test_what_is_not_ours_stays_and_what_killed_processes_left_goes(bare, monkeypatch):
+def test_foreign_files_are_kept_and_old_build_folders_deleted(bare, monkeypatch):
     monkeypatch.setenv(cache_limits.BOUND, "0")
     place = cache_limits.made_folder(cache_limits.KERNELS)
     for name in ("mine.so", "build-1", "build-2", "other"):
@@ -77,7 +77,7 @@ def test_what_is_not_ours_stays_and_what_killed_processes_left_goes(bare, monkey
     assert names(place) == ["build-2", "mine.so", "other"]
 
 
-def test_what_is_being_built_is_not_evicted(bare, monkeypatch):
+def test_a_locked_entry_is_not_deleted(bare, monkeypatch):
     monkeypatch.setenv(cache_limits.BOUND, "0")
     path = make(cache_limits.KERNELS, 7, 5000, OLD)
     with cache_limits.lock(path):
@@ -91,7 +91,7 @@ needs_a_compiler = pytest.mark.skipif(compilers.find_cxx() is None, reason="need
 
 
 @needs_a_compiler
-def test_built_kernels_stay_within_the_bound(bare, monkeypatch):
+def test_built_kernels_keep_the_limit(bare, monkeypatch):
     monkeypatch.setenv(cache_limits.BOUND, "0")
     older = make(cache_limits.KERNELS, 1, 5000, OLD)
     source = bare / "conv.cpp"
@@ -100,7 +100,7 @@ def test_built_kernels_stay_within_the_bound(bare, monkeypatch):
     assert first.compiled and not older.exists()
     assert names(first.library.parent) == sorted([first.library.name, first.library.with_suffix(".log").name])
     os.utime(first.library, (OLD, OLD))
-    assert not build.build(formats.recognise(source)).compiled  # a cache hit marks the entry as just used
+    assert not build.build(formats.recognise(source)).compiled  # marks the entry as used now
     source.write_text(source.read_text() + "// another\n")
     second = build.build(formats.recognise(source))
     assert first.library.exists() and second.compiled
@@ -110,7 +110,7 @@ def test_built_kernels_stay_within_the_bound(bare, monkeypatch):
     assert not first.library.exists() and second.library.exists() and third.library.exists()
 
 
-def test_unpacked_submissions_stay_within_the_bound(bare, monkeypatch):
+def test_unpacked_submissions_keep_the_limit(bare, monkeypatch):
     monkeypatch.setenv(cache_limits.BOUND, "0")
     room = cache_limits.made_folder(cache_limits.GRADED)
     older = make(cache_limits.GRADED, 1, 5000, OLD)
@@ -122,7 +122,7 @@ def test_unpacked_submissions_stay_within_the_bound(bare, monkeypatch):
     assert names(room) == [staged.folder.name] and time.time() - staged.folder.stat().st_mtime < 1000
 
 
-def test_a_cache_that_cannot_be_made_is_one_line(bare):
+def test_an_impossible_cache_folder_is_a_one_line_error(bare):
     (bare / ".cache").write_text("")
     shutil.copy(TEMPLATE, bare / "conv.cpp")
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Charts show the measured figures, their labels do not overlap, and both colour schemes are readable."""
+"""Charts show the measured figures, labels do not overlap, and text has enough contrast in both colour schemes."""
 
 import base64
 import io
@@ -40,9 +40,9 @@ def convolution(number, times):
 
 @pytest.fixture
 def drawn(tmp_path):
-    """A function that returns the texts of a chart, by file name.
+    """A function that draws a chart into a file and returns the chart's texts.
 
-    It asserts that the file is an SVG with only the palette's colours.
+    It asserts that shapes and texts have no colours except those of the palette.
     """
 
     def call(draw, *arguments, name="c.svg"):
@@ -58,13 +58,13 @@ def drawn(tmp_path):
     return call
 
 
-def test_ladder_has_powers_of_ten_and_every_time(drawn):
+def test_ladder_shows_powers_of_ten_and_times(drawn):
     texts = drawn(kernels.draw, benchmark("cpu", [convolution(n, [0.54321, 1.4142, 271.828]) for n in (1, 2, 3, 4)]))
     for tick in ("1 ms", "10 ms", "100 ms"):
         assert texts.count(tick) == 4
     for said in ("0.543", "1.41", "272", "34.6"):
         assert texts.count(said) == 4
-    assert texts.count("kernel-1") == 2  # small multiples, three per row: names are left of each row
+    assert texts.count("kernel-1") == 2  # three charts per row, with the kernels' names at the left of each row
 
 
 def test_an_axis_of_less_than_a_decade_has_ticks():
@@ -76,18 +76,18 @@ def test_an_axis_of_less_than_a_decade_has_ticks():
 
 
 @pytest.mark.parametrize("backend, scale", [("gpu", 1), ("cpu", 1000)])
-def test_roofline_names_its_ceilings_and_its_ridge(drawn, backend, scale):
+def test_roofline_shows_ceilings_and_ridge(drawn, backend, scale):
     ceilings = {"fill_gb_s": 50.0, "copy_gb_s": 25.0, "fp32_tflop_s": 0.2}
     bench = benchmark(backend, [convolution(1, [2.0, 4.0])])
     texts = drawn(roofline.draw, bench, ceilings)
     assert {"fill 50 GB/s", "copy 25 GB/s", f"fp32 product: {0.2 * scale:g}"} <= set(texts)
-    assert "ridge: 4" in texts  # 200 GFLOP/s over 50 GB/s
+    assert "ridge: 4" in texts  # 200 GFLOP/s / 50 GB/s
     assert f"kernel-0: {0.135 * scale:.3g}" in texts and f"peer: {scale * 0.27 / 34.5678:.3g}" in texts
     assert any("FLOP/s" in text for text in texts) and ("GFLOP/s" in texts) == (backend == "cpu")
     assert drawn(roofline.draw, bench, {}) and drawn(roofline.draw, bench, {"fp32_tflop_s": 0.2})
 
 
-def test_networks_are_ratios_to_ours(drawn):
+def test_network_charts_show_ratios_to_our_time(drawn):
     cases = []
     for batch in (1, 100):
         rows = [contender("fashion-infer", "ours", 2.0), contender("slow", "peer", 8.0), contender("fast", "peer", 1.6)]
@@ -97,13 +97,13 @@ def test_networks_are_ratios_to_ours(drawn):
     assert {"1", "100"} <= set(texts)
 
 
-def test_confusion_is_in_percent_of_the_true_class(drawn):
+def test_confusion_is_shown_in_percent_of_the_true_class(drawn):
     labels, predictions = np.repeat([0, 1], [300, 8]), np.repeat([0, 1, 0, 1], [299, 1, 2, 6])
     texts = drawn(images.confusion, labels, predictions, ["a", "b"], "title")
     assert {"100", "<1", "25", "75", "a (300)", "b (8)"} <= set(texts)
 
 
-def test_sheet_shows_every_picture_as_it_is(tmp_path):
+def test_sheet_shows_the_pixels_of_each_picture(tmp_path):
     from PIL import Image
 
     pictures = np.random.default_rng(1).integers(0, 256, (3, 1, 28, 28)).astype(np.uint8)
@@ -115,14 +115,14 @@ def test_sheet_shows_every_picture_as_it_is(tmp_path):
     data = image.get("{http://www.w3.org/1999/xlink}href").partition(",")[2]
     pixels = np.asarray(Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA"))
     grey, seen = pixels[..., 0].astype(int), pixels[..., 3] > 0
-    assert seen.sum() == 3 * 28 * 28  # only the pictures' pixels: the page's background is between the pictures
+    assert seen.sum() == 3 * 28 * 28  # between the pictures the sheet is transparent
     found = [grey[17:45, left : left + 28] for left in (0, 35, 70)]
     for part, picture in zip(found, pictures[:, 0]):
         assert abs(part - picture).max() <= 1  # matplotlib's grey colour map has 256 steps
 
 
 @given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=20))
-def test_labels_stay_apart_and_near(values):
+def test_labels_are_moved_apart_only_if_necessary(values):
     values = sorted(values)
     room = 24
     heights = figure.apart(values, 1.0, 1e6, room)
@@ -133,7 +133,7 @@ def test_labels_stay_apart_and_near(values):
         assert heights == pytest.approx(values)
 
 
-def test_labels_of_one_value_spread_to_both_sides():
+def test_labels_of_equal_values_are_spread_evenly():
     assert figure.apart([100.0, 100.0, 100.0], 1.0, 1e4, 4) == pytest.approx([10.0, 100.0, 1000.0])
     assert figure.apart([], 1.0, 10.0, 4) == []
 
@@ -145,15 +145,15 @@ def luminance(colour):
 
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
-def test_every_colour_of_text_can_be_read(scheme):
-    """The contrast of every text colour is at least 4.5, level AA of WCAG 2."""
+def test_colours_of_text_have_contrast(scheme):
+    """The contrast of each text colour to the background is at least 4.5, level AA of WCAG 2."""
     paper = luminance(figure.PALETTE["paper"][scheme])
     for name, colours in figure.PALETTE.items():
         low, high = sorted((paper, luminance(colours[scheme])))
         assert name in ("paper", "rule") or (high + 0.05) / (low + 0.05) >= 4.5, name
 
 
-def test_ceilings_are_in_the_unit_of_the_device():
+def test_units_of_ceilings():
     assert ceiling("fp32_tflop_s", 0.1, "cpu") == ("matrix product, fp32, GFLOP/s", 100.0)
     assert ceiling("fp16_tflop_s", 760.0, "gpu") == ("matrix product, fp16, TFLOP/s", 760.0)
     assert ceiling("fill_gb_s", 50.0, "cpu") == ("memory, fill, GB/s", 50.0) and ceiling("x", 1.0, "cpu") == ("x", 1.0)
@@ -171,13 +171,13 @@ def test_a_strip_is_in_every_rendering(tmp_path, capsys):
     assert '<span class="badge">quick</span>' in text and '<div class="ok"><dt>Verdict</dt>' in text
 
 
-def test_commands_break_between_options_alone(tmp_path):
+def test_commands_break_only_between_options(tmp_path):
     command = "fashion-infer bench conv --kernels all --json 'a b<c>.json'"
     text = html.page(content.Page("P", [content.Command(command)], []), tmp_path)
     code = text.partition("<code>")[2].partition("</code>")[0]
     words = re.findall(r"<span>(.*?)</span>", code)
     assert words == ["fashion-infer bench conv", "--kernels all", "--json &#39;a b&lt;c&gt;.json&#39;"]
-    assert re.sub(r"</?span>", "", code) == " ".join(words)  # the copied text must be the command
+    assert re.sub(r"</?span>", "", code) == " ".join(words)  # without the tags, the text is the command
 
 
 def test_names_come_first_and_calls_are_folded(tmp_path):
@@ -186,4 +186,4 @@ def test_names_come_first_and_calls_are_folded(tmp_path):
     text = html.page(content.Page("P", [listing], []), tmp_path)
     assert "<details><summary>API calls</summary>" in text
     assert re.findall(r"<td[^>]*>(.*?)</td>", text) == ["cudaMalloc", "1.0"]
-    assert "| 1.0 | cudaMalloc |" in markdown.page(content.Page("P", [listing], []))  # the rows have nvprof's order
+    assert "| 1.0 | cudaMalloc |" in markdown.page(content.Page("P", [listing], []))  # the columns have nvprof's order

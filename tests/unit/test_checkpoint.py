@@ -1,4 +1,4 @@
-"""Checkpoints on disk: both forms are read and written bit for bit, and damaged files of every kind are refused."""
+"""Checkpoints on disk: HDF5 files and MXNet's pairs are read and written bit for bit; damaged files are refused."""
 
 import contextlib
 import fcntl
@@ -48,8 +48,8 @@ def test_hdf5_keeps_every_bit(original, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
 
 
-def test_hdf5_is_read_where_it_is_locked(original, tmp_path):
-    """A checkpoint can be read where file locks do not work, or while another process holds a lock on the file."""
+def test_a_locked_hdf5_file_can_be_read(original, tmp_path):
+    """A checkpoint can be read while another process holds a lock on the file, or where file locks do not work."""
     hdf5.save(tmp_path / "c.h5", original)
     with open(tmp_path / "c.h5", "rb+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -65,7 +65,7 @@ def test_quantized_rows(original, tmp_path):
     assert (tmp_path / "a.h5").stat().st_size < 4 << 20
 
 
-def test_mxnet_pair_both_ways(original, tmp_path):
+def test_an_mxnet_pair_is_written_and_read(original, tmp_path):
     prefix = str(tmp_path / "net")
     written = mxnet_pair.save(prefix, original, epoch=12)
     assert [p.name for p in written] == ["net-symbol.json", "net-0012.params"]
@@ -76,7 +76,7 @@ def test_mxnet_pair_both_ways(original, tmp_path):
     assert symbol.parse(again.symbol, "") == symbol.parse(original.symbol, "")
 
 
-def test_mxnet_reads_what_we_write(original, tmp_path):
+def test_mxnet_reads_our_files(original, tmp_path):
     mx = _mxnet.load()
     plugin.load_operators()
     mxnet_pair.save(str(tmp_path / "net"), original)
@@ -85,7 +85,7 @@ def test_mxnet_reads_what_we_write(original, tmp_path):
     assert symbol.list_outputs() == ["softmax_output"]
 
 
-def test_we_read_what_mxnet_writes(tmp_path):
+def test_files_written_by_mxnet_are_read(tmp_path):
     mx = _mxnet.load()
     rng = np.random.default_rng(2)
     arrays = {
@@ -99,7 +99,9 @@ def test_we_read_what_mxnet_writes(tmp_path):
 
 
 def old_params(version, name, array):
-    """Return a file as MXNet before 1.0 wrote it: V1 with 64-bit sizes, or older with 32-bit sizes and no magic."""
+    """Return a file as old versions of MXNet wrote it: version 1 has 64-bit sizes, version 0 has 32-bit sizes and no
+    magic.
+    """
     import struct
 
     head = struct.pack("<QQQ", 0x112, 0, 1)
@@ -112,16 +114,16 @@ def old_params(version, name, array):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_files_of_the_course_era(version, tmp_path):
+def test_files_of_old_mxnet_versions(version, tmp_path):
     mx = _mxnet.load()
     array = np.random.default_rng(3).standard_normal((4, 5)).astype(np.float32)
     path = tmp_path / "old.params"
     path.write_bytes(old_params(version, "arg:w", array))
     assert np.array_equal(params_file.read(path)["arg:w"], array)
-    assert np.array_equal(mx.nd.load(str(path))["arg:w"].asnumpy(), array)  # so the file above is in MXNet's format
+    assert np.array_equal(mx.nd.load(str(path))["arg:w"].asnumpy(), array)  # `old_params` writes MXNet's format
 
 
-# ---- broken files ----------------------------------------------------------------------------
+# ---- Damaged files.
 
 
 def refused(path, epoch=1):
@@ -148,11 +150,10 @@ def test_truncated_params(pair):
     refused(pair)
 
 
-def test_flipped_bytes_never_crash(original, tmp_path):
-    """Flipped bytes never crash the reader.
+def test_changed_bytes_are_read_or_refused(original, tmp_path):
+    """A .params file in which bytes were changed is read, or refused with an error of one line.
 
-    The weights are small, so that most bytes are structure. A flip within a number may pass: the number is read as it
-    is in the file.
+    The weights are small, so that most bytes are structure. A changed byte within a number gives another number.
     """
     small = checkpoint.Checkpoint(original.symbol, {"w": np.ones((2, 2), np.float32), "v": np.ones(1, np.float32)}, {})
     mxnet_pair.save(str(tmp_path / "net"), small)
@@ -172,7 +173,7 @@ def test_flipped_bytes_never_crash(original, tmp_path):
     assert min(outcomes.values()) > 100
 
 
-def test_flipped_bytes_in_the_symbol_never_crash(original, tmp_path):
+def test_changed_bytes_in_the_symbol(original, tmp_path):
     mx = _mxnet.load()
     chance = random.Random(1)
     for _ in range(300):
@@ -221,7 +222,7 @@ def test_symbol_that_is_not_json_or_not_text(pair):
     refused(pair)
 
 
-def test_other_epoch_and_nothing_there(pair, tmp_path):
+def test_missing_epochs_and_files(pair, tmp_path):
     assert "--epoch 1 is there" in refused(pair, 2)
     refused(tmp_path / "nowhere")
     with pytest.raises(UsageError):
@@ -260,8 +261,8 @@ def test_broken_hdf5(original, tmp_path):
     refused(path)
 
 
-def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
-    """Random damage to an HDF5 file ends in one line.
+def test_randomly_damaged_hdf5(original, tmp_path):
+    """Loading a randomly damaged HDF5 file works or raises an error of one line.
 
     A separate process reads each file, because the HDF5 library can crash.
     """
@@ -280,7 +281,7 @@ def test_random_damage_to_hdf5_never_crashes(original, tmp_path):
             assert "\n" not in str(error)
 
 
-def test_nothing_half_written(original, tmp_path, monkeypatch):
+def test_failed_writes_leave_no_files(original, tmp_path, monkeypatch):
     with pytest.raises(CheckpointError):
         hdf5.save(tmp_path / "no" / "folder" / "a.h5", original)
     (tmp_path / "a.h5").write_text("old")
@@ -288,7 +289,7 @@ def test_nothing_half_written(original, tmp_path, monkeypatch):
     with pytest.raises(TypeError):
         hdf5.save(tmp_path / "a.h5", unwritable)
     assert (tmp_path / "a.h5").read_text() == "old" and len(list(tmp_path.iterdir())) == 1
-    (tmp_path / "net-symbol.json").mkdir()  # the second file of the pair cannot replace a folder
+    (tmp_path / "net-symbol.json").mkdir()  # one file of the pair cannot replace a folder
     with pytest.raises(CheckpointError):
         mxnet_pair.save(str(tmp_path / "net"), original)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.h5", "net-symbol.json"]

@@ -1,4 +1,4 @@
-"""The command line on a machine that may lack everything: options, errors, exit codes, and clean output streams."""
+"""The command line: options, errors and exit codes, also on a machine without dataset, GPU or library."""
 
 import _ctypes
 import json
@@ -16,7 +16,7 @@ from fashion_infer.errors import DeviceError
 
 
 def refused(invoke, code, *arguments):
-    """Run a command that must fail with this exit code; return its only line on stderr."""
+    """Run a command that must fail with the exit code `code`; return its single line on stderr."""
     status, _, err = invoke(*arguments)
     assert status == code, err
     lines = [line for line in err.splitlines() if line]
@@ -56,17 +56,17 @@ def test_empty_and_unknown_names(invoke):
         ("models list conv.cpp", "", "--kernel"),
     ],
 )
-def test_suggestions_are_near(invoke, words, suggested, not_suggested):
+def test_suggestions(invoke, words, suggested, not_suggested):
     line = refused(invoke, 2, *words.split())
     assert suggested in line and (not not_suggested or not_suggested not in line)
 
 
 @pytest.mark.parametrize("words, same", [("help", "--help"), ("help run", "run --help"), ("version", "--version")])
-def test_words_that_users_try(invoke, words, same):
+def test_help_and_version_as_commands(invoke, words, same):
     assert invoke(*words.split()) == invoke(*same.split())
 
 
-def test_backend_gpu_without_one(invoke):
+def test_backend_gpu_without_a_gpu(invoke):
     from fashion_infer.library import devices
 
     try:
@@ -78,7 +78,7 @@ def test_backend_gpu_without_one(invoke):
 
 
 def test_a_missing_gpu_is_refused_before_anything_is_imported(tmp_path):
-    """Without a GPU, `--backend gpu` is refused before any file is loaded: a missing checkpoint is not reported."""
+    """Without a GPU, `--backend gpu` is refused before NumPy is imported and the missing checkpoint is noticed."""
     code = """
 import sys
 from fashion_infer.system import compilers
@@ -98,14 +98,14 @@ def test_missing_dataset_without_network(invoke, bare):
     assert not [p for p in bare.rglob("*") if p.is_file()]
 
 
-def test_falls_back_to_the_built_in_set_and_says_so(invoke, bare):
+def test_the_built_in_set_replaces_a_missing_dataset(invoke, bare):
     code, out, err = invoke("run", "--n", "50", "--backend", "cpu")
     assert code == 0
     assert next(line for line in out.splitlines() if line.startswith("Correctness")).endswith(" Data: synthetic")
     assert len(err.splitlines()) == 1
 
 
-def test_asked_for_the_built_in_set_needs_no_notice(invoke, bare):
+def test_no_notice_if_the_built_in_set_was_requested(invoke, bare):
     code, out, err = invoke("run", "--n", "50", "--backend", "cpu", "--data", "synthetic")
     assert code == 0 and " Data: synthetic" in out and err == ""
 
@@ -115,11 +115,11 @@ def test_read_only_cache(invoke, bare, monkeypatch):
     blocked.write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     refused(invoke, 3, "data", "fetch")
-    code, out, _ = invoke("run", "--n", "5", "--backend", "cpu")  # `run` needs no cache: the built-in set is there
+    code, out, _ = invoke("run", "--n", "5", "--backend", "cpu")  # `run` uses the built-in set, which needs no cache
     assert code == 0 and "Data: synthetic" in out
 
 
-def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
+def test_missing_and_invalid_libraries(invoke, monkeypatch, tmp_path):
     from fashion_infer.library import bindings
 
     for content in (None, b"not a library", "another"):
@@ -137,9 +137,9 @@ def test_library_missing_or_not_one(invoke, monkeypatch, tmp_path):
 
 
 def test_library_built_for_another_mxnet(tmp_path):
-    """The operator library refuses to be used with another version of MXNet.
+    """The operator library accepts MXNet 1.9.1 and refuses other versions.
 
-    Here `initialize` gets a version that differs; everything else is equal.
+    The test calls `initialize` with the number of a version.
     """
     import ctypes
 
@@ -210,7 +210,7 @@ def test_informative_commands(invoke, bare):
     assert invoke("--version")[1].endswith(f" {fashion_infer.__version__}\n")
 
 
-def test_doctor_finds_what_is_broken(invoke, bare, monkeypatch, tmp_path):
+def test_doctor_reports_what_is_missing(invoke, bare, monkeypatch, tmp_path):
     monkeypatch.setenv("FASHION_INFER_DATA", str(tmp_path / "none"))
     monkeypatch.setattr(zoo.Model, "path", property(lambda self: tmp_path / "none.h5"))
     code, out, err = invoke("doctor")
@@ -235,7 +235,7 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
     refused(invoke, 4, "run")
 
 
-def test_closed_pipe_is_no_error():
+def test_a_closed_pipe_is_not_an_error():
     program = f"{sys.executable} -m fashion_infer models list | true"
     done = subprocess.run(["bash", "-c", program], stderr=subprocess.PIPE, text=True)
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""`compare`, on synthetic files of measurements whose verdicts were computed by hand."""
+"""`compare`, on made-up files of measurements whose verdicts were computed by hand."""
 
 import copy
 import json
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from fashion_infer.bench import ranks, verdicts
 from fashion_infer.system import scheduler_stats
 
-# Few distinct values, so that there are ties.
+# Many values are from a few whole numbers, so that there are ties.
 VALUES = st.one_of(st.integers(1, 8).map(float), st.floats(0.01, 10, allow_subnormal=False))
 
 RUN = {
@@ -91,7 +91,10 @@ HEADINGS = ("setting that differs", "median, ms", "must not change")
 
 @pytest.fixture
 def compare(invoke, tmp_path):
-    """Compare two objects as files; return the lines of the tables by their first cell, as lists of the other cells."""
+    """A function that compares two objects as files; it returns exit code, lines and stderr.
+
+    The lines of the tables are a dict from the first cell to the list of the other cells.
+    """
 
     def call(a, b, *options):
         files = [tmp_path / name for name in ("a.json", "b.json")]
@@ -125,7 +128,7 @@ def run(*ms):
 
 
 class TestRuns:
-    # The first run's times of new0: the median is 12 ms and the quartiles are 11 and 13, so that the noise is 2 ms.
+    # In the first run, new0's median is 12 ms and its quartiles are 11 and 13 ms. Therefore the noise is 2 ms.
     @pytest.mark.parametrize(
         "ms, ratio, noise, verdict",
         [
@@ -133,18 +136,18 @@ class TestRuns:
             ((13.9, 13.9, 13.9, 13.9, 13.9), "1.158", "2", "within the noise"),
             ((14.1, 14.1, 14.1, 14.1, 14.1), "1.175", "2", "slower"),
             ((9.9, 9.9, 9.9, 9.9, 9.9), "0.825", "2", "faster"),
-            ((13, 13, 15, 16, 30), "1.250", "3", "within the noise"),  # the quartiles of this run: 13 and 16
+            ((13, 13, 15, 16, 30), "1.250", "3", "within the noise"),  # the quartiles of this run are 13 and 16
             ((13, 13, 15.1, 16, 30), "1.258", "3", "within the noise"),  # two samples of the first run exceed it
             ((14.2, 14.2, 15.1, 17.2, 30), "1.258", "3", "slower"),
         ],
     )
-    def test_the_larger_quartile_range(self, compare, ms, ratio, noise, verdict):
+    def test_the_noise_is_the_larger_quartile_range(self, compare, ms, ratio, noise, verdict):
         code, lines, err = compare(RUN, run(*ms))
         assert code == 0 and not err
         assert lines["new0"][0] == "12" and lines["new0"][2:] == [ratio, noise, verdict]
         assert lines["softmax"][2:] == ["1.000", "0.03", "within the noise"]
 
-    def test_three_percent_where_nothing_scatters(self, compare):
+    def test_the_noise_is_at_least_three_percent(self, compare):
         steady = run(10, 10, 10, 10)
         steady["layers"] = steady["layers"][:1]
         for ms, verdict in ((10.29, "within the noise"), (10.31, "slower"), (9.69, "faster"), (9.71, "within")):
@@ -152,7 +155,7 @@ class TestRuns:
             other["layers"] = other["layers"][:1]
             assert compare(steady, other)[1]["new0"][4].startswith(verdict)
 
-    def test_few_passes_take_ten_percent_or_their_range(self, compare):
+    def test_the_noise_of_few_passes_is_ten_percent_or_their_range(self, compare):
         def few(*ms):
             made = run(*ms)
             made["layers"] = made["layers"][:1]
@@ -168,7 +171,7 @@ class TestRuns:
         a["layers"][1]["seconds"] = [0.040, 0.030, 0.020, 0.010]
         assert compare(a, a)[1]["all layers"] == ["50", "50", "1.000", "1.5", "within the noise"]
 
-    def test_modes_have_other_layers(self, compare):
+    def test_runs_with_different_layers(self, compare):
         fused = copy.deepcopy(RUN)
         fused["mode"], fused["layers"][0]["name"] = "fused", "new0+activation0"
         code, lines, _ = compare(RUN, fused, "--check")
@@ -176,7 +179,7 @@ class TestRuns:
         assert lines["new0"] == ["12", "only in A"] and lines["new0+activation0"] == ["12", "only in B"]
         assert lines["mode"] == ["operator", "fused"] and lines["all layers"][2] == "1.000"
 
-    def test_names_are_shown_as_they_are(self, compare):
+    def test_names_are_not_interpreted_as_markup(self, compare):
         odd = changed(RUN, "layers", 0, "name", value="[/bold] a:smile: [red]")
         assert compare(odd, odd)[1]["[/bold] a:smile: [red]"][0] == "12"
 
@@ -196,18 +199,18 @@ class TestRuns:
         code, _, err = compare(RUN, changed(RUN, "predictions_sha256", value="f"), "--check")
         assert code == 1 and "predictions" in err
 
-    def test_other_models_are_not_judged(self, compare):
+    def test_correctness_of_different_models_is_not_compared(self, compare):
         other = changed(changed(RUN, "correctness", value=0.6), "model", value="ece408-low")
         code, lines, _ = compare(RUN, other, "--check")
         assert code == 0 and lines["fact: correctness"] == ["0.85", "0.6", "not comparable"]
 
-    def test_files_from_before_predictions_had_a_digest(self, compare):
+    def test_old_files_without_a_digest_of_predictions(self, compare):
         old = copy.deepcopy(RUN)
         del old["predictions_sha256"]
         code, lines, _ = compare(old, RUN, "--check")
         assert code == 0 and "fact: predictions" not in lines
 
-    def test_real_ones(self, invoke, compare):
+    def test_two_real_runs(self, invoke, compare):
         words = ("run", "--n", 20, "--data", "synthetic", "--backend", "cpu", "--json")
         first = json.loads(invoke(*words)[1])
         code, lines, _ = compare(first, json.loads(invoke(*words)[1]))
@@ -225,7 +228,7 @@ DRAWS = {
 class TestRanks:
     @pytest.mark.parametrize("name", DRAWS)
     @pytest.mark.parametrize("repeats", [10, 20])
-    def test_no_false_alarm_in_fifty_comparisons(self, name, repeats, tmp_path):
+    def test_fifty_comparisons_without_a_false_alarm(self, name, repeats, tmp_path):
         rng = np.random.default_rng(repeats)
         files = [str(tmp_path / name) for name in "ab"]
         for _ in range(50):
@@ -235,14 +238,14 @@ class TestRanks:
             assert verdicts.compare(*files, check=True).faults() == []
 
     @pytest.mark.parametrize("name", DRAWS)
-    def test_twice_as_long_is_an_alarm_in_fifty(self, name):
+    def test_twice_the_time_is_always_found(self, name):
         rng = np.random.default_rng(1)
         for _ in range(50):
             a, b = (tuple(factor * DRAWS[name](rng, 20)) for factor in (1, 2))
             assert ranks.slower(a, b) and not ranks.slower(b, a)
 
     @given(st.lists(VALUES, min_size=2, max_size=30), st.lists(VALUES, min_size=2, max_size=30))
-    def test_p_is_scipys(self, a, b):
+    def test_p_equals_scipys(self, a, b):
         stats = pytest.importorskip("scipy.stats")
         wanted = stats.mannwhitneyu(b, a, alternative="greater", method="asymptotic").pvalue
         if len({*a, *b}) == 1:
@@ -252,8 +255,8 @@ class TestRanks:
     def test_all_equal_is_no_difference(self):
         assert ranks.p_of_larger([1.0] * 9, [1.0] * 9) == 1.0
 
-    def test_samples_of_benchmarks_decide(self, compare):
-        """A median that differs by more than the noise counts only if the samples confirm the difference."""
+    def test_samples_of_benchmarks_are_compared(self, compare):
+        """A median that differs by more than the noise counts as slower only if the samples confirm the difference."""
         a, b = copy.deepcopy(CONV), copy.deepcopy(CONV)
         a["layers"][0]["rows"][1].update(samples_ms=[0.9, 1.0, 1.4] * 12)
         b["layers"][0]["rows"][1].update(samples_ms=[0.95, 1.2, 1.3] * 12, min_ms=1.15, median_ms=1.2)
@@ -263,7 +266,7 @@ class TestRanks:
         b["layers"][0]["rows"][1]["samples_ms"] = [1.1, 1.2, 1.5] * 12
         assert compare(a, b, "--check")[0::2][0] == 1
 
-    def test_one_repeat_is_not_checked(self, compare):
+    def test_check_needs_more_than_one_repeat(self, compare):
         one = run(10)
         one["layers"] = one["layers"][:1]
         assert compare(one, one)[0] == 0
@@ -283,29 +286,30 @@ class TestOtherPrograms:
     def waiting(self, document, *seconds):
         return changed(document, "waited", value=list(seconds))
 
-    # Ten passes of 10 ms and ten of 15 ms. The threads of a pass waited for a processor for 0 to 20 ms in all.
+    # One run has ten passes of 10 ms, the other ten of 15 ms, in each of which threads waited `ms` for a processor.
     @pytest.mark.parametrize(
         "ms, verdict, code",
         [
             (0, "slower", 1),
-            (4.5, "slower", 1),  # 15 - 4.5 exceeds 10 by more than the noise, which is 0.3
-            (4.9, "not told: other programs", 0),  # the rest does not exceed 10 by more than the noise
+            (4.5, "slower", 1),  # 15 - 4.5 ms exceeds 10 ms by more than the noise of 0.3 ms
+            (4.9, "not told: other programs", 0),  # 15 - 4.9 ms does not
             (20, "not told: other programs", 0),
         ],
     )
-    def test_what_the_threads_waited_is_not_held_against_a_run(self, compare, ms, verdict, code):
+    def test_time_that_threads_waited_is_subtracted(self, compare, ms, verdict, code):
         quiet, busy = (self.one_layer(*10 * [time]) for time in (10, 15))
         found, lines, err = compare(quiet, self.waiting(busy, *10 * [ms / 1e3]), "--check")
         assert found == code and lines["new0"][-1] == verdict and bool(err) == bool(code)
-        # With the runs swapped, the first run's time is not trusted.
+        # With the runs swapped, the first run is the one that waited.
         _, lines, _ = compare(self.waiting(busy, *10 * [ms / 1e3]), quiet)
         assert lines["new0"][-1] == verdict.replace("slower", "faster")
-        # A faster run whose threads waited would have been even faster without the wait.
+        # If the faster run waited, the other one is still slower.
         assert compare(self.waiting(quiet, *10 * [ms / 1e3]), busy)[1]["new0"][-1] == "slower"
 
-    def test_the_share_is_shown_where_it_differs(self, compare):
+    def test_different_shares_of_waiting_are_shown(self, compare):
         quiet = self.one_layer(10, 10, 10)
-        # 0.001 of 30 ms; and 5 + 10 of 30 ms, because a pass counts as waiting at most for all of its time
+        # The three passes take 30 ms. Threads wait 0.001 ms in the first run, and 5 + 10 ms in the second: the wait of
+        # 20 ms counts only as 10 ms, the time of its pass.
         _, lines, _ = compare(self.waiting(quiet, 0, 0, 1e-6), self.waiting(quiet, 0.005, 0.020, 0))
         assert lines["waiting for a processor"] == ["hardly", "50% of the time"]
 
@@ -313,27 +317,27 @@ class TestOtherPrograms:
         runs = [changed(self.one_layer(*10 * [ms]), "backend", value="gpu") for ms in (10, 15)]
         assert compare(runs[0], self.waiting(runs[1], *10 * [1]))[1]["new0"][-1] == "slower"
 
-    def test_where_linux_counts_none(self, compare):
+    def test_a_machine_that_does_not_count_waits(self, compare):
         assert compare(RUN, self.waiting(run(*5 * [15]), *5 * [None]))[1]["new0"][-1] == "slower"
 
-    def test_damaged(self, compare):
+    def test_damaged_waits(self, compare):
         for waits in ([1], [1, 2, 3, 4, -5], "five!", [1, 2, 3, 4, float("nan")]):
             code, _, err = compare(RUN, changed(RUN, "waited", value=waits))
             assert code == 3 and "damaged" in err
 
-    def test_waited_is_what_linux_counts(self, tmp_path, monkeypatch):
+    def test_waited_adds_the_threads_waits(self, tmp_path, monkeypatch):
         for thread, text in (("7", "900 1500000000 3\n"), ("8", "900 250000000 3\n")):
             (tmp_path / thread).mkdir()
             (tmp_path / thread / "schedstat").write_text(text)
         monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path)
         assert scheduler_stats.waited() == 1.75
         (tmp_path / "8" / "schedstat").unlink()
-        assert scheduler_stats.waited() is None  # Linux reports waits only for some threads, so there is no result
+        assert scheduler_stats.waited() is None  # a thread without a count: no result
         monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path / "nowhere")
         assert scheduler_stats.waited() is None
 
     def test_waited_beside_another_program(self):
-        """When two programs compute on one processor, one waits while the other runs."""
+        """The wait of this process grows while another program computes on the same processor."""
         allowed = os.sched_getaffinity(0)
         if scheduler_stats.waited() is None:
             pytest.skip("Linux does not count it here")
@@ -358,7 +362,8 @@ class TestBenches:
         made["layers"][0]["rows"][row].update(values)
         return made
 
-    # naive: median 1 ms, minimum 0.9 ms, so that the noise is 0.1 ms; shifted: 0.99 ms, so that the noise is 3%.
+    # naive has a median of 1 ms and a minimum of 0.9 ms: the noise is 0.1 ms. shifted has a minimum of 0.99 ms: the
+    # noise is 3%, the least.
     @pytest.mark.parametrize(
         "row, minimum, median, ratio, noise, verdict",
         [
@@ -370,17 +375,17 @@ class TestBenches:
             (2, 1.02, 1.031, "1.031", "0.03", "slower"),
         ],
     )
-    def test_median_less_minimum(self, compare, row, minimum, median, ratio, noise, verdict):
+    def test_the_noise_is_median_minus_minimum(self, compare, row, minimum, median, ratio, noise, verdict):
         name = CONV["layers"][0]["rows"][row]["name"]
         code, lines, _ = compare(CONV, self.conv(row, min_ms=minimum, median_ms=median))
         line = lines[f"fa2017 convolution 1: {name}"]
         assert code == 0 and line == ["1", f"{median:.4g}", ratio, noise, verdict]
 
-    def test_three_runs_take_ten_percent(self, compare):
+    def test_the_noise_of_three_runs_is_ten_percent(self, compare):
         slow = self.conv(2, runs=3, min_ms=1.09, median_ms=1.09)
         assert compare(CONV, slow)[1]["fa2017 convolution 1: shifted"][3:] == ["0.1", "within the noise"]
 
-    def test_only_kernels_of_ours_are_checked(self, compare):
+    def test_check_fails_only_for_our_kernels(self, compare):
         for row in (0, 3):
             slower = self.conv(row, min_ms=2.0, median_ms=2.0)
             code, lines, _ = compare(CONV, slower, "--check")
@@ -388,7 +393,7 @@ class TestBenches:
         code, _, err = compare(CONV, self.conv(1, min_ms=2.0, median_ms=2.0), "--check")
         assert code == 1 and "naive" in err and "shifted" not in err
 
-    def test_a_kernel_that_became_wrong(self, compare):
+    def test_a_kernel_that_became_incorrect(self, compare):
         wrong = self.conv(1, status="wrong", runs=0, min_ms=None, median_ms=None)
         code, lines, err = compare(CONV, wrong, "--check")
         assert code == 1 and "naive" in err
@@ -413,8 +418,8 @@ class TestBenches:
         peer = changed(NET, "cases", 0, "rows", 1, "min_ms", value=0.2)
         assert compare(NET, changed(peer, "cases", 0, "rows", 1, "median_ms", value=9.0), "--check")[0] == 0
 
-    def test_files_from_before_there_was_one_kind_of_record(self, compare):
-        """`compare` reads files in the old format of `bench conv` (CONV) as it reads files in the current format."""
+    def test_old_files_of_bench_conv(self, compare):
+        """`compare` reads files in the old format of `bench conv`, as CONV has, like files in the current format."""
         now = {key: value for key, value in CONV.items() if key not in ("batch", "layers")}
         now.update(benchmark="conv", batches=[10], logits=[], cases=copy.deepcopy(CONV["layers"]))
         for row in now["cases"][0]["rows"]:
@@ -429,7 +434,7 @@ class TestBenches:
         assert compare(NET, {**NET, "benchmark": "net"}, "--check")[0] == 0
 
     @pytest.mark.parametrize("name", ["kernels", "results-gpu", "results-gpu-editions", "results-cpu"])
-    def test_the_files_of_the_documentation(self, invoke, name):
+    def test_files_of_the_documentation(self, invoke, name):
         docs = Path(__file__).resolve().parents[2] / "docs"
         file = next(docs.rglob(f"{name}.json"))
         code, out, err = invoke("compare", file, file, "--check")
@@ -450,7 +455,7 @@ class TestRefusals:
             assert invoke("compare", *words)[0] == 2
 
     @pytest.mark.parametrize("text", ["", "{", '{"a": 1}', "[]", "3", '{"kind": "x", "files": []}', "[" * 100000])
-    def test_foreign_files(self, compare, text):
+    def test_files_of_other_kinds(self, compare, text):
         for pair in ((text, RUN), (RUN, text)):
             code, lines, err = compare(*pair)
             assert code == 3 and not lines and (".json is not " in err)
@@ -489,7 +494,7 @@ class TestRefusals:
 
 
 class TestHistory:
-    """Benchmarks saved by name. Each test rewrites the saved file with other times, so that verdicts are certain."""
+    """Benchmarks that are saved by name. `save` multiplies the times in the file, so that verdicts are certain."""
 
     CONV = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--kernels", "naive", "--against", "none")
 
@@ -512,7 +517,7 @@ class TestHistory:
         "factor, allowed, code",
         [(1e-3, "5%", 1), (1e-3, "1000000000%", 0), (1e3, "5", 0), (1e-3, None, 0)],
     )
-    def test_slower_than_allowed_fails(self, invoke, factor, allowed, code):
+    def test_fail_above(self, invoke, factor, allowed, code):
         self.save(invoke, "before", factor)
         words = ("--fail-above", allowed) if allowed else ()
         found, _, err = invoke(*self.CONV, "--against-saved", "before", *words)
@@ -526,11 +531,11 @@ class TestHistory:
         for number, name in enumerate(("first", "second")):
             os.utime(self.folder / f"{name}.json", (number, number))
         assert invoke("compare", "--last", "--fail-above", "5%")[0] == 1
-        os.utime(self.folder / "first.json", (9, 9))  # now `first` was saved last, and is the faster benchmark
+        os.utime(self.folder / "first.json", (9, 9))  # now `first`, the faster benchmark, is the newer one
         assert invoke("compare", "--last", "--fail-above", "5%")[0] == 0
         assert invoke("compare", self.folder / "second.json", "--last", "--fail-above", "5%")[0] == 0
 
-    def test_what_cannot_be_compared_is_refused_at_once(self, invoke):
+    def test_incomparable_benchmarks_are_refused_before_measuring(self, invoke):
         self.save(invoke, "before")
         code, out, err = invoke("bench", "net", "--backend", "cpu", "--against-saved", "before")
         assert code == 2 and not out and err.count("\n") == 1

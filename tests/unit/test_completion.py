@@ -1,4 +1,4 @@
-"""Shell completions, requested from the program as shells request them, and typed in real shells."""
+"""Shell completions, requested from the program as shells request them, and in interactive shells."""
 
 import os
 import pty
@@ -82,7 +82,7 @@ def test_an_unknown_shell(invoke, monkeypatch):
 
 
 def typed(shell, keys, wanted, seconds=90):
-    """Type some keys into an interactive shell; return its output up to `wanted`."""
+    """Type keys into an interactive shell; return its output when `wanted` appears or the time is up."""
     child, terminal = pty.fork()
     if not child:
         os.execvp(shell[0], shell)
@@ -104,7 +104,7 @@ def typed(shell, keys, wanted, seconds=90):
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home folder, with the program on PATH."""
+    """The user's home folder for the test. The program is on PATH."""
     program = tmp_path / "bin" / "fashion-infer"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m fashion_infer "$@"\n')
@@ -124,8 +124,8 @@ def home(tmp_path, monkeypatch):
         ("zsh", ".zshrc", "PROMPT='READY> '\nunsetopt zle_bracketed_paste\nautoload -Uz compinit && compinit -u\n"),
     ],
 )
-def test_a_real_shell_completes(home, shell, start, before):
-    """A real shell completes words after the documented line was added to its start file."""
+def test_an_interactive_shell_completes(home, shell, start, before):
+    """An interactive shell completes a model's name after the documented line was added to its start file."""
     if not shutil.which(shell):
         pytest.skip(f"needs {shell}")
     (home / start).write_text(before)

@@ -1,4 +1,4 @@
-"""The course's programs as presets, users' own pictures, and plots."""
+"""The course's programs as presets, `predict` on users' pictures, and charts of a run."""
 
 import re
 from types import SimpleNamespace
@@ -17,7 +17,10 @@ from fashion_infer.result import LayerResult
 
 
 def asked(*arguments, **options):
-    """Return model, edition, operator, backend and n of a program's request, which runs node by node."""
+    """Return model, edition, operator, backend and n of the request for a program of the course.
+
+    Asserts that the request selects operator mode.
+    """
     request = course.request(*arguments, **options)
     assert request.mode_or_default == "operator"
     return request.model, request.edition, request.operator, request.backend, request.n
@@ -38,7 +41,7 @@ def test_programs():
 
 
 def test_programs_of_minidnn():
-    """The only argument of mini-dnn's programs is the number of images; without an edition they use fa2020's."""
+    """The only argument of mini-dnn's programs is the number of images. Their default edition is fa2020."""
     assert asked("m1") == ("fa2020", "fa2020", "custom", "cpu", 10000)
     assert asked("m2", None, "100") == asked("m2", "fa2020", n=100) == ("fa2020", "fa2020", "custom", "gpu", 100)
     assert asked("m3", "fa2023", "5000") == ("fa2020", "fa2023", "custom", "gpu", 5000)
@@ -60,7 +63,7 @@ def test_programs_of_minidnn():
         ("final", "fa1999"),
     ],
 )
-def test_what_the_course_did_not_have(arguments):
+def test_unknown_programs_and_arguments(arguments):
     with pytest.raises(UsageError):
         course.request(*arguments)
 
@@ -80,7 +83,7 @@ def test_short_names():
         zoo.get("ece408", "fa2024")
 
 
-def test_fa2020_has_many_names():
+def test_names_of_later_terms_select_fa2020():
     one = editions.get("fa2020")
     names = [f"{term}{year}" for year in range(2021, 2026) for term in ("sp", "fa")]
     assert all(editions.get(name) is one for name in names) and set(names) == set(editions.ALIASES)
@@ -89,7 +92,7 @@ def test_fa2020_has_many_names():
             editions.get(name)
 
 
-def test_the_model_that_is_run_when_none_is_named(monkeypatch):
+def test_default_models(monkeypatch):
     chosen = {edition: zoo.default(edition).name for edition in editions.EDITIONS}
     assert chosen == {
         "fa2017": "ece408-high",
@@ -100,7 +103,7 @@ def test_the_model_that_is_run_when_none_is_named(monkeypatch):
         "fa2020": "fa2020",
     }
     assert zoo.default().name == "ece408-high"
-    # Do not use delitem, which restores an entry at the end: other tests check the order of the models.
+    # Not with delitem, which would restore the entry at the end: other tests check the order of the models.
     less = {name: model for name, model in zoo.MODELS.items() if name != "sp2018-ece408"}
     monkeypatch.setattr(zoo, "MODELS", less)
     assert zoo.default("sp2018").name == "sp2018-baseline"
@@ -120,7 +123,7 @@ def test_the_model_that_is_run_when_none_is_named(monkeypatch):
         (("run", "--edition", "sp2018", "--model", "baseline", "--n", "50"), 0, "EvalMetric: {'accuracy': 0."),
     ],
 )
-def test_editions_print_what_they_printed(arguments, op_times, last, invoke):
+def test_output_of_editions(arguments, op_times, last, invoke):
     code, out, err = invoke(*arguments, "--data", "synthetic")
     lines = out.splitlines()
     assert code == 0, err
@@ -129,7 +132,7 @@ def test_editions_print_what_they_printed(arguments, op_times, last, invoke):
     assert lines[3 + op_times].endswith(" Data: synthetic") and out.count("Op Time: ") == op_times
 
 
-def test_programs_print_what_they_printed(invoke):
+def test_output_of_programs(invoke):
     code, out, _ = invoke("course", "m2.1", "ece408-low", "100", "--data", "synthetic")
     assert code == 0 and out.splitlines()[2] == "New Inference" and out.splitlines()[3].startswith("Op Time: ")
     code, out, _ = invoke("course", "m1.1", "--data", "synthetic")
@@ -137,7 +140,7 @@ def test_programs_print_what_they_printed(invoke):
 
 
 @pytest.mark.parametrize("arguments", [("m1", "50"), ("m1", "50", "--edition", "fa2023")])
-def test_minidnn_prints_what_it_printed(arguments, invoke):
+def test_output_of_minidnn(arguments, invoke):
     code, out, err = invoke("course", *arguments, "--data", "synthetic")
     assert code == 0, err
     lines = out.splitlines()
@@ -147,8 +150,8 @@ def test_minidnn_prints_what_it_printed(arguments, invoke):
     assert re.fullmatch(r"Test Accuracy: (0\.\d\d?|1) Data: synthetic", lines[6]) and "New Inference" not in out
 
 
-def test_lines_of_minidnn_on_a_gpu():
-    """Layer Time is the op time plus the transfers before and after it; all are in milliseconds."""
+def test_output_of_minidnn_on_a_gpu():
+    """Layer Time is the Op Time plus the transfers before and after it. Both are printed in milliseconds."""
     ours = LayerResult("new0", "New", "tensor-core", True, (0.00421,), (0.05,), (0.004,))
     layers = [ours, LayerResult("activation0", "Activation", None, False, (1.0,), (0.0,), (0.0,)), ours]
     result = SimpleNamespace(layers=layers, backend="gpu", correctness=0.8714, data_source="fashion-mnist")
@@ -178,9 +181,9 @@ def test_light_backgrounds_are_inverted(shirt, tmp_path):
     assert pictures.read(path)[0, 0, 0] == 0 and pictures.read(path, invert=True)[0, 0, 0] == 255
 
 
-def test_transparent_wide_and_coloured(tmp_path):
+def test_a_transparent_wide_picture_with_colours(tmp_path):
     path = str(tmp_path / "a.png")
-    picture = Image.new("RGBA", (300, 100), (0, 0, 0, 0))  # transparent pixels are background: white, then inverted
+    picture = Image.new("RGBA", (300, 100), (0, 0, 0, 0))  # transparent pixels become white, which is then inverted
     picture.paste((200, 30, 30, 255), (100, 20, 200, 80))
     picture.save(path)
     seen = pictures.read(path)
@@ -188,7 +191,7 @@ def test_transparent_wide_and_coloured(tmp_path):
     assert seen[0, 0].max() == 0 and seen[0, 14, 14] > 100 and seen[0, 14, 2] == 0
 
 
-def test_what_is_no_picture(tmp_path, invoke):
+def test_invalid_pictures(tmp_path, invoke):
     with pytest.raises(DataError):
         pictures.read(str(tmp_path / "none.png"))
     (tmp_path / "a.png").write_text("text")
@@ -226,7 +229,7 @@ def test_plots_of_a_run(tmp_path, invoke):
     assert code == 3 and "cannot write" in err
 
 
-def test_confusion_counts_every_image(tmp_path, monkeypatch):
+def test_confusion_shows_percentages_and_counts(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(sheets.figures, "save", lambda figure, path: drawn.append(figure))
     labels = np.array([0, 0, 1, 2, 2, 2], np.uint8)
@@ -238,7 +241,7 @@ def test_confusion_counts_every_image(tmp_path, monkeypatch):
     assert [label.get_text() for label in drawn[0].axes[0].get_yticklabels()] == ["a (2)", "b (1)", "c (3)"]
 
 
-def test_a_sheet_of_many_says_how_many(tmp_path, monkeypatch):
+def test_a_sheet_shows_the_first_100_pictures(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(sheets.figures, "save", lambda figure, path: drawn.append(figure))
     images, labels = synthetic.load()
@@ -247,7 +250,7 @@ def test_a_sheet_of_many_says_how_many(tmp_path, monkeypatch):
     assert dataset.resized(dataset.Images(images[:2], labels[:2], "synthetic", ""), 28).shape == (2, 1, 28, 28)
 
 
-def test_resized_sets_are_kept(bare):
+def test_resized_sets_are_cached(bare):
     images, labels = synthetic.load()
     whole = dataset.Images(images, labels, "synthetic", "")
     first = dataset.resized(whole, 30)

@@ -1,4 +1,4 @@
-"""Reading, finding and refusing datasets: small files made here, and the real dataset if it is present."""
+"""Reading, finding and refusing datasets: small files that the tests write, and the real dataset if it is present."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ def idx(magic, shape, content):
 
 
 def accept(monkeypatch, folder):
-    """Make the MD5 sums of the present files the expected ones."""
+    """Make the dataset's expected MD5 sums those of the folder's files."""
     for name in (IMAGES, LABELS):
         monkeypatch.setitem(locate.MD5, name, hashlib.md5((folder / name).read_bytes()).hexdigest())
 
@@ -37,7 +37,7 @@ def small_set(tmp_path, monkeypatch):
     return folder, images, labels
 
 
-def test_reads_what_was_written(small_set):
+def test_images_and_labels_are_read(small_set):
     folder, images, labels = small_set
     loaded = dataset.load(20, str(folder))
     assert np.array_equal(loaded.images[:, 0], images) and loaded.images.shape == (20, 1, 28, 28)
@@ -46,7 +46,7 @@ def test_reads_what_was_written(small_set):
     assert np.array_equal(dataset.load(3, str(folder)).images[:, 0], images[:3])
 
 
-def damaged(folder, monkeypatch, name, content):
+def refusal_of(folder, monkeypatch, name, content):
     (folder / name).write_bytes(content)
     accept(monkeypatch, folder)
     with pytest.raises(DataError) as error:
@@ -59,15 +59,15 @@ def test_truncated_gzip(small_set, monkeypatch):
     folder, *_ = small_set
     content = (folder / IMAGES).read_bytes()
     for tenth in range(10):
-        damaged(folder, monkeypatch, IMAGES, content[: len(content) * tenth // 10])
+        refusal_of(folder, monkeypatch, IMAGES, content[: len(content) * tenth // 10])
 
 
 def test_not_gzip(small_set, monkeypatch):
     folder, *_ = small_set
-    assert "not a complete gzip" in damaged(folder, monkeypatch, IMAGES, b"<html>not found</html>")
+    assert "not a complete gzip" in refusal_of(folder, monkeypatch, IMAGES, b"<html>not found</html>")
     flipped = bytearray(gzip.compress(b"x" * 5000))
     flipped[20] ^= 0xFF
-    assert "not a complete gzip" in damaged(folder, monkeypatch, IMAGES, bytes(flipped))
+    assert "not a complete gzip" in refusal_of(folder, monkeypatch, IMAGES, bytes(flipped))
 
 
 @pytest.mark.parametrize(
@@ -84,20 +84,20 @@ def test_not_gzip(small_set, monkeypatch):
 )
 def test_damaged_images(small_set, monkeypatch, content, words):
     folder, *_ = small_set
-    assert words in damaged(folder, monkeypatch, IMAGES, gzip.compress(content))
+    assert words in refusal_of(folder, monkeypatch, IMAGES, gzip.compress(content))
 
 
 def test_damaged_labels(small_set, monkeypatch):
     folder, *_ = small_set
-    assert "label above 9" in damaged(folder, monkeypatch, LABELS, gzip.compress(idx(2049, (20,), [10] * 20)))
+    assert "label above 9" in refusal_of(folder, monkeypatch, LABELS, gzip.compress(idx(2049, (20,), [10] * 20)))
 
 
 def test_wrong_md5(small_set):
     folder, *_ = small_set
     content = bytearray((folder / LABELS).read_bytes())
-    content[4] ^= 1  # in the time stamp of the gzip header: the content remains readable
+    content[4] ^= 1  # the time stamp of the gzip header, so that the content is unchanged
     (folder / LABELS).write_bytes(content)
-    with pytest.raises(DataError, match="is damaged \\(MD5 .*--data-dir.*fashion-infer data fetch"):
+    with pytest.raises(DataError, match="is refusal_of \\(MD5 .*--data-dir.*fashion-infer data fetch"):
         dataset.load(5, str(folder))
 
 
@@ -126,7 +126,7 @@ def test_n_out_of_range(n):
         ("{home}/data/FashionMNIST/raw", None),
     ],
 )
-def test_copies_that_other_tools_keep(small_set, bare, monkeypatch, place, variable):
+def test_files_of_other_tools_are_found(small_set, bare, monkeypatch, place, variable):
     folder, images, _ = small_set
     target = bare.__class__(place.format(home=bare))
     target.mkdir(parents=True)
@@ -138,7 +138,7 @@ def test_copies_that_other_tools_keep(small_set, bare, monkeypatch, place, varia
     assert loaded.location == str(target) and np.array_equal(loaded.images[:, 0], images[:4])
 
 
-def test_a_damaged_copy_of_another_tool_is_passed_over(small_set, bare):
+def test_damaged_files_of_another_tool_are_skipped(small_set, bare):
     folder, *_ = small_set
     keras = bare / ".keras/datasets/fashion-mnist"
     mxnet = bare / ".mxnet/datasets/fashion-mnist"
@@ -146,11 +146,11 @@ def test_a_damaged_copy_of_another_tool_is_passed_over(small_set, bare):
         target.mkdir(parents=True)
         for name in (IMAGES, LABELS):
             (target / name).write_bytes((folder / name).read_bytes())
-    (mxnet / LABELS).write_bytes(b"damaged")
+    (mxnet / LABELS).write_bytes(b"refusal_of")
     assert locate.find() == keras
 
 
-def test_nothing_anywhere_falls_back_to_the_built_in_set(bare):
+def test_the_built_in_set_replaces_a_missing_dataset(bare):
     assert locate.find() is None
     loaded = dataset.load(7)
     assert loaded.source == "synthetic" and np.array_equal(loaded.images, synthetic.load()[0][:7])
@@ -166,8 +166,8 @@ def test_the_real_set(data_dir):
     assert images.flags.c_contiguous and abs(images.mean() - 73.1) < 0.1
 
 
-def test_genuine_files_that_are_unpacked(tmp_path, monkeypatch):
-    """Genuine files unpacked by `gunzip` are accepted; other content under these names is reported as damaged."""
+def test_unpacked_files_are_accepted(tmp_path, monkeypatch):
+    """Files that were unpacked by `gunzip` are accepted if they have the genuine content, and refused otherwise."""
     images, labels = np.arange(2 * 784, dtype=np.uint8).reshape(2, 28, 28), np.array([3, 9], np.uint8)
     for name, magic, array in ((IMAGES, 2051, images), (LABELS, 2049, labels)):
         content = idx(magic, array.shape, array.tobytes())

@@ -1,4 +1,4 @@
-"""A child process decodes pictures as this process does, and any failure of a decoder is a one-line error."""
+"""A child process decodes pictures as this process does. A failing decoder is a one-line error."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from fashion_infer.errors import DataError
 from fashion_infer.system import confinement
 
 ROOT = Path(__file__).resolve().parents[2]
-# Decoders by file suffix: C libraries of other projects, and decoders of Pillow itself.
+# Suffixes of formats that Pillow decodes by itself or with C libraries, and of those that some builds of Pillow lack.
 SUFFIXES = ["png", "jpg", "gif", "bmp", "tif", "ppm", "tga", "ico", "pcx", "sgi", "xbm", "dds"]
 OPTIONAL = {"webp": "webp", "avif": "avif", "jp2": "jpg_2000"}
 
@@ -27,7 +27,7 @@ def draw(path, rng):
     return str(path)
 
 
-def test_every_format_is_the_same_picture_as_in_this_process(tmp_path):
+def test_the_child_decodes_formats_as_this_process_does(tmp_path):
     rng = np.random.default_rng()
     known = [*SUFFIXES, *(suffix for suffix, name in OPTIONAL.items() if features.check(name))]
     paths = [draw(tmp_path / f"a b\n{number}.{suffix}", rng) for number, suffix in enumerate(known * 2)]
@@ -38,12 +38,12 @@ def test_every_format_is_the_same_picture_as_in_this_process(tmp_path):
             assert np.array_equal(one, pictures.read(path, invert)), path
 
 
-def test_names_that_are_no_utf8(tmp_path):
+def test_a_name_that_is_not_utf8(tmp_path):
     path = draw(tmp_path / os.fsdecode(b"\xff\xfe.png"), np.random.default_rng(1))
     assert np.array_equal(decoding.read([path])[0], pictures.read(path))
 
 
-def test_the_first_that_is_wrong_is_named_as_in_this_process(tmp_path):
+def test_the_error_is_that_of_this_process(tmp_path):
     good = draw(tmp_path / "good.png", np.random.default_rng(1))
     bad, none = tmp_path / "bad.png", tmp_path / "none.png"
     bad.write_bytes(Path(good).read_bytes()[:200])
@@ -70,8 +70,8 @@ def test_the_first_that_is_wrong_is_named_as_in_this_process(tmp_path):
         ("keep = bytearray(6 << 30)", "second.png is a picture too large for memory"),
     ],
 )
-def test_whatever_a_decoder_does(does, words, tmp_path, monkeypatch):
-    """Misbehaviour of the decoder at the second picture is a one-line error."""
+def test_misbehaving_decoders(does, words, tmp_path, monkeypatch):
+    """A decoder that misbehaves at the second of three pictures is a one-line error."""
     code = (
         "import os, sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, pictures\n"
@@ -95,8 +95,8 @@ def test_whatever_a_decoder_does(does, words, tmp_path, monkeypatch):
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
-def test_each_picture_has_the_time_of_one(tmp_path, monkeypatch):
-    """The time limit applies to each picture: six pictures of 0.6 s each are read, although one may take 2 s."""
+def test_the_time_limit_is_per_picture(tmp_path, monkeypatch):
+    """Six pictures that take 0.6 s each are read, although the time limit of a picture is 2 s."""
     code = (
         "import sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, grey\n"
@@ -131,16 +131,16 @@ def test_the_child_opens_few_files_and_writes_none(tmp_path):
     assert done.stdout.split() == ["24"] and "File too large" in done.stderr, done.stderr
 
 
-def test_a_file_is_no_larger_than_a_picture_may_be(tmp_path):
+def test_too_large_files_are_refused(tmp_path):
     path = draw(tmp_path / "a.png", np.random.default_rng(1))
-    os.truncate(path, pictures.MOST_BYTES)  # zeros after the picture do not prevent reading
+    os.truncate(path, pictures.MOST_BYTES)  # zeros after the picture are ignored
     assert len(decoding.read([path])) == 1
     os.truncate(path, pictures.MOST_BYTES + 1)
     with pytest.raises(DataError):
         decoding.read([path])
 
 
-def test_no_process_can_be_started(tmp_path, monkeypatch):
+def test_a_child_that_cannot_be_started(tmp_path, monkeypatch):
     monkeypatch.setattr(confinement.sys, "executable", str(tmp_path / "none"))
     path = draw(tmp_path / "a.png", np.random.default_rng(1))
     with pytest.raises(DataError):

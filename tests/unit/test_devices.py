@@ -1,4 +1,4 @@
-"""The backend that a request uses, on fake machines of every kind."""
+"""The backend that a request uses, on fake machines with and without GPUs."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from fashion_infer.library import kernels
 
 
 def machine(monkeypatch, capabilities=(), build="cpu", reason="no NVIDIA driver"):
-    """Fake a machine with devices of these compute capabilities, a library with CUDA, and this build of MXNet."""
+    """Fake a machine with GPUs of these compute capabilities, a library with CUDA, and this build of MXNet."""
 
     def found():
         if not capabilities:
@@ -24,19 +24,19 @@ def machine(monkeypatch, capabilities=(), build="cpu", reason="no NVIDIA driver"
     monkeypatch.setattr(_mxnet, "build", lambda: build)
 
 
-def test_cpu_needs_no_look_at_devices(monkeypatch):
+def test_backend_cpu_does_not_query_devices(monkeypatch):
     monkeypatch.setattr(cuda, "cuda_devices", lambda: pytest.fail("looked"))
     assert devices.choose("cpu") == ("cpu", "cpu", None)
 
 
-def test_auto_falls_back_with_the_reason(monkeypatch):
+def test_auto_falls_back_to_the_cpu_with_a_notice(monkeypatch):
     machine(monkeypatch)
     assert devices.choose("auto") == ("cpu", "cpu", "running on the CPU: no NVIDIA driver")
     with pytest.raises(DeviceError):
         devices.choose("gpu")
 
 
-def test_auto_on_a_cpu_build_says_nothing(monkeypatch):
+def test_auto_on_a_cpu_build_gives_no_notice(monkeypatch):
     machine(monkeypatch)
     monkeypatch.setattr(kernels, "table", lambda backend="cpu": [])
     assert devices.choose("auto") == ("cpu", "cpu", None)
@@ -53,7 +53,7 @@ def test_auto_on_a_cpu_build_says_nothing(monkeypatch):
         ((12, 0), "cu112", "cpu", "no code for compute capability 12.0"),
     ],
 )
-def test_direct_or_staged(monkeypatch, backend, capability, build, context, words):
+def test_mxnets_context(monkeypatch, backend, capability, build, context, words):
     machine(monkeypatch, [capability], build)
     choice = devices.choose(backend)
     assert (choice.backend, choice.context) == ("gpu", context) and words in choice.notice

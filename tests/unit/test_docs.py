@@ -1,4 +1,5 @@
-"""Pages agree with the repository: links, paths, commands, packages, and tables that a script writes."""
+"""Pages of the documentation agree with the repository: links, paths, commands, rooms, and tables written by scripts.
+"""
 
 import json
 import re
@@ -17,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "custom_ops"
 LADDER = OPS / "conv" / "cuda"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "models").glob("*.md"), *OPS.rglob("*.md")])
-# Folders that a page's paths may be relative to, in addition to the page's own folder.
+# Folders to which paths in a page may be relative, in addition to the page's own folder.
 BASES = [ROOT, OPS, LADDER, OPS / "net" / "cuda", OPS / "net" / "cuda" / "kernels"]
 SUFFIXES = "cpp|cu|cuh|h|py|md|svg|png|json|cfg|h5|txt"
 
@@ -27,7 +28,7 @@ def name(path):
 
 
 def prose(page):
-    """Return a page without its indented and fenced code."""
+    """Return a page's text without indented and fenced code."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return "\n".join(line for line in text.splitlines() if not line.startswith("    "))
 
@@ -39,13 +40,13 @@ def anchors(page):
 
 
 def rows(page):
-    """Return the cells of every line of a table."""
+    """Return the lines of a page's tables, as lists of cells."""
     lines = [line for line in prose(page).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_link_of_a_page_leads_somewhere(page):
+def test_links_of_a_page_lead_to_files_and_headings(page):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if re.match(r"\w+:", target):
             continue
@@ -56,16 +57,16 @@ def test_every_link_of_a_page_leads_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_file_that_a_page_names_exists(page):
+def test_files_that_a_page_names_exist(page):
     for path in re.findall(rf"`([\w./-]+/[\w.-]+\.(?:{SUFFIXES})|scripts/\w+)`", prose(page)):
-        if "NAME" in path or path.startswith(("/", "report/")):  # such a path is a file of the reader
+        if "NAME" in path or path.startswith(("/", "report/")):  # such a path is not a file of the repository
             continue
         assert any((base / path).exists() for base in [page.parent, *BASES]), f"{name(page)} names {path}"
 
 
-def test_every_step_has_a_section_with_its_file_and_picture():
+def test_each_step_of_the_ladder_has_a_section_and_picture():
     page = (LADDER / "README.md").read_text(encoding="utf-8")
-    steps = range(1, reference.own_kernels("gpu").index("tensor-core") + 1)  # the library of variants is not a step
+    steps = range(1, reference.own_kernels("gpu").index("tensor-core") + 1)  # tensor-core is not a step
     for step in steps:
         assert list(LADDER.glob(f"{step:02d}_*")) and f"\n## {step}. " in page
         (picture,) = re.findall(rf"!\[Step {step}\]\((pictures/{step:02d}_\w+\.svg)\)", page)
@@ -73,7 +74,7 @@ def test_every_step_has_a_section_with_its_file_and_picture():
     assert len(list((LADDER / "pictures").iterdir())) == len(steps)
 
 
-def test_rooms_of_the_operator_library_include_what_the_map_says():
+def test_rooms_include_only_the_rooms_in_the_table():
     said = {}
     for cells in rows(OPS / "README.md"):
         room = re.match(r"\[([\w/]+)/\]\(", cells[0])
@@ -100,7 +101,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("page, line", COMMANDS)
-def test_commands_of_a_page_have_these_options(page, line):
+def test_commands_of_a_page_parse(page, line):
     command, words = cli, shlex.split(line)[1:]
     while isinstance(command, click.Group):
         command = command.get_command(click.Context(command), words.pop(0))
@@ -109,11 +110,11 @@ def test_commands_of_a_page_have_these_options(page, line):
 
 @pytest.fixture
 def script():
-    """A function that returns the definitions in a file of scripts/."""
+    """A function that runs a Python file of scripts/ and returns its definitions."""
     return lambda name: runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))
 
 
-def test_measured_tables_and_pictures_are_of_the_measurements(script):
+def test_tables_and_the_ladders_picture_are_up_to_date(script):
     ladder = script("draw_ladder")
     for page in ladder["PAGES"]:
         text = page.read_text(encoding="utf-8")
@@ -122,11 +123,11 @@ def test_measured_tables_and_pictures_are_of_the_measurements(script):
     assert (ROOT / "docs" / "ladder.svg").read_text(encoding="utf-8") == drawn, "run scripts/write_measured.py"
 
 
-def test_page_of_the_kernels_is_of_the_measurements(script, tmp_path):
+def test_the_page_of_kernels_is_up_to_date(script, tmp_path):
     script("write_measured")["write_kernels"](tmp_path)
     page = (ROOT / "docs" / "kernels.md").read_text(encoding="utf-8")
     assert page == (tmp_path / "kernels.md").read_text(encoding="utf-8"), "run scripts/write_measured.py"
-    drawn = (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8")  # not coordinates, which depend on matplotlib
+    drawn = (ROOT / "docs" / "kernels.svg").read_text(encoding="utf-8")  # coordinates may differ
     for case in json.loads((ROOT / "docs" / "kernels.json").read_text(encoding="utf-8"))["cases"]:
         for row in case["rows"]:
             assert row["kind"] == "limit" or row["median_ms"] is None or f">{row['median_ms']:.3g}<" in drawn

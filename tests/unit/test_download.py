@@ -1,4 +1,4 @@
-"""Downloads from a server on this machine, which also misbehaves."""
+"""Downloads from a server on this machine, which can also misbehave."""
 
 import contextlib
 import errno
@@ -23,7 +23,7 @@ CONTENT = {name: gzip.compress(name.encode() * 500) for name in NAMES}
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves CONTENT under /good/, and each kind of misbehaviour under its own name."""
+    """Serves CONTENT under /good/. Under other folders it misbehaves in the way that the folder's name says."""
 
     daemon_threads = True
 
@@ -98,14 +98,14 @@ def whole(folder):
 
 
 @pytest.mark.parametrize("behaviours", [["good"], ["moved"], ["missing", "good"], ["corrupt", "good"]])
-def test_fetches_from_the_first_mirror_that_delivers(server, behaviours, bare, capsys):
+def test_fetch_uses_the_first_mirror_that_works(server, behaviours, bare, capsys):
     server(*behaviours)
     folder = download.fetch()
     assert folder == bare / ".cache/fashion-infer/fashion-mnist" and whole(folder)
     assert capsys.readouterr().out == ""
 
 
-def test_what_is_there_is_not_fetched_again(server, tmp_path):
+def test_existing_files_are_not_fetched_again(server, tmp_path):
     running = server("good")
     download.fetch(tmp_path / "a")
     before = len(running.requests)
@@ -113,7 +113,7 @@ def test_what_is_there_is_not_fetched_again(server, tmp_path):
     assert len(running.requests) == before
 
 
-def test_goes_on_after_an_interruption(server, tmp_path):
+def test_a_second_fetch_continues_the_first(server, tmp_path):
     running = server("flaky")
     with pytest.raises(DataError, match=NAMES[1]):
         download.fetch(tmp_path / "a")
@@ -152,10 +152,10 @@ def test_a_damaged_file_in_the_cache_is_replaced(server, bare):
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "folder", "fifo"])
-def test_what_lies_under_a_name_elsewhere_is_never_touched(server, kind, tmp_path, invoke):
-    """Downloading leaves existing files of other origin unchanged.
+def test_fetch_never_overwrites_foreign_files(server, kind, tmp_path, invoke):
+    """`data fetch --to` never changes a file that it did not write.
 
-    MNIST's files have the names of Fashion-MNIST's.
+    Such files are likely, because MNIST and Fashion-MNIST use the same file names.
     """
     running = server("good")
     folder, mine = tmp_path / "a", tmp_path / "mine"
@@ -211,7 +211,7 @@ def test_mirrors_by_https_come_first():
 
 def test_read_only_folder(server, tmp_path, monkeypatch):
     server("good")
-    (tmp_path / "file").write_text("")  # not even root can make a folder below a file
+    (tmp_path / "file").write_text("")  # not even root can create a folder below a file
     with pytest.raises(DataError):
         download.fetch(tmp_path / "file" / "folder")
 
@@ -231,7 +231,7 @@ def test_full_disk(server, tmp_path, monkeypatch):
 
 
 def test_full_device(server, invoke):
-    """A download onto a full device fails in one line; skipped where no full file system can be had."""
+    """A download onto a full device is a one-line error. The test is skipped if it cannot mount a file system."""
     if os.geteuid() != 0 or not os.path.isdir("/dev/shm"):
         pytest.skip("needs root to mount a small file system")
     mount = subprocess.run(["mktemp", "-d"], stdout=subprocess.PIPE, text=True).stdout.strip()
@@ -270,7 +270,7 @@ def test_ctrl_c_while_fetching(server, tmp_path):
     "variable, value, words",
     [("REQUESTS_CA_BUNDLE", "/nowhere.pem", "REQUESTS_CA_BUNDLE"), ("HTTPS_PROXY", "http://127.0.0.1:1", "proxy")],
 )
-def test_what_the_machine_lacks_is_named(bare, monkeypatch, tmp_path, variable, value, words):
+def test_the_missing_certificate_or_proxy_is_named(bare, monkeypatch, tmp_path, variable, value, words):
     monkeypatch.setenv("FASHION_INFER_MIRRORS", "https://127.0.0.1:1/")
     monkeypatch.delenv("NO_PROXY", raising=False)
     monkeypatch.delenv("no_proxy", raising=False)
@@ -287,7 +287,7 @@ def test_a_mirror_that_sends_for_too_long(server, monkeypatch, tmp_path):
         download.fetch(tmp_path / "a")
 
 
-def test_a_mirror_that_unpacks(server, tmp_path):
+def test_a_mirror_that_unpacks_files(server, tmp_path):
     server("unpacked")
     with pytest.raises(DataError) as error:
         download.fetch(tmp_path / "a")

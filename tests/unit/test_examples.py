@@ -1,4 +1,4 @@
-"""The examples at the end of every --help parse, name existing files, and run or report what they lack."""
+"""The examples at the end of each command's --help parse, have the documented form, and run in an empty folder."""
 
 import os
 import re
@@ -25,13 +25,13 @@ def walked(command=main.cli, words=()):
 
 ALL = list(walked())
 LINES = sorted({line for _, command in ALL for line, _ in command.examples if not line.startswith("echo ")})
-# Commands whose examples run only in `make test-all`.
+# Commands whose examples run only in `make test-all`, because they take long.
 SLOW = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare")
 RUN = [(words, command) for words, command in ALL if profiles.pick(" ".join(words) not in SLOW, True)]
 
 
 @pytest.mark.parametrize("words, command", ALL, ids=[" ".join(words) or "program" for words, _ in ALL])
-def test_every_help_ends_with_examples(invoke, words, command):
+def test_help_ends_with_examples(invoke, words, command):
     assert 1 <= len(command.examples) <= 4
     code, out, _ = invoke(*words, "--help")
     assert code == 0
@@ -47,7 +47,7 @@ def test_every_help_ends_with_examples(invoke, words, command):
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e999"])
-def test_no_option_takes_what_is_no_finite_number(invoke, value):
+def test_options_for_numbers_refuse_infinity_and_nan(invoke, value):
     found = [
         (words, option.opts[0])
         for words, command in ALL
@@ -61,9 +61,9 @@ def test_no_option_takes_what_is_no_finite_number(invoke, value):
 
 
 def parsed(line):
-    """Return the command of an example, and the context of its arguments.
+    """Return the command of an example, and the context with its parsed options.
 
-    Parts that a shell would interpret are left out.
+    Pipes and redirections are ignored.
     """
     words = shlex.split(re.split(" >>? | [|] ", line)[0])
     command, context = main.cli, click.Context(main.cli, info_name=main.PROGRAM)
@@ -78,7 +78,7 @@ def parsed(line):
 @pytest.mark.parametrize("line", LINES)
 def test_examples_parse(line):
     command, context = parsed(line)
-    # Names must be among those that a shell would offer; files are not checked here.
+    # Names must be among those that completion offers. Files are not checked here.
     for param in command.params:
         value = context.params[param.name]
         if (
@@ -92,7 +92,7 @@ def test_examples_parse(line):
                     assert name in [item.value for item in offered] or "/" in name, (line, name)
 
 
-def test_a_wrong_example_is_seen():
+def test_an_invalid_example_fails():
     with pytest.raises(click.NoSuchOption):
         parsed("run --speed 3")
     with pytest.raises(AssertionError):
@@ -103,7 +103,7 @@ def test_a_wrong_example_is_seen():
 
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("words, command", RUN, ids=[" ".join(words) or "program" for words, _ in RUN])
-def test_examples_run_one_after_the_other_in_an_empty_folder(words, command, tmp_path):
+def test_examples_run_in_an_empty_folder(words, command, tmp_path):
     if words[:1] == ("board",):
         pytest.importorskip("sqlalchemy")
     program, folder, home = tmp_path / "bin" / main.PROGRAM, tmp_path / "empty", tmp_path / "home"

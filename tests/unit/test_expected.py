@@ -1,4 +1,4 @@
-"""When a run does not show the known correctness, stderr has one line about it, and nothing else changes."""
+"""If a run does not have the known correctness, it prints a line on stderr and still succeeds."""
 
 import json
 
@@ -17,7 +17,7 @@ RIGHT = dict(zoo.get("ece408-high").expected["synthetic"])[2000]
 
 @pytest.fixture
 def one_wrong(monkeypatch):
-    """Make a network classify one image more or one fewer correctly than it should."""
+    """Roll the scores of the first image, so that a network classifies one image more or one fewer correctly."""
     real = Predictor.predict
 
     def predict(self, *arguments):
@@ -29,13 +29,13 @@ def one_wrong(monkeypatch):
     monkeypatch.setattr(Predictor, "predict", predict)
 
 
-def test_what_is_known_shows(invoke):
+def test_the_expected_correctness_is_in_the_json(invoke):
     code, out, err = invoke(*RUN, "--json")
     found = json.loads(out)
     assert code == 0 and err == "" and found["expected"] == found["correctness"] == RIGHT
 
 
-def test_one_image_makes_the_notice(invoke, one_wrong):
+def test_one_image_causes_a_notice(invoke, one_wrong):
     code, out, err = invoke(*RUN)
     assert code == 0 and "Correctness: 0.90" in out and f"Correctness: {RIGHT} " not in out
     why = "this result is wrong (`fashion-infer verify` says of which models and modes)"
@@ -60,14 +60,14 @@ SYNTHETIC = {"data": "synthetic", "backend": "cpu", "n": 2000}
         {"backend": "cpu", "images": "images.npy", "labels": "labels.npy"},
     ],
 )
-def test_what_is_not_known_is_none(tmp_path, monkeypatch, options):
+def test_no_expected_correctness_for_other_data(tmp_path, monkeypatch, options):
     monkeypatch.chdir(tmp_path)
     np.save("images.npy", np.zeros((3, 28, 28), np.uint8))
     np.save("labels.npy", np.zeros(3, np.uint8))
     assert infer(**options).expected is None
 
 
-def test_the_original_weights_have_the_published_figures_alone():
+def test_expected_correctness_of_original_weights():
     request = Request(weights="original")
     assert model.expected(request, "fashion-mnist", 10000) == 0.8562
     assert model.expected(request, "synthetic", 10000) is None

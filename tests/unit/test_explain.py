@@ -1,4 +1,4 @@
-"""`kernel explain`, and what `kernel check` adds, on CPU kernels with planted faults: wrong lines, and slow kernels."""
+"""`kernel explain`, and the reasons that `kernel check` adds, on CPU kernels with planted faults."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from fashion_infer.judging.calls import Tried
 from fashion_infer.kernel_files import build, formats
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-VERDICTS = {"stale_output": "accumulates", "race_on_output": "race"}  # the judge's verdict where no sanitizer reports
+VERDICTS = {"stale_output": "accumulates", "race_on_output": "race"}  # verdicts for faults that no sanitizer reports
 
 
 def recognised(tmp_path, text):
@@ -26,7 +26,7 @@ def recognised(tmp_path, text):
 
 
 @pytest.mark.parametrize("name", planted_cpu.WRONG)
-def test_the_line_of_a_fault(tmp_path, name):
+def test_the_faulty_line_is_named(tmp_path, name):
     text = planted_cpu.WRONG[name]
     tried = Tried("layer", (2, 4, 14, 14, 6, 5), VERDICTS.get(name, "writes_after_end"), "")
     first = cpu.wrong(recognised(tmp_path, text), [tried], 60)[0]
@@ -35,7 +35,7 @@ def test_the_line_of_a_fault(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 3))
-def test_what_makes_it_slow(tmp_path, name):
+def test_the_cause_of_slowness_is_named_first(tmp_path, name):
     text = planted_cpu.SLOW[name]
     found, _ = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
     assert found[0].code == planted_cpu.SAME.get(name, name)
@@ -113,12 +113,12 @@ def test_only_so_much_of_an_assembly_is_read(tmp_path):
         by_the_compiler(tmp_path, planted_cpu.LARGE)
 
 
-def test_nothing_is_said_of_a_correct_kernel_by_the_sanitizers(tmp_path):
+def test_sanitizers_find_nothing_in_a_correct_kernel(tmp_path):
     file = recognised(tmp_path, planted_cpu.naive())
     assert cpu.wrong(file, [Tried("layer", (2, 4, 14, 14, 6, 5), "", "")], 60) == []
 
 
-def test_a_file_that_names_a_header_by_its_place_in_the_courses_tree(tmp_path):
+def test_a_header_by_its_path_in_the_courses_tree(tmp_path):
     text = formats.template("minidnn-cpu").replace('"cpu-new-forward.h"', '"../../src/layer/custom/cpu-new-forward.h"')
     assert "../../src" in text
     (tmp_path / "cpu-new-forward.cc").write_text(text)
@@ -133,20 +133,20 @@ def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     found = json.loads((tmp_path / "a").read_text())
     assert code == 0 and found["right"] and found["milliseconds"] > 0 and found["layer"] == "sp2019, layer 2"
     assert found["findings"][0]["code"] == "one_thread" and found["findings"][0]["what"] in out
-    # Our naive kernel is slower than this kernel, and our best one is faster.
+    # Two of our kernels are named, a slower and a faster one.
     assert all(found["between"]) and "row[w]" in found["listing"]
     figures = found["figures"]
     assert 0 < figures["gflop_s"] < figures["peak_gflop_s"] and figures["threads"] == 1
 
 
-def test_nothing_holds_a_fast_kernel_back(tmp_path):
-    """A fast kernel (sums in registers, all cores) gets no finding, and every processor worked."""
+def test_a_fast_kernel_has_no_finding(tmp_path):
+    """A kernel that keeps sums in registers and uses all cores gets no finding, and has one thread per processor."""
     speed = cpu.slow(recognised(tmp_path, planted_cpu.FAST), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
     assert [one.code for one in speed.findings] == []
     assert speed.run.threads == len(os.sched_getaffinity(0)) and speed.run.loop_share > 0.2
 
 
-def test_without_binutils_the_figures_remain(tmp_path, monkeypatch):
+def test_figures_without_binutils(tmp_path, monkeypatch):
     monkeypatch.setattr(samples.programs, "output", lambda *_: "sh: not found")
     (tmp_path / "conv.cpp").write_text(planted_cpu.naive())
     said = "call 0: status 0, 1 s\nmeasured 0.5 0.9 3 1e11\nsample 7 1a2b - -\n"
@@ -181,23 +181,23 @@ LOOP = ("vmovups (%rax),%zmm0", "vfmadd213ps (%r9),%zmm1,%zmm0", "vmovups %zmm0,
 @pytest.mark.parametrize(
     "texts, vectors, stores, chained, overlapping",
     [
-        (LOOP, True, 1, False, 1),  # the output's address does not change
+        (LOOP, True, 1, False, 1),  # loads and stores the same address in each iteration
         ((*LOOP, "add $0x40,%r9d"), True, 1, False, 0),
         (("vmulss (%rax),%xmm1,%xmm2", "vaddss %xmm2,%xmm0,%xmm0", "vaddss %xmm3,%xmm0,%xmm0"), False, 0, True, 0),
-        ([f"vfmadd231ss (%rax),%xmm1,%xmm{n}" for n in range(2, 8)], False, 0, False, 0),  # six sums in parallel
+        ([f"vfmadd231ss (%rax),%xmm1,%xmm{n}" for n in range(2, 8)], False, 0, False, 0),  # six independent sums
         # Two elements of a row, and a register that was spilled.
         (("mulss 4(%rsi),%xmm0", "movss %xmm0,(%rdi)", "mulss 8(%rsi),%xmm0", "inc %rdi"), False, 1, False, 0),
         (("mulss 4(%rsp),%xmm0", "movss %xmm0,(%rdi)", "mulss 4(%rsp),%xmm0", "inc %rdi"), False, 1, False, 0),
         (("movss (%rsi),%xmm0", "movss %xmm0,(%rdi,%rcx,4)", "addss (%rsi),%xmm0", "inc %rcx"), False, 1, True, 1),
     ],
 )
-def test_what_a_machines_loop_does(texts, vectors, stores, chained, overlapping):
+def test_properties_of_a_machine_loop(texts, vectors, stores, chained, overlapping):
     loop = samples.MachineLoop(texts)
     assert (loop.vectors, loop.stores, loop.chained) == (vectors, stores, chained)
     assert len(loop.overlapping) == overlapping
 
 
-def test_in_a_notebook(tmp_path):
+def test_explain_kernel_from_python(tmp_path):
     text = planted_cpu.WRONG["write_before"]
     (tmp_path / "conv.cpp").write_text(text)
     found = fashion_infer.explain_kernel(tmp_path / "conv.cpp", edition="sp2019")
@@ -205,7 +205,7 @@ def test_in_a_notebook(tmp_path):
     assert found.findings[0].what in found._repr_html_() and found.findings[0].code in repr(found)
 
 
-def test_check_says_why(tmp_path, invoke):
+def test_check_and_explain_name_the_faulty_line(tmp_path, invoke):
     text = planted_cpu.WRONG["out_of_bounds_write"]
     (tmp_path / "conv.cpp").write_text(text)
     code, out, _ = invoke("kernel", "check", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
@@ -214,20 +214,20 @@ def test_check_says_why(tmp_path, invoke):
     assert code == CheckFailed.exit_code and f"conv.cpp:{planted_cpu.marked(text)[0]} " in out
 
 
-def test_a_layer_that_the_edition_does_not_have(tmp_path, invoke):
+def test_a_missing_layer(tmp_path, invoke):
     (tmp_path / "conv.cpp").write_text(planted_cpu.naive())
     code, _, err = invoke("kernel", "explain", str(tmp_path / "conv.cpp"), "--edition", "fa2017", "--layer", "2")
     assert code == 2 and err.count("\n") == 1
 
 
-def test_without_a_sanitizer_a_line_says_how_to_get_it(tmp_path, invoke, monkeypatch):
+def test_without_a_sanitizer(tmp_path, invoke, monkeypatch):
     monkeypatch.setattr(cpu, "_SANITIZE", ["-fsanitize=nothing-of-the-kind"])
     (tmp_path / "conv.cpp").write_text(planted_cpu.WRONG["write_before"])
     code, out, _ = invoke("kernel", "check", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
     assert code == CheckFailed.exit_code and "apt install" in out
 
 
-def test_every_finding_has_its_section_and_picture_on_the_page():
+def test_the_page_has_a_section_for_each_finding():
     page = (Path(__file__).resolve().parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
     sections = [text.split("\n", 1) for text in re.split(r"^##+ ", page, flags=re.MULTILINE) if text.startswith("`")]
     assert all("\n\n    " in text and "\nRemedy: " in text for _, text in sections)
@@ -238,7 +238,7 @@ def test_every_finding_has_its_section_and_picture_on_the_page():
     assert all(f'"{code}"' in source for code in set(codes) - {*cpu.REMEDIES, *hardware.REMEDIES})
 
 
-def test_cases_are_the_smallest_incorrect_layers(tmp_path):
+def test_only_incorrect_layers_are_explained(tmp_path):
     layers = [
         Tried(f"fa2018, layer {side}", (3, 1, side, side, 6, 5), code, "") for side, code in ((40, "race"), (9, ""))
     ]
@@ -246,7 +246,7 @@ def test_cases_are_the_smallest_incorrect_layers(tmp_path):
     assert [one.what for one in explanation._cases(checked)] == ["fa2018, layer 40"]
 
 
-def test_a_file_that_does_not_end_is_not_called_again(tmp_path, monkeypatch):
+def test_a_file_that_exceeded_its_time_is_not_called_again(tmp_path, monkeypatch):
     monkeypatch.setattr(cpu, "wrong", lambda *_: pytest.fail("it was called"))
     tried = Tried("fa2018, layer 1", (3, 1, 9, 9, 6, 5), "time_limit", "")
     checked = explanation.Checked(recognised(tmp_path, planted_cpu.naive()), (tried,), None, "")

@@ -1,5 +1,5 @@
 # ruff: noqa: E501
-"""Findings derived from prepared outputs of the GPU tools (text and JSON); no GPU is needed."""
+"""Findings derived from made-up outputs of the GPU tools, in text and JSON. No GPU is needed."""
 
 import json
 import sys
@@ -63,7 +63,7 @@ def lines(name, folder):
         ("wrong_launch", "memcheck", LAUNCH, ""),
     ],
 )
-def test_a_report_becomes_the_line(name, tool, text, why, tmp_path):
+def test_a_report_names_the_line(name, tool, text, why, tmp_path):
     path, marked = lines(name, tmp_path)
     said = text.format(file=path.name, line=marked[0], first=marked[0], second=marked[0] + 5, size=4, why=why)
     (found,) = sanitizer.findings(sanitizer.reports(said, tool), path)
@@ -78,7 +78,7 @@ def test_reports_of_other_files_are_left_out(tmp_path):
     assert sanitizer.reports(said, "memcheck") and not sanitizer.findings(sanitizer.reports(said, "memcheck"), path)
 
 
-def test_an_xml_report_says_the_same(tmp_path):
+def test_a_report_in_xml(tmp_path):
     path, marked = lines("out_of_bounds_read", tmp_path)
     said = (
         "<ComputeSanitizerOutput><record><kind>Invalid</kind><what>Invalid __global__ read of size 4 bytes</what>"
@@ -90,7 +90,7 @@ def test_an_xml_report_says_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("name, verdict", [("race_on_output", "race"), ("stale_output", "accumulates")])
-def test_the_verdict_names_the_store_where_no_tool_has_a_line(name, verdict, tmp_path):
+def test_some_verdicts_name_the_store(name, verdict, tmp_path):
     path, marked = lines(name, tmp_path)
     (found,) = gpu.by_verdict(path, [verdict])
     assert (found.code, [found.line]) == (name, marked)
@@ -105,7 +105,7 @@ LAYER = Layer(100, 1, 28, 50, 5)
 
 
 def kernel(rows, grid=5000, block=1024, **metrics):
-    """Return a kernel as in ncu's tables; a row is (line, instruction, executions by warps, further metrics)."""
+    """Return ncu's tables with one kernel. A row is (line, instruction, executions by warps, further metrics)."""
     made = [
         {"pc": number, "file": "/a/conv.cu", "line": line, "sass": sass, "inst_executed": count,
          "thread_inst_executed": 32 * count, **more}
@@ -152,11 +152,11 @@ WARPS = LAYER.products // 32
          {"grid": 300, "block": 256, "launch__waves_per_multiprocessor": 1.1}),
     ],
 )  # fmt: skip
-def test_counts_become_the_finding(code, rows, more, tmp_path):
+def test_counts_give_the_finding(code, rows, more, tmp_path):
     assert codes(kernel(rows, **{"grid": 2000, "block": 256, **more}), tmp_path)[0] == code
 
 
-def test_a_finding_has_its_evidence_and_the_step_that_mends_it(tmp_path):
+def test_a_finding_names_the_step_that_removes_it(tmp_path):
     path = tmp_path / "conv.cu"
     path.write_text("// a line\n" * 40)
     rows = [(5, "LDG.E R1", 2 * WARPS, {}), (6, "FFMA R1", WARPS, {})]
@@ -167,14 +167,14 @@ def test_a_finding_has_its_evidence_and_the_step_that_mends_it(tmp_path):
     assert (no_reuse.line, no_reuse.step, no_reuse.gain) == (5, "shared-tile", gains["shared-tile"])
 
 
-def test_gains_are_ratios_of_the_page():
+def test_gains_are_ratios_of_measured_times():
     page = json.loads((Path(__file__).resolve().parents[2] / "docs" / "kernels.json").read_text())
     (rows,) = [case["rows"] for case in page["cases"] if case["edition"] == "fa2017"]
     times = {row["name"]: row["median_ms"] for row in rows}
     assert gpu.gains_of(LAYER)["register-accumulate"] == times["global-accumulate"] / times["register-accumulate"]
 
 
-def test_time_outside_of_the_kernels_names_the_call(tmp_path):
+def test_time_outside_kernels_names_the_call(tmp_path):
     path = tmp_path / "conv.cu"
     path.write_text(planted.SLOW["allocation_in_call"][1])
     records = [{"kind": "kernel", "ns": 1e5}, {"kind": "call", "name": "cudaMalloc", "ns": 8e5}]
@@ -183,7 +183,7 @@ def test_time_outside_of_the_kernels_names_the_call(tmp_path):
     assert hardware.outside({"seconds": [1e-3], "records": [{"kind": "kernel", "ns": 9e5}]}, 0, path) == []
 
 
-def test_registers_and_spills_of_the_assembler():
+def test_registers_and_spills_in_ptxas_output():
     said = """ptxas info    : Compiling entry function '_Z7forwardPKf' for 'sm_90a'
 ptxas info    : Function properties for _Z7forwardPKf
     8 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
@@ -200,7 +200,7 @@ ptxas info    : Used 32 registers, used 1 barriers, 1332 bytes smem, 400 bytes c
         )
 
 
-def test_the_hot_loop_stands_beside_its_lines(tmp_path):
+def test_the_hot_loop_is_shown_with_its_source_lines(tmp_path):
     path = tmp_path / "conv.cu"
     path.write_text("int a;\nsum += x * k;\nint b;\n")
     text = """\t//## File "/a/conv.cu", line 1

@@ -1,4 +1,4 @@
-"""When the disk becomes full, a command reports it in one line, leaves nothing, and does not blame a kernel."""
+"""If the disk becomes full, a command reports it in one line, leaves no incomplete file and blames no kernel."""
 
 import errno
 import json
@@ -18,8 +18,8 @@ from fashion_infer.system import cache_limits
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNEL = (ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp").read_text()
-# Runs in every Python that a command starts. From step FULL_AT on, creating, opening or renaming fails below
-# FULL_BELOW.
+# A sitecustomize module for each Python process of a command. Opening for writing, creating and renaming below the
+# folder FULL_BELOW are counted as steps; from step FULL_AT on they fail.
 SITE = """
 import errno, os, sys
 below, at, seen = os.environ["FULL_BELOW"], int(os.environ["FULL_AT"]), 0
@@ -38,7 +38,7 @@ def fail(event, arguments):
 sys.addaudithook(fail)
 """
 GRADE = f"grade conv.cpp --unsandboxed --rubric {ROOT}/tests/attacks/rubric.toml"
-# Each command with its exit code and the folder that is full: the cache, or the command's working folder.
+# Name: (command, exit code, the folder whose disk is full: the cache or the working folder).
 COMMANDS = {
     "check": ("kernel check conv.cpp", 4, "cache"),
     "grade": (f"{GRADE} --out results", 4, "cache"),
@@ -49,7 +49,7 @@ COMMANDS = {
 
 
 @pytest.fixture
-def run(bare):
+def run_command(bare):
     """A function that calls a command in a folder with a kernel file.
 
     Writing fails from a given step on, or never if the step is 0.
@@ -57,7 +57,7 @@ def run(bare):
     (bare / "site").mkdir()
     (bare / "site" / "sitecustomize.py").write_text(SITE)
 
-    def run(command, step, name, full):
+    def call(command, step, name, full):
         here = bare / name
         (here / "work").mkdir(parents=True)
         (here / "work" / "conv.cpp").write_text(KERNEL)
@@ -67,28 +67,28 @@ def run(bare):
             cwd=here / "work", env={**os.environ, **known, "FULL_BELOW": str(here / full), "FULL_AT": str(step)},
         )  # fmt: skip
 
-    return run
+    return call
 
 
 @pytest.mark.parametrize("name", profiles.drawn(list(COMMANDS), 2))
-def test_a_command_says_that_the_disk_is_full(name, run):
+def test_a_command_says_that_the_disk_is_full(name, run_command):
     command, code, full = COMMANDS[name]
-    _, done = run(command, 0, "all", full)
+    _, done = run_command(command, 0, "all", full)
     steps = done.stderr.splitlines().count("step")
     assert done.returncode == 0 and steps > 3
     for step in random.sample(range(1, steps + 1), min(profiles.pick(2, 99), steps)):
-        work, done = run(command, step, f"from {step}", full)
+        work, done = run_command(command, step, f"from {step}", full)
         last = done.stderr.splitlines()[-1]
         assert re.search("^fashion-infer: .*cannot write .*No space left on device", last), (step, done.stderr)
         assert done.returncode == code and "Traceback" not in done.stderr
         left = {path.name: path for path in work.iterdir() if path.name != "conv.cpp"}
-        if "results" in left:  # the verdict blames the disk, and not the submission
+        if "results" in left:  # "failed" blames the machine, not the submission
             assert json.loads((left.pop("results") / "verdict.json").read_text())["status"] == "failed"
         # A file that was completed remains when the next file does not fit.
         assert set(left) <= {"k"} and all(json.loads(path.read_text()) for path in left.values())
 
 
-def test_a_compiler_that_finds_no_room_is_no_error_of_the_file(bare, monkeypatch):
+def test_a_compiler_on_a_full_disk_does_not_blame_the_file(bare, monkeypatch):
     (bare / "conv.cpp").write_text(KERNEL)
     kernel = formats.recognise(bare / "conv.cpp", None, "cpu")
 

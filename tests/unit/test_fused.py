@@ -1,4 +1,4 @@
-"""The fused mode: chains of layers as stages, inside and outside MXNet's graph, against float64 and MXNet."""
+"""The fused mode: chains of layers as stages, with and without MXNet, compared with float64 and MXNet."""
 
 import json
 import threading
@@ -18,9 +18,8 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 from fashion_infer.library import bindings, op_times, thread_pool
 from fashion_infer.library.fused import FusedNetwork
 
-# The limits are for float32 sums of up to 2,880 terms, through several layers. Of 2,500 random chains, the largest
-# error was 2.2e-6, and the 99th percentile 8e-7. tests/pipeline limits the error of the course's networks to 2e-6 of
-# their range.
+# The limit is for several layers with float32 sums of up to 2,880 terms. The errors of 2,500 random chains were at most
+# 2.2e-6, with a 99th percentile of 8e-7. tests/pipeline limits errors of the course's networks to 2e-6 of their range.
 TOLERANCE = 1e-5
 
 
@@ -37,7 +36,7 @@ def default_threads():
 
 
 def bound(mx, symbol, arrays, data, dtype=None):
-    """Bind a symbol to an executor on the CPU."""
+    """Return an executor of a symbol on the CPU."""
     known = symbol.list_arguments()
     arguments = {name: mx.nd.array(values) for name, values in arrays.items() if name in known}
     arguments["data"] = mx.nd.array(data, dtype=dtype or data.dtype)
@@ -52,9 +51,9 @@ def run(executor):
 
 
 def error(got, wanted):
-    """Return the largest error as a fraction of the largest magnitude, which counts as at least 0.5.
+    """Return the largest error as a fraction of the largest magnitude, or of 0.5 if that is larger.
 
-    Sums here are of order 1, and a few of them may cancel to nearly zero.
+    The results here are of order 1, but a few sums may cancel to nearly zero.
     """
     return np.abs(got - wanted).max() / max(np.abs(wanted).max(), 0.5)
 
@@ -63,7 +62,7 @@ def operators_of(symbol):
     return [node["op"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] != "null"]
 
 
-# ---- arbitrary chains ------------------------------------------------------------------------
+# ---- Random chains.
 
 
 @given(chains.chains(), st.integers(1, 40), st.integers(1, 3), st.booleans(), st.integers(0, 2**32 - 1))
@@ -76,14 +75,14 @@ def test_random_chains_against_float64(chain, n, threads, pixels, seed):
     scores = network.forward(data)
     assert error(scores, reference.forward(chain.layers, weights, data).reshape(n, -1)) < TOLERANCE
     assert not np.isnan(scores).any()
-    # An item's result depends neither on its neighbours nor on the slice nor on the number of threads.
+    # An item's result depends neither on the other items nor on the number of threads.
     thread_pool.resize(1)
     np.testing.assert_array_equal(network.forward(data[n // 2 :]), scores[n // 2 :])
 
 
 @given(chains.chains(), st.integers(1, 5), st.integers(0, 2**32 - 1))
 @settings(max_examples=profiles.examples(40))
-def test_random_chains_in_the_graph(chain, n, seed):
+def test_random_chains_in_mxnets_graph(chain, n, seed):
     plugin.load_operators()
     mx = _mxnet.load()
     weights, data = chain.weights(seed), chain.items(n, "normal", seed)
@@ -99,7 +98,7 @@ def test_tanh_is_within_4_ulp_of_the_true_value():
     """The error of tanh is at most 4 ulp.
 
     Each run tests every 499th float from zero to infinity with both signs, from a random start; `make test-all` tests
-    every float. Over all 2^32 floats, the largest error was 2.42 ulp.
+    every float. The largest error over all floats was 2.42 ulp.
     """
     for first in profiles.pick([int(np.random.default_rng().integers(499))], range(499)):
         _check_tanh(np.arange(first, 0x7F800001, 499, dtype=np.uint32).view(np.float32))
@@ -119,8 +118,8 @@ def _check_tanh(x):
 
 @given(st.data())
 @settings(max_examples=profiles.examples(150))
-def test_any_pool_is_that_of_mxnet(data):
-    """Pools equal MXNet's to the last bit, for separate and overlapping windows, with and without a following ReLU."""
+def test_pools_equal_mxnets(data):
+    """Pools equal MXNet's in every bit, for separate and overlapping windows, with and without a ReLU."""
     mx = _mxnet.load()
     channels, h, w, n = (data.draw(st.integers(1, most)) for most in (4, 45, 45, 3))
     size, stride = data.draw(st.integers(1, min(h, w, 9))), data.draw(st.integers(1, 9))
@@ -141,8 +140,8 @@ def test_any_pool_is_that_of_mxnet(data):
 
 
 @pytest.mark.parametrize("pool", [(2, 2), (2, 2, True), (3, 1), (3, 2, True), (4, 4, True), (2, 3), (6, 5), (1, 4), ()])
-def test_bands_of_a_wide_convolution_cut_no_window(pool):
-    """Wide convolutions are processed in bands that cut no pooling window.
+def test_a_wide_convolution_before_pools(pool):
+    """Wide convolutions, which are computed in bands of rows, are correct before pools of several windows and strides.
 
     A row needs 110 KB of shifted copies, so that a band has only two or three rows.
     """
@@ -155,7 +154,7 @@ def test_bands_of_a_wide_convolution_cut_no_window(pool):
 
 @pytest.mark.parametrize("layers", [[Relu()], [Tanh()], [MaxPool(3, 2), Relu()], [Relu(), MaxPool(3, 1, True)]])
 def test_nan_stays_nan(layers):
-    """A NaN appears in every window that contains it, and in no other window."""
+    """A NaN appears in the result of each window that contains it, and in no other result."""
     chain = chains.Chain(layers, (1, 9, 40))
     for column in range(40):
         data = -chain.items(1, "pixels")
@@ -164,10 +163,10 @@ def test_nan_stays_nan(layers):
         np.testing.assert_array_equal(np.isnan(chain.fused({}).forward(data)), np.isnan(wanted))
 
 
-def test_epilogues():
-    """A stage includes a pool and an activation, in either order.
+def test_stages_include_pools_and_activations():
+    """A convolution's stage includes a following pool and activation, in either order.
 
-    A second pool or activation becomes a separate stage of kind "map".
+    Further pools and activations become separate stages of the kind "map".
     """
 
     def stages(*layers):
@@ -212,7 +211,7 @@ def test_stages_of_the_course():
     assert [s.operations for s in stages] == [2 * 50 * 24 * 24 * 25, 2 * 7200 * 500, 2 * 500 * 10, 0]
 
 
-# ---- layers that cannot be fused -------------------------------------------------------------
+# ---- Layers that cannot be fused.
 
 
 @pytest.mark.parametrize(
@@ -241,11 +240,11 @@ def test_stages_of_the_course():
     ],
 )
 def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer, why):
-    """A layer that cannot be fused runs in MXNet between two fused layers, and the result is MXNet's."""
+    """A layer that cannot be fused runs in MXNet between two fused networks, and the result is MXNet's."""
     rng = np.random.default_rng(1)
     front = chains.Chain([Convolution(4, 3), Tanh()], (2, 13, 11))
     first = front.mxnet(mx)
-    with mx.name.Prefix("odd_"):  # without the prefix, MXNet would continue its own numbering of convolution0, ...
+    with mx.name.Prefix("odd_"):  # so that no name equals one of the chain's, such as convolution0
         odd = layer(mx, first)
     whole = mx.sym.FullyConnected(odd, num_hidden=5, name="last")
     data = front.items(3, "normal")
@@ -256,13 +255,13 @@ def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer, why):
     assert found.count("_fashion_infer_network") == 2
     assert json.loads(odd.tojson())["nodes"][-1]["op"] in found
     assert error(run(bound(mx, fused, arrays, data)), run(bound(mx, whole, arrays, data))) < TOLERANCE
-    # Outside MXNet nothing else can run such a layer: the planner names the node and the reason.
+    # Without MXNet, such a network is refused.
     with pytest.raises(UsageError, match=why):
         FusedNetwork(whole.tojson(), arrays, (2, 13, 11))
 
 
-def test_branches_are_left_apart(mx):
-    """A node whose value has two readers, or is requested as well, stays with MXNet; both branches are fused chains."""
+def test_branches_are_not_fused_together(mx):
+    """A node that has two readers and is also an output stays with MXNet; both branches that read it are fused."""
     rng = np.random.default_rng(2)
     chain = chains.Chain([Convolution(4, 3)], (1, 9, 9))
     stem = chain.mxnet(mx)
@@ -285,10 +284,7 @@ def test_branches_are_left_apart(mx):
 
 
 def test_a_weight_that_is_computed(mx):
-    """A computed weight is an input of the stage.
-
-    The weight of a FullyConnected comes from a layer that could be fused.
-    """
+    """A weight that a tanh computes is an input of the fused network."""
     rng = np.random.default_rng(3)
     weight = mx.sym.tanh(mx.sym.Variable("raw"))
     whole = mx.sym.FullyConnected(mx.sym.Variable("data"), weight, no_bias=True, num_hidden=4, name="dense")
@@ -298,7 +294,7 @@ def test_a_weight_that_is_computed(mx):
     assert error(got, data.astype(np.float64) @ np.tanh(raw.astype(np.float64)).T) < TOLERANCE
 
 
-def test_nothing_worth_fusing(mx):
+def test_an_activation_alone_is_not_fused(mx):
     symbol = mx.sym.tanh(mx.sym.Variable("data")).optimize_for("fashion_infer")
     assert operators_of(symbol) == ["tanh"]
 
@@ -337,7 +333,7 @@ def test_predictions_are_numpys_argmax(n):
             network.predict(data, wrong)
 
 
-# ---- state -----------------------------------------------------------------------------------
+# ---- State.
 
 
 SMALL = chains.Chain(
@@ -347,19 +343,19 @@ SMALL = chains.Chain(
 
 
 def small(seed):
-    """Return weights and pixels for the small network, and its scores in float64."""
+    """Return weights and pixels for the network SMALL, and its scores in float64."""
     weights, data = SMALL.weights(seed, pixels=True), SMALL.items(9, seed=seed)
     return weights, data, reference.forward(SMALL.layers, weights, data)
 
 
-def test_pixels_and_floats_in_the_graph(mx):
+def test_uint8_and_float32_data_in_mxnets_graph(mx):
     arrays, data, wanted = small(4)
     fused = SMALL.mxnet(mx, "custom").optimize_for("fashion_infer")
     for dtype in (np.uint8, np.float32):
         assert error(run(bound(mx, fused, arrays, data, dtype)), wanted) < TOLERANCE
 
 
-def test_weights_that_change_are_seen(mx):
+def test_changed_weights_are_used(mx):
     arrays, data, wanted = small(5)
     executor = bound(mx, SMALL.mxnet(mx, "custom").optimize_for("fashion_infer"), arrays, data)
     assert error(run(executor), wanted) < TOLERANCE
@@ -371,8 +367,8 @@ def test_weights_that_change_are_seen(mx):
         assert error(run(executor), wanted) < TOLERANCE
 
 
-def test_two_networks_in_one_process_and_threads(mx):
-    """Two networks keep their own weights, also when threads run them at the same time."""
+def test_several_networks_in_one_process_and_in_threads(mx):
+    """Three networks keep their own weights, in MXNet's graph and when six threads run them at the same time."""
     cases = [small(seed) for seed in (7, 8, 9)]
     fused = SMALL.mxnet(mx, "custom").optimize_for("fashion_infer")
     executors = [bound(mx, fused, arrays, data) for arrays, data, _ in cases]
@@ -432,8 +428,8 @@ def test_op_times_of_the_stages():
     assert not op_times.drain()
     network.forward(data, layer_times=True)
     records = op_times.drain()
-    # The stages go from convolution0 to pooling0, from flatten0 to activation1, and fullyconnected1 alone. Node numbers
-    # also count variables.
+    # The stages are convolution0 to pooling0, flatten0 to activation1, and fullyconnected1. Nodes are numbered together
+    # with variables.
     assert [(r.first_node, r.last_node) for r in records] == [(2, 4), (5, 9), (12, 12)]
     assert [(r.first_node, r.last_node) for r in records] == [(s.first_node, s.last_node) for s in network.stages]
     assert [r.shape for r in records] == [(9, 1, 12, 12, 7, 5), (9, 112, 1, 1, 30, 1), (9, 30, 1, 1, 10, 1)]
@@ -441,7 +437,7 @@ def test_op_times_of_the_stages():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
-def test_an_address_is_where_an_array_begins(dtype):
+def test_address_of_an_array(dtype):
     whole = np.zeros((5, 7), dtype)
     read_only = whole.copy()
     read_only.flags.writeable = False

@@ -1,4 +1,4 @@
-"""The harness of scripts/gpu_fuzz, on the CPU: it accepts correct kernels, and finds each kind of error."""
+"""The harness of scripts/gpu_fuzz, on the CPU: it accepts correct kernels and finds planted errors."""
 
 import ctypes
 import re
@@ -26,14 +26,14 @@ def run(place, what, seeds):
 
 
 @pytest.mark.parametrize("what, seeds", [("convolutions", 25), ("networks", 25)])
-def test_the_cpu_keeps_the_bound(what, seeds):
+def test_kernels_and_networks_of_the_cpu_have_no_failure(what, seeds):
     assert run(places.Cpu(), what, profiles.examples(seeds)) == []
 
 
-def test_what_plain_chains_may_lose():
-    """The bound for plain chains allows the loss that they have.
+def test_the_bound_of_plain_chains():
+    """The bound for kernels that add products one after another allows the error that such a sum has.
 
-    The chain has 6,272 equal terms, added as steps 1 to 9 of the ladder on a GPU add them (docs/precision.md).
+    The sum has 6,272 equal terms, added as steps 1 to 9 of the ladder on a GPU add them (docs/precision.md).
     """
     n, losses = 6272, []
     for value in np.random.default_rng(SEED).uniform(0.5, 1.5, 100).astype(np.float32):
@@ -43,13 +43,13 @@ def test_what_plain_chains_may_lose():
     assert bounds.times("auto", n) == 1 < bounds.times("implicit-gemm", n) < bounds.times("unrolled", n)
 
 
-def test_a_seed_is_a_case():
+def test_a_seed_determines_a_case():
     for kind in (convolutions, networks):
         one, same, other = (kind.Case(seed, 1 << 16) for seed in (SEED, SEED, SEED + 1))
         assert str(one) == str(same) != str(other) and np.array_equal(one.x, same.x, equal_nan=True)
 
 
-def test_every_kind_of_case_is_drawn():
+def test_all_kinds_of_cases_are_drawn():
     cases = [convolutions.Case(seed, 1 << 12) for seed in range(SEED, SEED + 1000)]
     assert {case.kind for case in cases} == set(draw.KINDS) and {case.weights for case in cases} == set(draw.WEIGHTS)
     shapes = [case.shape for case in cases]
@@ -60,7 +60,7 @@ def test_every_kind_of_case_is_drawn():
 
 
 class Broken(places.Cpu):
-    """The CPU as a place, with an error added after each kernel."""
+    """The CPU as a place, with an error that is planted after each run of a kernel or network."""
 
     def __init__(self, mistake):
         self._mistake = mistake
@@ -90,18 +90,18 @@ MISTAKES = {
 
 
 def finds(said, what, seeds):
-    """Return whether one of some cases finds the error."""
+    """Return whether one of `seeds` cases reports the planted error."""
     place = Broken(MISTAKES[said])
     return any(said in text for seed in range(SEED, SEED + seeds) for _, text in session.RUNS[what](place, seed)[0])
 
 
 @pytest.mark.parametrize("said", [said for said in MISTAKES if said != "beside its output"])
-def test_mistakes_of_a_kernel_are_found(said):
-    assert finds(said, "convolutions", 200)  # one in nine has infinities or NaN: in 3% of runs, 30 cases have none
+def test_errors_of_a_kernel_are_found(said):
+    assert finds(said, "convolutions", 200)  # enough cases: one in nine has infinities or NaN
 
 
 @pytest.mark.parametrize("said", ["times", "beside its output"])
-def test_mistakes_of_a_network_are_found(said):
+def test_errors_of_a_network_are_found(said):
     assert finds(said, "networks", 100)
 
 
@@ -117,12 +117,12 @@ def test_an_output_that_is_not_written_is_found():
         def forward(self, kernel, conv, x, k, y):
             return bindings.OK
 
-    # In 1 seed of 300, all values are NaN.
+    # Several cases, because in one seed of 300 all values are NaN.
     failures = [text for seed in range(SEED, SEED + 20) for _, text in convolutions.run(Lazy(), seed)[0]]
     assert failures and all("times the bound" in text or "infinities" in text for text in failures)
 
 
-def test_the_bound_of_a_chain_is_about_float64():
+def test_the_bound_of_a_chain_contains_the_float64_result():
     for seed in range(SEED, SEED + 20):
         case = networks.Case(seed, 1 << 16)
         x, limit = bound.chain(places.Cpu(), case.chain.layers, case.weights, case.x)
@@ -131,11 +131,11 @@ def test_the_bound_of_a_chain_is_about_float64():
         assert (limit > 0).all() and limit.shape == want.shape
 
 
-def test_the_bound_is_that_of_the_promise():
+def test_the_bound_of_a_sum():
     assert bound.of_sum(25, 3.0) == 2.0**-24 * 9 * 3 + np.finfo(np.float32).tiny
 
 
-def test_the_session_counts_and_names_the_case(capsys):
+def test_a_session_prints_counts_and_failing_cases(capsys):
     assert session.run(places.Cpu(), "convolutions", 0, SEED)
     assert not session.run(Broken(MISTAKES["times"]), "convolutions", 0.5, SEED)
     out = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Networks exported from Gluon give the results that MXNet itself computes for them."""
+"""Networks that were exported from Gluon give the scores that Gluon gives."""
 
 import json
 import warnings
@@ -25,7 +25,7 @@ SHAPE, CLASSES = (1, 28, 28), 10
 
 
 class Branches(mx.gluon.HybridBlock):
-    """A block whose output is that of `body`, joined with the block's input by a function of MXNet's F."""
+    """A block whose output is `join`, a function of MXNet's F, of the block's input and the output of `body`."""
 
     def __init__(self, join, *body):
         super().__init__()
@@ -39,7 +39,7 @@ class Branches(mx.gluon.HybridBlock):
 
 
 def gate(F, x, y):
-    """Scale y by a factor for each channel, as in squeeze and excitation."""
+    """Multiply each channel of x by the sigmoid of the mean of that channel in y, as in squeeze and excitation."""
     return F.broadcast_mul(x, F.sigmoid(F.mean(y, axis=(2, 3), keepdims=True)))
 
 
@@ -87,7 +87,7 @@ def images():
 
 @pytest.fixture(params=NETWORKS)
 def exported(request, tmp_path, images):
-    """The prefix of an exported network with random weights and statistics, and MXNet's own scores of the images."""
+    """The prefix of an exported network with random weights and statistics, and Gluon's scores of the images."""
     mx.random.seed(5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -105,7 +105,7 @@ def exported(request, tmp_path, images):
     return prefix, wanted
 
 
-def test_both_modes_give_what_mxnet_gives(exported, images, tmp_path):
+def test_both_modes_give_gluons_scores(exported, images, tmp_path):
     prefix, wanted = exported
     found = load.load(prefix, 0)
     graph = symbol.parse(found.symbol, "it")
@@ -130,7 +130,7 @@ NORMALISED = {"scale": 255.0, "mean": 0.286, "std": 0.353}
 
 @pytest.fixture
 def normalised(tmp_path, images):
-    """The prefix of an exported network of normalised pixels, and MXNet's own scores of the images."""
+    """The prefix of an exported network for normalised pixels, and Gluon's scores of the images."""
     mx.random.seed(6)
     net = nn.HybridSequential()
     net.add(*network(nn.BatchNorm(), nn.Activation("relu")))
@@ -155,7 +155,7 @@ def test_normalised_pixels(normalised, images, mode):
     assert np.abs(Predictor(plain, SHAPE, mode=mode).predict(images)[0] - wanted).max() > 1
 
 
-def test_normalisation_is_kept(normalised, tmp_path, invoke):
+def test_normalisation_is_saved_by_import(normalised, tmp_path, invoke):
     prefix, _ = normalised
     given = [word for name, value in NORMALISED.items() for word in (f"--{name}", value)]
     run = ["run", "--n", 20, "--data", "synthetic", "--backend", "cpu"]
@@ -171,7 +171,7 @@ def test_normalisation_is_kept(normalised, tmp_path, invoke):
 
 
 @pytest.mark.parametrize("options", [{"std": 0.0}, {"scale": -1.0}, {"mean": float("nan")}, {"scale": "255"}])
-def test_no_normalisation(options):
+def test_invalid_normalisations(options):
     with pytest.raises(UsageError):
         Request(checkpoint="net", **options).check()
     with pytest.raises(UsageError):
@@ -187,7 +187,7 @@ def test_a_damaged_normalisation(normalised, tmp_path, value):
 
 
 @pytest.mark.parametrize("place", [1, 2, 4])
-def test_a_weight_of_a_norm_that_is_computed(normalised, place):
+def test_a_batch_norm_with_a_computed_weight(normalised, place):
     """A BatchNorm whose weight is computed is refused, because MXNet crashes on such a network."""
     found = load.load(normalised[0])
     graph = symbol.parse(found.symbol, "it")
@@ -198,11 +198,8 @@ def test_a_weight_of_a_norm_that_is_computed(normalised, place):
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_moving_mean_that_is_something_else_too(normalised, place):
-    """A moving mean that is also another input is refused.
-
-    MXNet would overwrite a weight, or the data.
-    """
+def test_a_moving_mean_that_is_also_another_input(normalised, place):
+    """A BatchNorm whose moving mean is also another of its inputs is refused: MXNet would overwrite that input."""
     found = load.load(normalised[0])
     graph = symbol.parse(found.symbol, "it")
     norm = next(node for node in graph["nodes"] if node["op"] == "BatchNorm")
@@ -212,7 +209,7 @@ def test_a_moving_mean_that_is_something_else_too(normalised, place):
 
 
 @pytest.mark.parametrize("end", ["-0001.params", "-symbol.json"])
-def test_one_file_of_a_pair(normalised, end):
+def test_a_file_of_the_pair_instead_of_its_prefix(normalised, end):
     with pytest.raises(CheckpointError) as error:
         load.load(normalised[0] + end)
     assert f"prefix, {normalised[0]}" in str(error.value)

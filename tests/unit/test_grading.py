@@ -1,4 +1,4 @@
-"""Rubrics, the check of whole outputs, verdicts in every format, and the command."""
+"""Rubrics, the check of whole outputs, verdicts in every format, and the command `grade`."""
 
 import contextlib
 import csv
@@ -42,18 +42,18 @@ HONEST = ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
 WRONG = ROOT / "tests" / "submissions" / "wrong"
 
 
-# ---- rubrics ------------------------------------------------------------------------------------------------------
+# ---- Rubrics.
 
 
 @pytest.mark.parametrize("edition", [*editions.EDITIONS, "sp2023"])
-def test_every_edition_has_a_default_rubric_that_says_its_name_and_survives_a_verdict(edition):
+def test_default_rubrics(edition):
     found = rubric.default(edition)
     assert found.edition == edition and found.show.diagnosis
     for backend in ("cpu", "gpu"):
         kinds = [check.kind for check in found.checks_of(backend)]
         assert kinds == ["build", "right", "time"] and sum(c.points for c in found.checks_of(backend)) == 100
     assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found
-    # The limits that the default rubric writes out are those that apply when a rubric names none.
+    # The default rubric's limits are those of a rubric without [limits].
     assert rubric.parse(rubric.default_text(edition).partition("[limits]")[0], "short").limits == found.limits
     for check in [check for check in found.checks if check.kind == "time"]:
         (full, _), (none, _) = check.steps
@@ -68,7 +68,7 @@ def test_every_edition_has_a_default_rubric_that_says_its_name_and_survives_a_ve
         assert fewer.n == (100,) and fewer.steps[0][0] == pytest.approx(full / 100)
 
 
-def test_a_rubric_lists_layers_of_its_own():
+def test_a_rubric_with_its_own_layers():
     text = rubric.default_text("fa2017").replace('edition = "fa2017"', "") + LAYERS
     found = rubric.parse(text, "own")
     assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found and found.edition == ""
@@ -84,7 +84,7 @@ def test_a_rubric_lists_layers_of_its_own():
 
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
-def test_a_class_with_a_network_of_its_own_is_graded_and_checked(invoke, tmp_path, monkeypatch):
+def test_grading_and_checking_with_own_layers(invoke, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     own = tmp_path / "rubric.toml"
     own.write_text(re.sub("edition = .*", "", Path(SMALL).read_text()) + LAYERS)
@@ -102,7 +102,7 @@ def test_a_class_with_a_network_of_its_own_is_graded_and_checked(invoke, tmp_pat
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 @pytest.mark.parametrize("n", [None, 200])
-def test_the_starter_earns_the_points_for_correctness_alone(n, tmp_path, monkeypatch):
+def test_the_template_earns_no_points_for_speed(n, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked = rubric.changed(rubric.default(pick("sp2019", "fa2017")), "cpu", n or 1000)
     (found,) = grade.grade(
@@ -159,7 +159,7 @@ WRONGS = {
 
 
 @pytest.mark.parametrize("message", WRONGS)
-def test_what_a_rubric_has_wrong_is_named(message, tmp_path):
+def test_invalid_rubrics(message, tmp_path):
     old, new = WRONGS[message]
     assert old in TEXT
     (tmp_path / "rubric.toml").write_text(TEXT.replace(old, new))
@@ -182,11 +182,11 @@ def test_points_fall_as_time_rises(times, between, ms):
         assert check.share(ms) in {*shares, 0.0}
 
 
-# ---- the whole output ---------------------------------------------------------------------------------------------
+# ---- The check of whole outputs.
 
 
 def direct(given):
-    """Compute the convolution in float64, directly from its definition."""
+    """Return the convolution of the given inputs in float64."""
     x, k = given.x.astype(np.float64), given.k.astype(np.float64)
     size = x.shape[2] - k.shape[2] + 1
     out = np.zeros((len(x), len(k), size, size))
@@ -204,7 +204,7 @@ SHAPES = st.builds(
 
 @given(SHAPES, st.integers(0, 2**32 - 1), st.booleans())
 @settings(max_examples=examples(40))
-def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
+def test_a_correct_output_is_accepted(shape, seed, first):
     stream = SecretStream(b"%d" % seed)
     inputs = fresh(stream, shape, first)
     found = scrutiny.scrutinise(direct(inputs).astype(np.float32), inputs, shape, stream)
@@ -214,7 +214,7 @@ def test_a_right_output_is_right_whatever_the_signs(shape, seed, first):
 @given(SHAPES, st.integers(0, 2**32 - 1), st.sampled_from(["one", "nan", "image", "from", "half"]))
 @example(ConvolutionShape(2, 1, 9, 9, 1, 5), 645631082, "half")  # 40 of the 50 outputs are within FLOAT32
 @settings(max_examples=examples(40))
-def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
+def test_incorrect_outputs_are_found(shape, seed, how):
     rng, stream = np.random.default_rng(seed), SecretStream(b"%d" % seed)
     inputs = fresh(stream, shape, True)
     want = direct(inputs)
@@ -222,7 +222,7 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
     y = want.astype(np.float32)
     place = (image, *(rng.integers(size) for size in y.shape[1:]))
     if how == "half":  # the operands are rounded, as tensor cores round them
-        # With few weights that are nearly halves, most outputs would not change; and a few outputs may all be small.
+        # Few weights may all be nearly fp16 values, so that outputs hardly change; a few outputs may all be small.
         assume(shape.C * shape.K * shape.K >= 25 and want.size >= 9)
         y = direct(Inputs(inputs.x, inputs.k.astype(np.float16))).astype(np.float32)
     elif how == "one":
@@ -231,7 +231,7 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
         y[place] = np.nan
     else:
         wrong = y[slice(image, image + 1 if how == "image" else None)]
-        assume(want[0, 0].size >= 9)  # fewer sums with random signs might all cancel
+        assume(want[0, 0].size >= 9)  # the errors in fewer outputs might cancel
         wrong += rng.uniform(0.1, 0.2, wrong.shape) * scale
     found = scrutiny.scrutinise(y, inputs, shape, stream)
     if how == "half":
@@ -243,13 +243,13 @@ def test_a_wrong_output_is_found_wherever_it_is_wrong(shape, seed, how):
         assert found.diagnosis.first[0] == image
 
 
-def test_errors_that_cancel_in_plain_sums_are_found_all_the_same():
-    """Errors of two filters that cancel in plain sums are found.
+def test_errors_that_cancel_in_sums_are_found():
+    """Errors of two filters that are equal or opposite are found.
 
-    The filters are wrong by equal or by opposite amounts: checks with signs alone would miss one of the two.
+    A check that only sums outputs with random signs could miss one of the two.
     """
     shape = ConvolutionShape(400, 1, 9, 9, 4, 3)
-    for _ in range(10):  # in too few images to be among the outputs that are compared by value
+    for _ in range(10):  # errors in four of 400 images, which are likely not among those compared by value
         inputs = fresh(SecretStream.fresh(), shape, True)
         want = direct(inputs)
         for sign in (1, -1):
@@ -260,7 +260,7 @@ def test_errors_that_cancel_in_plain_sums_are_found_all_the_same():
             assert scrutiny.scrutinise(y, inputs, shape, SecretStream.fresh()).precision != "float32"
 
 
-def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
+def test_inputs_differ_and_follow_from_the_seed():
     seed, shape = Seed.fresh(), ConvolutionShape(4, 1, 8, 8, 2, 3)
     seen = {fresh(seed.stream(*numbers), shape, True).x.tobytes() for numbers in np.ndindex(3, 3, 3)}
     assert len(seen) == 27 and Seed.fresh() != seed
@@ -271,7 +271,7 @@ def test_fresh_inputs_never_come_twice_and_follow_from_the_seed():
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 @given(st.binary(max_size=64), st.integers(1, 500))
 @settings(max_examples=examples(6))
-def test_a_stream_is_shake128_of_its_key_and_a_counter(key, count):
+def test_the_secret_stream_is_shake128_of_key_and_counter(key, count):
     def openssl(number):
         command = ["openssl", "dgst", "-shake128", "-xoflen", str(count), "-binary"]
         return subprocess.run(command, input=key + struct.pack(">Q", number), capture_output=True, check=True).stdout
@@ -281,9 +281,9 @@ def test_a_stream_is_shake128_of_its_key_and_a_counter(key, count):
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_inputs_are_spread_evenly(first):
-    """Means, variances and correlations of neighbours are within six standard errors of the expected values."""
-    shape = ConvolutionShape(3, 2, 500, 500, 400, 11)  # more values than one block of random bytes gives
+def test_the_distribution_of_inputs(first):
+    """Means, variances and correlations of neighbours are within six standard errors of their expected values."""
+    shape = ConvolutionShape(3, 2, 500, 500, 400, 11)  # more values than one block of random bytes has
     inputs = fresh(SecretStream.fresh(), shape, first)
     x = inputs.x.astype(np.float64).reshape(-1)
     x = (x - 127.5) / 128 if first else x
@@ -298,12 +298,12 @@ def test_inputs_are_spread_evenly(first):
 
 
 @given(st.integers(0, 30))
-def test_an_order_has_each_thing_once(count):
+def test_shuffled_keeps_each_item_once(count):
     assert sorted(shuffled(SecretStream.fresh(), list(range(count)))) == list(range(count))
 
 
-def heard(message, ask):
-    """Return what a session makes of a worker's message, which arrives on a channel that a worker could write to."""
+def session_hears(message, ask):
+    """Send a worker's message to a session, and return what `ask` returns for the session."""
     talk = session.Session.__new__(session.Session)
     talk._channel, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     talk._spins, talk._calls = False, 1
@@ -323,10 +323,10 @@ JSON = st.recursive(
 @settings(deadline=None)
 @given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(min_size=1, max_size=40)
        | st.sampled_from([b'{"loaded": 5}', b'{"loaded": {}}', b"[" * 50_000]))  # fmt: skip
-def test_whatever_a_worker_says_of_itself_is_a_description_or_a_broken_submission(message):
+def test_any_description_from_a_worker_is_read_or_refused(message):
     plugin = SimpleNamespace(kind="plugin", path="k.so")
     with contextlib.suppress(Broken):
-        found = heard(message, lambda talk: talk.load(plugin, False))
+        found = session_hears(message, lambda talk: talk.load(plugin, False))
         assert isinstance(found, dict) and "zero_output" in found
 
 
@@ -341,16 +341,16 @@ def test_times_of_a_worker_are_finite(fields):
         assert abs(called.op_seconds) < float("inf") and abs(called.layer_seconds) < float("inf")
 
 
-def test_a_worker_that_has_gone_is_a_broken_submission():
+def test_a_closed_channel_is_a_broken_submission():
     def ask(talk):
         talk._channel.shutdown(socket.SHUT_RDWR)
         talk.load(SimpleNamespace(kind="plugin", path="k.so"), False)
 
     with pytest.raises(Broken):
-        heard(b"x", ask)
+        session_hears(b"x", ask)
 
 
-def test_shared_memory_cannot_be_cut_short():
+def test_shared_memory_cannot_be_truncated():
     shape = ConvolutionShape(3, 2, 9, 9, 4, 3)
     lies = memory.place(shape)
     ends = [lies.x + 4 * 3 * 2 * 81, lies.k + 4 * 4 * 2 * 9, lies.y + 4 * 3 * 4 * 49]
@@ -362,7 +362,7 @@ def test_shared_memory_cannot_be_cut_short():
     shared.close()
 
 
-# ---- verdicts and their formats -----------------------------------------------------------------------------------
+# ---- Verdicts and their formats.
 
 
 def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
@@ -394,9 +394,9 @@ SCORES = {"full": 100, "wrong": 10, "refused": 0, "failed": 0}
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_text_says_points_and_what_to_do(name):
+def test_text_has_points_and_advice(name):
     text = results.written(VERDICTS[name], "text")
-    assert all(line.isprintable() for line in text.split("\n"))  # names from a submission must not control a terminal
+    assert all(line.isprintable() for line in text.split("\n"))  # control characters from a submission are escaped
     assert f"{SCORES[name]} of 100 points" in text
     if name == "wrong":
         assert KINDS["wrong"].advice in text and "marked: layer 1, n = 20: says 0 ms" in text and "not ranked" in text
@@ -404,7 +404,7 @@ def test_text_says_points_and_what_to_do(name):
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_gradescope_reads_its_results(name):
+def test_gradescopes_results_have_its_fields(name):
     found = json.loads(results.written(VERDICTS[name], "gradescope"))
     assert set(found) <= {"score", "execution_time", "output", "visibility", "stdout_visibility", "tests", "extra_data",
                           "leaderboard"}  # fmt: skip
@@ -431,7 +431,7 @@ def test_gradescope_reads_its_results(name):
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_prairielearn_reads_its_results(name):
+def test_prairielearns_results_have_its_fields(name):
     found = json.loads(results.written(VERDICTS[name], "prairielearn"))
     assert found["gradable"] == (name != "failed") and isinstance(found["message"], str)
     if name == "failed":
@@ -443,7 +443,7 @@ def test_prairielearn_reads_its_results(name):
 
 
 @pytest.mark.parametrize("name", VERDICTS)
-def test_junit_is_xml_with_the_counts_that_it_says(name):
+def test_junits_xml_has_consistent_counts(name):
     root = ElementTree.fromstring(results.written(VERDICTS[name], "junit").encode("utf-8"))
     (suite,) = root.findall("testsuite")
     assert root.tag == "testsuites"
@@ -457,7 +457,7 @@ def test_junit_is_xml_with_the_counts_that_it_says(name):
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", suite.get("timestamp"))
 
 
-def test_a_student_sees_what_the_rubric_shows():
+def test_results_hide_what_the_rubric_hides():
     nothing = a_verdict(found=BAD, printed="a secret", show=rubric.Show(False, False, False, False))
     for form in ("gradescope", "prairielearn", "junit"):
         hidden, shown = results.written(nothing, form), results.written(VERDICTS["wrong"], form)
@@ -466,13 +466,13 @@ def test_a_student_sees_what_the_rubric_shows():
     assert "leaderboard" not in results.written(a_verdict(show=rubric.Show(leaderboard=False)), "gradescope")
 
 
-def test_work_outside_of_op_time_counts_as_layer_time():
+def test_work_outside_op_time_is_graded_by_layer_time():
     inside, outside = a_verdict(), a_verdict(found=[Finding("work before", "layer 1, n = 3", "seen")])
     assert inside.marks.op_ms == 20 and "Layer Time" not in inside.marks.marks[2].message
     assert "(Layer Time)" in outside.marks.marks[2].message and outside.marks.points == 100
 
 
-def test_a_verdict_is_read_again_and_nothing_else_is(tmp_path):
+def test_only_verdicts_are_read(tmp_path):
     path = tmp_path / "verdict.json"
     path.write_text(results.written(VERDICTS["full"], "json"))
     again = verdict.read(str(path))
@@ -508,7 +508,7 @@ PLACES = [one for one in _places(DOCUMENT) if one[0] in ("rubric", "marks", "sub
 
 @settings(max_examples=examples(800))
 @given(st.sampled_from(PLACES), _ODD)
-def test_a_verdict_with_an_odd_value_is_one_or_is_refused(place, value):
+def test_a_verdict_with_a_changed_value_is_valid_or_refused(place, value):
     document = json.loads(json.dumps(DOCUMENT))
     inner = document
     for key in place[:-1]:
@@ -530,7 +530,7 @@ def test_a_verdict_with_an_odd_value_is_one_or_is_refused(place, value):
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "a = " + "[" * 100_000, "a = " + "9" * 5000, "\xff", "\0"])
-def test_what_is_no_document_is_refused_in_a_line(text, tmp_path, invoke):
+def test_invalid_verdicts_and_rubrics_are_one_line_errors(text, tmp_path, invoke):
     path = tmp_path / "file"
     path.write_bytes(text.encode("latin-1"))
     for arguments, expected in ((["--repeat", path], 3), ([HONEST, "--rubric", path], 2)):
@@ -538,10 +538,10 @@ def test_what_is_no_document_is_refused_in_a_line(text, tmp_path, invoke):
         assert code == expected and err.count("\n") == 1, err
 
 
-# ---- the command --------------------------------------------------------------------------------------------------
+# ---- The command `grade`.
 
 
-def test_what_cannot_be_graded_is_refused_before_time_is_spent(invoke, tmp_path):
+def test_invalid_arguments_are_refused_first(invoke, tmp_path):
     assert invoke("grade")[0] == 2
     for arguments, code, message in (
         (["none.cpp", "--out", tmp_path / "a" / "b"], 2, "there is no submission none.cpp"),
@@ -557,7 +557,7 @@ def test_what_cannot_be_graded_is_refused_before_time_is_spent(invoke, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_print_rubric_is_a_rubric(invoke):
+def test_print_rubric_prints_the_default_rubric(invoke):
     code, out, _ = invoke("grade", "--print-rubric", "--edition", "fa2020")
     assert code == 0 and rubric.parse(out, "printed") == rubric.default("fa2020")
 
@@ -587,7 +587,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     (out / wrong.name / "verdict.json").write_text("{}")
     before = (out / "team" / "verdict.json").read_text()
     assert invoke(*again)[0] == 0 and (out / "team" / "verdict.json").read_text() == before
-    (team / "conv.cpp").write_bytes(b"\n" + HONEST.read_bytes())  # another submission in the place of the first
+    (team / "conv.cpp").write_bytes(b"\n" + HONEST.read_bytes())  # the submission has changed
     code, _, err = invoke(*again)
     assert code == 0 and "1 of 3" in err and json.loads((out / "team" / "verdict.json").read_text())["points"] == 100
     assert (out / "team" / "verdict.json").read_text() != before
@@ -612,7 +612,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
 
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
-def test_submissions_are_checked_side_by_side_and_timed_alone(tmp_path, monkeypatch):
+def test_submissions_are_checked_concurrently_and_timed_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     busy, together, number = [], threading.Barrier(2, timeout=60), itertools.count()
@@ -641,12 +641,12 @@ def test_submissions_are_checked_side_by_side_and_timed_alone(tmp_path, monkeypa
     assert [one.source for one in found] == [str(source) for source in sources]
     assert [one.marks.points for one in found] == [100, 10, 100, 10, 0, 100], [one.findings for one in found]
     assert found[4].status == "refused" and len(said) == 6
-    calls = [sample.run for sample in found[1].samples]  # judged again alone, with the inputs of a single submission
+    calls = [sample.run for sample in found[1].samples]  # only its first run was judged
     assert calls and set(calls) == {1}
 
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
-def test_a_class_that_is_given_up_leaves_nothing_that_runs(tmp_path, monkeypatch):
+def test_closing_a_grading_ends_all_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     asked = rubric.read(SMALL)
@@ -661,7 +661,7 @@ def test_a_class_that_is_given_up_leaves_nothing_that_runs(tmp_path, monkeypatch
 
 
 @given(st.lists(st.booleans(), max_size=12), st.integers(1, 4))
-def test_a_timed_submission_runs_alone(who, count):
+def test_turns_run_one_timed_or_several_others(who, count):
     turns, inside, most = runs.Turns(count), [], []
 
     def one(alone):
@@ -675,7 +675,7 @@ def test_a_timed_submission_runs_alone(who, count):
     assert len(most) == len(who) and all(number <= (1 if alone else count) for number, alone in most)
 
 
-def test_formats_of_the_command_are_those_of_the_room():
+def test_the_command_has_all_formats():
     from fashion_infer.cli.own import grade
 
     assert set(grade.FORMATS) == set(formats.FORMATS)
@@ -685,7 +685,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_fil
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_examples_call_the_command_with_options_that_it_has(path, tmp_path):
+def test_examples_use_existing_options(path, tmp_path):
     from fashion_infer.cli.own import grade
 
     text = path.read_text()
@@ -705,7 +705,7 @@ def test_examples_call_the_command_with_options_that_it_has(path, tmp_path):
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 def test_gradescopes_script_writes_results(tmp_path):
-    """Gradescope's script runs unchanged, except that its two fixed folders are replaced."""
+    """The script for Gradescope writes results. The test replaces only its folders and the program's path."""
     for name in ("submission", "source"):
         (tmp_path / name).mkdir()
     (tmp_path / "submission" / "conv.cpp").write_bytes(HONEST.read_bytes())

@@ -1,4 +1,4 @@
-"""Attacks on the grader, on the CPU: each gets the right verdict, and an honest kernel after it has full marks."""
+"""Attacks on the grader, on the CPU: each gets its expected verdict; an honest kernel graded next has full marks."""
 
 import errno
 import gzip
@@ -32,8 +32,8 @@ def asked(tmp_path_factory):
         yield rubric.read(str(ATTACKS / "rubric.toml"))
 
 
-def with_an_honest_one(asked, path):
-    """Return the verdict of an attack, and of an honest kernel after it.
+def judge_with_honest(asked, path):
+    """Return the verdict of an attack, and that of an honest kernel graded after it.
 
     The honest kernel has a long time limit, because tests share their cores.
     """
@@ -43,11 +43,10 @@ def with_an_honest_one(asked, path):
 
 @NEEDS
 @pytest.mark.parametrize("path", drawn(FILES, 2), ids=lambda path: path.stem)
-def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
-    attacked, honest = with_an_honest_one(asked, path)
+def test_an_attack_gets_its_verdict_and_the_grader_still_works(path, asked):
+    attacked, honest = judge_with_honest(asked, path)
     check(path, attacked)
-    # Where tests share their cores, a worker may wake up so late that the clocks disagree. This is marked, and costs no
-    # points.
+    # On busy cores a worker may wake up so late that the clocks disagree. That finding costs no points.
     found = [finding for finding in honest.findings if finding.kind != "clocks"]
     assert (honest.marks.points, found, honest.ranked) == (100, [], True)
     assert attacked.sandbox["in_force"].get("seccomp", True) and attacked.sandbox["available"] == available().words
@@ -56,16 +55,16 @@ def test_attack_ends_in_the_right_verdict_and_the_grader_is_well(path, asked):
 @NEEDS
 @pytest.mark.skipif(not (available().landlock and available().seccomp), reason="no Landlock, or no seccomp")
 @pytest.mark.parametrize("path", drawn(FILES, 1), ids=lambda path: path.stem)
-def test_without_bubblewrap_the_other_layers_hold(path, asked, monkeypatch):
+def test_without_bubblewrap_the_other_layers_protect(path, asked, monkeypatch):
     bare = available()._replace(bubblewrap=None, refusal="a test")
     monkeypatch.setattr(layers, "available", lambda: bare)
-    attacked, honest = with_an_honest_one(asked, path)
+    attacked, honest = judge_with_honest(asked, path)
     assert not attacked.sandbox["bubblewrap"] and "no bubblewrap (a test)" in attacked.sandbox["available"]
     check(path, attacked)
     assert honest.marks.points == 100, honest.findings
 
 
-def test_without_any_layer_it_refuses_unless_told(asked, monkeypatch):
+def test_without_a_sandbox_grading_needs_unsandboxed(asked, monkeypatch):
     nothing = available()._replace(bubblewrap=None, refusal="a test", landlock=0, seccomp=False)
     monkeypatch.setattr(layers, "available", lambda: nothing)
     with pytest.raises(Exception, match="no sandbox on this machine.*--unsandboxed") as raised:
@@ -124,7 +123,7 @@ ARCHIVES += [(as_zip, "zip", name, entries) for name, entries in ZIP.items()]
 
 
 @pytest.mark.parametrize("make, suffix, name, entries", ARCHIVES, ids=lambda one: one if isinstance(one, str) else "")
-def test_unsafe_archives_are_refused_and_leave_nothing(make, suffix, name, entries, tmp_path):
+def test_unsafe_archives_are_refused(make, suffix, name, entries, tmp_path):
     room = tmp_path / "a" / "room"
     room.mkdir(parents=True)
     archive = make(tmp_path / f"one.{suffix}", *entries)
@@ -135,7 +134,7 @@ def test_unsafe_archives_are_refused_and_leave_nothing(make, suffix, name, entri
         assert set(tmp_path.rglob("*")) == before
 
 
-def test_an_archive_may_have_so_much_and_no_more(tmp_path):
+def test_limits_of_archives(tmp_path):
     plain = tarfile.REGTYPE
     cases = [
         (12, lambda depth: [("a/" * (depth - 1) + "conv.cpp", plain, CODE)]),
@@ -174,7 +173,7 @@ def test_damaged_archives_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("number, refused", [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.ENAMETOOLONG, True)])
-def test_a_full_disk_is_no_fault_of_an_archive(number, refused, tmp_path, monkeypatch):
+def test_a_full_disk_is_not_blamed_on_an_archive(number, refused, tmp_path, monkeypatch):
     def fails(*_):
         raise OSError(number, os.strerror(number))
 
@@ -187,7 +186,7 @@ def test_a_full_disk_is_no_fault_of_an_archive(number, refused, tmp_path, monkey
     assert [path.name for path in tmp_path.iterdir()] == ["one.zip"]
 
 
-def test_folders_with_links_are_refused_and_hidden_files_left_out(tmp_path):
+def test_folders_with_links_and_hidden_files(tmp_path):
     folder, room = tmp_path / "team", tmp_path / "room"
     (folder / ".git").mkdir(parents=True)
     room.mkdir()
@@ -199,7 +198,7 @@ def test_folders_with_links_are_refused_and_hidden_files_left_out(tmp_path):
         submission.stage(folder, room)
 
 
-def test_a_file_takes_no_neighbour_from_outside_of_its_folder(tmp_path):
+def test_headers_outside_the_files_folder_are_not_taken(tmp_path):
     (tmp_path / "secret.h").write_text("int secret;")
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "mine.h").write_text("int mine;")
@@ -229,7 +228,7 @@ HOSTILE = {
 
 @NEEDS
 @pytest.mark.parametrize("name", HOSTILE)
-def test_what_takes_too_much_to_be_read_is_refused(name, tmp_path, monkeypatch):
+def test_hostile_submissions_are_refused(name, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_SECONDS", 3.0)
     (tmp_path / "room").mkdir()
     (tmp_path / name).write_bytes(HOSTILE[name]())
@@ -240,7 +239,7 @@ def test_what_takes_too_much_to_be_read_is_refused(name, tmp_path, monkeypatch):
 
 
 @NEEDS
-def test_a_box_reads_what_this_process_reads(tmp_path):
+def test_staging_in_a_sandbox_gives_the_same(tmp_path):
     (tmp_path / "room").mkdir()
     (tmp_path / "mine.h").write_text("")
     file = tmp_path / "conv.cpp"
@@ -254,7 +253,7 @@ def test_a_box_reads_what_this_process_reads(tmp_path):
 @NEEDS
 @pytest.mark.parametrize("error", [RecursionError(), MemoryError(), BrokenPipeError(), ValueError("no"), KeyError("a")])
 @pytest.mark.parametrize("where", ["_prepared", "observe", "number"])
-def test_whatever_a_submission_causes_is_its_verdict_and_the_next_is_judged(where, error, asked, monkeypatch):
+def test_an_unexpected_error_fails_only_its_submission(where, error, asked, monkeypatch):
     def fails(*_, **__):
         monkeypatch.undo()
         raise error
@@ -270,7 +269,7 @@ def test_whatever_a_submission_causes_is_its_verdict_and_the_next_is_judged(wher
     assert second.status == "judged" and second.marks.points == 100
 
 
-def test_the_page_on_threats_names_every_attack():
+def test_the_page_on_threats_names_the_attacks():
     page = (ATTACKS.parents[1] / "docs" / "threats.md").read_text()
     named = {
         cell.strip() for line in page.splitlines() if line.startswith("| ") for cell in line.split("|")[2].split(",")

@@ -1,7 +1,7 @@
-"""Judging of GPU submissions with a fake driver whose device memory is in host memory.
+"""Judging of GPU submissions with a fake CUDA driver, whose device memory is host memory.
 
-The tests cover shared tensors, the worker that spins, and the device's health. tests/gpu/test_grading_on_device.py
-tests a real device.
+The tests cover shared tensors, times of the worker, and findings. tests/gpu/test_grading_on_device.py tests a real
+device.
 """
 
 import ctypes
@@ -60,15 +60,15 @@ def fake(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(driver, "library", lambda: loaded)
         for shared in (tensors.DeviceTensors, HostTensors):
-            patched.setattr(shared, "latency", 10.0)  # tests share their cores
-        patched.setattr(lag, "_SHAPE", ConvolutionShape(8, 1, 28, 28, 50, 5))  # this device memory is the host's
+            patched.setattr(shared, "latency", 10.0)  # seconds: the cores may be busy
+        patched.setattr(lag, "_SHAPE", ConvolutionShape(8, 1, 28, 28, 50, 5))  # small, because the fake device is slow
         patched.setattr(lag, "_SWEPT", 1 << 16)
         patched.setattr(lag, "_CALLS", 6)
         yield library
 
 
 class Known:
-    """A stand-in for `device.known`, because the fake driver runs no kernels of the library."""
+    """A stand-in for `device.known`: the fake driver cannot run the kernels of the library."""
 
     @staticmethod
     def built(folder):
@@ -82,7 +82,7 @@ class Known:
 
 
 class Device:
-    """A stand-in for `device.Gpu` with what a referee needs."""
+    """A stand-in for `device.Gpu` with the methods that a referee uses."""
 
     def __init__(self, library):
         self._library = library
@@ -131,12 +131,12 @@ BODIES = [
 
 @NEEDS
 @pytest.mark.parametrize("body, kind", drawn(BODIES, 2), ids=lambda one: one if one.isalpha() else "")
-def test_what_a_kernel_does_to_device_memory_is_seen(fake, tmp_path, body, kind):
+def test_faults_of_a_kernel_are_found(fake, tmp_path, body, kind):
     found, earned = judged(fake, tmp_path, body)
     assert kind in [finding.kind for finding in found.findings] and earned.op_ms is None
 
 
-def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
+def test_inputs_are_written_only_when_they_are_shown(fake):
     shape = ConvolutionShape(5, 2, 8, 8, 3, 3)
     device = Device(fake).tensors([place(shape), place(shape._replace(B=9))])
     stream = inputs.SecretStream.fresh()
@@ -147,7 +147,7 @@ def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     for slot, each in zip(bracket, filled):
         assert slot.fill(each, float("nan")) >= 0 and not slot.same_inputs(each)
     device.show(bracket)
-    for turn, counts in ((float("inf"), False), (0.0, True)):  # the answer counts as work only if it takes longer
+    for turn, counts in ((float("inf"), False), (0.0, True)):  # a wait counts if longer than `turn`
         device.lag = Lag(0.0, turn)
         assert device.settled() == (device.turn if counts else 0.0) and device.turn > 0
     for slot, each in zip(bracket, filled):
@@ -169,26 +169,26 @@ def test_inputs_are_shown_when_they_are_due_and_not_before(fake):
     device.close()
 
 
-def test_a_call_of_the_driver_that_fails_is_named(fake):
+def test_a_failed_driver_call_is_named(fake):
     with pytest.raises(driver.DriverError, match="cuInit: CUDA_ERROR_INVALID_VALUE"):
         driver.call("cuInit", 7)
 
 
 @NEEDS
-def test_the_way_to_the_worker_is_measured_and_taken_off(fake, tmp_path):
+def test_the_lag_is_measured_and_subtracted(fake, tmp_path):
     device = Device(fake)
     found = device.lag(Machine(available()))
     # On a machine with other work, the difference of two medians may be noise.
     assert 0 <= found.word < 10 and found.turn >= NO_LAG.turn
-    # If the lag is 100 s, nothing is left of a call except the least possible time; of ten calls in a bracket, a tenth.
+    # With a lag of 100 s, each call has the least possible time, and each of ten calls in a bracket a tenth of it.
     device.lag = lambda machine: found._replace(word=100.0)
     observed, _ = judged(fake, tmp_path, CONVOLVE, device=device)
     assert {round(1e6 * sample.seconds, 3) for sample in observed.samples} <= {1.0, 0.1}
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9), st.floats(0, 1))
-def test_the_lag_is_what_a_bracket_takes_beside_its_calls(drifts, lag_seconds):
-    # Some brackets take longer by either clock. The medians must not change.
+def test_the_lag_is_a_brackets_time_without_its_calls(drifts, lag_seconds):
+    # Some brackets take longer by one clock or by both. The medians must not change.
     steady = [lag.Bracket(lag_seconds + 2.0, 2.0, 0.0)] * (2 * len(drifts) + 1)
     noisy = [lag.Bracket(lag_seconds + 2.0 + more, 2.0 + late, 0.0) for more, late in drifts]
     assert lag.beside(steady + noisy) == pytest.approx(lag_seconds, abs=1e-9)
@@ -196,18 +196,18 @@ def test_the_lag_is_what_a_bracket_takes_beside_its_calls(drifts, lag_seconds):
     assert lag.beside([lag.Bracket(1.0, 1.0 + lag_seconds, 0.0)]) == 0
 
 
-def test_the_device_times_by_its_own_events(fake):
+def test_driver_timed_measures_with_events(fake):
     assert 0.02 <= driver.timed(lambda: time.sleep(0.02)) < 10
 
 
 @NEEDS
-def test_short_calls_are_timed_together_once_one_was_timed_alone(fake, tmp_path, monkeypatch):
+def test_short_calls_are_timed_ten_at_a_time(fake, tmp_path, monkeypatch):
     sizes = []
     called = session.Session.call
     monkeypatch.setattr(
         session.Session, "call", lambda self, *given: sizes.append(len(given[2])) or called(self, *given)
     )
-    monkeypatch.setattr(judging, "_LONG", 10.0)  # so that other work on this machine has no effect
+    monkeypatch.setattr(judging, "_LONG", 10.0)  # calls count as short even on a busy machine
     device = Device(fake)
     device.lag = lambda machine: NO_LAG
     found, _ = judged(fake, tmp_path, CONVOLVE, device=device)
@@ -215,16 +215,16 @@ def test_short_calls_are_timed_together_once_one_was_timed_alone(fake, tmp_path,
     right = [sample for sample in found.samples if sample.run == 1]
     assert len(sizes) == len(found.samples) and set(sizes[: len(right)]) == {1}
     by_run = {run: [size for size, s in zip(sizes, found.samples) if s.run == run] for run in {s.run for s in timed}}
-    assert by_run.pop(2)[:3] == [1, 1, 10]  # the first loads code, the second shows a call's duration, the third counts
+    assert by_run.pop(2)[:3] == [1, 1, 10]  # the first loads code, the second measures a call, the third is timed
     assert all(one[:2] == [1, 10] for one in by_run.values())
     assert all(size == 10 for size, s in zip(sizes, found.samples) if s.timed)
 
 
 @pytest.mark.parametrize("again, kinds", [(0.1, []), (0.9, ["too fast"])])
-def test_a_fill_is_tried_again_before_a_call_is_said_to_be_faster_than_it(again, kinds):
+def test_the_fill_is_measured_again_before_a_call_is_too_fast(again, kinds):
     case = samples.Case(1, ConvolutionShape(1000, 1, 28, 28, 50, 5))
     notes = judging.Notes(rubric.default("fa2017"), inputs.Seed.fresh())
-    notes.fill[case] = 1.0  # the first measurement was disturbed by another program
+    notes.fill[case] = 1.0  # as if another program had disturbed the measurement
     slot = SimpleNamespace(refill=lambda value: again)
     called = session.Called(0.3, 0, 0.3, 0.3, 0, "")
     judging._clocks(SimpleNamespace(floor=0.5, on_device=False, latency=0.0), notes, case, called, False, [slot])

@@ -1,4 +1,4 @@
-"""The code in the sandbox and what confines it: structures, the seccomp filter in an interpreter, cgroups."""
+"""The code in the sandbox and what confines it: structures, the seccomp filter (interpreted), sandboxes and cgroups."""
 
 import ctypes
 import errno
@@ -34,10 +34,10 @@ STRUCTURES = {
 }
 
 
-def test_structures_are_those_of_the_header(tmp_path):
-    """The Python structures have the layout of the C header, in both files that define them.
+def test_structures_have_the_layout_of_the_header(tmp_path):
+    """The Python structures have the C header's layout, in both modules that define them.
 
-    The compiler gives name, offset and size of each field.
+    The C++ compiler gives the offset and size of each field.
     """
     cxx = compilers.find_cxx()
     if cxx is None:
@@ -68,8 +68,8 @@ REFUSED, NO_SUCH_CALL = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 
-def filtered(program, machine, number, *arguments):
-    """Return what the kernel does with a system call: interpret the few instructions of the filter one by one."""
+def run_filter(program, machine, number, *arguments):
+    """Return what the filter decides about a system call, by interpreting the filter's instructions."""
     given = (*arguments, 0, 0, 0, 0, 0, 0)[:6]
     data = struct.pack("=IIQ6Q", number, ARCHITECTURES[machine], 0, *given)
     code = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
@@ -85,8 +85,8 @@ def filtered(program, machine, number, *arguments):
         at += yes if {0x15: value == k, 0x35: value >= k, 0x45: bool(value & k)}[operation] else no
 
 
-THREAD, NEW_USER = 0x003D0F00, 0x10000000  # what pthread_create passes to clone; CLONE_NEWUSER
-NUMBERS = {  # system call numbers, from Linux's own tables
+THREAD, NEW_USER = 0x003D0F00, 0x10000000  # the flags of pthread_create, and CLONE_NEWUSER
+NUMBERS = {  # numbers of system calls, from Linux's tables
     "x86_64": {"read": 0, "mmap": 9, "ioctl": 16, "futex": 202, "fork": 57, "vfork": 58, "clone": 56, "clone3": 435,
                "execve": 59, "ptrace": 101, "socket": 41, "connect": 42, "kill": 62, "tgkill": 234, "bpf": 321,
                "memfd_create": 319, "io_uring_setup": 425, "mount": 165, "unshare": 272, "keyctl": 250,
@@ -117,12 +117,12 @@ SHARED, SHARED_VALIDATE, PRIVATE, ANONYMOUS = 1, 3, 2, 32  # of mmap
 @pytest.mark.parametrize("machine", ARCHITECTURES)
 @pytest.mark.parametrize("processes", [False, True])
 @pytest.mark.parametrize("gpu", [False, True])
-def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, processes, gpu):
+def test_calls_that_the_filter_allows_and_refuses(machine, processes, gpu):
     program = seccomp.program(seccomp.Rules(processes, gpu, gpu, gpu, 0 if processes else 77), machine)
     numbers = NUMBERS[machine]
 
     def answer(name, *arguments):
-        return filtered(program, machine, numbers[name], *arguments)
+        return run_filter(program, machine, numbers[name], *arguments)
 
     assert all(answer(name) == ALLOW for name in ("read", "mmap", "ioctl", "futex"))
     assert all(answer(name) == REFUSED for name in NEVER)
@@ -148,8 +148,8 @@ def test_the_filter_lets_through_what_computing_needs_and_nothing_else(machine, 
 
 
 @pytest.mark.parametrize("column, header", [(0, "asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
-def test_numbers_are_those_of_the_kernels_headers(column, header):
-    """The numbers of the calls that the filter refuses are those of the kernel's headers.
+def test_call_numbers_equal_the_kernels_headers(column, header):
+    """The numbers of the calls that the filter names equal those in the kernel's headers.
 
     aarch64 uses the generic numbers.
     """
@@ -163,11 +163,11 @@ def test_numbers_are_those_of_the_kernels_headers(column, header):
     assert "__NR_ptrace" in known
     found = {name: known.get(f"__NR_{name}", -1) for name in calls}
     wrong = {name: each for name, each in calls.items() if each[column] != found[name]}
-    # Headers may be older than a call. From 424 on, every architecture has the same numbers.
+    # Headers may be too old to have a call. From 424 on, all architectures use the same numbers.
     assert all(found[name] < 0 and each[0] == each[1] >= 424 for name, each in wrong.items()), wrong
 
 
-def test_flags_are_those_of_the_kernels_headers():
+def test_flags_equal_the_kernels_headers():
     flags = {name: value for _, _, values in seccomp._BY_ARGUMENT.values() for name, value in values.items()}
     for name in ("EXECUTE", "WRITE_FILE", "READ_FILE", "READ_DIR", "REFER", "TRUNCATE"):
         flags[f"LANDLOCK_ACCESS_FS_{name}"] = getattr(landlock, f"_{name}")
@@ -178,7 +178,7 @@ def test_flags_are_those_of_the_kernels_headers():
 
 
 def defined(names, header, *options):
-    """Return the numbers that the kernel's headers define for some names, without names that the headers lack."""
+    """Return the numbers that the kernel's headers define for these names. Names without a definition are left out."""
     cxx = compilers.find_cxx()
     if cxx is None:
         pytest.skip("needs a C++ compiler")
@@ -192,21 +192,21 @@ def defined(names, header, *options):
     return {names[int(number)]: eval(re.sub(r"(?i)(\d)u?ll?\b", r"\1", value)) for number, value in found}
 
 
-def test_the_filter_knows_no_other_calling_convention():
+def test_other_calling_conventions_are_refused():
     program = seccomp.program(seccomp.Rules(), "x86_64")
-    assert filtered(program, "x86_64", 0x40000000 + 101) == REFUSED
-    assert filtered(program, "aarch64", 63) == KILL
+    assert run_filter(program, "x86_64", 0x40000000 + 101) == REFUSED
+    assert run_filter(program, "aarch64", 63) == KILL
 
 
 def boxed(held, code, *arguments, seconds=20, **box):
-    """Run Python in a sandbox; return its exit code and what it printed."""
+    """Run Python code in a sandbox; return the result, with exit code and output."""
     limits = Limits(seconds, 256 << 20, 1 << 20, 1 << 16, 32)
     return run(Box(limits, **box), held, [PYTHON, "-I", "-S", "-B", "-c", code, *map(str, arguments)])
 
 
 @HELD
 @pytest.mark.parametrize("held", WITH)
-def test_a_box_shows_what_it_is_given_and_nothing_beside(held, tmp_path):
+def test_a_box_has_only_the_given_files_and_variables(held, tmp_path):
     for name in ("read", "written", "hidden"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text(name)
@@ -241,7 +241,7 @@ print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
         ("while True: pass", "did not end within 1 s"),
         ("a = []\nwhile True: a.append(bytearray(1 << 22))", "memory"),
         (
-            # After MADV_DONTNEED the memory is no longer resident, but it still exists.
+            # After MADV_DONTNEED the shared memory is no longer resident in the process, but still in use.
             "import mmap\na = []\nwhile True:\n  m = mmap.mmap(-1, 1 << 22)\n  m.write(bytes(1 << 22))\n"
             "  m.madvise(mmap.MADV_DONTNEED)\n  a.append(m)",
             "memory",
@@ -254,7 +254,7 @@ print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
     ],
     ids=["time", "memory", "shared memory", "output", "processes"],
 )
-def test_a_box_ends_what_takes_too_much(held, code, reason):
+def test_limits_of_a_box(held, code, reason):
     seconds = 1 if "did not end" in reason else 20
     with pytest.raises(Broken, match=reason):
         boxed(held, code, seconds=seconds, processes=True)
@@ -262,7 +262,7 @@ def test_a_box_ends_what_takes_too_much(held, code, reason):
 
 @HELD
 @pytest.mark.parametrize("held", WITH)
-def test_nothing_outlives_a_box(held):
+def test_processes_end_with_their_box(held):
     token = "0.0271828"
     code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99 + {token})'])"
     assert boxed(held, code, processes=True).code == 0
@@ -294,7 +294,7 @@ print("itself")
 
 @HELD
 @pytest.mark.parametrize("held", WITH)
-def test_a_box_sets_nobody_elses_affinity_priority_and_limits(held):
+def test_a_box_cannot_change_other_processes(held):
     done = boxed(held, REACHES, os.getpid() if held is BARE else 1, processes=True)
     assert done.output == "itself\n", done.output
 
@@ -304,13 +304,13 @@ SPINS = "import threading\nfor _ in range(3): threading.Thread(target=lambda: [0
 
 @HELD
 @pytest.mark.parametrize("held", WITH)
-def test_what_ran_while_it_was_stopped_is_broken(held):
+def test_running_while_frozen_is_broken(held):
     box = Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 32))
     running = start(box, held, [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
     try:
         while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
             time.sleep(0.01)
-        for _ in range(20):  # freezing and thawing alone wakes nothing
+        for _ in range(20):  # freezing and thawing alone is not reported
             running.freeze()
             time.sleep(0.005)
             running.thaw()
@@ -329,7 +329,7 @@ def test_what_ran_while_it_was_stopped_is_broken(held):
 
 @HELD
 @pytest.mark.parametrize("held", WITH)
-def test_a_stop_is_a_look_however_short_the_call_before_was(held):
+def test_freezing_checks_the_number_of_threads(held):
     running = start(Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 2)), held, [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
     try:
         while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
@@ -372,7 +372,7 @@ def test_the_kernel_refuses_threads_beyond_the_limit(tmp_path):
     assert int(count) <= 40 + others and readable == "True", done
 
 
-def test_a_machine_without_bubblewrap_says_why(monkeypatch, tmp_path):
+def test_the_reason_why_bubblewrap_is_missing(monkeypatch, tmp_path):
     layers.available.cache_clear()
     try:
         monkeypatch.setattr(layers.shutil, "which", lambda *_, **__: None)
@@ -389,11 +389,11 @@ def test_a_machine_without_bubblewrap_says_why(monkeypatch, tmp_path):
         layers.available.cache_clear()
 
 
-def test_a_cgroup_is_taken_where_its_controllers_are_handed_on(monkeypatch, tmp_path):
+def test_a_cgroup_needs_its_controllers(monkeypatch, tmp_path):
     assert cgroup.parent(tmp_path) is None
     monkeypatch.setenv("FASHION_INFER_CGROUP", str(tmp_path))
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
-    assert cgroup.parent(tmp_path) is None  # nothing limits the number of processes
+    assert cgroup.parent(tmp_path) is None  # without "pids", nothing would limit the number of processes
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
     assert cgroup.parent(tmp_path) == tmp_path
     group = cgroup.Group(tmp_path, 123 << 20, 64)

@@ -1,4 +1,4 @@
-"""The program and its command groups without a command: complete help and suggested commands; colours."""
+"""The program and its groups without a command print help and a suggestion; colours; options common to all commands."""
 
 import click
 import pytest
@@ -11,7 +11,7 @@ GROUPS = [(), *((name,) for name in main.COMMANDS if hasattr(main.cli.get_comman
 
 
 @pytest.mark.parametrize("words", GROUPS)
-def test_a_group_alone_shows_its_help_and_what_is_next(invoke, words):
+def test_a_group_without_a_command_shows_help_and_a_suggestion(invoke, words):
     code, out, err = invoke(*words)
     asked, help, _ = invoke(*words, "--help")
     assert code == 2 and asked == 0 and out == help and out.startswith("Usage: fashion-infer")
@@ -24,8 +24,8 @@ def test_a_group_alone_shows_its_help_and_what_is_next(invoke, words):
 
 
 @pytest.mark.parametrize("words", GROUPS)
-def test_no_summary_is_cut(invoke, words):
-    text = "".join(invoke(*words, "--help")[1].partition("Commands:")[2].split())  # a line may break after any hyphen
+def test_summaries_of_commands_are_complete(invoke, words):
+    text = "".join(invoke(*words, "--help")[1].partition("Commands:")[2].split())  # lines may break after hyphens
     assert "..." not in text
     if words:
         for command in main.cli.get_command(None, *words).commands.values():
@@ -33,7 +33,7 @@ def test_no_summary_is_cut(invoke, words):
             assert sentence.replace(" ", "") in text
 
 
-def test_verdicts_have_colours_where_the_terminal_has_them(monkeypatch):
+def test_colours_of_verdicts(monkeypatch):
     drawn = []
     monkeypatch.setattr(click, "echo", lambda text="", **options: drawn.append(text))
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -51,7 +51,7 @@ def test_verdicts_have_colours_where_the_terminal_has_them(monkeypatch):
     assert "32m" not in none and "31m" not in none
 
 
-def test_kernel_and_kernels_are_one_option_everywhere():
+def test_all_commands_accept_kernel_and_kernels():
     found = {}
 
     def walk(command, words):

@@ -1,4 +1,4 @@
-"""No CPU code reads or writes beyond a tensor: each tensor ends at a protected page."""
+"""CPU kernels and fused networks do not read or write beyond a tensor, which ends at a protected page."""
 
 import ctypes
 import mmap
@@ -19,7 +19,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Guarded:
-    """Memory that ends at a protected page."""
+    """Memory that ends at a page on which every access fails."""
 
     def __init__(self):
         self._size = 1 << 20
@@ -28,7 +28,7 @@ class Guarded:
         assert LIBC.mprotect(ctypes.c_void_p(guard), mmap.PAGESIZE, 0) == 0  # PROT_NONE
 
     def holding(self, array):
-        """Return a copy of an array that ends at the protected page; None when the memory is too small."""
+        """Copy an array to the end of the memory and return the copy. Discard the example if the array is too large."""
         assume(array.nbytes <= self._size)
         begin = self._size - array.nbytes
         view = np.frombuffer(self._memory, array.dtype, array.size, begin).reshape(array.shape)
@@ -49,7 +49,7 @@ def memory():
     st.booleans(),
     st.integers(0, 2**32 - 1),
 )
-@example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image that is shorter than a vector
+@example((2, 1, 1), 1, (0, 2), "direct", False, 0)  # an image smaller than a vector
 @example((3, 16, 32), 11, (2, 14), "direct", False, 0)  # the last vector of each row is partial
 @example((2, 3, 40), 3, (5, 17), "broadcast", False, 0)  # two tiles per row, two blocks of filters
 @settings(max_examples=profiles.examples(100))

@@ -1,4 +1,4 @@
-"""Malicious checkpoints cannot crash this program or run code in it: a checkpoint is data."""
+"""Malicious checkpoints cannot crash the program or run code in it."""
 
 import os
 import resource
@@ -20,11 +20,11 @@ ROOT = Path(__file__).resolve().parents[2]
 MODES = ("operator", "fused")
 
 
-# ---- HDF5 ------------------------------------------------------------------------------------
+# ---- HDF5.
 
 
 @pytest.mark.parametrize("what", hostile_hdf5.WEIGHTS)
-def test_an_object_that_is_no_weight_is_refused_before_it_is_read(what, tmp_path):
+def test_malicious_weights_are_refused_before_they_are_read(what, tmp_path):
     make, words = hostile_hdf5.WEIGHTS[what]
     path = hostile_hdf5.small(tmp_path / "a.h5", make)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -34,7 +34,7 @@ def test_an_object_that_is_no_weight_is_refused_before_it_is_read(what, tmp_path
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
-def test_weights_that_the_network_does_not_name_are_not_read(tmp_path):
+def test_unused_weights_are_not_read(tmp_path):
     def more(weights):
         weights[hostile_hdf5.WEIGHT] = np.ones((10, 784), np.float32)
         weights.create_dataset("more", (400_000, 7200), np.int8, chunks=(1, 7200))
@@ -44,13 +44,13 @@ def test_weights_that_the_network_does_not_name_are_not_read(tmp_path):
 
 
 @pytest.mark.parametrize("edition", ["fa1999", ["fa2017"], np.float32(3), b"fa2017\xff", ""])
-def test_an_edition_that_is_none(edition, tmp_path, invoke):
+def test_invalid_editions(edition, tmp_path, invoke):
     path = hostile_hdf5.small(tmp_path / "a.h5", edition=edition)
     code, _, err = invoke("run", "--checkpoint", path, "--n", 10)
     assert code == 3 and "edition" in err and len(err.strip().splitlines()) == 1, err
 
 
-def test_the_confined_process_gives_what_the_file_holds(tmp_path):
+def test_the_confined_process_reads_all_contents(tmp_path):
     rng = np.random.default_rng(4)
     weight = rng.standard_normal((10, 784)).astype(np.float32)
     path = hostile_hdf5.small(tmp_path / "a.h5", weight, edition="fa2017", seed=3, score=0.1 + 0.2, what="é")
@@ -62,7 +62,7 @@ def test_the_confined_process_gives_what_the_file_holds(tmp_path):
     }
 
 
-def test_a_file_that_the_library_follows_for_ever(tmp_path, monkeypatch):
+def test_a_file_that_hdf5_never_finishes_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(confined, "_CPU_SECONDS", 1)
     with pytest.raises(CheckpointError):
         load.load(hostile_hdf5.endless(tmp_path / "a.h5"))
@@ -77,7 +77,7 @@ def test_a_file_that_the_library_follows_for_ever(tmp_path, monkeypatch):
         ("import time; time.sleep(60)", "could not be read in 2 s"),
     ],
 )
-def test_whatever_the_confined_process_does(does, words, tmp_path, monkeypatch):
+def test_misbehaviour_of_the_confined_process(does, words, tmp_path, monkeypatch):
     code = f"import sys; del sys.path[0]; from fashion_infer.checkpoints import confined; confined._confine(1)\n{does}"
     monkeypatch.setattr(confined, "_CHILD", code)
     monkeypatch.setattr(confined, "_CPU_SECONDS", 1)
@@ -103,16 +103,16 @@ def test_the_confined_process_opens_one_file_and_writes_none(tmp_path):
 
 @pytest.mark.parametrize("limit", [1, 5000, 60_000])
 def test_an_import_that_cannot_be_written(limit, tmp_path):
-    """An import whose output cannot be written ends in one line.
+    """If the output of `models import` cannot be written completely, the error is one line and no file is left.
 
-    A file-size limit acts like a full disk: the write fails in the middle.
+    A limit of file sizes acts like a full disk: writing fails in the middle.
     """
     write_pair(tmp_path / "net", network())
     code = (
         f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         "from fashion_infer.cli.main import main; main(sys.argv[1:])"
     )
-    # Write no bytecode: with the size limit, Python would leave truncated bytecode of a module that is imported anew.
+    # No bytecode is written, because the limit would truncate it, and later processes could not import the module.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, "models", "import", str(tmp_path / "net"), "--to", str(tmp_path / "a.h5")],
@@ -127,11 +127,11 @@ def test_an_import_that_cannot_be_written(limit, tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-# ---- .params ---------------------------------------------------------------------------------
+# ---- Files .params.
 
 
 @pytest.mark.parametrize("what", PARAMS)
-def test_what_a_params_file_claims_is_compared_with_its_size(what, tmp_path):
+def test_sizes_in_a_params_file_are_checked(what, tmp_path):
     content, words = PARAMS[what]
     path = tmp_path / "a.params"
     path.write_bytes(content)
@@ -140,7 +140,7 @@ def test_what_a_params_file_claims_is_compared_with_its_size(what, tmp_path):
 
 
 @pytest.mark.parametrize("size, words", [(1 << 40, "does not begin"), (0, "ends too early")])
-def test_a_file_of_holes_is_not_read_whole(size, words, tmp_path):
+def test_a_sparse_file_is_not_read_completely(size, words, tmp_path):
     path = tmp_path / "a.params"
     path.touch()
     os.truncate(path, size)
@@ -148,8 +148,8 @@ def test_a_file_of_holes_is_not_read_whole(size, words, tmp_path):
         params_file.read(path)
 
 
-def test_an_array_of_holes_is_bounded(tmp_path):
-    """A sparse file is limited like any other: one weight of zeros, 4 GB in a complete file without disk blocks."""
+def test_a_large_array_in_a_sparse_file_is_refused(tmp_path):
+    """A complete .params file with one weight of 4 GB of zeros, which is sparse on disk, is refused."""
     shape = (1 << 20, 1 << 10)
     head = struct.pack("<QQQIiiqqiii", 0x112, 0, 1, 0xF993FAC9, 0, 2, *shape, 1, 0, 0)
     names = struct.pack("<QQ", 1, 5) + b"arg:w"
@@ -183,11 +183,11 @@ def test_paths_that_no_file_has(path, tmp_path, monkeypatch):
     assert "\n" not in str(error.value)
 
 
-# ---- weights ---------------------------------------------------------------------------------
+# ---- Weights.
 
 
 def test_weights_that_are_rounded_are_named(tmp_path, invoke):
-    """A weight that is rounded is named in a line; values that float32 can represent are read without a line."""
+    """A weight that float32 cannot represent is rounded and named in one line. No line is printed for other weights."""
     found = network()
     exact = {name: array.astype(np.float64) for name, array in found.weights.items()}
     write_pair(tmp_path / "exact", found._replace(weights=exact))
@@ -210,7 +210,7 @@ def test_weights_that_are_rounded_are_named(tmp_path, invoke):
 
 
 def test_scores_that_are_no_numbers_fail(tmp_path, invoke):
-    """Scores that are not finite fail: no correctness is printed for meaningless predictions.
+    """If scores are not finite, `run` fails and prints no correctness.
 
     The weights are finite, but their products overflow.
     """

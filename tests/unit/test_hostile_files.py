@@ -1,4 +1,6 @@
-"""Files that the program writes: it replaces only its own files, and writes a file completely or not at all."""
+"""Files that the program writes and reads: other kinds of files are not replaced, and a file is written completely or
+not at all.
+"""
 
 import contextlib
 import json
@@ -34,7 +36,7 @@ def put(path, text="new"):
 
 
 def in_a_thread(path):
-    """Read a FIFO in a thread; return the thread and the list that gets the text."""
+    """Read a FIFO in a thread; return the thread, and a list to which it appends the text."""
     read = []
     reader = threading.Thread(target=lambda: read.append(Path(path).read_text()))
     reader.start()
@@ -94,7 +96,7 @@ def test_a_fifo_that_nobody_reads_is_no_hang(tmp_path, monkeypatch):
 
 
 def device(tmp_path, minor):
-    """Create a node for a memory device; skip the test where that is not allowed."""
+    """Create a device node with this minor number of Linux's memory devices; skip the test if that is not allowed."""
     path = tmp_path / "node"
     try:
         os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, minor))
@@ -148,9 +150,9 @@ def test_a_block_device_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
-    """Output to an open descriptor continues at its position.
+    """Output to the path of an open descriptor continues at the descriptor's position.
 
-    The descriptor's file is not replaced, and earlier and later output is not overwritten.
+    The descriptor's file is not replaced, and earlier and later output is kept.
     """
     program = (
         f"from fashion_infer.system import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
@@ -219,7 +221,7 @@ def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke)
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("there", ["", "a", "a/b", "a/b/c"])
 @pytest.mark.parametrize("left", ["", "a/x", "a/b/c/x"])
-def test_of_a_folder_that_was_made_only_what_is_filled_stays(fails, there, left, tmp_path, monkeypatch):
+def test_created_folders_are_removed_if_they_are_empty(fails, there, left, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / there).mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(ValueError), temporary.folder_made("a/b/c", 0o700) as folder:
@@ -233,7 +235,7 @@ def test_of_a_folder_that_was_made_only_what_is_filled_stays(fails, there, left,
     assert set(tmp_path.rglob("*")) == {path for path in stays if tmp_path in path.parents}
 
 
-def test_a_folder_that_cannot_be_made_leaves_those_above_it_unmade(tmp_path):
+def test_a_folder_that_cannot_be_created_leaves_no_parents(tmp_path):
     with pytest.raises(OSError, match="too long"), temporary.folder_made(tmp_path / "a" / "b" / ("x" * 300)):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -319,7 +321,7 @@ def test_inputs_that_would_hang_are_refused(words, code, tmp_path, run_program):
     assert ended.returncode == code and ended.stderr.count("\n") == 1, ended.stderr
 
 
-def test_a_report_is_no_fifo(tmp_path):
+def test_a_report_into_a_fifo_is_refused(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(UsageError):
         folder.check(str(tmp_path / "fifo"))
@@ -341,8 +343,9 @@ def test_a_fifo_waits_for_its_reader(tmp_path):
     assert read == ["new"]
 
 
-def test_an_import_that_is_interrupted_ends_as_such(tmp_path):
-    """An interrupted import ends as interrupted, although callbacks of h5py drop a KeyboardInterrupt raised in them."""
+def test_an_interrupted_import(tmp_path):
+    """An interrupted import exits with code 130 and leaves no file, though h5py's callbacks drop a KeyboardInterrupt.
+    """
     mxnet_pair.save(str(tmp_path / "p"), zoo.get("fa2019-ece408").load())
     before = names(tmp_path)
     for _ in range(profiles.pick(1, 10)):
@@ -355,5 +358,5 @@ def test_an_import_that_is_interrupted_ends_as_such(tmp_path):
         time.sleep(random.uniform(0, 0.2))
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
-        assert process.returncode == 130 and err.strip() == "fashion-infer: interrupted"  # click first ends the line
+        assert process.returncode == 130 and err.strip() == "fashion-infer: interrupted"  # after an empty line
         assert names(tmp_path) == before
