@@ -97,7 +97,7 @@ def test_wrong_md5(small_set):
     content = bytearray((folder / LABELS).read_bytes())
     content[4] ^= 1  # the time stamp of the gzip header, so that the content is unchanged
     (folder / LABELS).write_bytes(content)
-    with pytest.raises(DataError, match="is refusal_of \\(MD5 .*--data-dir.*fashion-infer data fetch"):
+    with pytest.raises(DataError, match="is damaged \\(MD5 .*--data-dir.*fashion-infer data fetch"):
         dataset.load(5, str(folder))
 
 
@@ -146,7 +146,7 @@ def test_damaged_files_of_another_tool_are_skipped(small_set, bare):
         target.mkdir(parents=True)
         for name in (IMAGES, LABELS):
             (target / name).write_bytes((folder / name).read_bytes())
-    (mxnet / LABELS).write_bytes(b"refusal_of")
+    (mxnet / LABELS).write_bytes(b"damaged")
     assert locate.find() == keras
 
 
