@@ -138,9 +138,9 @@ def test_format_needs_a_kernel_file(one_line):
 
 
 def test_format_selects_one_of_two_formats(run_program, one_line, tmp_path):
-    """--format selects one of the two formats in a file, in `run` and `bench conv`, and from Python.
+    """--format selects one of the two formats in a file, in `run` and `bench conv`.
 
-    `make test-all` also tests `verify` and `profile`.
+    `make test-all` also tests `verify` and `profile`. From Python, `kernel_format` does the same.
     """
     file, plain = tmp_path / "both.cpp", TEMPLATES / "conv.cpp"
     right, wrong = TEMPLATES / "cpu-new-forward.cc", SAMPLES / "wrong" / "zero.cpp"

@@ -1,5 +1,4 @@
-"""Pages of the documentation agree with the repository: links, paths, commands, rooms, and tables written by scripts.
-"""
+"""Pages of the documentation agree with the repository: links, paths, commands, rooms and tables from scripts."""
 
 import json
 import re

@@ -50,9 +50,9 @@ COMMANDS = {
 
 @pytest.fixture
 def run_command(bare):
-    """A function that calls a command in a folder with a kernel file.
+    """A function that runs a command in a folder with a kernel file; it returns the folder and the finished process.
 
-    Writing fails from a given step on, or never if the step is 0.
+    Writing fails from the given step on, or never if the step is 0.
     """
     (bare / "site").mkdir()
     (bare / "site" / "sitecustomize.py").write_text(SITE)

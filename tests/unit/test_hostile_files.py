@@ -344,7 +344,9 @@ def test_a_fifo_waits_for_its_reader(tmp_path):
 
 
 def test_an_interrupted_import(tmp_path):
-    """An interrupted import exits with code 130 and leaves no file, though h5py's callbacks drop a KeyboardInterrupt.
+    """An interrupted import exits with code 130 and leaves no file.
+
+    The test exists because h5py drops a KeyboardInterrupt that is raised in its callbacks.
     """
     mxnet_pair.save(str(tmp_path / "p"), zoo.get("fa2019-ece408").load())
     before = names(tmp_path)

@@ -24,7 +24,7 @@ MODES = ("operator", "fused")
 
 
 def refusal(found, **options):
-    """Return the single line with which both modes refuse a network."""
+    """Return the error message, one line, with which both modes refuse a network."""
     lines = set()
     for mode in MODES:
         with pytest.raises(CheckpointError) as error:
@@ -40,18 +40,21 @@ def images():
     return reference.pixels(np.random.default_rng(3), (5, *SHAPE)).astype(np.uint8)
 
 
-# ---- operators -------------------------------------------------------------------------------
+# ---- Operators.
 
 
 @pytest.mark.parametrize("what", SYMBOLS)
-def test_it_never_reaches_mxnet(what):
-    """A symbol with a dangerous operator never reaches MXNet: `_Native`, for instance, calls a pointer from `info`."""
+def test_malicious_symbols_are_refused(what):
+    """A malicious symbol is refused before it reaches MXNet.
+
+    The operator `_Native`, for example, calls an address that the symbol gives.
+    """
     change, words = SYMBOLS[what]
     line = refusal(changed(network(), change))
     assert words in line and ("--trust-symbol" in line) == ("has the operator" in line)
 
 
-def test_trust_lifts_the_list_and_not_the_structure(images):
+def test_trusted_symbols_may_have_other_operators_but_no_cycle(images):
     odd = changed(network(), lambda g: node(g, "Flatten").update(op="Reshape", attrs={"shape": "(-1, 676)"}))
     assert "shape=(-1, 676)" in refusal(odd)
     wanted = Predictor(network(), SHAPE).predict(images)[0]
@@ -116,8 +119,8 @@ def test_a_layer_that_would_fill_the_memory():
     assert "4122 MiB" in refusal(changed(network("builtin"), change))
 
 
-def test_every_operator_of_the_list_is_one_of_mxnets():
-    """Every operator of the list is an operator of MXNet, with every attribute in the list."""
+def test_mxnet_has_the_listed_operators_and_attributes():
+    """MXNet has each operator of the list, except ours, and accepts the list's attributes with an example value."""
     from fashion_infer import _mxnet
     from fashion_infer._mxnet import plugin
 
@@ -143,10 +146,10 @@ def test_every_operator_of_the_list_is_one_of_mxnets():
 @pytest.mark.parametrize(
     "version, key", [(1100, "attr"), (1300, "attr"), (10000, "attrs"), (10300, "attrs"), (800, "param")]
 )
-def test_old_symbols_with_the_attributes_of_training(version, key, images, capfd):
-    """Symbols as MXNet 0.11 to 1.3 wrote them run, with and without an entry's last number.
+def test_symbols_of_old_mxnet_versions(version, key, images, capfd):
+    """Symbols in the form of MXNet 0.8 to 1.3, with attributes for training, give the same scores.
 
-    MXNet prints nothing about their upgrade.
+    Inputs have two numbers instead of three. MXNet prints nothing about upgrading the symbols.
     """
 
     def change(graph):
@@ -163,7 +166,7 @@ def test_old_symbols_with_the_attributes_of_training(version, key, images, capfd
     assert capfd.readouterr().err == ""
 
 
-# ---- structure -------------------------------------------------------------------------------
+# ---- Structure.
 
 
 @pytest.mark.parametrize(
@@ -185,7 +188,7 @@ def test_old_symbols_with_the_attributes_of_training(version, key, images, capfd
         (lambda g: g["nodes"][2].update(attrs={"kernel": "1" * 5000}), "attribute of 5000 characters"),
     ],
 )
-def test_graphs_that_do_not_hang_together(change, words):
+def test_inconsistent_graphs(change, words):
     found = changed(network(), change)
     assert words in refusal(found) and words in refusal(found._replace(trusted=True))
 
@@ -201,7 +204,7 @@ def test_graphs_that_do_not_hang_together(change, words):
         (" " * (structure.LARGEST_TEXT + 1), "more than 4 MiB"),
     ],
 )
-def test_json_of_any_depth_and_size(text, words):
+def test_json_that_is_too_deep_or_too_large(text, words):
     assert words in refusal(network()._replace(symbol=text))
 
 
@@ -209,9 +212,9 @@ def test_json_of_any_depth_and_size(text, words):
     "name", ["x" * 64, "y" * 4000, "a+b", "层\u0301🙂", 'q"uote\\', "node3", "_output", "", "a b/c"]
 )
 def test_layers_of_any_name_have_their_times(name, images):
-    """Layers get their own times, whatever their names.
+    """Two layers get their own times in both modes, whatever their names.
 
-    Two layers have names that share 63 characters or more, in both modes, with similar names of weights.
+    In some cases the names share 63 characters or more, and the names of weights are similar.
     """
     two = [Convolution(4, 3), Tanh(), Convolution(3, 3), Relu(), Flatten(), Dense(10), Softmax()]
     plain = network(layers=two)
@@ -234,18 +237,18 @@ def test_layers_of_any_name_have_their_times(name, images):
 
 
 @pytest.mark.parametrize("text", ["a\nb", "\x1b[31m", "x" * 200, "\ud800", "\u2028", "\x9b2J"])
-def test_what_a_message_shows_is_short_and_on_one_line(text):
+def test_excerpts_in_messages_are_short_and_printable(text):
     assert len(excerpt(text)) < 80 and excerpt(text).isprintable()
     excerpt(text).encode()
 
 
-# ---- fuzzing ---------------------------------------------------------------------------------
+# ---- Fuzzing.
 
 
-def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
-    """Random damage to a symbol ends in one line.
+def test_randomly_damaged_symbols(tmp_path):
+    """Randomly damaged symbols run or are refused in one line; no try ends by a signal or an unexpected exception.
 
-    Each run has different symbols; 100,000 of them caused no signal and no unexpected exception.
+    Each run draws other symbols.
     """
     count = profiles.pick(250, 20_000)
     program = [sys.executable, "tests/symbol_mutations.py", "--count", str(count), "--finds", str(tmp_path)]
@@ -255,14 +258,11 @@ def test_random_damage_to_symbols_ends_in_one_line(tmp_path):
     assert ran > count / 10 and refused > count / 2, done.stdout
 
 
-# ---- messages of MXNet -----------------------------------------------------------------------
+# ---- Messages of MXNet.
 
 
-def test_mxnets_own_lines_stay_off_stderr(tmp_path, capfd, images):
-    """MXNet's own lines do not appear on stderr.
-
-    Our error has MXNet's message, without the source position.
-    """
+def test_mxnets_messages_are_not_printed(tmp_path, capfd, images):
+    """MXNet prints nothing on stderr, and our error has MXNet's message without its position in the source."""
     odd = changed(network(), lambda g: node(g, "Pooling")["attrs"].update(kernel="(40, 40)"))
     for mode in MODES:
         with pytest.raises(CheckpointError) as error:

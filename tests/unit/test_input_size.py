@@ -1,4 +1,4 @@
-"""The input size derived from the weights, compared with the shapes that MXNet infers."""
+"""The input size that is derived from the weights, compared with the shapes that MXNet infers."""
 
 import json
 
@@ -25,7 +25,7 @@ def build(edition, operator="custom"):
 
 
 def fc_width(network, size):
-    """Return the number of inputs of the first dense layer, by MXNet; None when the images are too small."""
+    """Return the number of inputs of the first dense layer as MXNet infers it, or None if the images are too small."""
     try:
         shapes = dict(zip(network.list_arguments(), network.infer_shape(data=(1, 1, size, size))[0]))
     except mx.MXNetError:
@@ -44,7 +44,7 @@ def test_editions(edition, operator):
 
 @st.composite
 def chains(draw):
-    """Draw a random network up to its first dense layer, and an image size that the network accepts."""
+    """Draw a random network that ends with its first dense layer, and an image size, which may be too small for it."""
     x = mx.sym.Variable("data")
     for index in range(draw(st.integers(0, 4))):
         kind = draw(st.sampled_from(["New", "Convolution", "Pooling", "tanh"]))
@@ -90,7 +90,7 @@ def refused(change, weights=None):
     return str(error.value)
 
 
-def test_what_cannot_be_told():
+def test_input_sizes_that_cannot_be_derived():
     assert "no image of up to 512 pixels gives the 7201 inputs of fullyconnected0" in refused(
         lambda nodes: None, {"fullyconnected0_weight": np.zeros((3, 7201))}
     )

@@ -1,4 +1,4 @@
-"""The command line that installs an extra, for each way to install the package; and MXNet's download."""
+"""The command that installs an extra, for each way of installing the package, and the download of MXNet."""
 
 import json
 import re
@@ -29,7 +29,7 @@ Requires-Dist: torch; extra == "peers"
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """A function that fakes an installation from a URL, with directory information; returns the command's words."""
+    """A function that fakes an installation from a URL, and returns the words of the command for the extra `board`."""
     info = tmp_path / "site" / "fashion_infer-1.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(METADATA)
@@ -58,7 +58,7 @@ def test_an_editable_installation(installed, tmp_path):
 
 
 @pytest.mark.parametrize("url", [None, "file:///nowhere/fashion_infer-1-py3-none-any.whl"])
-def test_where_the_wheel_is_gone_the_extra_s_packages_are_named(installed, url):
+def test_without_the_wheel_the_extras_packages_are_named(installed, url):
     words = installed(url)
     assert words[-2] == "install" and words[-1] in ("fastapi<1,>=0.115", "fastapi>=0.115,<1")
 
@@ -76,13 +76,13 @@ def test_a_checkout(monkeypatch):
     assert installation.extra("board") == "make setup EXTRAS=board"
 
 
-def test_the_line_installs_into_this_environment(installed, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))  # there is no pip on PATH, or only another environment's
+def test_the_command_installs_into_this_environment(installed, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))  # without pip
     assert installed()[:3] == [sys.executable, "-m", "pip"]
 
 
-def test_no_line_names_a_package_of_ours_on_an_index():
-    """No documented command installs a package named fashion-infer from an index.
+def test_no_command_installs_our_package_from_an_index():
+    """No text in the repository installs a package called fashion-infer from an index.
 
     PyPI has no such package, and anyone could register the name.
     """
@@ -102,7 +102,7 @@ def test_no_line_names_a_package_of_ours_on_an_index():
 class TestMxnet:
     @pytest.fixture
     def missing(self, bare, monkeypatch):
-        """A machine without MXNet; the value is the cache folder into which MXNet is downloaded."""
+        """A machine without MXNet. The value is the path in the cache to which MXNet is downloaded."""
         find = wheel.importlib.util.find_spec
         hidden = {"mxnet"}
         monkeypatch.setattr(wheel.importlib.util, "find_spec", lambda name: None if name in hidden else find(name))
@@ -121,7 +121,7 @@ class TestMxnet:
 
         monkeypatch.setattr(wheel.subprocess, "run", run)
 
-    def test_it_is_downloaded_into_the_cache(self, missing, monkeypatch):
+    def test_mxnet_is_downloaded_into_the_cache(self, missing, monkeypatch):
         assert _mxnet.build() is None
         self.pip(monkeypatch, 0)
         wheel.fetch()
@@ -130,7 +130,7 @@ class TestMxnet:
         wheel.locate()
         assert sys.path[-1] == str(missing)
 
-    def test_where_that_fails_the_message_names_a_command(self, missing, monkeypatch):
+    def test_a_failed_download_names_a_command(self, missing, monkeypatch):
         self.pip(monkeypatch, 1, "WARNING: x\nERROR: no connection\n")
         with pytest.raises(DeviceError, match=r"no connection.*--no-deps mxnet=="):
             loading.load.__wrapped__()

@@ -1,4 +1,4 @@
-"""Runs tests that hold for every instruction set again, with a lower instruction set than this machine's best."""
+"""Runs tests that hold for every instruction set again with lower ones than this machine's best."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("generic", "avx2")
-HOUR = 3600  # limit in seconds: all of test_steady.py takes nine minutes with `generic`
+HOUR = 3600  # time limit in seconds; `generic` is slow
 RUNS = [(isa, name) for isa in SETS for name in ("test_bound.py", "test_steady.py")]
 
 
@@ -21,7 +21,7 @@ def test_bound_and_steadiness(isa, name):
 
 
 @pytest.mark.parametrize("isa", profiles.drawn(SETS, 1))
-def test_nothing_is_touched_beyond_a_tensor(isa):
+def test_no_access_beyond_a_tensor(isa):
     run(isa, "test_guarded.py")
 
 

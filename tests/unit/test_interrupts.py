@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end the program immediately, with the correct exit code, and leave nothing unfinished."""
+"""Ctrl-C and SIGTERM end the program with the correct exit code, and leave no unfinished files."""
 
 import os
 import random
@@ -36,7 +36,7 @@ main.main()
 
 
 def calling(text, tmp_path):
-    """Start the command line's program as a process, with these lines of Python in place of a command."""
+    """Start the program, with these lines of Python in place of a command."""
     (tmp_path / "program.py").write_text(CALL.format("\n    ".join(text.splitlines())))
     return interruptible([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
@@ -47,23 +47,26 @@ def ended(process):
 
 
 @pytest.mark.parametrize("error", ["ImportError", "TypeError", "OSError", "SystemError"])
-def test_an_error_that_takes_an_interrupts_place(error, tmp_path):
-    """An interrupt counts even if C code that was interrupted during an import raises another error instead."""
+def test_an_error_that_replaces_an_interrupt(error, tmp_path):
+    """The program ends as interrupted even if code that was interrupted raises another error instead.
+
+    C code does this when it is interrupted during an import.
+    """
     text = f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')"
     assert ended(calling(text, tmp_path)) == INTERRUPTED
 
 
-def test_what_a_command_says_of_an_interrupt_is_said(tmp_path):
-    """A command's own message about an interrupt is printed, as for `run --device ray`, which interrupts itself."""
+def test_a_commands_own_message_about_an_interrupt(tmp_path):
+    """If a command turns an interrupt into an error of the package, that error's message and exit code are used."""
     text = "try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')"
     assert ended(calling(text, tmp_path)) == (4, "fashion-infer: they are lost\n")
 
 
-def test_an_interrupt_while_an_import_makes_code_of_text(tmp_path, monkeypatch):
-    """An interrupt during an import that runs generated code ends the program as interrupted.
+def test_an_interrupt_in_generated_code(tmp_path, monkeypatch):
+    """An interrupt while generated code runs ends the program as interrupted.
 
-    Dataclasses and named tuples generate code. CPython remembers such an interrupt even if it is caught, and `python
-    -m` then ended with -2.
+    Dataclasses and named tuples generate code during an import. CPython remembers such an interrupt even if it is
+    caught; then `python -m` once ended with -2.
     """
     (tmp_path / "slow.py").write_text(
         "import time\nfrom fashion_infer.cli import main\n\n\n"
@@ -104,13 +107,13 @@ def test_ctrl_c_during_a_run(moment):
 
 
 @pytest.mark.parametrize("error", [None, ValueError])
-def test_ctrl_c_in_the_middle_of_a_slice(error):
-    """A signal that arrives while MXNet runs is neither lost nor printed, not even if the slice then fails."""
+def test_ctrl_c_while_mxnet_runs(error):
+    """SIGINT during a deferred section raises KeyboardInterrupt after the section, even if the section fails."""
     reached = []
 
     @interrupt_deferred()
     def run():
-        reached.append(signal.raise_signal(signal.SIGINT))  # returns, so that the slice continues
+        reached.append(signal.raise_signal(signal.SIGINT))  # returns, so that the section continues
         if error:
             raise error
 
@@ -148,13 +151,13 @@ def test_signals_leave_nothing_half_written(number, code, tmp_path):
 
 @pytest.fixture
 def plain_sigterm():
-    """SIGTERM with its default handling: in this process, an earlier test's Ray may have set a handler."""
+    """Restore the default handling of SIGTERM: Ray, in an earlier test of this process, may have set a handler."""
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGTERM, before)
 
 
-def test_sigterm_is_the_programs_own_again_afterwards(tmp_path, plain_sigterm):
+def test_sigterms_handling_is_restored(tmp_path, plain_sigterm):
     with temporary.vanishing(lambda: str(tmp_path / "a")), temporary.folder_made(tmp_path / "b"):
         assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -1,4 +1,4 @@
-"""The judge of kernel files on the CPU refuses every planted bug, with the reason for that bug."""
+"""The judge of kernel files on the CPU refuses the planted bugs, with the code of each bug."""
 
 from pathlib import Path
 
@@ -45,14 +45,14 @@ def test_the_side_of_a_border_is_named(name, side):
     assert side in found.sentence
 
 
-def test_fixed_sizes_are_what_several_shapes_show():
+def test_fixed_sizes_are_found_by_comparing_shapes():
     found = kernel_loading.check(WRONG / "fixed-sizes.cpp", shapes=[(1, 64, 6, 5), (2, 13, 4, 4)], images=2)
     assert [one.right for one in found.tried] == [True, False]
     assert found.reason and not found.right
 
 
 @pytest.mark.parametrize("name", ["doubles.cpp", "output-first.cpp", "not-extern-c.cpp"])
-def test_parameters_that_the_linker_would_take_are_refused(name):
+def test_wrong_parameters_are_refused(name):
     with pytest.raises(UsageError):
         kernel_loading.check(WRONG / name)
 
@@ -63,15 +63,15 @@ def test_a_race_is_found_each_time(seed):
     assert [one.code for one in found.tried] == ["race"]
 
 
-def test_half_precision_is_correct_and_told():
+def test_half_precision_is_correct_and_reported():
     found = kernel_loading.check(WRONG / "half.cpp", shapes=SMALL, images=4)
     assert found.right and found.precision == "tf32 or half"
 
 
-def test_threads_that_only_add_in_another_order_are_correct(tmp_path):
-    """A kernel whose threads add in a varying order is correct.
+def test_sums_in_varying_order_are_correct(tmp_path):
+    """A kernel whose threads add with atomics, in an order that varies, is correct.
 
-    Its bits differ from call to call, and every call is within float32's bound.
+    Its bits differ from call to call, but its errors are within the bound.
     """
     file = tmp_path / "reduces.cpp"
     file.write_text(
@@ -86,12 +86,8 @@ def test_every_shape_is_called_several_times():
     assert all(one.calls >= 5 + 3 for one in found.tried)
 
 
-def test_a_crash_ends_its_shape_alone(tmp_path):
-    """A crash ends only its own shape.
-
-    The kernel is correct only for fa2018. For other editions it crashes, exits or never ends, and other shapes are
-    still judged.
-    """
+def test_a_crash_fails_only_its_shape(tmp_path):
+    """A kernel that is correct for fa2018, but crashes, exits or hangs for other editions, is correct for fa2018."""
     file = tmp_path / "one-edition.h"
     text = (TEMPLATES / "new-forward.h").read_text()
     ends = """{
@@ -112,7 +108,7 @@ def test_a_crash_ends_its_shape_alone(tmp_path):
     assert kernel_loading.check(file, edition="fa2018").right
 
 
-def test_other_sizes_are_no_layers(tmp_path):
+def test_errors_for_other_sizes_are_not_fatal(tmp_path):
     file = tmp_path / "conv.cpp"
     file.write_text((TEMPLATES / "conv.cpp").read_text().replace("{\n", "{\n  if (H == 13) return;\n", 1))
     found = kernel_loading.check(file)

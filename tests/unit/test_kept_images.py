@@ -1,4 +1,4 @@
-"""Resized images in the user's cache: damaged ones are recomputed, excess ones are removed, others are unchanged."""
+"""Resized images in the user's cache: damaged files are replaced, and files beyond the size limit are deleted."""
 
 import os
 
@@ -24,7 +24,7 @@ def path(bare):
     return bare / ".cache/fashion-infer/resized" / NAME
 
 
-def test_what_is_kept_comes_back(path, capsys):
+def test_cached_images_are_returned(path, capsys):
     assert np.array_equal(cache.get(NAME, MADE.shape), MADE)
     assert np.array_equal(np.load(path), MADE)
     assert cache.get(NAME.replace("30", "31"), MADE.shape) is None
@@ -32,7 +32,9 @@ def test_what_is_kept_comes_back(path, capsys):
 
 
 def damage(content, rng):
-    """Damage content as disks, copies and full file systems do: zeroed pages, flipped bits, lengths, swapped pages."""
+    """Return the content damaged as by disks and file systems: zeroed, changed, truncated, extended or with swapped
+    pages.
+    """
     kind = rng.integers(0, 6)
     at = int(rng.integers(0, len(content) - 1))
     if kind == 0:
@@ -51,7 +53,7 @@ def damage(content, rng):
     return bytes(content)
 
 
-def test_what_is_damaged_is_made_again_with_one_line(path, capsys):
+def test_a_damaged_file_is_reported_and_replaced(path, capsys):
     rng, whole = np.random.default_rng(), path.read_bytes()
     for content in [b"", b"\0", whole[:128], *(damage(bytearray(whole), rng) for _ in range(60))]:
         path.write_bytes(content)
@@ -61,7 +63,7 @@ def test_what_is_damaged_is_made_again_with_one_line(path, capsys):
         assert path.read_bytes() == whole
 
 
-def test_a_run_mends_its_cache(bare, capsys):
+def test_a_run_replaces_damaged_images(bare, capsys):
     images, labels = synthetic.load()
     whole = dataset.Images(images, labels, "synthetic", "")
     expected = resize.resize(images, 30)
@@ -76,7 +78,7 @@ def test_a_run_mends_its_cache(bare, capsys):
 
 
 @pytest.mark.parametrize("what", ["folder", "fifo", "no cache", "read-only"])
-def test_a_cache_that_cannot_be_used_costs_time_alone(bare, what, monkeypatch, capsys):
+def test_an_unusable_cache_is_ignored(bare, what, monkeypatch, capsys):
     folder = bare / ".cache/fashion-infer/resized"
     folder.mkdir(parents=True)
     if what == "folder":
@@ -87,13 +89,13 @@ def test_a_cache_that_cannot_be_used_costs_time_alone(bare, what, monkeypatch, c
         monkeypatch.setattr(cache_bound, "folder", lambda kind: None)
     else:
         folder.rmdir()
-        folder.write_text("")  # not even root can make a folder there
+        folder.write_text("")  # a file: not even root can create a folder there
     assert cache.get(NAME, MADE.shape) is None
     cache.put(NAME, MADE)
     assert cache.get(NAME, MADE.shape) is None and capsys.readouterr().err == ""
 
 
-def test_the_least_recently_used_go_first(bare, monkeypatch):
+def test_the_least_recently_used_are_deleted_first(bare, monkeypatch):
     monkeypatch.setenv(cache_bound.BOUND, "1")
     names = [f"synthetic-{size}-0123456789abcdef.npy" for size in range(30, 40)]
     folder = bare / ".cache/fashion-infer/resized"
@@ -102,14 +104,14 @@ def test_the_least_recently_used_go_first(bare, monkeypatch):
         os.utime(folder / name, (1000 + index, 1000 + index))
         if len(kept(bare)) < 9:
             assert kept(bare) == names[: index + 1]
-    assert len(kept(bare)) == 9 and names[0] not in kept(bare)  # 10 images with their headers exceed 1 MB
-    assert cache.get(names[1], MADE.shape) is not None  # marks it as used, so that the next one is the oldest
+    assert len(kept(bare)) == 9 and names[0] not in kept(bare)  # ten files with their headers exceed 1 MB
+    assert cache.get(names[1], MADE.shape) is not None  # marks the file as used, so that the next one is the oldest
     cache.put(names[0], MADE)
     assert names[1] in kept(bare) and names[2] not in kept(bare)
     assert sum(entry.size for entry in cache_bound.entries(cache_bound.RESIZED)) <= 10**6
 
 
-def test_what_is_not_ours_is_not_evicted(bare, monkeypatch):
+def test_foreign_files_are_not_deleted(bare, monkeypatch):
     folder = bare / ".cache/fashion-infer/resized"
     folder.mkdir(parents=True)
     (folder / "mine.npy").write_bytes(bytes(5 * 10**6))
@@ -120,7 +122,7 @@ def test_what_is_not_ours_is_not_evicted(bare, monkeypatch):
 
 
 @pytest.mark.parametrize("bound, left", [("0", []), ("1", [NAME])])
-def test_a_set_larger_than_the_bound_is_not_kept(bare, monkeypatch, bound, left):
+def test_a_set_larger_than_the_limit_is_not_kept(bare, monkeypatch, bound, left):
     monkeypatch.setenv(cache_bound.BOUND, bound)
     cache.put(NAME, MADE)
     cache.put("synthetic-99-0123456789abcdef.npy", np.zeros((2, 1, 1000, 1000), np.uint8))
@@ -128,7 +130,7 @@ def test_a_set_larger_than_the_bound_is_not_kept(bare, monkeypatch, bound, left)
 
 
 @pytest.mark.parametrize("given", ["two", "-1", "1.5", "1e3"])
-def test_a_bound_that_is_no_number_is_refused(bare, monkeypatch, given, invoke):
+def test_an_invalid_limit_is_refused(bare, monkeypatch, given, invoke):
     monkeypatch.setenv(cache_bound.BOUND, given)
     with pytest.raises(UsageError, match=cache_bound.BOUND):
         cache_bound.bound()
@@ -136,7 +138,7 @@ def test_a_bound_that_is_no_number_is_refused(bare, monkeypatch, given, invoke):
     assert code == 2 and err.count("\n") == 1
 
 
-def test_data_info_shows_size_and_bound(path, invoke, monkeypatch):
+def test_data_info_shows_size_and_limit(path, invoke, monkeypatch):
     monkeypatch.setenv(cache_bound.BOUND, "321")
     code, out, _ = invoke("data", "info")
     flat = "".join(out.split())  # a long path may wrap
@@ -144,6 +146,6 @@ def test_data_info_shows_size_and_bound(path, invoke, monkeypatch):
     assert "resizedsetsofimagesresized10builtkernelskernels00" in flat
 
 
-def test_an_input_size_that_is_refused_leaves_nothing(bare, invoke):
+def test_a_refused_input_size_leaves_no_files(bare, invoke):
     code, _, err = invoke("run", "--data", "synthetic", "--backend", "cpu", "--input-size", "200")
     assert code == 3 and "fullyconnected0_weight" in err and kept(bare) == []

@@ -1,4 +1,4 @@
-"""The kinds of layers: the walk over a chain, and the symbols built from it, compared with MXNet."""
+"""The kinds of layers: the walk over a chain, and the symbols that are built from it, compared with MXNet."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_the_walk_over_an_edition():
     assert [step.layer for step in walk(edition.layers, edition.shape)] == list(edition.layers)
 
 
-def test_a_walk_names_what_is_asked_for_and_drops_what_fills_no_window():
+def test_names_and_shapes_of_a_walk():
     first, pool, dense = walk([Convolution(3, 2), MaxPool(), Dense(4, bias=False)], (2, 6, 8), "convolution")
     assert first.name == "convolution0" and list(first.parameters) == ["convolution0_weight"]
     assert (pool.input, pool.output) == ((3, 5, 7), (3, 2, 3))
@@ -45,7 +45,7 @@ def test_a_walk_names_what_is_asked_for_and_drops_what_fills_no_window():
         ([Convolution(1, 5)], (1, 4, 9)),
         ([Flatten(), Convolution(1, 1)], (1, 4, 4)),
         ([MaxPool(3)], (1, 2, 9)),
-        ([MaxPool(1, 3, full=True)], (1, 4, 5)),  # of 5 pixels: the third window would begin at the seventh
+        ([MaxPool(1, 3, full=True)], (1, 4, 5)),  # with 5 pixels, a third window would begin at the seventh
         ([Dense(4), MaxPool()], (1, 4, 4)),
     ],
 )
@@ -54,11 +54,11 @@ def test_layers_that_do_not_fit(layers, shape):
         list(walk(layers, shape))
 
 
-# ---- symbols ---------------------------------------------------------------------------------
+# ---- Symbols.
 
 
 def of_mxnet(layers, operator, softmax_label):
-    """Build the chain with MXNet's own functions."""
+    """Return the chain as a symbol that is built with MXNet's own functions."""
     plugin.load_operators()
     mx = _mxnet.load()
     x, counts = mx.sym.Variable("data"), {}
@@ -96,14 +96,14 @@ def of_mxnet(layers, operator, softmax_label):
 
 @pytest.mark.parametrize("operator", ["custom", "builtin"])
 @pytest.mark.parametrize("edition", editions.EDITIONS.values(), ids=list(editions.EDITIONS))
-def test_a_symbol_of_an_edition_is_mxnets_own(edition, operator):
+def test_the_symbol_of_an_edition_equals_mxnets(edition, operator):
     built = json.loads(symbol.build(edition.layers, edition.shape, operator))
     assert built == json.loads(of_mxnet(edition.layers, operator, softmax_label=True).tojson())
 
 
 @given(chains.chains())
 @settings(max_examples=60, deadline=None)
-def test_a_symbol_of_any_chain_is_mxnets_own(chain):
+def test_the_symbol_of_a_random_chain_equals_mxnets(chain):
     for operator in ("custom", "builtin"):
         built = json.loads(symbol.build(chain.layers, chain.shape, operator, softmax_label=False))
         assert built == json.loads(of_mxnet(chain.layers, operator, softmax_label=False).tojson())
@@ -111,7 +111,7 @@ def test_a_symbol_of_any_chain_is_mxnets_own(chain):
 
 @given(chains.chains())
 @settings(max_examples=60, deadline=None)
-def test_shapes_are_those_that_mxnet_infers(chain):
+def test_shapes_equal_those_that_mxnet_infers(chain):
     network = of_mxnet(chain.layers, "builtin", softmax_label=False)
     shapes, outputs, _ = network.infer_shape(data=(3, *chain.shape))
     shapes = dict(zip(network.list_arguments(), shapes))
@@ -121,7 +121,7 @@ def test_shapes_are_those_that_mxnet_infers(chain):
     assert outputs == [(3, *steps[-1].output)]
 
 
-def test_nodes_are_numbered_and_only_our_operator_is_told_how_to_run():
+def test_attributes_that_a_run_adds_to_nodes():
     chain = chains.Chain([Convolution(2, 3), Tanh(), Dense(4), Softmax()], (1, 6, 6))
     graph = rewrite.tagged(json.loads(chain.symbol("custom")), "gpu", 2, "naive")
     told = {node["name"]: symbol.attributes(node) for node in graph["nodes"] if node["op"] != "null"}

@@ -1,4 +1,4 @@
-"""Address-space limits are checked before the memory is needed."""
+"""Limits of the address space are checked before the memory is needed."""
 
 import resource
 import subprocess
@@ -13,7 +13,7 @@ from fashion_infer.errors import DeviceError
 from fashion_infer.system import limits
 
 ROOT = Path(__file__).resolve().parents[2]
-# Number of cores of a machine, an address-space limit in MB, and the command line.
+# Arguments: the machine's number of cores, the limit of the address space in MB, and the command line.
 PROGRAM = """
 import os, resource, sys
 cores, megabytes = map(int, sys.argv[1:3])
@@ -39,7 +39,7 @@ def test_the_message_names_the_most_threads_that_fit(megabytes, each, wanted, da
     assert (f"--threads {most} " in str(refused.value)) == ("--threads" in str(refused.value)) == (most > 0)
 
 
-def test_the_systems_own_limit_is_asked():
+def test_the_systems_limit_is_used():
     code = """
 from fashion_infer.system import limits
 try: limits.check(limits.AddressSpace(100, 50), 400, "it")
@@ -50,7 +50,7 @@ except Exception as error: print(str(error).split("--threads ")[1].split()[0])
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, bound),
     )  # fmt: skip
-    assert 40 <= int(done.stdout) <= 57  # (3000 - 100) / 50 = 58, less what Python itself uses
+    assert 40 <= int(done.stdout) <= 57  # (3000 - 100) / 50 = 58, minus Python's own memory
 
 
 RUN = ["run", "--n", "5", "--data", "synthetic", "--backend", "cpu", "--threads"]

@@ -1,4 +1,4 @@
-"""weights-86.bin, mini-dnn's file: its layout, reading, writing, and everything that is refused."""
+"""weights-86.bin, mini-dnn's file of weights: layout, reading, writing and refusals."""
 
 import random
 import struct
@@ -10,7 +10,7 @@ from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, minidnn,
 from fashion_infer.errors import CheckpointError
 from fashion_infer.graph import symbol
 
-COUNTS = (200, 0, 0, 3152, 0, 0, 41504, 0, 330, 0)  # counts in the course's file
+COUNTS = (200, 0, 0, 3152, 0, 0, 41504, 0, 330, 0)  # numbers of values per layer in the course's file
 SIZE = 180788
 SHAPES = {
     "new0_weight": (4, 1, 7, 7),
@@ -20,7 +20,7 @@ SHAPES = {
     "fullyconnected1_weight": (10, 32),
     "fullyconnected1_bias": (10,),
 }
-IGNORED = {"new0_weight": 4, "new1_weight": 16}  # values of biases that follow a convolution's weights, and are ignored
+IGNORED = {"new0_weight": 4, "new1_weight": 16}  # number of biases after a convolution's weights; they are ignored
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,9 @@ def original(weights):
 
 
 def written(weights, biases=0.0):
-    """Build the file from its description, without `minidnn`; `biases` is the value of the convolutions' biases."""
+    """Return the file's bytes, built from its description without `minidnn`. `biases` is the value of the convolutions'
+    biases.
+    """
     layers = [
         ["new0_weight"], [], [], ["new1_weight"], [], [],
         ["fullyconnected0_weight", "fullyconnected0_bias"], [], ["fullyconnected1_weight", "fullyconnected1_bias"], [],
@@ -96,7 +98,7 @@ def test_written(original, operator, tmp_path, weights):
     assert same_bits(load.load(str(path)).weights, weights)
 
 
-def test_a_file_is_known_by_its_content(original, file, tmp_path):
+def test_the_format_is_recognised_by_content(original, file, tmp_path):
     renamed = tmp_path / "model"
     file.rename(renamed)
     assert load.load(str(renamed)).attributes["edition"] == "fa2020"
@@ -141,16 +143,16 @@ def test_other_counts(file, at, value, words):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_none(file, weights, value):
+def test_nan_and_infinity_are_refused(file, weights, value):
     content = bytearray(file.read_bytes())
     struct.pack_into("<f", content, 8, value)
     file.write_bytes(content)
     assert "new0_weight holds NaN or infinite values" in refused(file)
-    file.write_bytes(written(weights, biases=value))  # these values are ignored, but a complete file never has them
+    file.write_bytes(written(weights, biases=value))  # although these values are ignored
     assert "new0_bias holds NaN or infinite values" in refused(file)
 
 
-def test_what_is_no_file(tmp_path):
+def test_invalid_paths_and_contents(tmp_path):
     refused(tmp_path / "none.bin")
     (tmp_path / "a.bin").write_text("text")
     refused(tmp_path / "a.bin")
@@ -158,11 +160,10 @@ def test_what_is_no_file(tmp_path):
     refused(tmp_path / "b.bin")
 
 
-def test_random_damage_never_crashes(file, weights):
-    """Random damage never crashes the reader.
+def test_randomly_damaged_files(file, weights):
+    """A randomly damaged file is read, or refused with an error of one line.
 
-    Half of the flips are among the first bytes and the counts. A flip within a number may pass: the number is read as
-    it is.
+    Half of the changes are in the first bytes, where the counts are. A change within a number gives another number.
     """
     content, chance, outcomes = file.read_bytes(), random.Random(0), {"read": 0, "refused": 0}
     for _ in range(300):
@@ -183,7 +184,7 @@ def test_random_damage_never_crashes(file, weights):
     assert min(outcomes.values()) > 30
 
 
-# ---- on the command line ---------------------------------------------------------------------
+# ---- On the command line.
 
 
 def test_exported_and_run(invoke, tmp_path):
@@ -209,7 +210,7 @@ def test_other_networks_are_not_written(invoke, tmp_path):
     assert code == 3 and "cannot write" in err
 
 
-def test_a_damaged_file_is_one_line(invoke, file):
+def test_a_damaged_file_is_a_one_line_error(invoke, file):
     file.write_bytes(file.read_bytes()[:1000])
     code, _, err = invoke("run", "--checkpoint", file, "--n", "5", "--data", "synthetic", "--backend", "cpu")
     assert code == 3 and "it ends too early (at 1000 bytes)" in err and err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Importing MXNet: NumPy's removed names, deferred imports, threads, logs, and messages of a failed import."""
+"""The import of MXNet: NumPy's removed names, deferred imports, threads, log lines, and messages if it fails."""
 
 import ctypes
 import math
@@ -21,7 +21,7 @@ PACKAGE = Path(fashion_infer.__file__).parent
 
 
 def fresh(code, *path, **environment):
-    """Run `code` in a new process, with `path` searched first; return its output."""
+    """Run Python code in a new process, which searches the folders `path` for modules first; return its output."""
     search = os.pathsep.join(map(str, (*path, PACKAGE.parent)))
     command = [sys.executable, "-c", code]
     return subprocess.run(
@@ -30,14 +30,14 @@ def fresh(code, *path, **environment):
 
 
 class TestNumpyNames:
-    def test_only_missing_names_are_put_back(self):
+    def test_only_missing_names_are_restored(self):
         namespace = types.SimpleNamespace(**{name: "kept" for name in numpy_names._REMOVED if name != "trapz"})
         namespace.trapezoid = "trapezoid"
         assert numpy_names.restore(namespace) == ["trapz"]
         assert namespace.trapz == "trapezoid"
         assert namespace.bool == "kept"
 
-    def test_each_name_means_what_it_meant(self):
+    def test_restored_names_have_their_old_meaning(self):
         kept = ("all", "any", "inf", "isin", "nan", "prod", "ravel", "round", "sort")
         old = types.SimpleNamespace(trapezoid="trapezoid", **{name: getattr(np, name) for name in kept})
         numpy_names.restore(old)
@@ -59,9 +59,9 @@ class TestNumpyNames:
             with pytest.raises(NotImplementedError, match="numpy_financial." + name):
                 getattr(old, name)(0.1, 2)
 
-    def test_asking_does_not_warn(self):
+    def test_checking_for_names_does_not_warn(self):
         class Numpy(types.SimpleNamespace):
-            def __getattr__(self, name):  # raises, as NumPy 1.24 to 1.26 do for np.bool
+            def __getattr__(self, name):  # warns and raises, as NumPy 1.24 to 1.26 do for np.bool
                 warnings.warn(f"np.{name} is going", FutureWarning, stacklevel=2)
                 raise AttributeError(name)
 
@@ -70,14 +70,14 @@ class TestNumpyNames:
             warnings.simplefilter("error")
             assert numpy_names.restore(namespace) == ["bool"]
 
-    def test_this_numpy_is_unharmed(self):
+    def test_numpy_still_works(self):
         _mxnet.load()
         assert np.ma.masked_array([1, 2], mask=[True, False]).sum() == 2
         assert np.dtype(np.bool_) == np.zeros(1, bool).dtype
 
 
 class TestLoad:
-    def test_what_is_put_off(self):
+    def test_deferred_imports(self):
         _mxnet.load()
         code = (
             "import sys; from fashion_infer import _mxnet; mx = _mxnet.load()\n"
@@ -93,7 +93,7 @@ class TestLoad:
         assert third == "6.0 cpu(0) 2.0"
         assert fourth == "True"
 
-    def test_other_packages_are_left_alone(self, tmp_path):
+    def test_other_packages_are_not_changed(self, tmp_path):
         (tmp_path / "sklearn").mkdir()
         (tmp_path / "sklearn" / "__init__.py").write_text("")
         (tmp_path / "sklearn" / "base.py").write_text("class BaseEstimator:\n    pass\n")
@@ -108,7 +108,7 @@ class TestLoad:
         assert second == "BaseEstimator"
         assert third == "True True"
 
-    def test_operators_behave_as_ever(self):
+    def test_operators_still_work(self):
         mx = _mxnet.load()
         with pytest.raises(mx.MXNetError, match="bogus"):
             mx.nd.Convolution(mx.nd.ones((1, 1, 5, 5)), kernel=(3, 3), num_filter=1, bogus=1)
@@ -118,12 +118,12 @@ class TestLoad:
         assert mx.nd.relu(mx.nd.array([-1, 2]), out=out) is out
         assert out.asnumpy().tolist() == [0, 2]
 
-    def test_the_package_itself_is_cheap(self):
+    def test_importing_the_package_does_not_import_numpy_and_mxnet(self):
         assert (
             fresh("import sys, fashion_infer; print('numpy' in sys.modules, 'mxnet' in sys.modules)") == "False False"
         )
 
-    def test_what_the_package_offers(self):
+    def test_names_of_the_package(self):
         assert callable(fashion_infer.infer)
         assert {"infer", "__version__"} <= set(dir(fashion_infer))
         with pytest.raises(AttributeError, match="inver"):
@@ -131,7 +131,7 @@ class TestLoad:
 
 
 class TestThreads:
-    def test_default_is_every_core_and_the_variable_goes(self):
+    def test_by_default_all_cores_are_used(self):
         code = (
             "import os; from fashion_infer import _mxnet; _mxnet.load(); import ctypes\n"
             "print(ctypes.CDLL('libgomp.so.1').omp_get_max_threads(), 'OMP_NUM_THREADS' in os.environ)"
@@ -141,7 +141,7 @@ class TestThreads:
         out = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
         assert out == [str(len(os.sched_getaffinity(0))), "False"]
 
-    def test_the_users_variable_stays(self):
+    def test_omp_num_threads_is_kept(self):
         code = (
             "import os; from fashion_infer import _mxnet; _mxnet.load(); import ctypes\n"
             "print(ctypes.CDLL('libgomp.so.1').omp_get_max_threads(), os.environ['OMP_NUM_THREADS'])"
@@ -149,8 +149,8 @@ class TestThreads:
         assert fresh(code, OMP_NUM_THREADS="3") == "3 3"
 
     @pytest.mark.parametrize("policy, spins", [(None, "'0'"), ("active", "'30000000000'")])
-    def test_idle_threads_sleep_unless_the_user_says_otherwise(self, policy, spins):
-        """MXNet's idle threads sleep, unless OMP_WAIT_POLICY says otherwise.
+    def test_idle_threads_sleep_by_default(self, policy, spins):
+        """MXNet's idle threads sleep, unless the user has set OMP_WAIT_POLICY.
 
         libgomp prints its settings when it is loaded.
         """
@@ -160,15 +160,15 @@ class TestThreads:
         done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
         assert f"GOMP_SPINCOUNT = {spins}" in done.stderr and done.stdout.strip() == str(policy)
 
-    def test_set_before_loading(self):
+    def test_threads_set_before_loading(self):
         code = (
             "from fashion_infer import _mxnet; _mxnet.set_threads(5); _mxnet.load(); import ctypes\n"
             "print(ctypes.CDLL('libgomp.so.1').omp_get_max_threads())"
         )
         assert fresh(code, OMP_NUM_THREADS="3") == "5"
 
-    def test_set_later_changes_nothing(self):
-        """Setting the number of threads after loading changes nothing.
+    def test_threads_set_after_loading_are_ignored(self):
+        """Setting the number of threads after MXNet was loaded changes nothing.
 
         With more threads than oneDNN had prepared a layer for, results were wrong.
         """
@@ -187,7 +187,7 @@ class TestQuiet:
         os.write(2, b"[18:59:59] ../src/x.cc:1: after\n")
         assert capfd.readouterr().err == "a message that matters\n[18:59:59] ../src/x.cc:1: after\n"
 
-    def test_errors_pass(self, capfd):
+    def test_exceptions_are_passed_on(self, capfd):
         def fail():
             with _mxnet.quiet():
                 os.write(2, b"before\n")
@@ -203,7 +203,7 @@ class TestQuiet:
 
 
 def install_fake(folder, library=b"", **distributions):
-    """Create a folder with an mxnet that is a single file, listed with these sizes by these distributions."""
+    """Create a package mxnet of one module and one library, which these distributions list with these sizes."""
     (folder / "mxnet").mkdir()
     (folder / "mxnet" / "__init__.py").write_text("")
     (folder / "mxnet" / "libmxnet.so").write_bytes(library)
@@ -220,14 +220,14 @@ class TestBuild:
     @pytest.mark.parametrize(
         ("distributions", "build"),
         [
-            ({}, "cpu"),  # unpacked without a list of its files
+            ({}, "cpu"),  # no distribution lists its files
             ({"mxnet": 5}, "cpu"),
             ({"mxnet_cu112": 5}, "cu112"),
-            ({"mxnet": 5, "mxnet_cu112": 9}, "cpu"),  # both are installed, and the CPU one was installed last
+            ({"mxnet": 5, "mxnet_cu112": 9}, "cpu"),  # both are installed; the CPU library has the listed size
             ({"mxnet": 9, "mxnet_cu112": 5}, "cu112"),
         ],
     )
-    def test_which_wheel(self, tmp_path, distributions, build):
+    def test_the_installed_wheel_is_recognised(self, tmp_path, distributions, build):
         install_fake(tmp_path, b"01234", **distributions)
         assert fresh(self.CODE, tmp_path) == build
 
@@ -242,7 +242,7 @@ class TestFailedImport:
             ("libother.so", "MXNet cannot be imported .*libother.so"),
         ],
     )
-    def test_a_library_is_missing(self, tmp_path, library, says):
+    def test_a_missing_library(self, tmp_path, library, says):
         install_fake(tmp_path)
         message = f"{library}: cannot open shared object file: No such file or directory"
         (tmp_path / "mxnet" / "__init__.py").write_text(f"raise OSError({message!r})")
@@ -255,7 +255,7 @@ class TestFailedImport:
         assert len(text.splitlines()) == 1
         assert re.search(says, text)
 
-    def test_cuda_11_is_taken_from_its_wheels(self, tmp_path, monkeypatch):
+    def test_cuda_11_is_loaded_from_its_wheels(self, tmp_path, monkeypatch):
         for wheel, names in {
             "cublas": ("libcublas.so.11", "libcublasLt.so.11"),
             "cuda_runtime": ("libcudart.so.11.0", "libcudart.so.12"),
@@ -269,9 +269,9 @@ class TestFailedImport:
 
         def load(path, mode):
             assert mode == ctypes.RTLD_GLOBAL
-            if tmp_path in Path(path).parents:  # other packages also install NVIDIA's wheels
+            if tmp_path in Path(path).parents:  # not those of other wheels on this machine
                 loaded.append(Path(path).name)
-            raise OSError("damaged")  # MXNet's own import is to report this error
+            raise OSError("damaged")  # ignored: MXNet's import will report the error
 
         monkeypatch.setattr(cuda_11.ctypes, "CDLL", load)
         cuda_11.preload()

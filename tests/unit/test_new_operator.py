@@ -1,4 +1,4 @@
-"""The operator `New` inside MXNet, compared with MXNet's own Convolution; and its refusals."""
+"""The operator `New` in MXNet, compared with MXNet's own Convolution, and its refusals."""
 
 import json
 
@@ -35,7 +35,7 @@ def test_against_mxnets_convolution(b, c, h, w, m, k, dtype, seed):
         mx.nd.array(x, dtype="float32"), mx.nd.array(weight), kernel=(k, k), num_filter=m, no_bias=True
     ).asnumpy()
     assert own.dtype == np.float32
-    # The error is a fraction of the sum of magnitudes, as in test_operator.py; both results are float32.
+    # The limit is relative to the largest sum of magnitudes, as in test_operator.py. Both results are float32.
     assert np.abs(own - theirs).max() < 2e-6 * max(reference.convolve(x, np.abs(weight)).max(), 1e-30)
 
 
@@ -45,7 +45,7 @@ def test_spellings_of_the_kernel(kernel):
     assert shapes == [(2, 5, 8, 9), (4, 5, 3, 3)] and outputs == [(2, 4, 6, 7)]
 
 
-COURSE_SYMBOL = {  # as MXNet 0.11 wrote it: the key `attr`, inputs of two numbers, no version
+COURSE_SYMBOL = {  # in the form of MXNet 0.11: the key is `attr`, inputs have two numbers, and there is no version
     "nodes": [
         {"op": "null", "name": "data", "inputs": []},
         {"op": "null", "name": "new0_weight", "attr": {"kernel": "(5, 5)", "num_filter": "50"}, "inputs": []},
@@ -62,7 +62,7 @@ COURSE_SYMBOL = {  # as MXNet 0.11 wrote it: the key `attr`, inputs of two numbe
 }
 
 
-def test_a_symbol_of_the_course_loads_unchanged():
+def test_a_symbol_of_the_course_is_loaded_and_run():
     symbol = mx.sym.load_json(json.dumps(COURSE_SYMBOL))
     assert symbol.infer_shape(data=(7, 1, 28, 28))[1] == [(7, 50, 24, 24)]
     executor = symbol.simple_bind(mx.cpu(), data=(7, 1, 28, 28), grad_req="null")
@@ -136,7 +136,7 @@ def test_there_is_no_backward_pass():
     assert "forward pass only" in message(train)
 
 
-def test_the_newest_message_is_the_one_explained():
+def test_explain_uses_the_newest_message():
     message(lambda: new(kernel="(1, 2)").infer_shape(data=(1, 1, 8, 8)))
     assert "not 'x'" in message(lambda: new(num_filter="x").infer_shape(data=(1, 1, 8, 8)))
 

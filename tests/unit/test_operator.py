@@ -1,4 +1,4 @@
-"""The library's CPU kernels, called directly, compared with NumPy in float64."""
+"""The library's CPU kernels, called without MXNet, compared with NumPy in float64."""
 
 import multiprocessing
 import os
@@ -19,8 +19,7 @@ from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.library import build, devices, kernels, op_times, thread_pool
 
 KERNELS = [kernel.name for kernel in kernels.table("cpu")]
-# float32 sums of up to C*K*K = 1960 terms: from 6e-8 for one term, the error grows with the square root of their
-# number.
+# For float32 sums of up to C*K*K = 1960 terms: the error is about 6e-8 times the square root of their number.
 TOLERANCE = 3e-6
 
 
@@ -42,8 +41,7 @@ def test_random_shapes(shape, kernel, as_pixels, seed):
     weight = reference.weights(rng, m, c, k)
     out = np.full((b, m, h - k + 1, w - k + 1), np.nan, np.float32)
     kernels.convolve(x, weight, kernel, out=out)
-    # The error is relative to the sum of magnitudes, because an output may cancel to nearly zero. 2.8e-7 was the
-    # largest error of 4,000.
+    # The limit is relative to the largest sum of magnitudes, because the terms of an output may cancel.
     terms = reference.convolve(np.abs(x), np.abs(weight)).max()
     assert np.abs(out - reference.convolve(x, weight)).max() < 1e-6 * max(terms, 1e-30)
 
@@ -55,7 +53,7 @@ def spec_layers():
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("edition, c, size, m, k", spec_layers())
-def test_spec_shapes(edition, c, size, m, k, kernel):
+def test_layers_of_the_course(edition, c, size, m, k, kernel):
     rng = np.random.default_rng(size)
     x, weight = reference.pixels(rng, (3, c, size, size)), reference.weights(rng, m, c, k)
     assert reference.relative_error(kernels.convolve(x, weight, kernel), reference.convolve(x, weight)) < TOLERANCE
@@ -70,7 +68,7 @@ def test_the_course_has_eleven_layers():
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("batch, size", [(1, 90), (5, 28), (40, 12)])
-def test_threads_do_not_change_a_bit(threads, batch, size):
+def test_any_number_of_threads_gives_the_same_bits(threads, batch, size):
     rng = np.random.default_rng(1)
     x, weight = reference.pixels(rng, (batch, 3, size, size)), reference.weights(rng, 11, 3, 5)
     try:
@@ -90,10 +88,10 @@ def test_large_image_in_bands():
 
 
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
-def test_every_instruction_set(isa):
-    """Every instruction set gives correct results; where one is missing, the library uses a lower one.
+def test_instruction_sets(isa):
+    """Each instruction set gives correct results. If the processor lacks one, the library uses a lower one.
 
-    The test runs in a separate process, because the library chooses only once.
+    The test runs in a separate process, because the library chooses its instruction set only once.
     """
     program = """
 import sys; sys.path.insert(0, "tests")
@@ -103,7 +101,7 @@ rng = np.random.default_rng(3)
 for b, c, size, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
     x, w = reference.pixels(rng, (b, c, size, size)), reference.weights(rng, m, c, k)
     assert reference.relative_error(kernels.convolve(x, w), reference.convolve(x, w)) < 3e-6
-# What auto runs: shifted copies where few channels leave a vector's rows in three pieces or loads have no masks.
+# The kernels that auto picks: `shifted` for narrow outputs of few channels, or without AVX-512's masks.
 wide = "direct" if build.cpu_isa() == "avx512" else "shifted"
 chosen = {(1, 28, 5): wide, (7, 12, 5): wide, (7, 11, 5): "shifted", (7, 11, 1): "direct", (8, 11, 5): "direct"}
 for (c, size, k), wanted in chosen.items():
@@ -146,7 +144,7 @@ def _convolve_in_child(queue):
 def test_after_fork():
     """A forked child computes correctly.
 
-    It has none of the pool's threads: it must create its own, and must not wait for the parent's.
+    It has none of the pool's threads, so it must create its own and must not wait for its parent's.
     """
     kernels.convolve(np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32))
     context = multiprocessing.get_context("fork")
@@ -194,7 +192,7 @@ def test_bad_shapes(x_shape, k_shape, words):
     assert words in str(error.value) and "\n" not in str(error.value)
 
 
-def test_sizes_beyond_reason():
+def test_absurd_sizes_are_refused():
     with pytest.raises(UsageError):
         kernels.chosen_kernel((2**20, 2**20, 4, 4), (1, 2**20, 3, 3))
 
@@ -205,14 +203,14 @@ def test_bad_out():
         kernels.convolve(x, weight, out=np.empty((1, 3, 4, 5), np.float32))
 
 
-def test_unknown_kernel_lists_those_there_are():
+def test_an_unknown_kernel_lists_the_known_ones():
     with pytest.raises(UsageError, match=f"unknown CPU kernel 'fast'; {reference.known()}"):
         kernels.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), "fast")
     with pytest.raises(UsageError):
         kernels.check_kernel("fast", "cpu")
 
 
-def test_auto_says_what_it_chose():
+def test_the_kernel_that_auto_picks():
     assert kernels.chosen_kernel((1, 1, 6, 6), (3, 1, 3, 3)) == "shifted"
 
 
@@ -222,7 +220,7 @@ def test_bad_threads(threads):
         thread_pool.resize(threads)
 
 
-def test_no_device_is_one_clear_line():
+def test_a_missing_device_is_a_one_line_error():
     try:
         found = devices.cuda_devices()
     except DeviceError as error:

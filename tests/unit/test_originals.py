@@ -14,7 +14,7 @@ from fashion_infer.errors import CheckpointError, DataError, UsageError
 from fashion_infer.graph import symbol
 
 
-def test_ids_are_gits_own(tmp_path):
+def test_ids_equal_gits(tmp_path):
     if not shutil.which("git"):
         pytest.skip("needs git")
     for content in (b"", b"weights", bytes(range(256)) * 999):
@@ -26,7 +26,7 @@ def test_ids_are_gits_own(tmp_path):
 
 @pytest.fixture
 def served(bare, monkeypatch, tmp_path):
-    """A server whose file is a real .params of ece408-low, together with that file's Git object id."""
+    """A function that selects a server's behaviour. The server offers a .params file of ece408-low as the original."""
     mxnet_pair.save(str(tmp_path / "low"), zoo.get("ece408-low").load())
     path = tmp_path / "low-0001.params"
     original = originals.ORIGINALS["ece408-low"]._replace(blob=retrieve.git_blob(path))
@@ -44,7 +44,7 @@ def served(bare, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("behaviour", ["good", "moved"])
-def test_fetched_and_run(served, behaviour, invoke):
+def test_originals_are_fetched_and_run(served, behaviour, invoke):
     served(behaviour)
     with pytest.raises(CheckpointError, match="models fetch ece408-low --original"):
         originals.load("ece408-low")
@@ -62,10 +62,7 @@ def test_fetched_and_run(served, behaviour, invoke):
     "name, layers", [("sp2018-baseline", "convolution"), ("fa2019-ece408", "new"), ("sp2019-ece408", "new")]
 )
 def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
-    """The course's files of other editions are run.
-
-    They are those of epoch 2, and weights with their old names fit the network built here.
-    """
+    """Files in the course's form (epoch 2) of other editions are run, and give the shipped weights' correctness."""
     mxnet_pair.save(str(tmp_path / name), zoo.get(name).load(), epoch=2)
     file = tmp_path / f"{name}-0002.params"
     original = originals.ORIGINALS[name]
@@ -86,8 +83,8 @@ def test_other_editions(name, layers, bare, monkeypatch, tmp_path, invoke):
     assert summary[0] == summary[1]
 
 
-def test_every_model_has_an_original():
-    """Every model has an original, except fa2018's, whose weights are not public."""
+def test_models_without_an_original():
+    """Only fa2018's models have no original, because their weights are not public."""
     assert originals.ORIGINALS.keys() < zoo.MODELS.keys()
     without = [name for name in zoo.MODELS if name not in originals.ORIGINALS]
     assert without == ["fa2018-ece408", "fa2018-baseline"] and not originals.is_here("fa2018-ece408")
@@ -95,7 +92,7 @@ def test_every_model_has_an_original():
 
 @pytest.fixture
 def by_hand(bare, monkeypatch):
-    """The path for fa2020's file; a file written from the shipped weights counts as the original."""
+    """The path for fa2020's original file, and a content that is accepted as the original."""
     path = originals.path("fa2020")
     path.parent.mkdir(parents=True)
     content = minidnn.save(path, zoo.get("fa2020").load()).read_bytes()
@@ -105,7 +102,7 @@ def by_hand(bare, monkeypatch):
     return path, content
 
 
-def test_a_file_put_in_its_place_by_hand(by_hand, invoke):
+def test_an_original_that_users_copy_themselves(by_hand, invoke):
     path, content = by_hand
     fetch = ("models", "fetch", "fa2020", "--original")
     code, _, err = invoke(*fetch)
@@ -125,7 +122,7 @@ def test_a_file_put_in_its_place_by_hand(by_hand, invoke):
     assert summary[0] == summary[1]
 
 
-def test_ids_of_the_spec():
+def test_recorded_ids():
     assert originals.ORIGINALS["fa2020"].blob == "5905e91e444cea2a07a5a1de05fd92e0bf53c8dd"
     assert originals.ORIGINALS["sp2018-ece408"][:2] == ("2018sp", "ece408-0002.params")
     assert len({original.blob for original in originals.ORIGINALS.values()}) == len(originals.ORIGINALS)
@@ -140,7 +137,7 @@ def test_ids_of_the_spec():
         ("stalled", "timed out"),
     ],
 )
-def test_trouble(served, behaviour, words, monkeypatch):
+def test_failed_downloads(served, behaviour, words, monkeypatch):
     monkeypatch.setattr(retrieve, "TIMEOUT", (1, 0.5))
     served(behaviour)
     with pytest.raises(DataError, match=f"could not download ece408-low-0001.params.*({words}).*put the file there"):

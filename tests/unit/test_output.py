@@ -1,4 +1,4 @@
-"""Tables as printed on a terminal and in a pipe."""
+"""Tables as they are printed on a terminal and in a pipe."""
 
 import pytest
 
@@ -9,8 +9,8 @@ NUMBERS = [f"{10 ** (k % 8) + k:,}.{k:03d}" for k in range(14)]
 
 
 @pytest.mark.parametrize("columns", [None, 200, 80, 40])
-def test_no_table_loses_a_number_or_a_name(monkeypatch, capsys, columns):
-    if columns is not None:  # fakes a terminal of that width
+def test_tables_show_all_numbers_and_names(monkeypatch, capsys, columns):
+    if columns is not None:  # fake a terminal of that width
         monkeypatch.setenv("FORCE_COLOR", "1")
         monkeypatch.setenv("COLUMNS", str(columns))
     names = ["kernel", *(f">x torch-compile {k}" for k in range(len(NUMBERS))), "idea"]
@@ -25,7 +25,7 @@ def test_no_table_loses_a_number_or_a_name(monkeypatch, capsys, columns):
     assert shown.count("torch-compile") == len(NUMBERS) and "[name]" in shown
 
 
-def test_what_fits_is_not_wrapped(capsys):
+def test_lines_that_fit_are_not_wrapped(capsys):
     rows = [["flatten0+fullyconnected0+activation1", "0.000123"]]
     terminal.show([content.table("", ["layer", ">op time, s"], rows)])
     lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
@@ -33,7 +33,7 @@ def test_what_fits_is_not_wrapped(capsys):
     assert lines[2].split() == ["flatten0+fullyconnected0+activation1", "0.000123"]
 
 
-def test_a_path_is_broken_between_its_names(monkeypatch, capsys):
+def test_paths_are_broken_between_their_parts(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "40")
     path = "/home/student/fashion-infer/fashion_infer/lib/libfashion_ops.so"

@@ -1,4 +1,4 @@
-"""Custom datasets as IDX files and NumPy arrays: valid ones run, and errors are one line."""
+"""Custom datasets as IDX files and NumPy arrays: valid ones run, invalid ones give an error of one line."""
 
 import gzip
 import io
@@ -24,9 +24,9 @@ CPU = ("--backend", "cpu")
 
 
 def idx_bytes(array):
-    """Return IDX bytes as the format's page defines them.
+    """Return an IDX file as the format's page defines it.
 
-    These are two zero bytes, 8 for unsigned byte, the number of dimensions, big-endian sizes, and the data.
+    It has two zero bytes, 8 for unsigned bytes, the number of dimensions, the sizes in big-endian order, and the data.
     """
     head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
     return head + np.ascontiguousarray(array, np.uint8).tobytes()
@@ -40,13 +40,13 @@ def npy_bytes(array):
 
 @pytest.fixture
 def made():
-    """300 images of the built-in set, with their labels."""
+    """300 images of the built-in set (300, 28, 28) and their labels."""
     images, labels = synthetic.load()
     return images[:300, 0], labels[:300]
 
 
 def put(folder, form, images, labels):
-    """Write a dataset into a folder in one of its forms; return the paths of its two files."""
+    """Write a dataset into a folder in one of the forms FORMS; return the paths of images and labels."""
     names = dict(zip(("idx", "npy"), (own.PAIRS[0], own.PAIRS[2]))).get(form.partition(".")[0])
     if form.startswith("npz"):
         keys = own.KEYS[0] if form == "npz" else own.KEYS[1]
@@ -63,7 +63,7 @@ FORMS = ("idx", "idx.gz", "npy", "npz", "npz of Keras")
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_read(form, tmp_path, made):
+def test_all_forms_are_read(form, tmp_path, made):
     files = put(tmp_path, form, *made)
     for found in (own.load(str(tmp_path)), own.load(None, *map(str, files))):
         assert np.array_equal(found.images[:, 0], made[0]) and np.array_equal(found.labels, made[1])
@@ -86,7 +86,7 @@ def test_arrays_of_other_layouts(tmp_path):
         assert np.array_equal(found.images[:, 0], pixels) and np.array_equal(found.labels, labels)
 
 
-def test_it_runs_as_the_same_images_do(tmp_path, made, invoke):
+def test_results_equal_those_of_the_built_in_set(tmp_path, made, invoke):
     put(tmp_path, "idx", *made)
     expected = infer(n=300, data="synthetic", backend="cpu")
     code, out, _ = invoke("run", "--data", "own", "--data-dir", tmp_path, *CPU, "--json")
@@ -103,7 +103,7 @@ def test_it_runs_as_the_same_images_do(tmp_path, made, invoke):
 
 
 @pytest.mark.parametrize("side", [14, 32, 86])
-def test_other_sizes_are_resized_as_an_editions_are(tmp_path, side):
+def test_images_of_other_sizes_are_resized(tmp_path, side):
     pixels = np.random.default_rng().integers(0, 256, (20, side, side)).astype(np.uint8)
     np.savez(tmp_path / "a.npz", images=pixels, labels=np.arange(20) % 10)
     given = dataset.Images(pixels[:, None], np.arange(20) % 10, "own", "")
@@ -112,14 +112,14 @@ def test_other_sizes_are_resized_as_an_editions_are(tmp_path, side):
     assert result.n == 20
 
 
-def test_pictures_of_it_have_numbers_for_classes(tmp_path, made, invoke):
+def test_charts_of_a_custom_dataset(tmp_path, made, invoke):
     put(tmp_path, "npz", *made)
     wanted = ("--confusion", tmp_path / "c.png", "--mistakes", tmp_path / "m.png")
     code, _, err = invoke("run", "--data", "own", "--data-dir", tmp_path, *CPU, *wanted)
     assert code == 0 and (tmp_path / "c.png").stat().st_size and (tmp_path / "m.png").stat().st_size, err
 
 
-def test_data_info_shows_it(tmp_path, made, invoke):
+def test_data_info_shows_a_custom_dataset(tmp_path, made, invoke):
     files = put(tmp_path, "npy", *made)
     code, out, _ = invoke("data", "info", "--data", "own", "--data-dir", tmp_path)
     assert code == 0 and out.split()[-5:] == ["300", "28", "x", "28", "10"]
@@ -127,7 +127,7 @@ def test_data_info_shows_it(tmp_path, made, invoke):
     assert (code, again) == (0, out)
 
 
-def test_a_wrong_md5_names_the_option(tmp_path, made, invoke):
+def test_a_wrong_md5_suggests_data_own(tmp_path, made, invoke):
     put(tmp_path, "idx.gz", *made)
     code, _, err = invoke("run", "--data-dir", tmp_path, *CPU)
     assert code == 3 and "MD5" in err and f"add --data own --data-dir {tmp_path}" in err and err.count("\n") == 1
@@ -251,7 +251,7 @@ def test_what_is_refused(words, code, said, tmp_path, made, monkeypatch, invoke)
     assert got == code and said in err and len(err.strip().splitlines()) == 1
 
 
-def test_there_are_no_figures_to_verify(tmp_path, made, invoke):
+def test_verify_refuses_a_custom_dataset(tmp_path, made, invoke):
     put(tmp_path, "npz", *made)
     code, _, err = invoke("verify", "--data", "own", "--data-dir", tmp_path)
     assert code == 2 and "own" in err and err.count("\n") == 1
@@ -259,7 +259,7 @@ def test_there_are_no_figures_to_verify(tmp_path, made, invoke):
         verification.verify([], Request(data="own", data_dir=str(tmp_path), backend="cpu"))
 
 
-def test_the_page_names_what_is_looked_for_and_the_bounds():
+def test_the_page_has_file_names_and_limits():
     page = (Path(__file__).resolve().parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
     named = {name for pair in (*own.PAIRS, *own.KEYS) for name in pair}
     dotted = {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"}
@@ -269,10 +269,10 @@ def test_the_page_names_what_is_looked_for_and_the_bounds():
     assert cache_limits.BOUND in page and locate.MOST["t10k-labels-idx1-ubyte.gz"] - 5148 == 4096
 
 
-def test_a_network_of_26_classes_on_as_many(tmp_path, invoke):
-    """A network of 26 classes, such as letters, runs on a dataset of 26 classes.
+def test_a_network_with_26_classes(tmp_path, invoke):
+    """A network with 26 classes runs on a dataset of 26 classes.
 
-    Scores equal NumPy's in float64, and Fashion-MNIST's class names do not appear.
+    Scores equal NumPy's in float64, and classes are shown as numbers.
     """
     rng = np.random.default_rng()
     layers = (kinds.Flatten(), kinds.Dense(26), kinds.Softmax())

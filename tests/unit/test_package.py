@@ -1,4 +1,4 @@
-"""The package as Python sees it: its public names, and the display of a result in a notebook."""
+"""The package's public names, and the display of a result in a notebook."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import fashion_infer
 from fashion_infer import api, errors, result
 
 
-def test_every_name_is_what_its_room_has():
+def test_public_names_are_those_of_their_modules():
     for name in fashion_infer.__all__:
         rooms = [room for room in (errors, api, result, fashion_infer) if hasattr(room, name)]
         assert getattr(fashion_infer, name) is getattr(rooms[0], name)
@@ -21,12 +21,12 @@ def test_every_name_is_what_its_room_has():
 
 
 @pytest.mark.parametrize("name, heavy", [("__version__", "numpy"), ("UsageError", "numpy"), ("Result", "mxnet")])
-def test_a_name_costs_no_more_than_it_needs(name, heavy):
+def test_importing_a_name_does_not_import_too_much(name, heavy):
     words = f"import sys, fashion_infer; fashion_infer.{name}; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
 
 
-def test_a_result_is_short_and_shows_in_a_notebook():
+def test_repr_and_html_of_a_result():
     found = fashion_infer.infer(n=20, data="synthetic", backend="cpu", kernel="naive")
     words = f"ece408-high, 20 images of synthetic, cpu, operator mode: correctness {found.correctness}"
     assert repr(found) == f"<Result: {words}>"

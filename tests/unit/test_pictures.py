@@ -1,4 +1,4 @@
-"""Users' pictures in every mode of Pillow, compared with float64 conversions written from the definitions."""
+"""Users' pictures in the modes of Pillow, compared with conversions in float64 that follow the definitions."""
 
 import colorsys
 import io
@@ -26,7 +26,7 @@ def rng():
 
 
 def pixels(rng, bands, dtype=np.uint8):
-    """Draw random pixels, which include both ends of the range."""
+    """Return random pixels (H, W, bands), which include the smallest and the largest value."""
     values = rng.integers(0, np.iinfo(dtype).max + 1, (H, W, bands), dtype=dtype)
     values[0, 0], values[0, 1] = 0, np.iinfo(dtype).max
     return values
@@ -37,7 +37,10 @@ def luma(rgb):
 
 
 def over(level, alpha):
-    """Return grey levels over the documented background, alpha being from 0 to 1; None when the choice is too close."""
+    """Return grey levels over the background that the documentation defines; alpha is from 0 to 1.
+
+    None if a choice of the background is too close to be tested.
+    """
     edge = np.zeros((H, W), bool)
     edge[[0, -1]] = edge[:, [0, -1]] = True
     around = np.concatenate([alpha[0], alpha[-1], alpha[:, 0], alpha[:, -1]])
@@ -169,7 +172,7 @@ def case_HSV(rng):
 
 
 def case_LAB(rng):
-    """Convert from LAB to XYZ by CIE's definition, then to sRGB with scikit-image."""
+    """Convert from LAB to XYZ by CIE's definition, and to sRGB with scikit-image."""
     color = pytest.importorskip("skimage.color")
     values = pixels(rng, 3)
     values[:2, :, 1:] = 0  # two rows are grey
@@ -182,7 +185,7 @@ def case_LAB(rng):
 
 
 def _adapted(xyz):
-    """Convert XYZ from white point D50 to D65, by Bradford's method from its definition."""
+    """Convert XYZ from the white point D50 to D65 by Bradford's method."""
     cone = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
     d65 = np.array([0.95047, 1.0, 1.08883])
     matrix = np.linalg.inv(cone) @ np.diag((cone @ d65) / (cone @ D50)) @ cone
@@ -226,8 +229,8 @@ def case_F_to_255(rng):
 
 
 CASES = {name[len("case_") :]: case for name, case in list(globals().items()) if name.startswith("case_")}
-# Allowed differences in levels of 255, for rounding errors of Pillow's own conversions; HSV and YCbCr round several
-# times.
+# Largest allowed differences in grey levels (0 to 255) for modes that Pillow converts with several roundings; 1 for
+# other modes.
 LOOSE = {"HSV": 2.5, "YCbCr": 2.0, "CMYK": 1.6, "La": 2.0, "RGBa": 2.0}
 
 
@@ -266,7 +269,7 @@ def test_every_mode_of_pillow_is_one_of_them():
         (np.array([[0, 65536]], np.int32), "integers from 0 to 65536"),
     ],
 )
-def test_values_of_no_known_scale_are_refused(values, words, tmp_path):
+def test_values_of_unknown_scale_are_refused(values, words, tmp_path):
     Image.fromarray(values).save(tmp_path / "a.tiff")
     with pytest.raises(DataError, match=f"a.tiff cannot be converted to grey: .*{words}"):
         pictures.read(str(tmp_path / "a.tiff"))
@@ -279,7 +282,7 @@ def test_a_wholly_transparent_picture_is_refused(tmp_path):
 
 
 def png(values):
-    """Return a grey PNG of 8 or 16 bits, composed by hand."""
+    """Return the bytes of a grey PNG with 8 or 16 bits per pixel."""
     height, width = values.shape
     bits = 8 * values.dtype.itemsize
     rows = b"".join(b"\0" + row.astype(values.dtype.newbyteorder(">")).tobytes() for row in values)
@@ -294,7 +297,7 @@ def png(values):
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("suffix", ["png", "pgm", "tiff"])
 def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
-    """A picture in 16 bits reads as its version rounded to 8 bits.
+    """A picture in 16 bits is read like the same picture rounded to 8 bits.
 
     No value of a dark picture is above 255.
     """
@@ -315,7 +318,7 @@ def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
 
 
 @pytest.mark.parametrize("scale", [1.0, 255.0])
-def test_floats_are_the_same_picture_as_8_bits(scale, tmp_path, rng):
+def test_floats_are_read_like_8_bits(scale, tmp_path, rng):
     level = rng.integers(0, 256, (40, 40)).astype(np.uint8)
     level[0, 0] = 255
     Image.fromarray(level).save(tmp_path / "8.png")
@@ -327,9 +330,9 @@ def test_floats_are_the_same_picture_as_8_bits(scale, tmp_path, rng):
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tiff", "webp"])
 def test_exif_orientation_is_applied(orientation, suffix, tmp_path):
-    """The orientation of EXIF is applied.
+    """The orientation in EXIF is applied.
 
-    The standard's table gives the positions of the stored row 0 and column 0 in the shown picture.
+    The standard's table says where the stored row 0 and column 0 are in the shown picture.
     """
     shown = np.zeros((60, 40), np.uint8)
     shown[5:20, 5:15] = 255
@@ -357,7 +360,7 @@ def test_whatever_is_opaque_stays_visible_on_transparent_ground(level, behind, t
     assert seen[0, 0] == 0 and seen[14, 14] == max(level, 255 - level)
 
 
-def test_transparent_corners_take_the_grey_of_an_opaque_border(tmp_path):
+def test_transparent_corners_get_the_grey_of_the_border(tmp_path):
     picture = np.full((56, 56, 2), 255, np.uint8)
     picture[20:36, 20:36, 0] = 0
     picture[:6, :6, 1] = picture[-6:, -6:, 1] = 0
@@ -367,7 +370,7 @@ def test_transparent_corners_take_the_grey_of_an_opaque_border(tmp_path):
 
 
 def square(levels, border):
-    """The picture is centred in the square as documented, and reduced in one step."""
+    """Return the picture centred in a square of the border's grey, and resized to 28x28 in one step."""
     side = max(levels.shape)
     whole = np.full((side, side), border, np.uint8)
     top, left = ((side - extent) // 2 for extent in levels.shape)
@@ -376,7 +379,7 @@ def square(levels, border):
     return np.asarray(Image.fromarray(whole).resize((28, 28), method))
 
 
-def test_a_thin_picture_is_fitted_as_its_square_would_be(rng, monkeypatch):
+def test_fitting_equals_resizing_the_square(rng, monkeypatch):
     monkeypatch.setattr(pictures, "_STRIP", 700)
     for _ in range(profiles.examples(60)):
         height, width = (int(extent) for extent in rng.integers(1, 400, 2) // rng.choice([1, 1, 20, 100], 2) + 1)
@@ -401,9 +404,10 @@ for path in sys.argv[1:]:
 
 
 def test_sizes_are_checked_before_a_picture_is_decoded(tmp_path):
-    """Sizes are checked before a picture is decoded, in a gigabyte of address space.
+    """Pictures that are too large are refused in a gigabyte of address space, and a long thin one is read.
 
-    The pictures are 60,000 x 1 in 87 bytes, bombs of both sizes that Pillow recognises, and a long strip.
+    The refused ones are 60,000 x 1 pixels in 87 bytes, the same upright, and bombs of the two sizes that Pillow
+    recognises.
     """
     made = {}
     for name, (width, height) in {"a": (60_000, 1), "b": (1, 60_000), "c": (9500, 9500), "d": (16_000, 16_000)}.items():
@@ -449,7 +453,7 @@ def test_what_starts_programs_or_is_no_picture_is_refused(tmp_path):
 
 
 def encoded(rng):
-    """Return a small picture in every supported format that this Pillow can write."""
+    """Return a small picture in each supported format that this Pillow can write, as bytes by format."""
     Image.init()
     picture = Image.fromarray(rng.integers(0, 256, (24, 24, 3)).astype(np.uint8))
     found = {}
@@ -484,14 +488,14 @@ def test_damaged_pictures_of_every_format_are_one_line(tmp_path, rng, recwarn):
     assert not [str(warning) for warning in recwarn.list]
 
 
-def test_damaged_exif_is_passed_over(tmp_path, rng):
+def test_damaged_exif_is_ignored(tmp_path, rng):
     level = rng.integers(0, 256, (40, 40)).astype(np.uint8)
     Image.fromarray(level).save(tmp_path / "a.png", exif=b"Exif\0\0II*\0\x08\0\0\0\xff\xff" + bytes(20))
     Image.fromarray(level).save(tmp_path / "b.png")
     assert np.array_equal(*(pictures.read(str(tmp_path / name)) for name in ("a.png", "b.png")))
 
 
-def test_the_first_frame_of_an_animation_counts(tmp_path):
+def test_the_first_frame_of_an_animation_is_read(tmp_path):
     frames = [Image.fromarray(np.full((30, 30), level, np.uint8)) for level in (200, 10)]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
     assert (pictures.read(str(tmp_path / "a.gif"), invert=False) == 200).all()

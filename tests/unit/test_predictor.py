@@ -1,4 +1,4 @@
-"""Networks are bound and run, compared with MXNet's own operators and NumPy; mismatches of every kind are refused."""
+"""Networks are bound and run, compared with NumPy in float64 and MXNet's operators; what does not fit is refused."""
 
 import json
 
@@ -15,7 +15,7 @@ from fashion_infer.library import kernels
 
 
 def random_checkpoint(edition="fa2017", operator="custom", seed=0):
-    """Return the edition's network with random weights of a size for which tanh does not saturate."""
+    """Return the edition's network with random weights, so small that tanh does not saturate."""
     chosen = editions.get(edition)
     prefix = {"custom": "new", "builtin": "convolution"}[operator]
     rng, weights = np.random.default_rng(seed), {}
@@ -28,7 +28,7 @@ def random_checkpoint(edition="fa2017", operator="custom", seed=0):
 
 
 def forward64(weights, images):
-    """Compute the fa2017 network in float64, without our code."""
+    """Return the scores of fa2017's network in float64, computed by NumPy."""
     return reference.forward(editions.get("fa2017").layers, weights, images)
 
 
@@ -66,7 +66,7 @@ def test_slices_that_do_not_divide_n(network, images, batch_size):
     assert all(t.seconds > 0 for t in times)
 
 
-def test_every_layer_has_a_time(network, images):
+def test_layers_have_names_and_times(network, images):
     _, times = predictor.Predictor(network, batch_size=10).predict(images)
     assert [(t.name, t.operator) for t in times] == reference.FA2017_NODES
     assert times[0].custom and times[0].kernel and not times[1].custom and times[1].kernel is None
@@ -74,7 +74,7 @@ def test_every_layer_has_a_time(network, images):
 
 
 @pytest.mark.parametrize("edition", [name for name in editions.EDITIONS if name != "fa2017"])
-def test_two_convolution_layers(edition):
+def test_both_operators_agree_with_two_convolutions(edition):
     size = editions.get(edition).input_size
     x = reference.pixels(np.random.default_rng(1), (3, 1, size, size))
     custom = predictor.Predictor(random_checkpoint(edition), (1, size, size))
@@ -85,10 +85,7 @@ def test_two_convolution_layers(edition):
 
 @pytest.mark.parametrize("mode", ["operator", "fused"])
 def test_relu_and_a_pool_in_ceil_mode(mode):
-    """ReLU and a pool in ceil mode give MXNet's result.
-
-    The fused mode leaves unsupported layers to MXNet.
-    """
+    """A network with ReLU and a pool in ceil mode (fa2020) gives NumPy's float64 result in both modes."""
     edition, network = editions.get("fa2020"), random_checkpoint("fa2020")
     x = reference.pixels(np.random.default_rng(2), (5, *edition.shape))
     scores, times = predictor.Predictor(network, edition.shape, mode=mode).predict(x)
@@ -116,7 +113,7 @@ def test_images_of_another_shape(network, images):
         predictor.Predictor(network, batch_size=0)
 
 
-def broken(network, **weights):
+def refusal_of(network, **weights):
     merged = {k: v for k, v in dict(network.weights, **weights).items() if v is not None}
     with pytest.raises(CheckpointError) as error:
         predictor.Predictor(network._replace(weights=merged))
@@ -124,14 +121,14 @@ def broken(network, **weights):
 
 
 def test_weights_that_do_not_fit(network):
-    assert "lacks fullyconnected0_bias, which the network needs with shape (500,)" in broken(
+    assert "lacks fullyconnected0_bias, which the network needs with shape (500,)" in refusal_of(
         network, fullyconnected0_bias=None
     )
-    text = broken(network, new0_weight=np.ones((50, 1, 3, 3), np.float32))
+    text = refusal_of(network, new0_weight=np.ones((50, 1, 3, 3), np.float32))
     assert text == "weight new0_weight has shape (50, 1, 3, 3) where the network needs (50, 1, 5, 5)"
 
 
-def test_networks_that_do_not_fit(network, images):
+def test_networks_that_cannot_be_bound(network, images):
     with pytest.raises(CheckpointError):
         predictor.Predictor(network, input_shape=(1, 4, 4))
     with pytest.raises(CheckpointError):
@@ -148,7 +145,7 @@ def test_unknown_kernel(network):
         predictor.Predictor(network, kernel="quick")
 
 
-def test_a_failing_operator_is_one_line(network, images, monkeypatch):
+def test_a_failing_operator_is_a_one_line_error(network, images, monkeypatch):
     monkeypatch.setattr(predictor.kernels, "check_kernel", lambda *a: None)
     with pytest.raises(DeviceError) as error:
         predictor.Predictor(network, kernel="quick").predict(images)
@@ -181,7 +178,7 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(network, images, monkeypatch):
         {"no_bias": "False"},
     ],
 )
-def test_convolutions_that_new_cannot_do(change):
+def test_convolutions_that_new_does_not_support(change):
     graph = json.loads(random_checkpoint("fa2017", "builtin").symbol)
     node = next(n for n in graph["nodes"] if n["op"] == "Convolution")
     symbol.attributes(node).update(change)
@@ -189,7 +186,7 @@ def test_convolutions_that_new_cannot_do(change):
         rewrite.with_operator(graph, "custom")
 
 
-def test_operators_swapped_and_back():
+def test_replacing_the_operator():
     custom, builtin = (json.loads(random_checkpoint("fa2019", op).symbol) for op in ("custom", "builtin"))
     swapped = rewrite.with_operator(custom, "builtin")
     assert symbol.convolutions(swapped) == ["new0", "new1"]
@@ -198,7 +195,7 @@ def test_operators_swapped_and_back():
     assert {n["op"] for n in back["nodes"]} == {n["op"] for n in custom["nodes"]}
 
 
-def test_attributes_of_every_format():
+def test_attributes_under_every_key():
     for key in ("attrs", "attr", "param"):
         assert symbol.attributes({key: {"kernel": "5"}}) == {"kernel": "5"}
     node = {}
@@ -206,10 +203,10 @@ def test_attributes_of_every_format():
     assert node == {"attrs": {"x": "1"}}
 
 
-def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, monkeypatch):
-    """On a cold GPU, each size of slice runs once unmeasured; results and the number of logged passes do not change.
+def test_each_slice_size_is_warmed_up_on_a_cold_gpu(network, images, monkeypatch):
+    """On a cold GPU, each size of slice first runs once without being logged. Results do not change.
 
-    The test uses a CPU that is marked as cold.
+    The test marks a predictor on the CPU as cold.
     """
     ready = predictor.Predictor(network, mode="fused", batch_size=10)
     ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
@@ -227,10 +224,10 @@ def test_a_cold_gpu_runs_each_size_of_slice_once_unmeasured(network, images, mon
     assert np.abs(scores - forward64(network.weights, images)).max() < 2e-6
 
 
-def test_layers_of_long_and_like_names_keep_their_own_times(images):
-    """Layers with long, similar names keep their own times.
+def test_layers_with_long_similar_names_have_their_own_times(images):
+    """Two layers whose names share 70 characters have their own times.
 
-    Times are found by node number; an old version of the log truncated names to 63 characters.
+    An old version of the log truncated names to 63 characters.
     """
     edition = editions.get("sp2018")
     long = "a" * 70

@@ -1,4 +1,4 @@
-"""A result is formatted once: each column of a table appears on the terminal, in Markdown and in HTML."""
+"""A result is formatted once: a column of a table appears on the terminal, in Markdown and in HTML."""
 
 import re
 from html.parser import HTMLParser
@@ -74,7 +74,7 @@ class Cells(HTMLParser):
 
 @pytest.fixture
 def rendered(capsys, tmp_path, monkeypatch):
-    """Some parts as printed on a terminal so wide that nothing wraps, as Markdown, and as HTML."""
+    """A function that returns parts of a page as text on a wide terminal, as Markdown and as HTML."""
 
     def call(parts):
         page = content.Page("P", [], [content.Section("s", "S", parts)])
@@ -90,7 +90,7 @@ def parts_of(case):
 
 
 @pytest.mark.parametrize("case", [CONVOLUTION, NETWORK], ids=["conv", "network"])
-def test_every_column_is_in_every_rendering(rendered, case):
+def test_columns_are_in_all_renderings(rendered, case):
     parts = parts_of(case)
     shown, written, page = rendered(parts)
     (table,) = [part for part in parts if part.kind == "table"]
@@ -109,7 +109,7 @@ def test_every_column_is_in_every_rendering(rendered, case):
 
 
 @pytest.mark.parametrize("case", [CONVOLUTION, NETWORK], ids=["conv", "network"])
-def test_to_add_a_column_is_one_edit(rendered, monkeypatch, case):
+def test_an_added_field_is_in_all_renderings(rendered, monkeypatch, case):
     more = columns.Field(">runs timed", lambda row, case: content.number(row.runs + 4321.0, ".1f"))
     monkeypatch.setattr(columns, "FIELDS", (*columns.FIELDS, more))
     for text in rendered(parts_of(case)):
@@ -123,7 +123,7 @@ def test_the_terminal_leaves_details_out(rendered):
     assert "tensor-core (auto)" in shown and "constant-weights" in shown and WRONG["reason"] in shown
 
 
-def test_rows_are_sorted_by_time_and_the_users_is_marked():
+def test_rows_are_sorted_by_time_and_users_files_are_marked():
     rows = [Measurement("fill", "limit", median_ms=9.0), kernel("slow", median_ms=5.0), kernel("bad", **WRONG)]
     rows += [kernel("mine.cu", file="./mine.cu", median_ms=2.0), Measurement("cudnn", "peer", median_ms=3.0)]
     table, *_ = pages.done(CONVOLUTION.__class__("fa2017", "device", 1, 1, rows, 1, CONVOLUTION.shape, "slow"))
@@ -133,7 +133,7 @@ def test_rows_are_sorted_by_time_and_the_users_is_marked():
 
 
 @pytest.mark.parametrize("case", [CONVOLUTION, NETWORK], ids=["conv", "network"])
-def test_a_terminal_of_100_columns_is_wide_enough(capsys, monkeypatch, case):
+def test_tables_fit_on_100_columns(capsys, monkeypatch, case):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
     (table, *_) = parts_of(case)

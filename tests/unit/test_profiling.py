@@ -1,4 +1,4 @@
-"""Profiling with fake records and modules: the tables, the timeline and the sources that result."""
+"""Profiling with made-up records and fake modules: tables, timelines and sources of records."""
 
 import csv
 import json
@@ -33,10 +33,10 @@ def made(kind, name, start, duration, lane="a", size=0):
     return Record(kind, name, start, duration, lane, size)
 
 
-# ---- tables ----------------------------------------------------------------------------------
+# ---- Tables.
 
 
-def test_table_by_hand():
+def test_a_table():
     table = tables.tabulate(
         "GPU activities", [made(KERNEL, "k", 0, 100), made(COPY, "c", 5, 600), made(KERNEL, "k", 9, 300)]
     )
@@ -46,13 +46,13 @@ def test_table_by_hand():
     assert [cell.text for cell in shown.rows[1]] == ["40.00%", "400ns", "2", "200ns", "100ns", "300ns", "k"]
 
 
-def test_kernels_alone_are_a_gpus_table_without_copies():
+def test_the_table_of_kernels_has_no_copies():
     found = [made(KERNEL, "k", 0, 300), made(COPY, "[CUDA memcpy HtoD]", 5, 600), made(KERNEL, "l", 9, 100)]
     table = tables.kernels(tables.tabulate("GPU activities", found))
     assert [(row.name, row.share) for row in table.rows] == [("k", 0.75), ("l", 0.25)]
 
 
-def test_figures_are_read_again_as_they_were():
+def test_figures_survive_json():
     figures = Figures(
         [tables.tabulate("CPU activities", [made(NODE, "n", 0, 5)]), tables.tabulate("API calls", [])],
         process.Usage(1.0, 0.5, 0.25, 1 << 20),
@@ -64,7 +64,7 @@ def test_figures_are_read_again_as_they_were():
     assert from_dict(json.loads(json.dumps(figures.as_dict()))) == figures
 
 
-def test_equal_times_come_by_name():
+def test_equal_times_are_sorted_by_name():
     table = tables.tabulate("t", [made(KERNEL, name, 0, 5) for name in "bca"])
     assert [row.name for row in table.rows] == ["a", "b", "c"]
 
@@ -81,7 +81,7 @@ def test_equal_times_come_by_name():
         ([], ""),
     ],
 )
-def test_what_makes_up_90_percent(times, names):
+def test_rows_that_make_up_90_percent(times, names):
     table = tables.tabulate("t", [made(KERNEL, "abcdefghij"[i], 0, time) for i, time in enumerate(times)])
     assert "".join(row.name for row in tables.majority(table)) == names
 
@@ -99,7 +99,7 @@ def test_what_makes_up_90_percent(times, names):
         (93e9, "93.000s"),
     ],
 )
-def test_times_as_nvprof_wrote_them(nanoseconds, text):
+def test_times_have_nvprofs_format(nanoseconds, text):
     assert tables.duration(nanoseconds) == text
 
 
@@ -112,7 +112,7 @@ def test_csv(tmp_path):
     assert row == ["GPU activities", "100.0000", "0.000001500", "1", *["0.000001500"] * 3, name]
 
 
-def test_calls_within_calls_count_once():
+def test_nested_calls_count_once():
     outer, inner = made(API, "cudaLaunchKernel", 10, 20), made(API, "cuLaunchKernel", 12, 5)
     elsewhere, later = made(API, "cuInit", 12, 5, "b"), made(API, "cuCtxSync", 30, 5)
     assert records.outermost([inner, later, outer, elsewhere]) == [outer, elsewhere, later]
@@ -124,7 +124,7 @@ def test_demangle():
     assert demangle.demangle("_Znonsense") == "_Znonsense"
 
 
-# ---- timeline --------------------------------------------------------------------------------
+# ---- Timeline.
 
 
 def test_trace(tmp_path):
@@ -149,17 +149,18 @@ def test_trace(tmp_path):
         "New(new0)": "MXNet",
     }
     kernel, copy = slices["k"], slices["[CUDA memcpy HtoD]"]
-    assert (kernel["ts"], kernel["dur"]) == (1638 / 1024, 1.0)  # 1.6 us, in whole 1024ths of a microsecond
+    assert (kernel["ts"], kernel["dur"]) == (1638 / 1024, 1.0)  # 1.6 us, rounded to 1/1024 us
     assert threads[kernel["pid"], kernel["tid"]] == "device 0, stream 7"
     assert kernel["tid"] == copy["tid"] and copy["args"] == {"bytes": 1000, "GB/s": 2.0}
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # for a busy machine
 @given(st.integers(0, 10**10), st.lists(st.sampled_from([0, 1, 1000]) | st.integers(0, 10**9), min_size=1, max_size=20))
-def test_slices_end_to_end_stay_so_in_a_viewer(start, lengths):
-    """Consecutive slices stay consecutive in a viewer.
+def test_consecutive_slices_do_not_overlap_in_a_viewer(start, lengths):
+    """Consecutive slices of the timeline do not overlap after the roundings of viewers.
 
-    Viewers nest a slice in another that seems to contain its start: they add in float64, or round down to nanoseconds.
+    Viewers add times in float64, or round them down to nanoseconds. They nest a slice in another one that seems to
+    contain its start.
     """
     found, at = [made(API, "first", 0, 1, "host")], start
     for number, length in enumerate(lengths):
@@ -181,11 +182,13 @@ def test_trace_of_nothing():
     assert trace.events([]) == []
 
 
-# ---- CUPTI -----------------------------------------------------------------------------------
+# ---- CUPTI.
 
 
 class _Names:
-    """An enum member as in cupti-python: an int with a name."""
+    """An enumeration as in cupti-python: attributes are numbers, and calling it with a number gives an object with a
+    name.
+    """
 
     def __init__(self, **values):
         self._by_value = {v: types.SimpleNamespace(name=k) for k, v in values.items()}
@@ -196,7 +199,7 @@ class _Names:
 
 
 class FakeCupti(types.ModuleType):
-    """Fake module cupti.cupti, which delivers its records at a flush while they are enabled."""
+    """A fake of the module cupti.cupti. A flush delivers the pending records of the enabled kinds."""
 
     ActivityKind = _Names(MEMCPY=1, MEMSET=2, DRIVER=4, RUNTIME=5, CONCURRENT_KERNEL=10)
     ActivityMemcpyKind = _Names(HTOD=1, DTOH=2)
@@ -224,7 +227,7 @@ class FakeCupti(types.ModuleType):
         assert flag == 1
         self.completed([a for a in self.pending if a.kind in self.enabled])
         for a in self.pending:
-            vars(a).clear()  # records of CUPTI become invalid and must not be kept
+            vars(a).clear()  # as CUPTI's records become invalid
         self.pending = []
 
     def get_timestamp(self):
@@ -288,7 +291,7 @@ def test_cupti(monkeypatch):
     assert source.take() == []
 
 
-def test_cupti_that_refuses(monkeypatch):
+def test_cupti_that_cannot_start(monkeypatch):
     fake = installed(monkeypatch, FakeCupti())
     fake.refuses = True
     with pytest.raises(DeviceError):
@@ -318,7 +321,7 @@ def test_half_installed_cupti(monkeypatch):
         CuptiSource()
 
 
-# ---- MXNet -----------------------------------------------------------------------------------
+# ---- MXNet.
 
 
 def event(phase, name, ts, cat="operator", tid=1):
@@ -347,12 +350,12 @@ def test_parse_of_mxnets_dump():
         Record(API, "MXWait", 6_000, 10_000, "MXNet, thread 1"),
         Record(API, "MXForward", 5_000, 15_000, "MXNet, thread 1"),
     ]
-    assert mxnet_source.parse(text.replace("[", "[\n,\n", 1)) == found  # as the second dump of a process begins
+    assert mxnet_source.parse(text.replace("[", "[\n,\n", 1)) == found  # the beginning of a process's second dump
 
 
 @pytest.mark.parametrize("written", [None, "", '{"traceEvents": [\n    {"name": "a"'])
 def test_a_dump_that_mxnet_could_not_write(written, tmp_path, monkeypatch):
-    """A dump that MXNet could not write is an error, although MXNet reports none when the disk is full."""
+    """A missing or incomplete dump is an error. MXNet itself reports none if the disk is full."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     source = mxnet_source.MXNetSource()
@@ -373,13 +376,13 @@ def test_nodes_get_their_layers_names():
     assert [n.name for n in mxnet_source.named(nodes[:2], layers)] == ["New(new0)", "Activation"]  # unknown layer
 
 
-# ---- stages, throughput, overhead ------------------------------------------------------------
+# ---- Stages, throughput and overhead.
 
 CONV = (10, 1, 28, 28, 50, 5)
 DENSE = (10, 7200, 1, 1, 500, 1)
 
 
-def test_stages_lie_end_to_end():
+def test_stages_are_consecutive():
     one = "conv", OpTime(2, 4, "fused", CONV, 2e-6, 1e-6, 0.0, 1)
     two = "dense", OpTime(5, 9, "fused", DENSE, 3e-6, 0.0, 0.5e-6)
     passes = [made(NODE, stages.NETWORK, 50_000, 10_000), made(NODE, stages.NETWORK, 10_000, 6_000)]
@@ -403,7 +406,7 @@ def layer(name, kernel, seconds, log, operator="New"):
     )
 
 
-def test_throughput_by_hand():
+def test_throughput():
     slices = (OpTime(2, 2, "naive", CONV, 1.0, 0, 0, 1),) * 2
     (found,) = throughput.of([layer("new0", "naive", (2.0, 4.0, 2.0), (slices,) * 3)])
     assert found.seconds == 2.0
@@ -417,19 +420,19 @@ def test_throughput_by_hand():
     assert (table.rows[0][4].text, table.rows[0][6].text) == ("50.0%", "25.0%")
 
 
-def test_a_fused_stage_writes_what_the_next_one_reads():
+def test_bytes_of_a_fused_stage():
     conv, dense = OpTime(2, 3, "fused", CONV, 1.0, 0, 0, 1), OpTime(4, 4, "fused", DENSE, 1.0, 0, 0)
     layers = [layer("new0+pool", "fused", (1.0,), ((conv,),)), layer("fc", "fused", (1.0,), ((dense,),), "Dense")]
     (found,) = throughput.of(layers)
     assert found.bytes == 10 * 784 + 4 * (50 * 25 + 10 * 7200)
 
 
-def test_layers_that_logged_nothing_have_no_throughput():
+def test_layers_without_a_log_have_no_throughput():
     assert throughput.of([layer("c", None, (1.0,), ((),)), layer("a", None, (1.0,), ((),), "Activation")]) == []
 
 
-def test_overhead_by_hand():
-    seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # one profiled pass, then passes without and with profiling in turn
+def test_overhead():
+    seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # a profiled pass, then in turn passes without and with profiling
     schedule = overhead.Schedule(shown=1, turns=3, settling=0)
     assert schedule.total == len(seconds)
     assert [schedule.recorded(i) for i in range(7)] == [True, False, True, False, True, False, True]
@@ -440,7 +443,7 @@ def test_overhead_by_hand():
     assert overhead.measured([layer("new0", "naive", (9.0,), ())], [1.0], none) == []
 
 
-def test_overhead_leaves_out_the_pass_behind_a_switch():
+def test_overhead_ignores_the_first_pass_after_a_switch():
     schedule = overhead.Schedule(shown=2, turns=2, settling=1)
     walls = [9.0, 9.0, 5.0, 1.0, 7.0, 1.5, 5.0, 3.0, 7.0, 4.5]
     assert schedule.total == len(walls)
@@ -450,7 +453,7 @@ def test_overhead_leaves_out_the_pass_behind_a_switch():
 
 
 @pytest.mark.parametrize("wall, text", [(7.891, "0:07.89"), (75.999, "1:15.99"), (3725.9, "1:02:05")])
-def test_as_time_prints(wall, text):
+def test_usage_has_the_format_of_time(wall, text):
     used = process.Usage(wall, 6.004, 0.5, 250 * 1024 * 1024, 1, 2, 3, 4, 0)
     first, second = process.as_time_prints(used).splitlines()
     share = int(100 * 6.504 / wall)
@@ -458,11 +461,11 @@ def test_as_time_prints(wall, text):
     assert second == "3inputs+4outputs (1major+2minor)pagefaults 0swaps"
 
 
-# ---- counters --------------------------------------------------------------------------------
+# ---- Counters.
 
 
 def ncu_prints(*launches):
-    """Return the text of `ncu --csv --page raw`, after output lines of the program."""
+    """Return the output of `ncu --csv --page raw` for these launches, after lines that the program prints."""
     metrics = [metric for counter in counters.COUNTERS for metric in counter.metrics]
     rows = [["ID", "Kernel Name", *metrics], ["", "", *["%"] * len(metrics)]]
     rows += [[str(i), name, *values] for i, (name, values) in enumerate(launches)]
@@ -511,7 +514,7 @@ def test_ncu_runs_the_program(monkeypatch, tmp_path):
         ("exit 3\n", "exit code 3"),
     ],
 )
-def test_ncu_that_counts_nothing(monkeypatch, tmp_path, body, words):
+def test_ncu_that_fails(monkeypatch, tmp_path, body, words):
     fake_ncu(monkeypatch, tmp_path, body)
     with pytest.raises(DeviceError, match=words):
         counters.count(["run"])
@@ -524,7 +527,7 @@ def test_without_ncu(monkeypatch, invoke):
     assert status == 4 and len(err.splitlines()) == 1 and not out
 
 
-# ---- the command on a CPU --------------------------------------------------------------------
+# ---- The command on a CPU.
 
 
 @pytest.mark.parametrize("mode", ["operator", "fused"])
@@ -539,17 +542,17 @@ def test_profile_on_the_cpu(invoke, tmp_path, mode):
     activities, calls = found["tables"]
     name = "New(new0)" if mode == "operator" else "new0+activation0+pooling0"
     ours = next(row for row in activities["rows"] if row["name"] == name)
-    assert ours["calls"] == (6 if mode == "operator" else 2)  # 250 images are 3 slices; there are 2 passes
+    assert ours["calls"] == (6 if mode == "operator" else 2)  # 2 passes; in operator mode each has 3 slices
     assert abs(sum(row["share"] for row in activities["rows"]) - 1) < 1e-9 and activities["majority"]
     assert any(row["name"] == "MXExecutorForward" for row in calls["rows"])
-    assert len(found["run"]["layers"][0]["seconds"]) == 2  # passes for the overhead are not part of the run
+    assert len(found["run"]["layers"][0]["seconds"]) == 2  # without the passes that measure the overhead
     assert paths[0].read_text().splitlines()[1].startswith("CPU activities,")
     slices = [e for e in json.loads(paths[2].read_text())["traceEvents"] if e["ph"] == "X"]
     assert name in {e["name"] for e in slices} and "MXExecutorForward" in {e["name"] for e in slices}
     assert sorted(p.name for p in tmp_path.iterdir()) == ["p.json", "t.csv", "t.json"]
 
 
-def test_profile_refuses(invoke, tmp_path):
+def test_invalid_options_of_profile(invoke, tmp_path):
     run = ("profile", "--data", "synthetic", "--n", "5", "--backend", "cpu")
     for options in (
         ("--repeat", "0"),

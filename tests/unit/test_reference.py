@@ -1,4 +1,4 @@
-"""Tests the tests' oracles: float64 by loops over the definition; and references that are kept between runs."""
+"""The tests' oracles, compared with the definitions in float64, and the cache of references."""
 
 import inspect
 from pathlib import Path
@@ -15,7 +15,7 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 
 
 def by_definition(x, weight):
-    """Compute the cross-correlation, one product at a time."""
+    """Return the cross-correlation, computed product by product in float64."""
     (n, c, h, w), (m, _, k, _) = x.shape, weight.shape
     y = np.zeros((n, m, h - k + 1, w - k + 1))
     for b, f, i, j in np.ndindex(*y.shape):
@@ -35,7 +35,7 @@ def test_convolve(b, c, h, w, m, k, as_pixels, seed):
     weight = reference.weights(rng, m, c, k)
     y = reference.convolve(x, weight)
     assert y.dtype == np.float64
-    # In float64, the order of at most 75 terms changes a sum by up to 75 * 1.1e-16 of its sum of magnitudes.
+    # Adding up to 75 terms in another order changes a float64 sum by up to 75 * 1.1e-16 times the sum of magnitudes.
     np.testing.assert_allclose(
         y, by_definition(x, weight), rtol=0, atol=1e-14 * by_definition(abs(x), abs(weight)).max()
     )
@@ -47,17 +47,17 @@ def test_convolve(b, c, h, w, m, k, as_pixels, seed):
 )  # fmt: skip
 @settings(max_examples=profiles.examples(60))
 def test_pools(h, w, size, stride, full, seed):
-    """Pools equal PyTorch's definition.
+    """Pools equal a computation from the definition.
 
-    A window starts every `stride` pixels, as long as it lies inside the image or, in ceil mode, begins inside the
-    image.
+    A window starts every `stride` pixels, as long as it is inside the image or, in ceil mode, as long as it begins
+    inside the image and is needed to cover it.
     """
     if min(h, w) < size:
         return
     x = np.random.default_rng(seed).standard_normal((2, 3, h, w))
     reach = 1 if full else size
     rows, columns = (range(0, edge - reach + 1, stride) for edge in (h, w))
-    if full:  # no more windows than are needed to cover the image
+    if full:  # only windows that are needed to cover the image
         rows, columns = ([at for at in found if at < edge - size + stride] for found, edge in ((rows, h), (columns, w)))
     wanted = [[x[:, :, i : i + size, j : j + size].max(axis=(2, 3)) for j in columns] for i in rows]
     if MaxPool(size, stride, full).fits(h) and MaxPool(size, stride, full).fits(w):
@@ -65,7 +65,7 @@ def test_pools(h, w, size, stride, full, seed):
         np.testing.assert_array_equal(found, np.array(wanted).transpose(2, 3, 0, 1))
 
 
-def test_the_other_layers():
+def test_layers_computed_by_hand():
     x = np.array([[[[1, 2, 9], [3, 4, 9], [9, 9, 9]]], [[[-1, -2, 9], [-3, -4, 9], [9, 9, 9]]]], np.float32)
     assert reference.forward([MaxPool()], [], x).tolist() == [[[[4]]], [[[-1]]]]
     assert reference.forward([MaxPool(full=True)], [], x)[1].tolist() == [[[-1, 9], [9, 9]]]
@@ -81,7 +81,7 @@ def test_the_other_layers():
     assert np.allclose(scores, [[1 / 8, 2 / 8, 5 / 8]], rtol=1e-15)
 
 
-def test_in_slices():
+def test_forward_in_slices():
     rng = np.random.default_rng(0)
     layers = [Convolution(2, 3), Tanh(), MaxPool(), Dense(4), Tanh(), Dense(3, False)]
     dense = [rng.standard_normal(shape).astype(np.float32) for shape in ((4, 2), (4,), (3, 4))]
@@ -96,7 +96,7 @@ class TestCache:
 
     @pytest.fixture
     def oracle(self):
-        """A function that doubles an array and counts its calls."""
+        """A function that doubles an array. Its attribute `calls` counts its calls."""
 
         def double(layers, weights, x):
             double.calls += 1
@@ -116,7 +116,7 @@ class TestCache:
             assert self.kept(oracle, where, *self.ARGUMENTS).tolist() == [0, 2, 4, 6]
         assert oracle.calls == 1 and len(list(where.glob("*.npy"))) == 1
 
-    def test_whatever_decides_it_is_in_its_name(self, tmp_path):
+    def test_the_key_depends_on_oracle_and_arguments(self, tmp_path):
         layers, (weight,), x = self.ARGUMENTS
         source = tmp_path / "oracle.py"
         source.write_text("return 2 * x")
@@ -138,7 +138,7 @@ class TestCache:
         assert reference_cache.key([source], layers, [weight.copy()], x.copy()) == keys[-1]
 
     @pytest.mark.parametrize("damage", [lambda c: c[:-1], lambda c: c[:40], lambda c: b"", lambda c: c[:-8] + bytes(8)])
-    def test_a_damaged_file_is_computed_anew(self, oracle, tmp_path, damage):
+    def test_a_damaged_file_is_computed_again(self, oracle, tmp_path, damage):
         self.kept(oracle, tmp_path, *self.ARGUMENTS)
         [path] = tmp_path.glob("*.npy")
         whole = path.read_bytes()
@@ -154,14 +154,14 @@ class TestCache:
         self.kept(oracle, tmp_path / "file" / "below", *self.ARGUMENTS)
         assert oracle.calls == 2
 
-    def test_where_it_is(self, monkeypatch):
+    def test_the_caches_folder(self, monkeypatch):
         monkeypatch.delenv("FASHION_INFER_TEST_REFERENCES", raising=False)
         monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
         assert reference_cache.folder() == Path("/somewhere/fashion-infer/test-references")
         monkeypatch.setenv("FASHION_INFER_TEST_REFERENCES", "/else")
         assert reference_cache.folder() == Path("/else")
 
-    def test_it_does_not_grow_for_ever(self, oracle, tmp_path, monkeypatch):
+    def test_the_cache_is_limited(self, oracle, tmp_path, monkeypatch):
         monkeypatch.setattr(reference_cache, "KEPT", 3)
         for number in range(5):
             self.kept(oracle, tmp_path, number, [], np.arange(4.0))

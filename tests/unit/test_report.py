@@ -1,4 +1,4 @@
-"""The report without a browser: its figures, pages and folder."""
+"""The report without a browser: figures, pages and folder."""
 
 import copy
 import json
@@ -31,7 +31,7 @@ PICTURES = ["confusion.svg", "mistakes.svg", "ladder.svg", "roofline.svg", "netw
 
 
 class Page(HTMLParser):
-    """Parses a page into elements with their attributes; fails if a closing tag does not match the open element."""
+    """Parses a page into elements with their attributes. A closing tag that does not match fails an assertion."""
 
     VOID = ("meta", "link", "img", "br")
 
@@ -81,18 +81,18 @@ def facts(page):
 
 
 class TestPages:
-    def test_html_parses_and_has_every_section(self, text):
+    def test_html_has_all_sections(self, text):
         page = Page(text)
         assert [attributes["id"] for attributes in page.all("section")] == NAMES
         assert [attributes["href"] for attributes in page.all("a")] == [f"#{name}" for name in NAMES]
         ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
         assert len(ids) == len(set(ids))
 
-    def test_regions_have_names_of_their_own(self, text):
+    def test_regions_have_unique_names(self, text):
         names = [attributes["aria-label"] for attributes in Page(text).all("div") if attributes.get("role") == "region"]
         assert all(names) and len(names) == len(set(names)) > 10
 
-    def test_html_asks_for_nothing_outside_itself(self, text):
+    def test_html_loads_no_other_files(self, text):
         assert not re.search(r"https?:", text) and "file:" not in text
         page = Page(text)
         for attributes in [*page.all("img"), *page.all("image"), *page.all("use")]:
@@ -111,12 +111,12 @@ class TestPages:
             assert drawn[drawn.index("</style>") + 8 :].strip() in text
         assert re.findall(r"!\[.+\]\((.+)\)", written) == PICTURES
 
-    def test_headers_can_be_sorted_by(self, text):
+    def test_headers_are_buttons_for_sorting(self, text):
         page = Page(text)
         assert page.all("th") and all(attributes["aria-sort"] == "none" for attributes in page.all("th"))
         assert len(page.all("th")) == len(page.all("button"))
 
-    def test_markdown_says_the_same(self, small_report, text, written):
+    def test_markdown_has_the_same_tables_and_commands(self, small_report, text, written):
         made = pages.page(small_report.measured, str(small_report.folder), PICTURES)
         tables = [part for section in made.sections for part in section.parts if part.kind == "table"]
         assert written.count("\n### ") == len(tables) == len(Page(text).all("table"))
@@ -125,7 +125,7 @@ class TestPages:
         commands = [part.text for section in made.sections for part in section.parts if part.kind == "command"]
         assert commands and all(f"\n    {command}\n" in written for command in commands)
 
-    def test_what_a_cell_may_hold(self, tmp_path):
+    def test_special_characters_in_cells(self, tmp_path):
         table = content.table("a|b <i>", ["name", ">n"], [["void f<int>(a|b)\nsecond_line", (1.5, "1.50")], [None, 2]])
         section = content.Section("s", "S", [table, content.Missing("<script>alert(1)</script>")])
         made = content.Page("R", [content.Text("*")], [section])
@@ -136,20 +136,20 @@ class TestPages:
 
 
 class TestFigures:
-    def test_progress_rises_through_all_parts(self, small_report):
+    def test_progress_reports_all_parts(self, small_report):
         shares = [share for share, _ in small_report.steps]
         assert shares == sorted(shares) and shares[0] == 0 and shares[-1] < 1
         assert list(dict.fromkeys(what for _, what in small_report.steps)) == [
             name for name in gather.PARTS if name != "the kernel file"
         ]
 
-    def test_every_section_gives_its_command(self, small_report):
+    def test_sections_have_commands(self, small_report):
         parts, _ = rendered(small_report.measured)
         for name in NAMES:
             commands = [part.text for part in parts[name] if part.kind == "command"]
             assert commands and all(command.startswith("fashion-infer ") for command in commands), name
 
-    def test_the_commands_are_commands(self, small_report):
+    def test_commands_of_sections_parse(self, small_report):
         from fashion_infer.cli.main import cli
 
         parts, made = rendered(small_report.measured)
@@ -161,7 +161,7 @@ class TestFigures:
                 group, words = group.get_command(None, words[0]), words[1:]
             group.make_context("x", words)
 
-    def test_op_times_are_those_of_both_modes(self, small_report):
+    def test_op_times_of_both_modes(self, small_report):
         parts, _ = rendered(small_report.measured)
         tables = [part for part in parts["op-times"] if part.kind == "table"]
         assert [run.mode for run in small_report.measured.runs] == ["operator", "fused"]
@@ -182,7 +182,7 @@ class TestFigures:
         pair = (result.labels == names.index(first[0].text)) & (result.predictions == names.index(first[1].text))
         assert first[2].value == pair.sum()
 
-    def test_nothing_wrong_in_the_gallery(self, small_report):
+    def test_a_report_without_mistakes(self, small_report):
         labels = small_report.measured.runs[1].labels
         perfect = [run._replace(predictions=labels.astype(np.int64)) for run in small_report.measured.runs]
         parts, _ = rendered(small_report.measured._replace(runs=perfect), ["confusion.svg"])
@@ -202,7 +202,7 @@ class TestFigures:
             ({}, None),
         ],
     )
-    def test_the_roof_is_the_lower_of_memory_and_arithmetic(self, small_report, tmp_path, ceilings, roof):
+    def test_the_roof_is_the_lower_limit(self, small_report, tmp_path, ceilings, roof):
         assert limits.roof(5.0, ceilings) == (roof and pytest.approx(roof))
         bench = copy.copy(small_report.measured.convolutions)
         row = Measurement("quick", "ours", step=1, median_ms=1.0, min_ms=1.0, gb_s=1.0, tflop_s=0.01)
@@ -226,7 +226,7 @@ class TestFigures:
         _, made = rendered(measured)
         assert f"WRONG: {'; '.join(measured.wrong)}." in facts(made)
 
-    def test_the_json_files_are_for_compare(self, small_report, invoke):
+    def test_compare_reads_the_json_files(self, small_report, invoke):
         for name in ("run-operator.json", "run-fused.json", "bench-conv.json", "bench-net.json"):
             file = small_report.folder / name
             code, out, err = invoke("compare", file, file, "--check")
@@ -234,12 +234,12 @@ class TestFigures:
 
 
 class TestStrip:
-    """The strip at the top of the report, compared with figures computed from the records by hand."""
+    """The strip of facts at the top of the report, compared with figures computed from the measurements."""
 
     def facts(self, measured):
         return {fact.name: fact for fact in strip.strip(measured).facts}
 
-    def test_it_says_the_verdict_and_the_distances(self, small_report):
+    def test_verdict_and_distances(self, small_report):
         measured = small_report.measured
         facts = self.facts(measured)
         assert rendered(measured)[1].head[0].facts == list(facts.values())
@@ -261,7 +261,9 @@ class TestStrip:
         assert facts["Predictions that differ"].figure == "300" and facts["Predictions that differ"].state == "wrong"
 
     def bench(self, small_report, ours, peers, **values):
-        """Return the report's convolutions with other times: a floor of 0.5 ms, and our and a peer's times."""
+        """Return the report's convolutions with other times in ms: 0.5 for the floor, `ours` and `peers` for each
+        layer.
+        """
         bench = copy.deepcopy(small_report.measured.convolutions)
         shape, bench.cases = bench.cases[0].shape, []
         for number, (one, other) in enumerate(zip(ours, peers), 1):
@@ -271,22 +273,22 @@ class TestStrip:
             bench.cases[-1].rate({})
         return bench
 
-    def test_without_a_network_the_convolutions_count(self, small_report):
+    def test_without_networks_convolutions_are_compared(self, small_report):
         measured = small_report.measured._replace(networks=None, no_networks="why")
         facts = self.facts(measured._replace(convolutions=self.bench(small_report, (2.0, 3.0), (8.0, 4.5))))
-        assert facts["Against the best peer"].figure == "2.50 x"  # 12.5 over 5
-        assert facts["Distance to the write floor"].figure == "5.00 x"  # 5 over 1
+        assert facts["Against the best peer"].figure == "2.50 x"  # 12.5 ms / 5 ms
+        assert facts["Distance to the write floor"].figure == "5.00 x"  # 5 ms / 1 ms
         facts = self.facts(measured._replace(convolutions=self.bench(small_report, (0.4, 3.0), (8.0, 4.5))))
-        assert facts["Distance to the write floor"].figure == "--"  # there is no valid floor if something is faster
+        assert facts["Distance to the write floor"].figure == "--"  # a floor is invalid if a kernel is faster
 
-    def test_a_kernel_file_is_what_it_speaks_of(self, small_report):
+    def test_facts_about_a_kernel_file(self, small_report):
         finding = KernelFinding("c", "reads far apart", "mine", 3, "sum += x;", 0.5, "turn it", "quick", None, {})
         known = kernel_file.ExplainedKernel("mine", "float32", "", "fa2017, layer 1", (finding,), ("no ncu",))
         measured = small_report.measured._replace(
             kernel=known, convolutions=self.bench(small_report, (2.0,), (8.0,), file="./mine")
         )
         facts = self.facts(measured)
-        assert facts["Against the best peer"].figure == "4.00 x"  # not the whole network's, which runs our kernels
+        assert facts["Against the best peer"].figure == "4.00 x"  # of the layer, because the network runs our kernels
         assert facts["Distance to the write floor"].figure == "4.00 x" and "mine" in facts["Verdict"].note
         parts, made = rendered(measured)
         assert made.sections[0].name == "kernel"
@@ -305,7 +307,7 @@ class TestStrip:
 
 
 class TestOneKernelOneTime:
-    def test_every_time_of_a_convolution_with_how_it_was_taken(self, small_report):
+    def test_times_of_a_convolution_from_all_measurements(self, small_report):
         measured = small_report.measured
         parts, _ = rendered(measured)
         table = next(part for part in parts["op-times"] if getattr(part, "caption", "") == "One kernel, one time")
@@ -318,7 +320,7 @@ class TestOneKernelOneTime:
         for run, rows in ((run, [row for row in table.rows if row[1].text == run.mode]) for run in measured.runs):
             assert rows[0][4].value == pytest.approx(1e3 * next(layer.median for layer in run.layers if layer.custom))
 
-    def test_rates_of_the_profile_are_of_the_op_times(self, small_report):
+    def test_rates_of_the_profile_use_op_times(self, small_report):
         parts, _ = rendered(small_report.measured)
         for run in small_report.measured.runs:
             name = f"Convolutions, {run.mode} mode"
@@ -327,8 +329,8 @@ class TestOneKernelOneTime:
             assert table.rows and all(row[2].value == pytest.approx(times[row[0].text]) for row in table.rows)
 
 
-class TestMoreThanAll:
-    """Figures above a measured ceiling have no percentage, and the page explains why."""
+class TestAboveTheCeiling:
+    """Rates above a measured ceiling have no percentage, and the page explains why."""
 
     def bench(self, small_report, rate):
         bench = copy.deepcopy(small_report.measured.convolutions)
@@ -340,7 +342,7 @@ class TestMoreThanAll:
         ({"fill_gb_s": 1.0, "fp32_tflop_s": 1.0}, "stays in the caches"),
         ({"fill_gb_s": 1e6, "fp32_tflop_s": 0.01}, "matrix product"),
     ])  # fmt: skip
-    def test_it_is_explained(self, small_report, ceilings, reason):
+    def test_a_rate_above_the_ceiling_is_explained(self, small_report, ceilings, reason):
         measured = small_report.measured._replace(convolutions=self.bench(small_report, 0.1), ceilings=ceilings)
         parts, _ = rendered(measured)
         said = texts(parts["roofline"])
@@ -361,7 +363,7 @@ class TestMoreThanAll:
 
 
 class TestNetwork:
-    def test_the_figures_are_the_benchmarks(self, small_report):
+    def test_figures_equal_the_benchmarks(self, small_report):
         result = small_report.measured.networks
         parts, _ = rendered(small_report.measured)
         tables = {part.caption: part for part in parts["network"] if part.kind == "table"}
@@ -423,7 +425,7 @@ class TestNetwork:
 
 
 class TestProfile:
-    def test_it_is_the_profilers(self, small_report):
+    def test_figures_equal_the_profilers(self, small_report):
         parts, _ = rendered(small_report.measured)
         captions = [part.caption for part in parts["profile"] if part.kind == "table"]
         for mode in ("operator", "fused"):
@@ -436,7 +438,7 @@ class TestProfile:
             for table in profile.figures.tables:
                 assert f"90% of the time of the {table.title}, {profile.mode} mode" in captions
 
-    def test_convolutions_beside_the_ceilings(self, small_report):
+    def test_convolutions_compared_with_ceilings(self, small_report):
         first = small_report.measured.profiles[0]
         rates = Throughput("new0", "naive", 0.002, 60_000_000, 100_000_000)  # 30 GB/s and 0.05 TFLOP/s
         profiled = first._replace(figures=first.figures._replace(throughput=[rates]))
@@ -458,7 +460,7 @@ class TestProfile:
             (subprocess.CompletedProcess([], 0, "", ""), "No such file"),
         ],
     )
-    def test_without_a_profiler_the_op_times_serve(self, small_report, monkeypatch, outcome, reason):
+    def test_without_a_profiler_op_times_are_shown(self, small_report, monkeypatch, outcome, reason):
         def run(program, **options):
             if isinstance(outcome, Exception):
                 raise outcome
@@ -478,7 +480,7 @@ class TestProfile:
 
 
 class TestMissingHardware:
-    def test_why_there_is_no_gpu(self, monkeypatch):
+    def test_the_reason_why_there_is_no_gpu(self, monkeypatch):
         request, chosen = ReportRequest(), devices.Choice("cpu", "cpu", None)
         monkeypatch.setattr(kernels, "table", lambda backend: [])
         assert "built without CUDA" in gather._no_gpu(request, chosen)
@@ -500,7 +502,7 @@ class TestMissingHardware:
         assert first.result and second.result is None and "MXNet itself cannot" in second.missing
         assert second.command.endswith("--backend gpu --mode operator --device 1")
 
-    def test_a_gpu_without_what_the_benchmark_needs(self, small_report, monkeypatch, tmp_path):
+    def test_a_gpu_without_pytorch_and_cupy(self, small_report, monkeypatch, tmp_path):
         def missing(*arguments, **options):
             raise DeviceError("a benchmark on the GPU needs PyTorch or CuPy")
 
@@ -526,7 +528,7 @@ class TestFolder:
             for name, text in files.items():
                 (new / name).write_text(text)
 
-    def test_new_empty_and_former_ones(self, tmp_path):
+    def test_new_empty_and_earlier_folders(self, tmp_path):
         path = tmp_path / "r"
         assert folder.check(str(path)) == path
         path.mkdir()
@@ -536,7 +538,7 @@ class TestFolder:
         assert [p.name for p in tmp_path.iterdir()] == ["r"]
 
     @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-    def test_a_failure_leaves_the_former_one(self, tmp_path, error):
+    def test_a_failure_keeps_the_earlier_report(self, tmp_path, error):
         path = tmp_path / "r"
         self.put(path, a="1")
 
@@ -549,7 +551,7 @@ class TestFolder:
             fail()
         assert (path / "a").read_text() == "1" and [p.name for p in tmp_path.iterdir()] == ["r"]
 
-    def test_a_rename_that_fails_puts_the_former_one_back(self, tmp_path, monkeypatch):
+    def test_a_failed_rename_restores_the_earlier_report(self, tmp_path, monkeypatch):
         path = tmp_path / "r"
         self.put(path, a="1")
         rename = folder.Path.rename
@@ -570,7 +572,7 @@ class TestFolder:
         with pytest.raises(DataError), folder.replacing(tmp_path / "x" / "r"):
             pass
 
-    def test_files_put_there_meanwhile_are_safe(self, tmp_path):
+    def test_files_created_meanwhile_are_kept(self, tmp_path):
         path = tmp_path / "r"
 
         def late():
@@ -604,7 +606,7 @@ class TestFolder:
         refused(".")
         refused(tmp_path)
 
-    def test_a_folder_that_is_not_ours_to_write(self, tmp_path, monkeypatch):
+    def test_a_folder_without_write_permission(self, tmp_path, monkeypatch):
         monkeypatch.setattr(folder.os, "access", lambda path, mode: False)
         with pytest.raises(UsageError):
             folder.check(str(tmp_path / "r"))
@@ -613,7 +615,7 @@ class TestFolder:
 
 
 class TestCommand:
-    def test_mistakes_are_one_line_and_leave_nothing(self, invoke, tmp_path):
+    def test_errors_are_one_line_and_leave_nothing(self, invoke, tmp_path):
         for words, code in (
             (("--n", "0"), 2),
             (("--model", "ece408-hihg"), 2),
@@ -624,7 +626,7 @@ class TestCommand:
         assert invoke("report")[0] == 2
         assert not list(tmp_path.iterdir())
 
-    def test_what_is_wrong_ends_in_1(self, small_report, invoke, monkeypatch, tmp_path):
+    def test_a_failed_check_exits_with_1(self, small_report, invoke, monkeypatch, tmp_path):
         monkeypatch.setattr(gather, "measure", lambda *_: small_report.measured._replace(checks=[BAD]))
         code, out, err = invoke("report", "--out", tmp_path / "r", "--quick")
         assert code == 1 and out == f"{tmp_path / 'r' / 'index.html'}\n"
@@ -640,7 +642,7 @@ class TestCommand:
             make.make(str(tmp_path / "r"), ReportRequest())
         assert not list(tmp_path.iterdir())
 
-    def test_commands_name_all_that_was_asked(self):
+    def test_commands_have_all_options(self):
         request = ReportRequest("gpu", "ece408-low", 50, None, "/my data", 1, True)
         assert request.command("my out") == (
             "fashion-infer report --out 'my out' --backend gpu --model ece408-low --n 50 --device 1 --quick "

@@ -1,4 +1,4 @@
-"""The options of a run are checked as a whole before anything is loaded, in the same way for commands and `infer`."""
+"""The options of a run are checked before anything is loaded, in the same way for commands and for `infer`."""
 
 import dataclasses
 import inspect
@@ -20,7 +20,7 @@ from fashion_infer.request import BlockRequest, Request
 
 @pytest.fixture
 def nothing_is_loaded(monkeypatch):
-    """Fail the test when data, a model or MXNet is loaded, or a device is chosen."""
+    """Fail the test if data, a model or MXNet is loaded, or a device is chosen."""
 
     def forbidden(*arguments, **options):
         pytest.fail("something was loaded or measured before the options were checked")
@@ -69,12 +69,12 @@ def test_options_are_refused_before_anything_is_loaded(options, nothing_is_loade
 
 
 @pytest.mark.parametrize("options", [{"threads": 1, "n": 10000}, {"repeat": 2, "batch_size": 1}, {"threads": 1024}])
-def test_options_within_their_range_are_taken(options):
+def test_options_within_their_range_are_accepted(options):
     Request(**options).check()
 
 
 def kinds(kind):
-    """Return the names of the fields that hold a text, a number or a flag."""
+    """Return the names of a request's fields that hold a text, a number or a flag."""
     return [field.name for field in dataclasses.fields(Request) if _kind(field) == kind]
 
 
@@ -85,26 +85,26 @@ def _kind(field):
 
 @pytest.mark.parametrize("name", kinds("text"))
 @pytest.mark.parametrize("value", ["", "a\0b", 1, ["x"], object()])
-def test_text_that_is_none(name, value):
+def test_invalid_texts(name, value):
     with pytest.raises(UsageError):
         Request(**{name: value}).check()
 
 
 @pytest.mark.parametrize("name", kinds("number"))
 @pytest.mark.parametrize("value", ["5", 1.5, [1], float("nan")])
-def test_numbers_that_are_none(name, value):
+def test_invalid_numbers(name, value):
     with pytest.raises(UsageError):
         Request(**{name: value}).check()
 
 
 @pytest.mark.parametrize("name", kinds("flag"))
 @pytest.mark.parametrize("value", ["", "yes", 1, [True]])
-def test_flags_that_are_none(name, value):
+def test_invalid_flags(name, value):
     with pytest.raises(UsageError):
         Request(**{name: value}).check()
 
 
-def test_numbers_of_numpy_are_numbers():
+def test_numpys_integers_are_accepted():
     Request(n=np.int64(5), threads=np.uint8(2)).check()
 
 
@@ -121,7 +121,7 @@ def test_an_unknown_kernel_is_refused_before_anything_is_loaded(backend, nothing
         infer(kernel="quick", backend=backend)
 
 
-def test_the_mode_when_none_is_named():
+def test_the_default_mode():
     assert Request().mode_or_default == "fused"
     for options in (dict(kernel="naive"), dict(operator="custom"), dict(operator="builtin")):
         assert Request(**options).mode_or_default == "operator"
@@ -144,18 +144,18 @@ def test_the_mode_when_none_is_named():
     ],
     ids=str,
 )
-def test_options_that_blocks_leave_no_place_for(options):
+def test_options_that_block_requests_refuse(options):
     with pytest.raises(UsageError):
         BlockRequest(out="somewhere", **options).check()
 
 
-def test_any_number_of_the_built_in_set_in_blocks():
+def test_any_number_of_images_in_blocks():
     BlockRequest(out="somewhere", data="synthetic", n=10**12).check()
     with pytest.raises(UsageError):
         BlockRequest(data="synthetic", n=10**12).check()
 
 
-def test_images_and_models_that_the_caller_has_are_not_loaded_again(monkeypatch):
+def test_given_images_and_models_are_not_loaded_again(monkeypatch):
     images, labels = synthetic.draw(0, 40)
     given = dataset.Images(images, labels, "synthetic", "built in")
     request = Request("ece408-low", backend="cpu")
@@ -168,7 +168,7 @@ def test_images_and_models_that_the_caller_has_are_not_loaded_again(monkeypatch)
     assert calls == [0, 1, 2] and all(len(layer.seconds) == 2 for layer in result.layers)
 
 
-def test_verification_takes_the_same_road(monkeypatch):
+def test_verify_uses_the_same_pipeline(monkeypatch):
     asked = []
 
     def run(request, images=None, **options):
@@ -182,7 +182,7 @@ def test_verification_takes_the_same_road(monkeypatch):
 
 
 class TestCounters:
-    """Hardware counters need a GPU: they are refused before any measurement when the run would use the CPU."""
+    """Hardware counters need a GPU. If the run would use the CPU, `profile` refuses them before it measures."""
 
     @pytest.fixture(autouse=True)
     def _never_measured(self, monkeypatch):
@@ -194,7 +194,7 @@ class TestCounters:
         assert code == 2 and len(err.splitlines()) == 1
         return out
 
-    def test_the_cpu_was_asked_for(self, invoke, nothing_is_loaded):
+    def test_counters_with_backend_cpu(self, invoke, nothing_is_loaded):
         assert not self.refused(invoke, "--backend", "cpu")
 
     def test_a_library_without_cuda(self, invoke, nothing_is_loaded, monkeypatch):
@@ -215,7 +215,7 @@ class TestCounters:
         self.refused(invoke)
 
 
-def test_a_request_as_options_of_run_is_the_same_request():
+def test_a_request_as_options_of_run():
     from fashion_infer.cli.network import profile, run
 
     request = Request("ece408-low", n=5, backend="gpu", operator="custom", kernel="naive", batch_size=3, threads=2)
@@ -224,7 +224,7 @@ def test_a_request_as_options_of_run_is_the_same_request():
         assert Request(**{field.name: given[field.name] for field in dataclasses.fields(Request)}) == each
 
 
-def test_infer_and_run_have_every_option_of_a_request(invoke):
+def test_infer_and_run_have_all_options_of_a_request(invoke):
     parameters = inspect.signature(infer).parameters
     assert parameters == inspect.signature(Request).parameters
     for text in (inspect.getdoc(infer), invoke("run", "--help")[1]):

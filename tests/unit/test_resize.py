@@ -1,4 +1,4 @@
-"""The course's resize equals scikit-image's `warp`, bit for bit."""
+"""The course's resize gives the same bits as scikit-image's `warp`."""
 
 import numpy as np
 import profiles
@@ -38,7 +38,7 @@ def test_random_images(size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_test_set(size, data_dir):
-    """Resized images of the real test set equal `warp`'s: 1,000 images drawn in each run, or all in `make test-all`."""
+    """Resized images of the real test set equal `warp`'s: 1,000 images drawn in each run, all in `make test-all`."""
     images, _ = idx.read_pair(data_dir)
     resized = resize(images, size)
     for index in np.random.default_rng().permutation(len(images))[: profiles.pick(1000, None)]:
@@ -51,6 +51,6 @@ def test_the_same_size_is_the_same_array():
 
 
 @pytest.mark.parametrize("shape, size", [((2, 28, 28), 64), ((2, 1, 28, 20), 64), ((2, 1, 28, 28), 1)])
-def test_what_cannot_be_resized(shape, size):
+def test_invalid_shapes_and_sizes(shape, size):
     with pytest.raises(UsageError):
         resize(np.zeros(shape, np.uint8), size)

@@ -1,4 +1,4 @@
-"""Imports between modules, read from the source: layers, cycles, and which modules may import third-party packages."""
+"""Imports between modules, read from the source: layers, cycles, and the modules that import some packages."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ import fashion_infer
 
 PACKAGE = Path(fashion_infer.__file__).parent
 ARCHITECTURE = Path(__file__).parents[2] / "docs" / "architecture.md"
-# Packages outside the pipeline: the command line starts them, and nothing else imports them.
+# Packages that only the command line and their own modules import.
 BESIDE = ("grading", "board", "scale")
 
 
@@ -26,7 +26,7 @@ TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in
 def imports(module):
     """Return the modules that a module imports, also within functions.
 
-    The result is (our modules, without the package's name; other packages).
+    The result is (our modules, without the package's name; names of other packages).
     """
     parts = module.split(".") if module else []
     package = parts if SOURCES[module].name == "__init__.py" else parts[:-1]
@@ -41,7 +41,7 @@ def imports(module):
             for alias in node.names:
                 name = ".".join([*base, alias.name])
                 ours.add(name if name in SOURCES else ".".join(base))
-    return ours - {""}, others  # the package itself has only the version
+    return ours - {""}, others  # without the package itself, which has only the version
 
 
 OURS = {module: imports(module)[0] for module in SOURCES if module}
@@ -49,7 +49,7 @@ OTHERS = {module: imports(module)[1] for module in SOURCES}
 
 
 def layers():
-    """Return the layer of each top-level module or package, from the table in docs/architecture.md."""
+    """Return the layer of each top-level module and package (room), from the table in docs/architecture.md."""
     rows = re.findall(r"^\| (\d+) \| (.+?) \|", ARCHITECTURE.read_text(encoding="utf-8"), re.MULTILINE)
     return {room: int(number) for number, rooms in rows for room in re.findall(r"`(\w+)`", rooms)}
 
@@ -62,7 +62,7 @@ def room(module):
 
 
 def circle(graph):
-    """Return the nodes of a cycle in a graph {node: successors}; [] when there is none."""
+    """Return the nodes of a cycle in a graph {node: successors}; [] if there is none."""
     done = set()
 
     def visit(node, path):
@@ -80,7 +80,7 @@ def importers(package):
     return {module for module in SOURCES if package in OTHERS[module]}
 
 
-def test_every_room_has_one_of_at_most_ten_layers():
+def test_rooms_have_one_of_at_most_ten_layers():
     assert {room(module) for module in OURS} == set(LAYERS)
     assert set(LAYERS.values()) == set(range(1, max(LAYERS.values()) + 1)) and max(LAYERS.values()) <= 10
 
@@ -92,7 +92,7 @@ def test_imports_go_down():
     assert upward | sideward == set()
 
 
-def test_neither_modules_nor_rooms_import_in_a_circle():
+def test_modules_and_rooms_have_no_import_cycles():
     rooms = defaultdict(set)
     for module, others in OURS.items():
         rooms[room(module)] |= {room(other) for other in others} - {room(module)}
@@ -100,7 +100,7 @@ def test_neither_modules_nor_rooms_import_in_a_circle():
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
 
 
-def test_a_class_name_occurs_once():
+def test_class_names_are_unique():
     defined = defaultdict(list)
     for module, tree in TREES.items():
         for node in ast.walk(tree):
@@ -111,30 +111,33 @@ def test_a_class_name_occurs_once():
 
 
 def test_third_party_packages_stay_in_their_rooms():
-    """Third-party packages are imported only in their own modules.
+    """MXNet, Ray, PyArrow and ctypes are imported only in certain modules.
 
-    MXNet takes half a second to import, Ray and PyArrow are optional, and one file calls our library by ctypes.
+    MXNet is slow to import, and Ray and PyArrow are optional. In `library`, one module calls our library by ctypes.
     """
     assert {room(module) for module in importers("mxnet")} <= {"_mxnet"}
     named = [module for module, path in SOURCES.items() if 'import_module("mxnet")' in path.read_text(encoding="utf-8")]
-    assert named == ["_mxnet.loading"]  # the import of MXNet itself is by name, because it is deferred
+    assert named == ["_mxnet.loading"]  # MXNet is imported by name, because its import is deferred
     assert importers("ray") == {"board.queue.ray_graders", "scale.cluster", "scale.nodes"}
     assert {room(module) for module in importers("pyarrow")} == {"scale"}
     assert {module for module in importers("ctypes") if room(module) == "library"} == {"library.bindings"}
 
 
 def test_the_parent_of_a_command_with_a_kernel_file_imports_little():
-    """A command with a kernel file starts a second Python, and does not import everything in both processes."""
+    """The modules that run before a command with a kernel file starts its child process import little.
+
+    Otherwise packages would be imported in both processes.
+    """
     assert OURS["cli.isolated_run"] == {"system.isolation", "kernel_files.paths"}
     assert OURS["system.isolation"] == {"errors"} and not OURS["kernel_files.paths"] and not OURS["kernel_files"]
     heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
     assert not heavy & (OTHERS["system.isolation"] | OTHERS["kernel_files.paths"] | OTHERS["errors"])
 
 
-def test_what_runs_in_the_sandbox_needs_the_standard_library_alone():
-    """Code that runs in the sandbox imports only the standard library, and PyTorch for submissions.
+def test_the_code_in_the_sandbox_imports_only_the_standard_library():
+    """Code that runs in the sandbox imports only the standard library, itself, and PyTorch for submissions.
 
-    A bare Python runs that code, and sees only this folder of the package.
+    A Python without the environment's packages runs this code, and sees only this folder of the package.
     """
     allowed = {*getattr(sys, "stdlib_module_names", ()), "torch"}
     for module in SOURCES:

@@ -1,6 +1,6 @@
-"""The shipped weights: the contents of the files; NumPy in float64 and MXNet have the correctness that zoo.py says.
+"""The shipped weights: the contents of the files, and the correctness that NumPy in float64 and MXNet compute.
 
-No prediction is near a tie (see models/README.md), so the figures must be met exactly by any correct implementation.
+No prediction is near a tie (see models/README.md), so a correct implementation must have exactly this correctness.
 """
 
 import json
@@ -17,7 +17,7 @@ from fashion_infer.data import dataset, idx, synthetic
 from fashion_infer.data.resize import resize
 from fashion_infer.graph.layers import Convolution, Flatten, MaxPool, Relu, Tanh, walk
 
-# Number of the 10,000 images that are tested; the pipeline's tests and `make test-all` run the complete built-in set.
+# Number of images of the built-in set that are tested. The pipeline's tests and `make test-all` use all 10,000.
 SYNTHETIC_PART = profiles.pick(2000, 10000)
 
 
@@ -36,7 +36,7 @@ def _edition(name):
 
 
 def _shapes(name):
-    """Return the shape of every weight, from the edition's layers."""
+    """Return the shapes of the weights by name, from the edition's layers."""
     prefix = {"custom": "new", "builtin": "convolution"}[zoo.get(name).operator]
     steps = walk(_edition(name).layers, _edition(name).shape, prefix)
     return {key: shape for step in steps for key, shape in step.parameters.items()}
@@ -52,7 +52,7 @@ def _features_of(edition):
 
 
 def _mxnet_predictions(name, weights, images):
-    """Compute the network's predictions with MXNet's own float32 operators."""
+    """Return the network's predictions, computed with MXNet's own float32 operators."""
     nd = _mxnet.load().nd
     w = {key: nd.array(value) for key, value in weights.items()}
     edition, parts = _edition(name), []
@@ -85,7 +85,7 @@ def _gap(logits):
     return (top[:, -1] - top[:, -2]).min()
 
 
-def test_together_they_are_small():
+def test_the_files_are_small():
     assert sum(model.path.stat().st_size for model in zoo.MODELS.values()) < 6_000_000
 
 
@@ -94,27 +94,27 @@ def test_shapes_and_values(name, model):
     for value in model.weights.values():
         assert value.dtype == np.float32
         assert np.isfinite(value).all()
-        assert np.abs(value).max() < 2  # in saturated layers, rounding errors would be amplified
+        assert np.abs(value).max() < 2  # larger weights could amplify rounding errors
 
 
-def test_weights_are_int8_times_a_scale_a_row(name, model):
+def test_dense_weights_are_int8_with_a_scale_per_row(name, model):
     with h5py.File(zoo.get(name).path, "r") as file:
         for key in ("fullyconnected0_weight", "fullyconnected1_weight"):
             steps, scale = file["weights"][key][()], file["scales"][key][()]
             assert steps.dtype == np.int8 and scale.dtype == np.float32
-            assert np.all(np.abs(steps.astype(int)).max(axis=1) == 127)  # every row uses its full range
-            # The product of an int8 and a float32 has at most 31 bits: exact in float64, rounded once to float32.
+            assert np.all(np.abs(steps.astype(int)).max(axis=1) == 127)  # each row uses the full range
+            # The product of an int8 and a float32 has at most 31 bits. It is exact in float64, and then rounded once.
             exact = steps.astype(np.float64) * scale.astype(np.float64)[:, None]
             assert np.array_equal(exact.astype(np.float32), model.weights[key])
         for stored in file["weights"].values():
-            # Small arrays are not compressed, because compression would save nothing.
+            # Small arrays are not compressed.
             assert (stored.compression == "gzip") == (stored.size * stored.dtype.itemsize >= 2 << 10)
 
 
-def test_every_unit_and_feature_is_connected(name, model):
-    """Every unit and feature is connected.
+def test_all_units_and_features_are_connected(name, model):
+    """Although the first dense layer has few weights, each of its inputs and units has at least one that is not zero.
 
-    Although the first dense layer has few weights, a wrong value anywhere before it changes some hidden unit.
+    Therefore a wrong value before the layer changes some unit.
     """
     connected = model.weights["fullyconnected0_weight"] != 0
     assert connected.any(axis=0).all() and connected.any(axis=1).all()
@@ -141,7 +141,7 @@ def _check(name, model, images, labels, source):
     for n, expected in zoo.get(name).expected[source]:
         if n <= len(images):
             assert (predictions[:n] == labels[:n]).mean() == expected
-    # The file gives the smallest gap over the test set and the built-in set together.
+    # smallest_gap in the file is that over both sets of images.
     assert _gap(logits) >= model.attributes["smallest_gap"] * (1 - 1e-6)
     assert np.array_equal(_mxnet_predictions(name, model.weights, images[:500]), predictions[:500])
 
@@ -155,7 +155,7 @@ def test_correctness_on_the_built_in_set(name, model):
     _check(name, model, images, labels, dataset.SYNTHETIC)
 
 
-def test_the_built_in_set_tells_the_models_apart(name):
-    """On the built-in set a network is about as accurate as on real images, so that figures on it are meaningful."""
+def test_correctness_on_both_sets_is_similar(name):
+    """A model's correctness on the built-in set is within 0.1 of that on the real set."""
     real, drawn = (zoo.get(name).expected[source][0][1] for source in (dataset.REAL, dataset.SYNTHETIC))
     assert abs(real - drawn) < 0.1

@@ -24,14 +24,14 @@ from fashion_infer.system.text import shown
         ("a\u202eb\u2028c\u200bd", r"a\u202eb\u2028c\u200bd"),
     ],
 )
-def test_what_is_shown(text, wanted):
+def test_special_characters_are_escaped(text, wanted):
     assert shown(text) == wanted
 
 
 @settings(max_examples=profiles.examples(100))
 @given(st.text(alphabet=st.characters()))
 @example("\x1b]0;title\x07")
-def test_nothing_is_left_that_a_terminal_obeys(text):
+def test_no_control_characters_remain(text):
     said = shown(text)
     assert not [c for c in said if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
     said.encode("utf-8")
@@ -41,6 +41,6 @@ def test_nothing_is_left_that_a_terminal_obeys(text):
     )
 
 
-def test_a_table_shows_names_so():
+def test_tables_escape_their_cells():
     row = table("", ["picture", ">size"], [["a\x1bb", (1.0, "1")]]).rows[0]
     assert row[0].text == r"a\x1bb" and row[1].value == 1.0

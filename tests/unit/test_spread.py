@@ -1,4 +1,7 @@
-"""`--device all`: images are split between devices, and results are in order. Devices are fake, networks are real."""
+"""`--device all`: images are split between devices, and the results are in order.
+
+Devices are faked; the networks run on the CPU.
+"""
 
 import subprocess
 import sys
@@ -22,14 +25,14 @@ from fashion_infer.request import Request
 
 
 def two_gpus(monkeypatch, count=2):
-    """Fake a machine with two or more GPUs."""
+    """Fake a machine with `count` GPUs."""
     found = [cuda.CudaDevice(i, "GPU", (9, 0), 132, 1 << 37, 1 << 37, "13.0", "13.0") for i in range(count)]
     monkeypatch.setattr(cuda, "cuda_devices", lambda: found)
     monkeypatch.setattr(kernels, "table", lambda backend="cpu": [kernels.Kernel("auto", "", "", "float32")])
 
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
-def test_all_tasks_are_done_once_and_handed_out_in_order(workers):
+def test_tasks_are_done_once_and_taken_in_order(workers):
     rng, handed, done = np.random.default_rng(), [], {}
     naps = rng.uniform(0, 2e-3, 40)
 
@@ -47,17 +50,17 @@ def test_all_tasks_are_done_once_and_handed_out_in_order(workers):
     assert handed == list(range(40)) and set(done) == set(handed)
     threads = {}
     for worker, thread in done.values():
-        assert threads.setdefault(worker, thread) == thread  # a worker stays on its thread
+        assert threads.setdefault(worker, thread) == thread  # each worker has one thread
 
 
-def test_a_faster_worker_does_more():
+def test_a_faster_worker_does_more_tasks():
     done = []
     share([1e-4, 2e-2], range(20), lambda nap, task: (time.sleep(nap), done.append(nap)))
     assert done.count(1e-4) > done.count(2e-2)
 
 
 @pytest.mark.parametrize("place", ["task", "generator"])
-def test_the_first_error_ends_all(place):
+def test_the_first_error_ends_all_workers(place):
     begun = []
 
     def tasks():
@@ -93,7 +96,7 @@ def test_results_are_in_the_images_order(mode, count, batch_size):
         assert np.abs(scores - alone).max() <= (0 if mode == "fused" else 1e-6)
         assert [(t.name, t.operator, t.kernel) for t in spread_times] == [(t.name, t.operator, t.kernel) for t in times]
         assert all(t.seconds > 0 for t in spread_times)
-        # Every image is in the log once, on whichever device it ran.
+        # The logs of all devices together have every image once.
         logged = [t for t in spread_times if t.log]
         assert logged and all(sum(record.shape[0] for record in t.log) == count for t in logged)
     assert together.batch_size == min(batch_size or count, -(-count // 3))
@@ -109,7 +112,7 @@ def test_a_failing_device_is_an_error(monkeypatch):
         asked.set()
         raise DeviceError("the device is lost")
 
-    def later(part, watch):  # otherwise the other device might compute both parts before this device's thread starts
+    def later(part, watch):  # else it might also compute the lost device's part
         assert asked.wait(60)
         return forward(part, watch)
 
@@ -119,7 +122,7 @@ def test_a_failing_device_is_an_error(monkeypatch):
         spread.SpreadPredictor(networks, 50).predict(np.zeros((50, 1, 28, 28), np.uint8))
 
 
-def test_a_layers_time_is_that_of_the_slowest_device():
+def test_a_layers_time_is_the_slowest_devices():
     def layer(name, seconds, log=()):
         return LayerTime(name, "New", "auto", seconds, seconds / 2, seconds / 4, log)
 
@@ -127,13 +130,13 @@ def test_a_layers_time_is_that_of_the_slowest_device():
     assert found == [layer("a", 3.0, ("x", "y")), layer("b", 5.0)]
 
 
-def test_records_are_told_apart_by_their_numbers():
+def test_records_belong_to_networks_by_their_numbers():
     records = [OpTime(n, n + 1, "fused", (1,) * 6, 1.0, 0.0, 0.0) for n in (3, spread.NODES + 3, 2 * spread.NODES)]
     assert [r.first_node for r in numbered(records, spread.NODES, 10)] == [3]
     assert [(r.first_node, r.last_node) for r in numbered(records, 2 * spread.NODES, 10)] == [(0, 1)]
 
 
-def test_all_is_every_gpu(monkeypatch):
+def test_device_all_means_all_gpus(monkeypatch):
     two_gpus(monkeypatch)
     assert devices.indices("all") == (0, 1) and devices.indices(1) == (1,)
     choice = devices.choose("auto", "all", "fused")
@@ -142,7 +145,7 @@ def test_all_is_every_gpu(monkeypatch):
     assert devices.indices("all") == (0,) and "GPU 0, GPU" in devices.choose("gpu", "all").notice
 
 
-def test_a_predictor_for_each_gpu(monkeypatch):
+def test_device_all_makes_a_predictor_per_gpu(monkeypatch):
     two_gpus(monkeypatch)
     made = []
 
@@ -184,7 +187,7 @@ def test_mistakes_are_one_line(invoke, words, message):
     assert code == 2 and message in err and err.count("\n") == 1 and not out
 
 
-def test_a_device_that_is_none():
+def test_an_invalid_device():
     with pytest.raises(UsageError):
         Request(device="both").check()
 
@@ -194,8 +197,8 @@ def test_a_kernel_file_runs_on_one_gpu():
         Request(device="all", kernel="./k.cu").check()
 
 
-def test_two_networks_run_at_the_same_time_in_mxnet():
-    """Two networks can run in MXNet at the same time.
+def test_two_networks_at_the_same_time_in_mxnet():
+    """Two networks that run in MXNet at the same time give NumPy's float64 scores.
 
     The test runs in a separate process, because MXNet reads its number of threads only once.
     """

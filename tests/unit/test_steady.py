@@ -1,4 +1,4 @@
-"""An image's result depends neither on its neighbours nor on the number of threads, to the last bit (docs/fused.md)."""
+"""An image's result has the same bits for any other images in its batch and any number of threads (docs/fused.md)."""
 
 import chains
 import inputs
@@ -24,13 +24,13 @@ def default_threads():
 
 
 def parts(rng, n):
-    """Return slices of n items: the first half, only the last item, and random slices."""
+    """Return three slices of n items: the first half, the last item, and a random part."""
     begin = int(rng.integers(n))
     return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
 
 
 def check(run, x, rng, threads, fewer):
-    """Check that run() on parts of x, with another number of threads, gives the same bits as run() on all of x."""
+    """Check that run() on parts of x with `fewer` threads gives the same bits as on all of x with `threads` threads."""
     thread_pool.resize(threads)
     whole = run(x)
     thread_pool.resize(fewer)
@@ -74,8 +74,8 @@ def test_many_channels(shape, n, threads, fewer, seed):
 @example(24, 14, 32, 3, 0)  # with AVX-512, one image runs `direct`, and many run `broadcast`
 @example(3, 14, 64, 7, 0)
 @settings(max_examples=profiles.examples(20))
-def test_whatever_auto_runs(channels, side, filters, k, seed):
-    """`auto` picks one kernel for all batches, or kernels that give the same bits."""
+def test_auto_picks_kernels_with_the_same_bits(channels, side, filters, k, seed):
+    """For a layer, `auto` picks one kernel for all batch sizes, or kernels that give the same bits."""
     rng = np.random.default_rng(seed)
     kind = ["pixels", "normal"][rng.integers(2)]
     h, w = side + k - 1, side + k - 1 + int(rng.integers(4))

@@ -1,4 +1,4 @@
-"""The diagnosis of wrong outputs, on arrays made here."""
+"""The diagnosis of incorrect outputs, on arrays with known errors."""
 
 import os
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from fashion_infer.system import process_memory
 
 @pytest.fixture(scope="module")
 def layer():
-    """Data, weights and the correct output of a layer: 6 images, 4 filters, 11 x 11 pixels."""
+    """Data, weights and the correct output of a layer: 6 images, 4 filters, outputs of 11x11."""
     rng = np.random.default_rng(3)
     x, weight = rng.integers(0, 256, (6, 3, 14, 14)).astype(np.float32), reference.weights(rng, 4, 3, 4)
     return x, weight, reference.convolve(x, weight).astype(np.float32)
@@ -32,7 +32,7 @@ def test_the_right_output_is_float32(layer):
 
 
 @pytest.mark.parametrize("rounded", ["weight", "both", "sums"])
-def test_half_precision_is_a_class_of_its_own(layer, rounded):
+def test_half_precision_is_a_separate_class(layer, rounded):
     x, weight, y = layer
     half = weight.astype(np.float16).astype(np.float32)
     result = {
@@ -59,13 +59,13 @@ MISTAKES = [
     ((slice(4, None),), "images_from", "image 4"),
     ((ALL, slice(3, None)), "filters_from", "filter 3"),
     ((0, 0, 0, 0), "incorrect", ""),
-    ((5, 3, 10, 10), "incorrect", ""),  # the very last output does not count as a boundary
+    ((5, 3, 10, 10), "incorrect", ""),  # the last output alone is not a boundary
     ((ALL,), "incorrect", ""),
 ]
 
 
 @pytest.mark.parametrize("place, code, words", MISTAKES)
-def test_places_have_reasons(layer, place, code, words):
+def test_the_place_of_errors_gives_the_reason(layer, place, code, words):
     x, weight, y = layer
     found = diagnose(spoil(y, place), x, weight)
     assert (found.precision, found.code) == ("wrong", code)
@@ -83,7 +83,7 @@ def test_rows_and_columns_together(layer):
     assert found.code == "border" and "last 3 rows and the last 3 columns" in found.reason
 
 
-def test_outputs_that_are_left(layer):
+def test_outputs_that_are_not_written(layer):
     x, weight, y = layer
     found = diagnose(spoil(y, (2, 1, 4, 4), np.nan), x, weight)
     assert found.code == "not_all_written" and found.largest == np.inf
@@ -98,7 +98,7 @@ def test_a_rare_small_error_is_not_half_precision(layer):
     assert (found.precision, found.wrong, found.first) == ("wrong", 1, (1, 1, 1, 1))
 
 
-def test_other_sums_are_known(layer):
+def test_wrong_sums_are_recognised(layer):
     x, weight, y = layer
     swapped = weight.reshape(3, 4, 4, 4).swapaxes(0, 1)
     without_last_tap = weight.copy()
@@ -121,7 +121,7 @@ def test_other_sums_are_known(layer):
 
 
 @given(st.integers(0, 6 * 4 * 11 * 11 - 1), st.floats(allow_infinity=True, allow_nan=True, width=32))
-def test_any_one_value_anywhere_is_found(at, value):
+def test_one_wrong_value_is_found(at, value):
     rng = np.random.default_rng(3)
     x, weight = rng.integers(0, 256, (6, 3, 14, 14)).astype(np.float32), reference.weights(rng, 4, 3, 4)
     wanted = reference.convolve(x, weight)
@@ -142,15 +142,15 @@ MIB = 1 << 20
     "free, leaked",
     [
         ([100, 92, 84, 76], 8 * MIB),
-        ([100, 60, 60, 60, 60], 0),  # memory allocated once, and kept
+        ([100, 60, 60, 60, 60], 0),  # memory that was allocated once
         ([100, 92, 84, 84], 5 * MIB + MIB // 3),
         ([100, 100, 100], 0),
         ([100, 92], 0),
-        ([100, 80, 90], 0),  # memory of another program
+        ([100, 80, 90], 0),  # another program frees memory
         ([], 0),
     ],
 )
-def test_memory_from_slice_to_slice(monkeypatch, free, leaked):
+def test_leaked_memory_from_slice_to_slice(monkeypatch, free, leaked):
     left = [SimpleNamespace(memory_free=mib * MIB) for mib in free]
     monkeypatch.setattr(judging.devices, "cuda_devices", lambda: [left.pop(0)])
     watch = judging.MemoryWatch(SimpleNamespace(backend="gpu"), 0)
@@ -160,8 +160,8 @@ def test_memory_from_slice_to_slice(monkeypatch, free, leaked):
 
 
 @pytest.mark.parametrize("used, leaked", [([10, 10, 10, 10], 0), ([10, 18, 26, 34], 8 * MIB)])
-def test_memory_of_this_process_alone(monkeypatch, used, leaked):
-    """Only memory of this process counts, although other programs allocate 50 MiB of the device at every slice."""
+def test_only_this_processs_memory_counts(monkeypatch, used, leaked):
+    """Only memory of this process counts, although other programs allocate 50 MiB of the device in each slice."""
     free = [SimpleNamespace(memory_free=mib * MIB) for mib in (500, 450, 400, 350)]
     listed = [
         [process_memory.ListedProcess(os.getpid(), mib * MIB), process_memory.ListedProcess(1, 1)] for mib in used
@@ -174,7 +174,7 @@ def test_memory_of_this_process_alone(monkeypatch, used, leaked):
     assert watch.leaked == leaked
 
 
-def test_the_host_has_no_such_watch(monkeypatch):
+def test_memory_is_not_watched_on_the_cpu(monkeypatch):
     monkeypatch.setattr(judging.devices, "cuda_devices", lambda: pytest.fail("asked"))
     watch = judging.MemoryWatch(SimpleNamespace(backend="cpu"), 0)
     watch()
@@ -193,7 +193,7 @@ def one(precision="float32", code=""):
 def test_verdicts():
     assert verdict(one()).wrong == "" and verdict(one()).precision == "float32"
     half = verdict(one(), one("tf32 or half"), changed=2)
-    assert (half.wrong, half.precision) == ("", "tf32 or half")  # changed predictions are counted, but are not an error
+    assert (half.wrong, half.precision) == ("", "tf32 or half")  # with half precision, changed predictions are no error
     wrong = verdict(one(), one("wrong", "weights_flipped"), changed=1234)
     assert wrong.precision == "wrong" and reasons.sentence("weights_flipped") in wrong.wrong and "1,234" in wrong.wrong
     assert verdict(one("float32", "writes_after_end")).precision == "wrong"

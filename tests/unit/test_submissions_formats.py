@@ -1,4 +1,4 @@
-"""The format of a kernel file is recognised from its code, not from comments, strings and white space."""
+"""The format of a kernel file is recognised from its code; comments, strings and white space do not matter."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def named(tmp_path, text, suffix=".cu"):
 
 
 @pytest.mark.parametrize("name", WITH_SOURCE)
-def test_a_template_has_its_own_format(tmp_path, name):
+def test_templates_have_their_formats(tmp_path, name):
     entry = formats.find(name)
     path = tmp_path / f"renamed{Path(entry.template).suffix}"
     path.write_text(formats.template(name))
@@ -49,13 +49,13 @@ def test_samples(file, name, defines):
     assert (found.format.name, found.defines) == (name, defines)
 
 
-def test_a_stream_at_the_end_is_seen():
+def test_a_stream_as_last_parameter():
     assert formats.recognise(SAMPLES.parent.parent / "fashion_infer/kernel_files/templates/conv.cu").defines == (
         "FOPS_STREAM",
     )
 
 
-def test_the_host_pointers_const_is_that_of_the_file(tmp_path):
+def test_const_host_pointers(tmp_path):
     ints = ", ".join(INTS)
     pointers = "float **dy, float **dx, float **dk"
     text = f"void GPUInterface::conv_forward_gpu_prolog(float *y, float *x, float *k, {pointers}, {ints}) {{}}"
@@ -82,13 +82,13 @@ C = 'extern "C" void conv_forward(const float* x, const float* k, float* y, ' + 
         "int main() { conv_forward(x, k, y, 1, 2, 3, 4, 5, 6); }",
     ],
 )
-def test_what_only_looks_like_a_kernel_is_none(tmp_path, text):
+def test_text_that_only_looks_like_a_kernel(tmp_path, text):
     with pytest.raises(UsageError):
         formats.recognise(named(tmp_path, text, ".cpp"))
 
 
 @pytest.mark.parametrize("name", ["not-extern-c.cpp", "gpu-tensara.cu"])
-def test_what_is_almost_one_is_none(name):
+def test_almost_correct_signatures_are_refused(name):
     with pytest.raises(UsageError):
         formats.recognise(SAMPLES / "wrong" / name)
 
@@ -105,7 +105,7 @@ def test_formats_for_several_files():
         formats.insisted([], "c-gpu")
 
 
-def test_a_library_is_what_one_insists_on(tmp_path):
+def test_the_requested_backend_of_a_library(tmp_path):
     library = tmp_path / "mine.so"
     library.write_bytes(b"\x7fELF\0conv_forward\0")
     assert formats.recognise(library).backend == "any"
@@ -122,12 +122,12 @@ def test_a_format_for_another_backend(tmp_path, name, backend):
         formats.recognise(named(tmp_path, C), name, backend)
 
 
-def test_a_file_for_another_backend_is_named_so(tmp_path):
+def test_a_file_for_another_backend(tmp_path):
     with pytest.raises(UsageError):
         formats.recognise(named(tmp_path, C, ".cpp"), backend="gpu")
 
 
-def test_insisting_narrows_the_search(tmp_path):
+def test_requested_formats_and_backends(tmp_path):
     both = named(tmp_path, C + "\nvoid conv_forward_cpu(float* y, float* x, float* k, " + ", ".join(INTS) + ") {}")
     assert formats.recognise(both).format.name == "c-gpu"
     assert formats.recognise(both, "minidnn-cpu").format.name == "minidnn-cpu"
@@ -139,11 +139,8 @@ def test_insisting_narrows_the_search(tmp_path):
 
 
 @pytest.mark.parametrize("entry", [entry for entry in formats.FORMATS if entry.template])
-def test_a_file_without_the_signs_of_the_format_that_is_insisted_on(tmp_path, entry, invoke):
-    """A file without the signs of a format is refused when that format is requested.
-
-    Each format's template fits no other format.
-    """
+def test_a_template_fits_no_other_format(tmp_path, entry, invoke):
+    """The template of a format is refused if any other format is requested."""
     path = tmp_path / entry.template
     path.write_text(formats.template(entry.name))
     for other in formats.FORMATS:
@@ -174,7 +171,7 @@ def test_files_that_cannot_be_kernels(tmp_path):
 
 
 WHITE = st.text(alphabet=" \t\n", max_size=3)
-# Comments and strings that could mislead the recognition of a format.
+# White space and comments with characters that could mislead the recognition.
 NOISE = st.one_of(
     st.sampled_from([" ", "\n"]),
     st.text(alphabet="abc{}()\",'*;", max_size=12).map(lambda t: "/*" + t.replace("*/", "") + " */"),
@@ -226,14 +223,17 @@ def test_template_arguments_are_one_parameter():
 
 
 def test_nested_and_long_parameters_are_read_once():
-    """Deeply nested and long parameter lists are read in linear time; quadratic work on them would take minutes."""
+    """Deeply nested and long lists of parameters are read in linear time.
+
+    Quadratic time would be minutes.
+    """
     nested = "f(int a, " * 20_000 + ") {" * 20_000
     assert [len(one.parameters) for one in source.definitions(nested, "f")] == [2]
     (long,) = source.definitions(f"f({'x' * (8 << 20)}, int b) {{", "f")
     assert long.parameters == ["x" * (8 << 20), "int b"]
 
 
-def test_neighbours_are_followed(tmp_path):
+def test_included_headers_and_their_sources_are_found(tmp_path):
     (tmp_path / "sub").mkdir()
     files = {
         "k.cu": '#include "a.h"\n# include <cmath>\n#include "k.h"\n',
@@ -252,16 +252,13 @@ def test_neighbours_are_followed(tmp_path):
     assert [str(file.relative_to(tmp_path)) for file in found.helpers] == ["sub/b.cu"]
 
 
-def test_a_file_that_includes_its_kernels_file(tmp_path):
+def test_a_file_that_includes_a_kernel_file(tmp_path):
     (tmp_path / "m3.cu").write_text((SAMPLES / "right/matmul/new-forward.cu").read_text())
     assert formats.recognise(named(tmp_path, '#include "m3.cu"\n')).format.name == "minidnn-2021"
 
 
 def test_headers_of_the_courses_tree(tmp_path):
-    """A milestone's file finds the headers of the course's tree from its own folder.
-
-    It also finds the files that are compiled with it.
-    """
+    """For a file in a milestone's folder, headers of the course's tree are found and their sources compiled too."""
     custom, milestone = tmp_path / "src/layer/custom", tmp_path / "m3/req_0"
     for folder in (custom, milestone):
         folder.mkdir(parents=True)
@@ -279,7 +276,7 @@ def test_headers_of_the_courses_tree(tmp_path):
     ["conv_forward = torch.compile(f)\n", "from impl import conv_forward\n", "conv_forward: object = f\n",
      "from task import input_t\ndef custom_kernel(data: input_t):\n    return data\n"],
 )  # fmt: skip
-def test_python_in_other_words(tmp_path, text):
+def test_forms_of_python_kernels(tmp_path, text):
     assert formats.recognise(named(tmp_path, text, ".py")).format.name == "python"
 
 
@@ -291,7 +288,7 @@ def test_python_in_other_words(tmp_path, text):
         ("def f(:\n", "line 1"),
     ],
 )
-def test_what_python_has_instead_is_said(tmp_path, text, words):
+def test_python_files_without_a_kernel(tmp_path, text, words):
     with pytest.raises(UsageError) as refused:
         formats.recognise(named(tmp_path, text, ".py"))
     assert words in str(refused.value)

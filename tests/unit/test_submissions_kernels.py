@@ -1,4 +1,4 @@
-"""Kernel files of the CPU formats, built and run through the library; for GPU files, only a compiler is needed here."""
+"""Kernel files of the CPU formats, built and run through the library. GPU files are only compiled."""
 
 import os
 import shutil
@@ -47,7 +47,7 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.name)
 @settings(max_examples=15, deadline=None)
 @given(shape=st.tuples(*(st.integers(1, high) for high in (5, 4, 12, 9, 7))), pixels=st.booleans())
-def test_right_files_at_random_shapes(path, shape, pixels):
+def test_correct_files_at_random_shapes(path, shape, pixels):
     images, channels, size, filters, side = shape
     side = min(side, size)
     rng = np.random.default_rng(sum(shape))
@@ -59,7 +59,7 @@ def test_right_files_at_random_shapes(path, shape, pixels):
 
 
 @pytest.mark.parametrize("path", RIGHT[:3], ids=lambda path: path.name)
-def test_a_check_of_a_right_file(path):
+def test_a_check_of_a_correct_file(path):
     found = kernel_loading.check(path)
     assert found.right and not found.wrong
     assert {one.diagnosis.precision for one in found.tried} == {"float32"}
@@ -70,7 +70,7 @@ def test_a_check_of_a_right_file(path):
     assert ("fa2017, layer 1" in layers) == (found.file.format.name != "minidnn-cpu")
 
 
-def test_what_a_file_prints_goes_to_stderr_under_its_name(capfd):
+def test_a_files_output_goes_to_stderr_with_its_name(capfd):
     kernel = kernel_loading.load(SAMPLES / "wrong" / "prints.cpp")
     capfd.readouterr()
     print("ours, before")
@@ -82,7 +82,7 @@ def test_what_a_file_prints_goes_to_stderr_under_its_name(capfd):
 
 
 def in_a_process(file, timeout=60):
-    """Call a kernel file once in a separate process."""
+    """Call a kernel file once in a separate process; return the finished process."""
     code = (
         "import sys, numpy as np\n"
         "from fashion_infer.kernel_files import formats, loading\nfrom fashion_infer.library import kernels\n"
@@ -93,20 +93,20 @@ def in_a_process(file, timeout=60):
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
 
 
-def test_what_was_printed_before_exit_is_told():
+def test_output_before_exit_is_printed():
     end = in_a_process("exits.cpp")
     assert (end.returncode, end.stdout) == (255, "")
     assert end.stderr == "[exits.cpp] not today\n"
 
 
-def test_a_crash_ends_the_process_it_was_in():
+def test_a_crash_ends_its_process():
     assert in_a_process("crashes.cpp").returncode == -11
 
 
-# ---- building
+# ---- Building.
 
 
-def test_the_first_error_in_one_line():
+def test_the_first_compiler_error_is_one_line():
     path = SAMPLES / "wrong" / "compile-error.cpp"
     with pytest.raises(DeviceError) as failed:
         kernel_loading.load(path)
@@ -114,7 +114,7 @@ def test_the_first_error_in_one_line():
     assert failed.value.exit_code == 4 and "\n" not in str(failed.value)
 
 
-def test_a_function_that_is_missing_is_named():
+def test_a_missing_function():
     with pytest.raises(DeviceError):
         kernel_loading.load(SAMPLES / "wrong" / "undefined.cpp")
 
@@ -130,21 +130,21 @@ def test_a_function_that_is_missing_is_named():
         ("", "k.cu: the compiler failed and said nothing"),
     ],
 )
-def test_errors_of_every_compiler(output, line):
+def test_errors_of_compilers_and_linkers(output, line):
     assert build.first_error(output, Path("k.cu")).startswith(line)
 
 
 @pytest.fixture
 def own(tmp_path):
-    """A kernel file with a header and a source file next to it, in a folder with a space in its name."""
+    """A kernel file with a header and a source file next to it, in a folder whose name has a space."""
     folder = tmp_path / "my kernel"
     shutil.copytree(SAMPLES / "right" / "helper", folder)
-    # The content is unique, because it is the key of the cache.
+    # The content is unique, so that no other test has built it.
     (folder / "conv.cpp").write_text((folder / "conv.cpp").read_text() + f"// {tmp_path}\n")
     return SimpleNamespace(path=folder / "conv.cpp", header=folder / "tile.h", source=folder / "tile.cpp")
 
 
-def test_nothing_is_compiled_twice(own):
+def test_an_unchanged_file_is_compiled_once(own):
     recognised = formats.recognise(own.path)
     first = build.build(recognised)
     again = build.build(recognised)
@@ -152,7 +152,7 @@ def test_nothing_is_compiled_twice(own):
 
 
 @pytest.mark.parametrize("changed", ["path", "header", "source"])
-def test_a_change_in_any_file_compiles_again(own, changed):
+def test_a_changed_file_is_compiled_again(own, changed):
     recognised = formats.recognise(own.path)
     before = build.build(recognised)
     file = getattr(own, changed)
@@ -182,7 +182,7 @@ def test_a_compiler_of_several_words(own, monkeypatch, tmp_path):
 
 
 def nested(place, other):
-    """Create folders nested more deeply than Python's own removal supports."""
+    """Create folders that are nested too deeply for Python's own removal of a tree."""
     folder = os.open(place, os.O_RDONLY)
     for _ in range(1500):
         os.mkdir("d", dir_fd=folder)
@@ -205,13 +205,13 @@ PLANTED = {
 
 @pytest.mark.parametrize("how", PLANTED)
 @pytest.mark.parametrize("code", [0, 1])
-def test_what_a_compiler_left_in_its_folder_is_not_trusted(own, tmp_path, cache, how, code):
+def test_files_that_a_compiler_leaves_are_not_trusted(own, tmp_path, cache, how, code):
     other = tmp_path / "other"
     other.write_bytes(b"not to be changed")
     places = []
 
     def compile(command, place):
-        if code and places:  # the known-good file, which shows whether the compiler or the file is at fault
+        if code and places:  # the build of a known-good file
             assert not list(place.glob("*.gch"))
             return build.compile_here(command, place)
         places.append(place)
@@ -227,10 +227,10 @@ def test_what_a_compiler_left_in_its_folder_is_not_trusted(own, tmp_path, cache,
     assert build.build(formats.recognise(own.path)).compiled
 
 
-def test_a_precompiled_header_beside_a_file_is_not_loaded(tmp_path):
-    """A precompiled header next to a file is not loaded.
+def test_a_precompiled_header_is_not_loaded(tmp_path):
+    """A precompiled header next to a kernel file is not loaded.
 
-    It is a dump of the compiler's memory: whoever wrote it controls the compiler.
+    It is a dump of the compiler's memory, with which its author would control the compiler.
     """
     cxx = compilers.find_cxx()
     if "Free Software Foundation" not in subprocess.run([cxx, "--version"], capture_output=True, text=True).stdout:
@@ -249,7 +249,7 @@ def test_a_precompiled_header_beside_a_file_is_not_loaded(tmp_path):
 
 
 @pytest.mark.parametrize("path", ["/bin/false", "no headers"])
-def test_a_compiler_that_builds_nothing_is_to_blame(own, monkeypatch, tmp_path, path):
+def test_a_broken_compiler_is_blamed(own, monkeypatch, tmp_path, path):
     compiler = path
     if path == "no headers":
         compiler = tmp_path / "c++"
@@ -265,7 +265,7 @@ def test_a_compiler_that_builds_nothing_is_to_blame(own, monkeypatch, tmp_path, 
     assert not isinstance(failed.value, build.UnusableCompiler)
 
 
-def test_two_processes_at_once_compile_once(own):
+def test_concurrent_processes_compile_once(own):
     code = (
         "import sys\nfrom fashion_infer.kernel_files import build, formats\n"
         "built = build.build(formats.recognise(sys.argv[1]))\nprint(built.library, built.compiled)"
@@ -277,7 +277,7 @@ def test_two_processes_at_once_compile_once(own):
     assert sorted(compiled for _, compiled in ends) == ["False", "False", "True"]
 
 
-def test_two_threads_register_once(own):
+def test_concurrent_threads_register_once(own):
     with futures.ThreadPoolExecutor(4) as pool:
         loaded = list(pool.map(lambda _: kernel_loading.load(own.path), range(4)))
     assert len({kernel.name for kernel in loaded}) == 1
@@ -293,7 +293,7 @@ def test_a_failed_build_leaves_nothing(own, cache):
     assert not [name for name in left if name.startswith("build-")]
 
 
-def test_warnings_are_kept_for_who_asks(own, capfd):
+def test_warnings_are_cached_and_shown_on_request(own, capfd):
     own.path.write_text(own.path.read_text() + "static int never() { return 1; }\n")
     for _ in range(2):  # the first time it is compiled, the second time it comes from the cache
         kernel_loading.load(own.path, verbose=True)
@@ -302,7 +302,7 @@ def test_warnings_are_kept_for_who_asks(own, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_without_a_compiler_the_message_says_so(own, monkeypatch):
+def test_without_a_compiler(own, monkeypatch):
     monkeypatch.setenv("CXX", "/nowhere/c++")
     with pytest.raises(DeviceError):
         kernel_loading.load(own.path)
@@ -329,7 +329,7 @@ def test_errors_of_nvcc_are_one_line():
     assert str(failed.value).startswith(f"{path}:33: ")
 
 
-def test_a_texture_reference_is_refused_in_words():
+def test_a_texture_reference_is_refused():
     if compilers.find_nvcc() is None:
         pytest.skip("no nvcc")
     path = SAMPLES / "wrong" / "gpu-texture.cu"
@@ -339,8 +339,8 @@ def test_a_texture_reference_is_refused_in_words():
 
 
 @pytest.fixture
-def said_to_nvcc(tmp_path, monkeypatch):
-    """A fake nvcc, whose output file contains the command line."""
+def command_of_nvcc(tmp_path, monkeypatch):
+    """A function that builds a file with a fake nvcc, whose output file contains the command line."""
     nvcc = tmp_path / "bin" / "nvcc"
     nvcc.parent.mkdir()
     nvcc.write_text('#!/bin/sh\nfor word; do [ "$last" = -o ] && echo "$*" > "$word"; last=$word; done\n')
@@ -349,8 +349,8 @@ def said_to_nvcc(tmp_path, monkeypatch):
     return lambda path, arch: build.build(formats.recognise(path), arch)
 
 
-def test_the_architecture_is_part_of_the_key(said_to_nvcc):
-    built = {arch: said_to_nvcc(TEMPLATES / "conv.cu", arch).library for arch in ("80", "90a")}
+def test_the_architecture_is_part_of_the_key(command_of_nvcc):
+    built = {arch: command_of_nvcc(TEMPLATES / "conv.cu", arch).library for arch in ("80", "90a")}
     assert built["80"] != built["90a"]
     for arch, library in built.items():
         assert f" -arch=sm_{arch} " in library.read_text()
@@ -377,27 +377,27 @@ def test_a_build_is_for_the_device_that_runs_it(monkeypatch):
 
 
 @pytest.mark.parametrize("name, library", [("cublas_v2.h", "libcublas.so.13"), ("cublasLt.h", "libcublasLt.so.13")])
-def test_cublas_is_linked_where_a_file_includes_it(said_to_nvcc, monkeypatch, tmp_path, name, library):
+def test_cublas_is_linked_if_a_file_includes_it(command_of_nvcc, monkeypatch, tmp_path, name, library):
     path = tmp_path / "uses.cu"
     path.write_text(f"#include <{name}>\n" + (TEMPLATES / "conv.cu").read_text())
     monkeypatch.setattr(compilers, "cuda_folders", lambda nvcc: [tmp_path])
     with pytest.raises(DeviceError):
-        said_to_nvcc(path, "90")
+        command_of_nvcc(path, "90")
     wheel = tmp_path / "lib"
     (tmp_path / "include").mkdir()
     wheel.mkdir()
-    for file in (tmp_path / "include" / "cublas_v2.h", wheel / library):  # the file names lack the version
+    for file in (tmp_path / "include" / "cublas_v2.h", wheel / library):
         file.write_text("")
-    command = said_to_nvcc(path, "90").library.read_text()
+    command = command_of_nvcc(path, "90").library.read_text()
     assert (
         f"-L{wheel} -l:{library} -Xlinker=-rpath={wheel}" in command
         and f"-idirafter -Xcompiler={tmp_path / 'include'}" in command
     )
     path.write_text(f"// #include <{name}>\n" + (TEMPLATES / "conv.cu").read_text())
-    assert library not in said_to_nvcc(path, "90").library.read_text()
+    assert library not in command_of_nvcc(path, "90").library.read_text()
 
 
-def test_ranges_without_nvtx_mark_nothing(tmp_path):
+def test_nvtx_ranges_compile_without_nvtx(tmp_path):
     source = tmp_path / "ranges.cpp"
     source.write_text(
         '#include <nvToolsExt.h>\nint main() { nvtxRangePush("a"); nvtxMark("b"); return nvtxRangePop(); }\n'
@@ -407,7 +407,7 @@ def test_ranges_without_nvtx_mark_nothing(tmp_path):
     assert made.returncode == 0
 
 
-# ---- registering
+# ---- Registering.
 
 
 def test_a_file_is_a_kernel_like_any_other(own):
@@ -436,7 +436,7 @@ def of_function(run, backend="cpu"):
     return plugin.described(run, backend, "a function", "key", True)
 
 
-def test_names_are_taken_once():
+def test_a_name_is_registered_once():
     ones = of_function(lambda call: None)
     plugin.register("taken once", ones)
     for name in ("taken once", "naive", "auto", ""):
@@ -461,7 +461,7 @@ def test_what_a_function_raises_is_the_message():
         kernels.convolve(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)), "raises")
 
 
-def test_a_call_sees_poison_and_float32():
+def test_a_call_gets_nan_outputs_and_float32_inputs():
     seen = []
 
     def run(call):
@@ -476,7 +476,7 @@ def test_a_call_sees_poison_and_float32():
     assert y.ravel().tolist() == [2, 4, 6, 510]
 
 
-# ---- prebuilt and Python
+# ---- Prebuilt libraries and Python.
 
 
 def test_a_prebuilt_library(tmp_path):
@@ -495,7 +495,7 @@ def test_a_plug_in_without_a_kernel(tmp_path):
         kernel_loading.load(target)
 
 
-def test_where_the_pointers_of_a_library_lie(tmp_path):
+def test_the_backend_of_a_library(tmp_path):
     source, target = tmp_path / "mine.cpp", tmp_path / "mine.so"
     named = 'extern const char* runtime;\nconst char* runtime = "libcudart.so.13";\n'
     source.write_text((TEMPLATES / "conv.cpp").read_text() + named)
@@ -516,7 +516,7 @@ def test_a_prebuilt_plug_in(own, tmp_path):
 
 @pytest.fixture
 def torch_of_numpy(tmp_path, monkeypatch):
-    """A fake PyTorch on the CPU: NumPy's arrays have the methods that these files need."""
+    """A fake PyTorch on the CPU, whose tensors are NumPy's arrays. The value is the folder with its module."""
     (tmp_path / "torch.py").write_text("def from_numpy(array):\n    return array\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "torch", raising=False)
@@ -553,7 +553,7 @@ def test_python_kernels(torch_of_numpy, text):
     assert found.right and found.tried[0].op_seconds > 0
 
 
-def test_leetgpu_in_python_takes_one_channel(torch_of_numpy):
+def test_leetgpu_in_python_supports_one_channel(torch_of_numpy):
     path = torch_of_numpy / "mine.py"
     path.write_text(
         LOOPS + "def solve(input, kernel, output, input_rows, input_cols, kernel_rows, kernel_cols):\n"
@@ -583,7 +583,7 @@ def test_python_without_torch(monkeypatch):
         kernel_loading.load(TEMPLATES / "conv.py")
 
 
-def test_a_library_without_cuda_says_so():
+def test_a_library_without_cuda():
     if kernels.table("gpu"):
         pytest.skip("this build has CUDA")
     with pytest.raises(DeviceError):
@@ -597,7 +597,7 @@ def has_device():
         return False
 
 
-def test_a_file_for_the_gpu_where_there_is_none():
+def test_a_file_for_the_gpu_without_a_gpu():
     if compilers.find_nvcc() is None or not kernels.table("gpu") or has_device():
         pytest.skip("needs nvcc, a library with CUDA, and no GPU")
     path = TEMPLATES / "new-forward-2021.cu"
@@ -611,7 +611,7 @@ def test_a_file_for_the_gpu_where_there_is_none():
         kernels.convolve(np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1)), kernel.name, "gpu")
 
 
-def test_what_threads_print_stays_apart(capfd):
+def test_output_of_concurrent_calls_is_not_mixed(capfd):
     def run(call):
         os.write(1, b"from inside\n")
 
@@ -622,7 +622,7 @@ def test_what_threads_print_stays_apart(capfd):
     assert (out, err) == ("", "[talks] from inside\n" * 40)
 
 
-def test_a_forked_process_has_a_capture_of_its_own(capfd):
+def test_a_forked_process_captures_its_own_output(capfd):
     plugin.register("tells its process", of_function(lambda call: os.write(1, f"{os.getpid()}\n".encode())))
     x, weight = np.ones((1, 1, 2, 2)), np.ones((1, 1, 1, 1))
     kernels.convolve(x, weight, "tells its process")
@@ -636,12 +636,12 @@ def test_a_forked_process_has_a_capture_of_its_own(capfd):
     assert lines == [f"[tells its process] {pid}" for pid in (os.getpid(), child, os.getpid())]
 
 
-# ---- the course's tree
+# ---- The course's tree.
 
 
 @pytest.mark.parametrize("header", ["matmul.h", "../../src/layer/custom/matmul.h"])
 def test_the_courses_matrix_product_is_supplied(tmp_path, header):
-    """A milestone's file in a separate folder, without the course's tree, gets the course's header."""
+    """Without the course's tree, a milestone's file is built with the supplied header and source of matmul."""
     text = (SAMPLES / "right/matmul/new-forward.cu").read_text()
     text = text.replace("matmul.h", header).replace("gpu-new-forward.h", header.replace("matmul", "gpu-new-forward"))
     text = text.replace("matrixMultiply<<<", "matrixMultiplyShared<<<").replace(

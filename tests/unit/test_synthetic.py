@@ -11,7 +11,7 @@ import pytest
 from fashion_infer.data import synthetic
 from fashion_infer.system.resources import resource_dir
 
-# Digests of the arrays' bytes. If you change the model or the drawing, update the expected correctness in zoo.py too.
+# Digests of the arrays' bytes. If you change them, update the expected correctness in zoo.py too.
 IMAGES_SHA256 = "e3bc32a9b83ea1e511d42c86ef439699ac6b24a686d9a42ada42903b13cf202d"
 LABELS_SHA256 = "c20e8c8ca8a082e1fbd93372f11da40306cf37dc88bad1cb3309ab36aa1348f0"
 
@@ -22,14 +22,14 @@ def built_in():
 
 
 def _summed(image):
-    """Return an image's 784 entries from the differences, modulo 256, to the left and to the row above."""
+    """Return an image's 784 entries from its differences, which are modulo 256, to the left and to the row above."""
     rows = [list(itertools.accumulate(row)) for row in image]
     columns = [itertools.accumulate(column) for column in zip(*rows)]
     return [(entry + 128) % 256 - 128 for row in zip(*columns) for entry in row]
 
 
 def _one_image(index, seed=synthetic.SEED):
-    """Compute image and label number `index` with Python's integers, from the model file and the documented recipe."""
+    """Return the pixels and the label of image number `index`, computed with Python's integers as documented."""
     with np.load(str(resource_dir("data") / "synthetic.npz")) as stored:
         mean, differences, multipliers = (stored[key].tolist() for key in ("mean", "differences", "multipliers"))
     count = len(multipliers[0])
@@ -50,7 +50,7 @@ def _one_image(index, seed=synthetic.SEED):
     return pixels, label
 
 
-def test_the_same_bits_everywhere(built_in):
+def test_the_bits_of_the_built_in_set(built_in):
     images, labels = built_in
     assert images.shape == (10000, 1, 28, 28) and images.dtype == np.uint8
     assert labels.shape == (10000,) and labels.dtype == np.uint8
@@ -67,13 +67,13 @@ def test_images_follow_the_recipe(built_in, index):
 
 
 @pytest.mark.parametrize("start, count", [(0, 1), (1, 0), (1999, 2), (3000, 4500), (9999, 1)])
-def test_a_slice_is_the_same_as_the_whole(built_in, start, count):
+def test_a_slice_equals_that_of_the_whole_set(built_in, start, count):
     images, labels = synthetic.draw(start, count)
     assert np.array_equal(images, built_in[0][start : start + count])
     assert np.array_equal(labels, built_in[1][start : start + count])
 
 
-def test_the_stream_goes_on_and_a_seed_is_a_stream():
+def test_images_continue_without_end_and_depend_on_the_seed():
     first, _ = synthetic.draw(10**12, 50)
     across, _ = synthetic.draw(10**12 - 50, 100)
     assert np.array_equal(across[50:], first)
@@ -87,7 +87,7 @@ def test_negative_arguments_are_refused(start, count):
         synthetic.draw(start, count)
 
 
-def test_every_class_about_equally_often(built_in):
+def test_classes_are_about_equally_frequent(built_in):
     counts = np.bincount(built_in[1], minlength=10)
     assert len(counts) == 10
     assert np.all(np.abs(counts - 1000) < 100)  # the tolerance is more than three standard deviations (30)
@@ -107,7 +107,7 @@ def test_no_two_images_are_equal(built_in):
 
 
 def test_images_resemble_the_classes_they_are_labelled_with(built_in, data_dir):
-    """Images are nearest to their own class's mean about as often as real images are."""
+    """As often as real images, within 0.1, the nearest class mean of real images is that of the label."""
     from fashion_infer.data import idx
 
     real, labels = idx.read_pair(data_dir)
@@ -126,7 +126,7 @@ def test_the_model_is_small():
     assert (resource_dir("data") / "synthetic.npz").stat().st_size <= 500 * 1000
 
 
-def test_drawing_is_quick_and_needs_little_memory():
+def test_drawing_takes_little_time_and_memory():
     code = (
         "import resource, time; from fashion_infer.data import synthetic\n"
         "before = resource.getrusage(resource.RUSAGE_SELF)\n"
@@ -136,5 +136,5 @@ def test_drawing_is_quick_and_needs_little_memory():
     )
     answer = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True)
     seconds, kibibytes = map(float, answer.stdout.split())
-    assert seconds < 1.0  # processor time of all threads; 0.1 s where this was written
-    assert kibibytes < 120 * 1024  # 18 MiB where this was written; 7.5 MiB are the result
+    assert seconds < 1.0  # processor time of all threads
+    assert kibibytes < 120 * 1024  # 7.5 MiB are the result

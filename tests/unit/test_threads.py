@@ -1,4 +1,4 @@
-"""`infer` from several threads and in forked children, each in a new process, because first calls matter."""
+"""`infer` from several threads and in forked children. Each test runs a new process, because first calls matter."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import profiles
 import pytest
 
 _OPTIONS = "n=20, data='synthetic', backend='cpu'"
-# Every result must have each layer of its mode once, with its own times, whatever else runs at the same time.
+# call() returns what must not depend on other calls that run at the same time.
 _CHECK = """
 from fashion_infer import infer
 import sys, threading, os, json, time
@@ -26,7 +26,7 @@ def call(model, mode, threads=2):
 
 
 def program(body, timeout=120):
-    """Run Python in a separate process; return its output as JSON."""
+    """Run Python code in a separate process; return its output, parsed as JSON."""
     code = _CHECK + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
@@ -35,13 +35,13 @@ def program(body, timeout=120):
 
 @pytest.fixture(scope="module")
 def alone():
-    """The result of each call when nothing else runs."""
+    """The result of each call when nothing else runs, by (model, mode)."""
     said = program("print(json.dumps([call(m, mode) for m in MODELS for mode in ('fused', 'operator')]))")
     return {(one["model"], one["mode"]): one for one in said}
 
 
 @pytest.mark.parametrize("turn", range(profiles.pick(1, 10)))
-def test_the_first_calls_come_from_many_threads(turn, alone):
+def test_first_calls_from_several_threads(turn, alone):
     said = program(
         """
         count, said = 8, []
@@ -68,7 +68,7 @@ def test_the_first_calls_come_from_many_threads(turn, alone):
 
 
 @pytest.mark.parametrize("turn", range(profiles.pick(1, 10)))
-def test_a_predictor_from_many_threads(turn):
+def test_one_predictor_in_several_threads(turn):
     said = program(
         """
         from fashion_infer import request
@@ -94,7 +94,7 @@ def test_a_predictor_from_many_threads(turn):
 
 @pytest.mark.parametrize("loaded", profiles.drawn([True, False], 1))
 def test_children_of_a_parent_with_threads(loaded, alone):
-    """Children that are forked while other threads are inside `infer` work."""
+    """`infer` works in children that are forked while other threads of the parent are inside `infer`."""
     said = program(
         f"""
         count = {profiles.pick(3, 40)}
@@ -148,7 +148,7 @@ print(len(helpers), *(sorted(os.sched_getaffinity(int(helper))) for helper in he
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
-def test_helpers_keep_off_the_callers_core_within_its_affinity():
+def test_the_affinity_of_helper_threads():
     both = sorted(os.sched_getaffinity(0))[:2]
     for cores, wanted in ((both, [both[:1], both[1:]]), (both[:1], [both[:1]])):
         done = subprocess.run([sys.executable, "-c", AFFINITY.format(cores=set(cores))], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""Kernel `tiles`: AMX and its emulation give the same bits; images that it cannot split; and the choice of `auto`."""
+"""The kernel `tiles`: AMX and its emulation give the same bits; images that it cannot split; the choice of `auto`."""
 
 import hashlib
 import os
@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from fashion_infer.library import kernels
 
-SHAPES = [(2, 16, 20, 33, 3), (1, 5, 9, 3, 1), (3, 37, 12, 16, 5), (1, 40, 23, 20, 7), (2, 3, 40, 18, 2)]  # B C S M K
+SHAPES = [(2, 16, 20, 33, 3), (1, 5, 9, 3, 1), (3, 37, 12, 16, 5), (1, 40, 23, 20, 7), (2, 3, 40, 18, 2)]  # b c h m k
 
 
 def digest():
-    """Return a digest of the outputs of `tiles` for some shapes, with values from 1e-6 to 1e6."""
+    """Return a digest of the outputs of `tiles` for SHAPES, with values of magnitudes from 1e-6 to 1e6."""
     rng, found = np.random.default_rng(5), hashlib.sha256()
     for b, c, side, m, k in SHAPES:
         x = rng.standard_normal((b, c, side, side + 5)) * 10.0 ** rng.integers(-6, 7, (b, 1, 1, 1))
@@ -29,10 +29,11 @@ def digest():
 
 
 @pytest.mark.parametrize("environment", [{"FASHION_OPS_AMX": "off"}, {"FASHION_OPS_ISA": "avx2"}])
-def test_emulation_has_the_same_bits(environment):
-    """The emulation of AMX gives the same bits.
+def test_emulation_gives_the_same_bits(environment):
+    """The emulation of AMX gives the same bits as AMX.
 
-    Each side runs in a separate process, because the library chooses only once; without AMX both are emulated.
+    The emulation runs in a separate process, because the library chooses only once. On a processor without AMX both
+    sides are emulated.
     """
     program = "import sys; sys.path.insert(0, 'tests/unit'); import test_tiles; print(test_tiles.digest())"
     path = os.pathsep.join(["tests", os.environ.get("PYTHONPATH", "")])
@@ -48,8 +49,11 @@ def test_emulation_has_the_same_bits(environment):
 
 
 @pytest.mark.parametrize("value", [1e-30, 1e30, 1e-45, np.inf, -np.inf, np.nan])
-def test_an_image_that_cannot_be_split_is_left_to_shifted(value):
-    """An image that `tiles` cannot split is computed by `shifted`: all of that image, and none of its neighbours."""
+def test_an_image_that_cannot_be_split_is_computed_by_shifted(value):
+    """An image that `tiles` cannot split is computed by `shifted`, as a whole; other images are not.
+
+    If a weight cannot be split, `shifted` computes all images.
+    """
     rng = np.random.default_rng()
     x = rng.standard_normal((3, 20, 11, 13)).astype(np.float32)
     weight = rng.standard_normal((17, 20, 3, 3)).astype(np.float32)
@@ -65,9 +69,9 @@ def test_an_image_that_cannot_be_split_is_left_to_shifted(value):
 @given(*[st.integers(1, 128)] * 2, st.integers(1, 120), st.integers(1, 7), st.integers(2, 10_000))
 @settings(max_examples=profiles.examples(100))
 def test_auto_does_not_depend_on_the_batch(c, m, side, k, batch):
-    """The choice of `auto` is the same for every batch, so that an image's result does not depend on its neighbours.
+    """The choice of `auto` is the same for every batch size, so that an image's result does not depend on its batch.
 
-    The exception are `direct` and `broadcast`, which give the same bits (test_steady.py).
+    The exceptions are `direct` and `broadcast`, which give the same bits (test_steady.py).
     """
     k = min(k, side)
     one, many = (kernels.chosen_kernel((b, c, side, side), (m, c, k, k)) for b in (1, batch))

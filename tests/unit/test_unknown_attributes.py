@@ -1,4 +1,4 @@
-"""Attributes that the planner does not know keep a node out of fusion, and out of our operator."""
+"""Nodes with attributes that the planner does not know are not fused, and do not get our operator."""
 
 import json
 
@@ -23,7 +23,7 @@ from fashion_infer.library.fused import FusedNetwork
         ("Flatten", "unknown", "1"),
     ],
 )
-def test_an_attribute_that_the_planner_does_not_know_keeps_a_node_out(op, key, value):
+def test_a_node_with_an_unknown_attribute_is_not_fused(op, key, value):
     text = symbol.build(LAYERS, SHAPE, "builtin", softmax_label=False)
     found = network("builtin")
     FusedNetwork(text, found.weights, SHAPE)
@@ -33,10 +33,10 @@ def test_an_attribute_that_the_planner_does_not_know_keeps_a_node_out(op, key, v
         FusedNetwork(json.dumps(graph), found.weights, SHAPE)
 
 
-def test_a_convolution_of_another_layout_is_none_of_ours():
-    """A convolution of another layout does not become ours.
+def test_a_convolution_with_another_layout_does_not_get_our_operator():
+    """A convolution with the layout NHWC does not get our operator.
 
-    MXNet's CPU build refuses such a convolution, and so does the fused mode, which once computed it as NCHW.
+    MXNet's CPU build refuses such a convolution. The fused mode once computed it as NCHW.
     """
     other = changed(network("builtin"), lambda g: node(g, "Convolution")["attrs"].update(layout="NHWC"))
     graph = rewrite.taking_pixels(symbol.parse(other.symbol, "it"))

@@ -1,4 +1,4 @@
-"""`kernel check --watch` checks again after every save, however an editor saves, until Ctrl-C."""
+"""`kernel check --watch` and `kernel explain --watch` run again after each save, by any editor, until Ctrl-C."""
 
 import os
 import shutil
@@ -14,9 +14,9 @@ pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ com
 
 
 @pytest.mark.parametrize("command", ["check", "explain"])
-def test_again_at_every_save_until_ctrl_c(tmp_path, command):
+def test_watch_runs_again_after_each_save_until_ctrl_c(tmp_path, command):
     path = tmp_path / "conv.cpp"
-    path.write_text("int main() { return 0; }\n")  # not a kernel: refused, and still watched
+    path.write_text("int main() { return 0; }\n")  # not a kernel: refused, but watched
     words = ("kernel", command, str(path), "--edition", "fa2017", "--watch")
     process = interruptible([sys.executable, "-m", "fashion_infer", *words])
     try:
