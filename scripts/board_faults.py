@@ -1,13 +1,13 @@
-"""Kills parts of a board at random while people submit, and checks that every acknowledged submission is judged once.
+"""Kills parts of a board at random while people submit, and checks that each acknowledged submission is judged once.
 
     python scripts/board_faults.py [--rounds 200] [--database sqlite|postgres] [--ray cluster|auto|off] [--seed N]
 
-Each round waits until a judging runs, and then kills one of these: the service, the dispatcher, a grader's worker, a
-Ray node (of a cluster of three on this machine; with `--ray auto`, the service's own Ray), or the connection to the
-database (PostgreSQL: all connections are cut; SQLite: its file is locked for a while). The service is restarted as
-systemd would restart it. Meanwhile people keep submitting, and resend a submission under the same identifier when it
-was not acknowledged. The exit code is 0 when every acknowledged submission has exactly one judgement, and the judgement
-is of that submission.
+Each round waits until a grader runs, and then strikes one of these at random: the service, the dispatcher, a grader's
+worker process, a Ray node (of a cluster of three on this machine; with `--ray auto`, of the Ray that the service
+starts), or the database (PostgreSQL: all connections are cut; SQLite: the file is locked for 2 s). The service is
+restarted, as systemd does. Meanwhile people keep submitting. A submission that was not acknowledged is sent again with
+the same identifier. The exit code is 0 if every acknowledged submission has exactly one judgement, and it is the
+judgement of that submission.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _GRADER = 0.6  # duration of a fake grader's run, in seconds
 
 
 class Submitters(threading.Thread):
-    """People who submit one after the other until they are stopped."""
+    """A thread that submits for the people in turn until it is stopped."""
 
     def __init__(self, trial, rng, pause):
         super().__init__(daemon=True)
@@ -70,7 +70,7 @@ class Submitters(threading.Thread):
 
 
 def family(trial):
-    """Return every process of the board and of its Ray, by kind. All of them descend from this process."""
+    """Return the PIDs of the board's processes and of its Ray's processes, by kind. All descend from this process."""
     found = collections.defaultdict(list)
     for one in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):
@@ -88,7 +88,7 @@ def family(trial):
 
 
 def strike(trial, what, rng, database):
-    """Kill one part of the board. Return False when no process of that kind was running."""
+    """Kill one part of the board, or disturb its database. Return False if no process of that kind was running."""
     if what == "service":
         trial.process.kill()
         trial.process.wait()
@@ -124,7 +124,7 @@ def cut(trial, database):
 
 
 def patient(what, seconds):
-    """Poll until the answer is true or the time is up, and return whether it is true. Database errors are retried."""
+    """Call `what` until it returns true or the time is up. Return whether it did. Exceptions are ignored."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         with contextlib.suppress(Exception):
@@ -135,7 +135,7 @@ def patient(what, seconds):
 
 
 def wrongs(store, acknowledged):
-    """Return one line per violation of "each acknowledged submission is judged exactly once"."""
+    """Return one line per violation of the rule that each acknowledged submission is judged exactly once."""
     found = []
     with store.read() as session:
         judged = collections.defaultdict(list)
@@ -147,8 +147,8 @@ def wrongs(store, acknowledged):
         if len(ends) != 1 or ends[0].status != "judged" or ends[0].op_ms != ms:
             found.append(f"{identifier}: {status.get(identifier, 'lost')}, {[(one.status, one.op_ms) for one in ends]}")
     for identifier in set(status) - set(acknowledged):
-        # This submission was stored, but its acknowledgement was lost and there was no time to ask again. It is judged
-        # once too.
+        # This submission was stored, but its acknowledgement was lost, and the run ended before it was sent again. It
+        # must also be judged once.
         if len(judged.get(identifier, [])) != 1:
             found.append(f"{identifier}: stored, not acknowledged, {len(judged.get(identifier, []))} judgements")
     return found
@@ -156,7 +156,7 @@ def wrongs(store, acknowledged):
 
 def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "worker", "node", "database"), say=print,
            pause=0.7, calm=4.0, minutes=1e9):  # fmt: skip
-    """Strike `rounds` times. Return one line per violation, and how often each part was struck."""
+    """Run `count` rounds. Print how often each part was struck, and return one line per violation."""
     store = trial.store()
     people = Submitters(trial, rng, pause)
     people.start()
@@ -215,7 +215,7 @@ class Cluster:
         return self._cluster.add_node(num_cpus=1, object_store_memory=100 << 20, wait=False)
 
     def strike(self, rng):
-        """Kill a node with everything that runs on it, and start another."""
+        """Kill a node with everything that runs on it, and start another one."""
         node = self._nodes.pop(rng.randrange(len(self._nodes)))
         self._cluster.remove_node(node, allow_graceful=False)
         self._nodes.append(self._added())
@@ -233,7 +233,7 @@ class Cluster:
 
 
 def main() -> int:
-    """Run the rounds; exit code 0 when nothing is wrong."""
+    """Run the rounds; the exit code is 0 if there are no violations."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--database", choices=["sqlite", "postgres"], default="sqlite")

@@ -35,7 +35,7 @@ _JUDGED = 2.0  # seconds between two judgements
 
 
 def serve(folder: str, port: int) -> None:
-    """Run the service until its process is ended."""
+    """Run the service until this process is ended."""
     import uvicorn
 
     from fashion_infer.board.service import create_app

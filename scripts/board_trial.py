@@ -1,4 +1,4 @@
-"""A board for tests, started as a user starts it, with people and a grader that only waits.
+"""A board for tests: it is started with the program's own commands, and has people and a fake grader.
 
 Used by board_load.py, board_faults.py, board_gpu and tests/board/.
 """
@@ -22,7 +22,7 @@ FAKE = f"{sys.executable} {ROOT / 'tests' / 'board' / 'fake_grader.py'}"
 
 
 def free_port():
-    """Return a free port below the ephemeral range: outgoing connections take ports of that range at any time."""
+    """Return a free port below the ephemeral range, because any outgoing connection may take a port of that range."""
     while True:
         port = random.SystemRandom().randrange(20000, 32000)
         with socket.socket() as probe, contextlib.suppress(OSError):
@@ -105,7 +105,7 @@ class Trial:
         raise RuntimeError(f"the board did not start: {(self.folder / 'log').read_text()[-2000:]}")
 
     def stop(self):
-        """Stop the service as an operator does."""
+        """Stop the service with SIGTERM, as systemd does."""
         if self.process is not None:
             self.process.terminate()
             try:

@@ -60,7 +60,7 @@ def medians(case):
 
 
 def steps():
-    """Tabulate the ladder on fa2017's layer: the time of each step, and its ratio to the previous step's time."""
+    """Return the table of the ladder on fa2017's layer: times of the steps, and ratios to the previous step's time."""
     case, rows, before = measured("kernels")["cases"][0], [], None
     for row in (row for row in case["rows"] if row["kind"] == "ours" and row["step"]):
         (path,) = (path for path in LADDER.glob(f"{row['step']:02d}_*") if path.is_dir() or path.suffix == ".cu")
@@ -78,7 +78,7 @@ def steps():
 
 
 def layers():
-    """Tabulate the time of every step on every layer of the course, in milliseconds."""
+    """Return the table of the times of all steps on all layers of the course, in milliseconds."""
     cases = measured("kernels")["cases"]
     several = {case["edition"] for case in cases if case["number"] > 1}
     titles = [f">{case['edition']}" + f" {case['number']}" * (case["edition"] in several) for case in cases]
@@ -97,7 +97,7 @@ def cell(ms):
 
 
 def kernels():
-    """Tabulate five steps on fa2017's layer, for the first page."""
+    """Return the first page's table: five steps on fa2017's layer."""
     case = measured("kernels")["cases"][0]
     times = medians(case)
     shown = ("global-accumulate", "image-grid", "compile-time", "register-tile", "tensor-core")
@@ -114,7 +114,7 @@ def kernels():
 
 
 def networks():
-    """Tabulate fa2017's network on 10,000 images on each machine: our time and the peers' times."""
+    """Return the table of times of fa2017's network with 10,000 images, for each machine: ours and the peers'."""
     names = {"torch": "PyTorch", "torch-compile": "compiled", "onnxruntime": "ONNX Runtime", "mxnet": "MXNet"}
     rows = []
     for title, name, where in (
@@ -170,7 +170,7 @@ def picture(measured):
 
 
 def across(ms):
-    """Return the position of a time on the axis, in pixels."""
+    """Return the horizontal position of a time in the picture, in pixels."""
     return LEFT + (WIDTH - LEFT - RIGHT) * math.log(ms / FIRST) / math.log(LAST / FIRST)
 
 

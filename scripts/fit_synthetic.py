@@ -40,7 +40,7 @@ def fit_class(images, components):
     pixels = images.astype(np.float64)
     mean = pixels.mean(axis=0)
     variances, vectors = np.linalg.eigh(np.cov(pixels, rowvar=False))
-    strongest = slice(None, -components - 1, -1)  # eigh sorts from the weakest up
+    strongest = slice(None, -components - 1, -1)  # eigh sorts in ascending order
     vectors = vectors[:, strongest].T
     peaks = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=1)[:, None], axis=1)[:, 0]
     # Dividing by the signed peak also fixes the sign, which is arbitrary in an eigenvector.

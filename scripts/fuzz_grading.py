@@ -1,10 +1,10 @@
-"""Fuzzes the grader's untrusted inputs: a worker's messages, archives and sources, verdicts and rubrics.
+"""Fuzzes the code that reads untrusted input when grading: workers' messages, archives, sources, verdicts, rubrics.
 
     python scripts/fuzz_grading.py [--count 20000] [--seed 1]
 
-Each input must end as a value or as one of the grader's own refusals, within seconds and 512 MiB. Anything else is
-printed with its seed, and the exit code is 1. Archives and sources are read in processes with the sandbox's
-address-space limit, and every hundredth of them is read in the sandbox itself.
+Each input must give a value or one of the grader's own errors, within seconds and 512 MiB. Anything else is printed
+with its seed, and the exit code is 1. Archives and sources are read in processes with the sandbox's address-space
+limit; one in a hundred is read in the sandbox itself.
 """
 
 import argparse
@@ -141,7 +141,7 @@ def _archived(rng: random.Random, source: bytes, suffix: str) -> bytes:
 
 
 def _base() -> dict:
-    """Return the parts of a verdict that `--repeat` reads."""
+    """Return the fields of a verdict that `--repeat` reads."""
     return {
         "kind": verdict.KIND, "version": verdict.VERSION,
         "marks": [{"name": "right", "kind": "right", "points": 50, "out_of": 50, "passed": True, "message": "right"}],
@@ -192,7 +192,7 @@ def _late(*_) -> None:
 
 
 def many(kind: str, seeds, answers) -> None:
-    """Try the inputs of the given seeds in this process."""
+    """Fuzz with each of the given seeds in this process."""
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY << 20, _MOST_MEMORY << 20))
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # hides warnings of Python's parser
     signal.signal(signal.SIGALRM, _late)

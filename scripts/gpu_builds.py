@@ -21,7 +21,7 @@ import sys
 
 import torch
 
-# values per layer: C, H, W, M, K, and the number of images
+# layer: C, H, W, M, K, number of images
 LAYERS = {
     "sp2018-2": (6, 30, 30, 16, 5, 10000),
     "fa2019-2": (12, 33, 33, 24, 5, 10000),
@@ -78,7 +78,7 @@ def inputs(kind, shape, weights):
 
 
 def alike(a, b):
-    """Return whether all bits of two results are equal, where any NaN equals any other NaN."""
+    """Return whether two results have the same bits; any two NaNs count as equal."""
     return torch.equal(a.isnan(), b.isnan()) and torch.equal(a.nan_to_num(), b.nan_to_num())
 
 
@@ -108,7 +108,7 @@ def worst_of(build, name, n=48):
 
 
 def timed(calls, repeat, row):
-    """Return the median milliseconds per call of several functions, which are called in turns."""
+    """Return the median milliseconds per call of each function; the functions are called in turns."""
     times = [[] for _ in calls]
     for call in calls:
         call()

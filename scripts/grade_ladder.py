@@ -1,12 +1,12 @@
-"""Grades the ladder's own kernels, and compares each verdict's time with what `bench conv` measures.
+"""Grades the ladder's kernels, and compares the times in their verdicts with those that `bench conv` measures.
 
 Run on a GPU machine:
 
     python scripts/grade_ladder.py [--edition fa2017] [--n 10000] [--kernels register-tile,...] [--tries 20]
 
-A kernel passes when the two times differ by at most 3% or 8 microseconds, and grading it takes less than 15 seconds.
-Then a kernel and a 5% slower copy of it are graded in turns, and each is timed once. Every try must rank the faster one
-first.
+A kernel passes if the two times differ by at most 3% or 8 microseconds, and grading it takes less than 15 seconds.
+Then a kernel and a 5% slower copy of it are graded in turns with the shortest timing. The faster one must rank first
+each time.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _FILL = """
 
 
 def main() -> int:
-    """Grade the kernels; exit code 0 when every kernel and every pair passes."""
+    """Grade the kernels; the exit code is 0 if all kernels and all pairs pass."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--edition", default="fa2017")
     parser.add_argument("--n", type=int, default=10000)
@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _ladder(folder: Path, rows: Dict[str, float], asked: Any, machine: Machine) -> int:
-    """Print every kernel's time in the verdict and the benchmark; return how many differ or take too long."""
+    """Print each kernel's time in the verdict and in the benchmark; return how many differ or take too long."""
     wrong = 0
     for name, bench in rows.items():
         plugin, start = _plugin(folder, name), time.monotonic()
@@ -85,7 +85,7 @@ def _ladder(folder: Path, rows: Dict[str, float], asked: Any, machine: Machine) 
 
 
 def _pair(pair: List[BuiltSubmission], asked: Any, machine: Machine, tries: int) -> int:
-    """Grade a kernel and a 5% slower copy in turns; return how often the slower one is not ranked behind."""
+    """Grade a kernel and a 5% slower copy in turns; return how often the slower one was not ranked second."""
     once = asked._replace(timing=asked.timing._replace(seconds=0.1, runs=1, calls=1))  # the shortest timing
     times: List[Tuple[float, ...]] = []
     for number in range(tries):

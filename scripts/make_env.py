@@ -73,7 +73,7 @@ def parse_arguments():
 
 
 def plan(before, arguments):
-    """Return what to make the environment from: the current request and the earlier ones."""
+    """Return what the environment should be made from, according to this request and earlier ones."""
     earlier = before.get("asked", {})
     settings = dict(earlier.get("settings", {}))
     settings.update((name, os.environ[name]) for name in SETTINGS if name in os.environ)
@@ -86,7 +86,7 @@ def plan(before, arguments):
     mxnet = arguments.mxnet or earlier.get("mxnet", "cpu")
     extras = {*earlier.get("extras", ()), *arguments.extra}
     nvcc = settings.get("CUDACXX") or compilers["find_nvcc"](sites=())
-    # Once built with CUDA, the library keeps it, even if the checkout is used on a machine without a GPU.
+    # A library that was built with CUDA is rebuilt with it, even on a machine without a GPU.
     built = before.get("library", {}).get("cuda", False)
     with_cuda = cuda == "on" or (cuda == "auto" and bool(built or (nvcc and compilers["has_driver"]())))
     needed = {"cu112"} if mxnet == "cu112" else set()
@@ -131,7 +131,7 @@ def stop(text):
 
 
 def run(*command):
-    """Run a command with all its output on stderr; stop when it fails."""
+    """Run a command with its output on stderr; exit if it fails."""
     if subprocess.run([str(word) for word in command], cwd=str(ROOT), stdout=sys.stderr).returncode:
         stop("setting up failed; the reason is above. Run the same command again once it is fixed")
 

@@ -84,9 +84,9 @@ def build(machine, cuda_archs):
 
 
 def audited(wheel, machine):
-    """Put the wheel into dist/ with its tag, if auditwheel confirms the tag.
+    """Add the platform tag to the wheel and move it into dist/, if auditwheel confirms the tag.
 
-    Nothing needs to be repaired: the library links only glibc and libgcc, which every system has.
+    The wheel does not need to be repaired: the library links only glibc and libgcc, which all systems have.
     """
     verdicts = wheel.parent / "audited"
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", verdicts, wheel]

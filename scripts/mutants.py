@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Tests the tests of the packages that decide results: how many random small faults in a package do its tests notice?
+"""Mutation testing of the packages that decide results: how many small random faults do a package's tests notice?
 
     scripts/mutants.py [--count 300] [--seed N] [--only PART] [--workers 2]
 
 The script draws `--count` faults over all modules of ROOMS with cosmic-ray (extra `mutants`). It puts each fault into a
-copy of the checkout, runs the tests of its package there, and prints as a diff every fault that the tests let pass. A
-fault without a visible effect (for instance in a default that is never used) rightly passes: the reader has to judge
-that. When the tests take PATIENCE times as long with a fault as without, the fault is counted separately as neither
-noticed nor passed: the program hangs, or the machine is busy. With --only PART, only modules whose path contains PART
-are used. The exit status is 1 when a package's tests fail without a fault.
+copy of the checkout, runs the tests of its package there, and prints the diff of each fault that the tests do not
+notice. Some faults have no visible effect (for instance in a default that is never used); the reader has to judge that.
+If the tests take PATIENCE times as long as without the fault, it is counted separately: the program hangs, or the
+machine is busy. With --only PART, only modules whose path contains PART are used. The exit code is 1 if a package's
+tests fail without a fault.
 """
 
 import argparse
@@ -129,7 +129,7 @@ def copy_of_checkout(folder):
 
 
 def seconds_without_fault(copy, room):
-    """Return the time of a package's tests without a fault; exit when they fail."""
+    """Return the time that a package's tests take without a fault; exit if they fail."""
     start = time.monotonic()
     if outcome(copy, room, SECONDS) != UNNOTICED:
         print(output_of(copy).read_text()[-2000:])
@@ -160,7 +160,7 @@ def outcome(copy, room, limit):
 
 
 def tried(copies, fault, limit):
-    """Return a fault's outcome, and print its diff unless the tests noticed it."""
+    """Test one fault and return its outcome; print its diff unless the tests noticed it."""
     path, operator, arguments, occurrence = fault
     copy = copies.pop()
     before = (copy / path).read_bytes()

@@ -79,7 +79,7 @@ def check_metadata(wheels):
 
 
 def check(wheel):
-    """Install a wheel into an empty environment, and run the installed program on the built-in set."""
+    """Install a wheel into an empty environment, and run the installed program on the built-in synthetic set."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         programs = Path(folder) / "bin"

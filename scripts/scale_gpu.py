@@ -1,9 +1,9 @@
 """Measures many images on one GPU and on all GPUs. scripts/scale_gpu runs this.
 
-One process per GPU has the same fused network as a worker of `run --ray`, and all processes start a turn together.
-Neither MXNet nor Ray is needed. Where Ray is installed, `fashion-infer run --ray auto` is measured as well. The result
-of each turn is printed when it ends. Each row of the table has a time limit: what is not measured by then is reported
-as missing, with exit code 1.
+There is one process per GPU, with the same fused network as a worker of `run --ray`. All processes start a turn
+together. Neither MXNet nor Ray is needed; if Ray is installed, `fashion-infer run --ray auto` is measured as well. The
+result of each turn is printed when it ends. Each row of the table has a time limit. What was not measured by then is
+reported as missing, and the exit code is 1.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def gpus():
 
 
 def row(name, sets, workers, kind, asked):
-    """Measure one GPU and all GPUs in turns for the row's seconds; return a list of errors, empty if there are none."""
+    """Measure one GPU and all GPUs in turns, for the given seconds per row; return a list of errors."""
     try:
         workers.ask(range(workers.count), ("prepare", kind), _START)
         end, turns = time.monotonic() + asked.seconds, [[] for _ in sets]
@@ -175,7 +175,7 @@ def one_gpu(asked, gpu, pipe):
 
 
 def prepared(asked, kind, gpu, model):
-    """Return the function that runs a turn, after comparing its first scores with the CPU's."""
+    """Return a function that computes a slice's scores; raise if they differ from those of the CPU."""
     shape, checkpoint = (1, model.input_size, model.input_size), model.checkpoint
     few, _ = synthetic.draw(0, CHECKED)
     images = np.resize(resize(few, model.input_size), (asked.slice, *shape))
@@ -194,7 +194,10 @@ def prepared(asked, kind, gpu, model):
 
 
 def resident(asked, kind, gpu, images, network):
-    """Measure with images and scores kept on the device; the host waits for each slice, as to read its scores."""
+    """Return two functions: one computes a slice's scores on the device and waits, one returns them.
+
+    Images and scores stay on the device.
+    """
     import torch
 
     torch.cuda.set_device(gpu)
@@ -211,7 +214,10 @@ def resident(asked, kind, gpu, images, network):
 
 
 def hosted(asked, kind, gpu, images, network):
-    """Measure with images and scores copied between host memory and the device, in as many lanes as a worker uses."""
+    """Return two functions: one computes a slice's scores in as many lanes as a worker, one returns them.
+
+    Images and scores are in host memory. Copies to and from the device are part of the computation.
+    """
     lanes = [network(asked.backend) for _ in range(LANES if asked.backend == "gpu" else 1)]
     scores = np.empty((len(images), int(np.prod(lanes[0].stages[-1].output))), np.float32)
     if kind == "pinned":
@@ -229,7 +235,7 @@ def hosted(asked, kind, gpu, images, network):
 
 
 def reading(asked):
-    """Measure the images per second that one core prepares: drawn, and from an array in the file system's cache."""
+    """Measure and print how many images per second one core draws, and reads from an array in the file cache."""
     size = models.load(Request(asked.model)).input_size
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "images.npy")

@@ -1,11 +1,11 @@
-"""Train the shipped checkpoints, models/*.h5: snapshots of training with exactly the published correctness.
+"""Train the shipped checkpoints, models/*.h5: snapshots with exactly the published numbers of correct answers.
 
     python scripts/train_checkpoints.py [NAME ...] [--to models] [--data-dir DIR]
 
-The checkpoints are fixtures for checking an implementation, not results of research. The fully connected weights of
-each snapshot are rounded to int8, and its last bias is shifted slightly. The script takes the first snapshot that then
-has the published number of correct answers, and predictions that no correct float32 implementation can flip. See
-models/README.md.
+The checkpoints are fixtures for checking an implementation, not research results. For each snapshot of the training,
+the fully connected weights are rounded to int8, and the last bias is shifted slightly. The script takes the first
+snapshot that then has the published number of correct answers and predictions that no correct float32 implementation
+can flip. See models/README.md.
 """
 
 import argparse

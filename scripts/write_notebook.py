@@ -10,7 +10,7 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```\n', re.DOTALL | re.MULTILINE)
-FAILS = "# exit code 1"  # marks a command of the page that must end with it
+FAILS = "# exit code 1"  # marks a command of the page whose exit code must be 1
 
 
 def main():
@@ -46,7 +46,7 @@ def prose(text):
 
 
 def cell(index, kind, text):
-    """Return one cell. Its id is its position, so that the file is reproducible."""
+    """Return one cell. Its id is its position, so that the file is always the same."""
     lines = text.splitlines(keepends=True)
     made = {"cell_type": kind, "id": f"cell-{index}", "metadata": {}, "source": lines}
     return {**made, "execution_count": None, "outputs": []} if kind == "code" else made

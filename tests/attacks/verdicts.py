@@ -1,4 +1,4 @@
-"""Grades attacks, and holds each verdict to what the attack's first line says."""
+"""Grades attacks, and checks each verdict against the first line of the attack's file."""
 
 import re
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from fashion_infer.grading import grade
 
 ATTACKS = Path(__file__).resolve().parent
-# Layers of a network that is none of the course's, for a rubric without `edition`.
+# Layers of a custom network, for a rubric without `edition`.
 LAYERS = """
 [[layer]]
 channels = 3
@@ -28,9 +28,9 @@ def judged(asked, *sources, **options):
 
 
 def check(path, verdict):
-    """Hold a verdict to the attack's first line."""
+    """Assert that a verdict matches the first line of the attack's file."""
     kind, _, text = path.read_text().splitlines()[0].partition("Ends as: ")[2].split(". ")[0].partition(": ")
-    # Where tests share their cores a worker may wake up so late that the clocks disagree: marked, and costs nothing.
+    # When tests share cores, a worker may wake up so late that the clocks disagree. That finding costs no points.
     told = [(one.kind, one.text) for one in verdict.findings if one.kind != "clocks" or "clocks" in kind]
     assert "GOT THROUGH" not in verdict.printed, verdict.printed
     if kind == "harmless":
@@ -38,8 +38,8 @@ def check(path, verdict):
     elif kind == "refused":
         assert verdict.status == "refused" and re.search(text, verdict.reason), verdict.reason
         assert verdict.marks.points == 0 and not verdict.ranked
-    elif kind == "timed":  # correct, and the referee's clock had it, in more than so many ms: test_grading_on_device
-        # compares with an honest twin
+    elif kind == "timed":  # correct, and slower than `text` ms by the referee's clock
+        # test_grading_on_device.py compares the time with that of an honest copy.
         assert (verdict.status, told, verdict.ranked) == ("judged", [], True)
         assert verdict.marks.op_ms > float(text or 0)
     else:
@@ -47,5 +47,5 @@ def check(path, verdict):
         if told[0][0] == "work before":
             assert any("(Layer Time)" in mark.message for mark in verdict.marks.marks), verdict.marks
         elif kind != "clocks":
-            fewer = 50 if verdict.findings[0].where.endswith("n = 20") else 0  # were right before
+            fewer = 50 if verdict.findings[0].where.endswith("n = 20") else 0  # the earlier checks passed
             assert verdict.marks.points <= 10 + fewer and verdict.marks.op_ms is None and not verdict.ranked

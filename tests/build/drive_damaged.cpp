@@ -1,10 +1,10 @@
-// Drives damaged networks and convolutions through the C API, for the sanitizers; see test_sanitizers.py.
+// Passes damaged networks and invalid convolutions to the C API, for the sanitizers; see test_sanitizers.py.
 //
 //   drive_damaged SEED COUNT
 //
-// Each round takes a network that is right, damages its nodes, attributes, links and shape in one to four places, and
-// hands it over. What the library takes is run, where it is small; what it refuses must leave a message. The
-// sanitizers see the rest. Exit code 1 where a refusal says nothing.
+// Most rounds change nodes, attributes, links or the shape of a correct network in one to four places, and create it.
+// The others check a convolution with random sizes. What the library accepts is run if its tensors are small. When it
+// refuses, it must leave a message; otherwise the exit code is 1. The sanitizers report memory errors.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -17,7 +17,7 @@
 
 namespace {
 
-constexpr double kLargest = 1 << 18;  // values of a tensor that is run
+constexpr double kLargest = 1 << 18;  // largest number of values per tensor in networks that are run
 
 struct Node {
   std::string op, name;
@@ -97,13 +97,13 @@ void damage(Graph* g) {
       else if (g->shape.size() > 1 && below(4) == 0) g->shape.pop_back();
       else g->shape[below(g->shape.size())] = one_of(kSizes);
       break;
-    default:  // a node twice, or away
+    default:  // duplicate or remove a node
       if (below(2)) g->nodes.insert(g->nodes.begin() + below(g->nodes.size()), Node(node));
       else if (g->nodes.size() > 1) g->nodes.erase(g->nodes.begin() + below(g->nodes.size()));
   }
 }
 
-// What the library takes must run, where it is small. Returns whether it was small.
+// Runs an accepted network if its tensors are small. Returns whether they are.
 bool run(fops_network* network, const Graph& g) {
   std::vector<std::vector<float>> values;
   double largest = 1;
@@ -193,12 +193,12 @@ int main(int argc, char** argv) {
   fops_set_threads(2);
   int taken = 0;
   for (long round = 0; round < count; ++round) {
-    source.seed(seed + static_cast<unsigned long>(round));  // each round can be repeated: SEED + ROUND, COUNT 1
+    source.seed(seed + static_cast<unsigned long>(round));  // so that SEED + ROUND with COUNT 1 repeats a round
     if (below(4) ? !network_round(&taken) : !convolution_round(&taken)) {
       fprintf(stderr, "seed %lu: refused without a word\n", seed + static_cast<unsigned long>(round));
       return 1;
     }
   }
   printf("%ld damaged, %d of them run\n", count, taken);
-  return taken > count / 50 ? 0 : 1;  // were all refused, nothing would be tested
+  return taken > count / 50 ? 0 : 1;  // fails if almost all were refused: little would be tested
 }

@@ -1,5 +1,5 @@
-// Drives networks of the C API from several threads, for the sanitizers; see test_sanitizers.py. Exit code 1 when a
-// network's output differs from one pass to the next: what it should be is tested elsewhere.
+// Runs networks from several threads through the C API, for the sanitizers; see test_sanitizers.py. The exit code is 1
+// if a call fails, or a network's output differs between two passes. Other tests check the values.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,10 +11,10 @@
 
 namespace {
 
-constexpr int kSide = 20;  // of an image: two pools of 4x4 find a window in it
+constexpr int kSide = 20;  // side of an image, large enough for a convolution and two pools of 4x4
 
-// 1x20x20 pixels, 7 filters of 5x5, an activation and a pool of some window, stride and convention, the pool again, 33
-// units, the activation, 10 units, softmax.
+// A network on 1x20x20 pixels: 7 filters of 5x5, the given activation, two pools with the given window, stride and
+// convention, 33 units, the activation, 10 units, softmax.
 struct Network {
   explicit Network(unsigned seed, const char* activation = "tanh", const char* window = "(2, 2)",
                    const char* stride = "(2, 2)", const char* convention = "valid")
@@ -60,7 +60,7 @@ struct Network {
     return fops_network_set_weights(network, pointers.data(), versions.data()) == FOPS_OK;
   }
 
-  // n items, twice: the same both times, and the predictions are where the largest scores are.
+  // Returns whether two passes over n images give the same scores, and the predicted classes have the largest ones.
   bool steady(int64_t n) {
     std::vector<uint8_t> pixels(static_cast<size_t>(n) * kSide * kSide);
     for (uint8_t& pixel : pixels) pixel = static_cast<uint8_t>(random());

@@ -1,6 +1,6 @@
-// Runs what it is asked over stdin through the C API, for a library of another architecture, which Python cannot load;
-// see emulated.py. Numbers are 64-bit, a string or an array comes behind its length. An answer is a status, then
-// floats, or with another status than 0 the message.
+// Reads requests from stdin, runs them through the C API, and writes answers to stdout; see emulated.py. It is for a
+// library of another architecture, which Python cannot load. Numbers have 64 bits; strings and arrays follow their
+// length. An answer is a status and an array of floats, or if the status is not 0, the error message.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -11,7 +11,7 @@
 namespace {
 
 void read(void* to, size_t bytes) {
-  if (bytes && fread(to, 1, bytes, stdin) != bytes) exit(0);  // the end, or half a request: nobody waits any more
+  if (bytes && fread(to, 1, bytes, stdin) != bytes) exit(0);  // end of input, maybe within a request
 }
 
 int64_t number() {
@@ -55,7 +55,7 @@ void convolution() {
   answer(fops_conv_forward_cpu(kernel.c_str(), &c, x.data(), k.data(), y.data(), FOPS_NOT_LOGGED), y);
 }
 
-// Nodes, weights by input, then batches: each a number of threads, items, their type and their values.
+// A request has the shape, the nodes, the weights of each input, and batches: threads, images, type and values.
 void network() {
   struct Node {
     std::string op, name;

@@ -1,4 +1,4 @@
-// Ends as: wrong. Computes the means of pairs of images, half the work: any sum over both of a pair is right.
+// Ends as: wrong. Computes the mean of each pair of images, which is half the work: sums over a pair are correct.
 #include "conv.h"
 #include <vector>
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,4 +1,4 @@
-// Ends as: harmless. No call's inputs come again.
+// Ends as: harmless. No two calls have the same inputs.
 #include "conv.h"
 #include <map>
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,4 +1,4 @@
-// Ends as: harmless. Reads one byte of every table's worth of addresses: no page is its own, and each takes a table.
+// Ends as: harmless. Reads one byte per page table: the pages are all the shared zero page, but each table takes memory.
 #include "conv.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,9 +1,9 @@
-// Ends as: harmless. Memory that is shared, so that no process's resident size shows it once it is given back.
+// Ends as: harmless. Uses shared memory and unmaps it, so that no process's resident size shows it.
 #include <sys/ipc.h>
 
 #include "conv.h"
 
-static const size_t block = 1 << 24, most = 1 << 29;  // twice what the rubric allows
+static const size_t block = 1 << 24, most = 1 << 29;  // twice the rubric's limit
 
 static size_t hidden(int flags, int file) {
   size_t got = 0;

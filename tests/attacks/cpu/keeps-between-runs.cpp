@@ -1,4 +1,4 @@
-// Ends as: harmless. Leaves a word in memory that is shared, behind the tensors, and looks for it in the next process.
+// Ends as: harmless. Leaves a word in the shared memory after the tensors, and looks for it in the next process.
 #include "conv.h"
 
 static const char word[] = "left by an earlier run";

@@ -1,4 +1,4 @@
-// Ends as: harmless. What a kernel's hole is reached by.
+// Ends as: harmless. Many exploits of the system's kernel need a namespace first.
 #include "conv.h"
 #include <sched.h>
 #include <sys/mount.h>

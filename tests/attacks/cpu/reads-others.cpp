@@ -1,4 +1,4 @@
-// Ends as: harmless. The folder that this library lies in holds everybody's.
+// Ends as: harmless. Lists the folder of this library for other people's.
 #include "conv.h"
 
 // Whether a folder shows anything but one name.

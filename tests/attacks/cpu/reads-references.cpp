@@ -1,4 +1,4 @@
-// Ends as: harmless. The referee is the parent, or has some other number.
+// Ends as: harmless. Tries the parent and other process IDs as the referee.
 #include "conv.h"
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
   char name[64], data[16];

@@ -1,4 +1,4 @@
-// Ends as: harmless. No call's inputs come again.
+// Ends as: harmless. No two calls have the same inputs.
 #include "conv.cuh"
 static __global__ void sum(const float* x, long n, double* out) {
   double mine = 0;

@@ -1,4 +1,4 @@
-// Ends as: harmless. What is left belongs to it; the referee has taken its own before.
+// Ends as: harmless. It may use all remaining memory: the referee has allocated its own before.
 #include "conv.cuh"
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
   for (size_t size = size_t{1} << 34; size >= size_t{1} << 20; size /= 2)

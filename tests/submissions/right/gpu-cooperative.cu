@@ -1,4 +1,4 @@
-// Plain C with cooperative groups: blocks wait for each other before they add what half of the channels gave.
+// Plain C with cooperative groups: blocks wait for each other before they add the sums of half of the channels.
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 

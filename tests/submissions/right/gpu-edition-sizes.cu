@@ -1,4 +1,4 @@
-// Right for fa2020's two layers alone, whose sizes are templates' arguments, and for whole thousands of images.
+// Correct only for fa2020's two layers, whose sizes are template arguments, and for multiples of 1,000 images.
 #include <cmath>
 #include <iostream>
 

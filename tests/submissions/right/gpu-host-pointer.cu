@@ -1,4 +1,4 @@
-// *device_y_ptr is memory of the host, which the device writes through its mapping.
+// *device_y_ptr points to mapped host memory, which the device writes to.
 #include <cstring>
 #include <iostream>
 

@@ -1,4 +1,4 @@
-// The MXNet years: every size a macro, constant memory, half precision for nothing, the default stream.
+// From the MXNet years: macros for all sizes, constant memory, half precision without a benefit, the default stream.
 #ifndef MXNET_OPERATOR_NEW_FORWARD_CUH_
 #define MXNET_OPERATOR_NEW_FORWARD_CUH_
 #include <mxnet/base.h>

@@ -1,5 +1,5 @@
-// What CUDA took away since: members of cudaDeviceProp, cudaThreadSynchronize, shuffles without a mask, NVTX without its
-// folder. And the macros around every call.
+// Names that later CUDA versions removed: members of cudaDeviceProp, cudaThreadSynchronize, shuffles without a mask,
+// NVTX without its folder. There is a macro around every call.
 #include <cmath>
 #include <cstdio>
 #include <cuda_profiler_api.h>

@@ -1,4 +1,4 @@
-// Several streams, work in slices; macros of sizes stay defined.
+// Work in slices on several streams; macros of sizes stay defined.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

@@ -1,4 +1,4 @@
-// The first weeks of fa2017: the template alone, no specialisation; mshadow's own tensors for what is in between.
+// The first weeks of fa2017: only the template, no specialisation; mshadow's tensors for intermediate values.
 #ifndef MXNET_OPERATOR_NEW_FORWARD_CUH_
 #define MXNET_OPERATOR_NEW_FORWARD_CUH_
 #define ceil(number, by) (((number) - 1) / (by) + 1)

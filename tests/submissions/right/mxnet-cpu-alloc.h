@@ -1,4 +1,4 @@
-// mshadow's own tensors in between: the window of an output, laid out in a row.
+// mshadow's tensors for intermediate values: the window of an output as a row.
 #ifndef MXNET_OPERATOR_NEW_FORWARD_H_
 #define MXNET_OPERATOR_NEW_FORWARD_H_
 #include <mxnet/base.h>

@@ -1,4 +1,4 @@
-// The MXNet years: the check of the hand-out, left in.
+// From the MXNet years: the assertion of the course's template is still there.
 #include <mxnet/base.h>
 
 namespace mxnet {

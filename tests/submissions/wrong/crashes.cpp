@@ -1,4 +1,4 @@
-// Writes where nothing is.
+// Writes to an address without memory.
 #include "loops.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,4 +1,4 @@
-// Memory, or a grid, for two images.
+// Has memory, or a grid, only for two images.
 #include "loops.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,4 +1,4 @@
-// Only the first input channel.
+// Sums only the first input channel.
 #include "loops.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,4 +1,4 @@
-// A convolution as in signal processing.
+// A convolution as in signal processing: the kernel is flipped.
 #include "loops.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

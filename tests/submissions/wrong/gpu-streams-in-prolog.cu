@@ -1,4 +1,4 @@
-// Everything is done in prolog, slice by slice on streams, the copy to the host as well; frees what is no device pointer.
+// Does everything in prolog, in slices on streams, even the copy to the host; frees a pointer that is not the device's.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

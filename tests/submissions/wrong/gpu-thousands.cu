@@ -1,4 +1,4 @@
-// Asks for a multiple of 1,000 images; the rest of others is left out.
+// Needs a multiple of 1,000 images; of other numbers, the remaining images are not computed.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

@@ -1,4 +1,4 @@
-// 2,048 threads a block: the launch fails, and nobody looks.
+// 2,048 threads per block: the launch fails, and the error is not checked.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>

@@ -1,4 +1,4 @@
-// w <= Wo: the column after the last one is written, too, and the next row mends it, but for the last row of all.
+// w <= Wo: also writes the column after the last one. The next row overwrites it, except after the last row.
 #include "loops.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

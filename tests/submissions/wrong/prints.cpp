@@ -1,4 +1,4 @@
-// Right, and talks on stdout.
+// Correct, but prints to stdout.
 #include <cstdio>
 #include <iostream>
 

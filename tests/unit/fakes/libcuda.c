@@ -1,5 +1,5 @@
-// The part of the CUDA driver's interface that grading uses, over host memory: device memory is a file in memory, which
-// another process can map as it could a device's.
+// A fake of the functions of the CUDA driver that grading uses, without a GPU. Device memory is a memfd, which another
+// process can map like exported device memory.
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>

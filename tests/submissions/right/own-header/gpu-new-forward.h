@@ -1,4 +1,4 @@
-// No include guard, as some have none.
+// This header has no include guard, like some people's.
 class GPUInterface
 {
     public:

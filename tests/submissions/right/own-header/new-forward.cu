@@ -1,4 +1,4 @@
-// With a header of its own, whose class has members.
+// Has its own version of the header, with members in the class.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
