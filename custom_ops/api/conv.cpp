@@ -1,4 +1,4 @@
-// The C API: one convolution on the CPU, and the check that serves both backends.
+// The C API: one convolution on the CPU; and, for both backends, the check whether a kernel takes a convolution.
 #include <chrono>
 
 #include "base/log.h"

@@ -1,5 +1,5 @@
-// The C API: one convolution on a CUDA device. Over device tensors on the caller's stream, the same timed (called by
-// MXNet's GPU context), and over host tensors.
+// The C API: one convolution on a CUDA device. There are three functions: over device tensors on the caller's stream; the
+// same with a measured time, for MXNet's GPU context; and over host tensors.
 #include "base/log.h"
 #include "conv/device/plugin.h"
 #include "conv/device/staged.h"

@@ -1,4 +1,4 @@
-// The C API: the tables of kernels, and kernels from outside.
+// The C API: the tables of kernels, and the registration and examination of kernels from outside the library.
 #include "base/status.h"
 #include "conv/plugin.h"
 

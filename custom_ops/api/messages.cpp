@@ -1,4 +1,4 @@
-// The C API: the last failure, and a description of this build.
+// The C API: the message of the last failure, and a description of this build.
 #include <string>
 
 #include "base/isa.h"

@@ -30,7 +30,7 @@ fops_activation activation_of(const Stage& stage) {
   }
 }
 
-// Converts the C structs to the planner's layers; false if an index is out of range.
+// Appends the nodes to *out as the planner's layers. Returns false if a node's input is not an earlier node.
 bool convert(const fops_node* nodes, int count, std::vector<Layer>* out) {
   for (int i = 0; i < count; ++i) {
     const fops_node& from = nodes[i];

@@ -1,4 +1,5 @@
-// Replaces the GPU part in a build without CUDA: an empty table of kernels, and functions that report the lack.
+// Replaces the GPU part in a build without CUDA: an empty table of kernels, and functions that fail with a message that
+// this build has no CUDA.
 #ifndef FOPS_WITH_CUDA
 
 #include "base/status.h"

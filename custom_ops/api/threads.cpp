@@ -1,4 +1,4 @@
-// The C API: the CPU's threads and instruction sets.
+// The C API: the number of CPU threads, and the name of the instruction set in use.
 #include "base/isa.h"
 #include "base/status.h"
 #include "base/thread_pool.h"

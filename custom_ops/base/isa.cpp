@@ -49,7 +49,7 @@ bool detect_amx() {
   unsigned a, b, c, d;
   if (isa() != Isa::avx512 || (wanted && !strcmp(wanted, "off")) || !__get_cpuid_count(7, 0, &a, &b, &c, &d))
     return false;
-  // The system saves 8 KB per thread only for a process that requests it, which Linux supports since 5.16.
+  // Linux (since 5.16) saves the 8 KB of tile registers of a thread only if the process has requested it.
   return (d & kBfloat16) && (d & kTiles) && syscall(SYS_arch_prctl, kAskForState, kTileData) == 0;
 #else
   return false;

@@ -1,8 +1,9 @@
 // Which instruction set the fast kernels use on this machine.
 #pragma once
 
-// X(set) for every instruction set that the *_simd.cpp files are compiled for, plainest first; a set has the name of
-// its namespace. CMakeLists.txt has the same lists, with the compiler's options.
+// Calls the macro X with the name of each instruction set that the *_simd.cpp files are compiled for, the simplest set
+// first. The name is also the namespace of the set's functions. CMakeLists.txt has the same lists, with the compiler's
+// options for each set.
 #if defined(__x86_64__)
 #define FOPS_EACH_ISA(X) X(generic) X(avx2) X(avx512)
 #elif defined(__aarch64__)
@@ -17,11 +18,12 @@ namespace fops {
 enum class Isa { FOPS_EACH_ISA(FOPS_ISA_NAME) };
 #undef FOPS_ISA_NAME
 
-// The best that the processor and the operating system support, lowered by FASHION_OPS_ISA=NAME.
+// The best instruction set that the processor and the operating system support. The environment variable
+// FASHION_OPS_ISA=NAME selects a simpler one.
 Isa isa();
 
-// Whether the processor's tiles of bfloat16 (AMX) can be used as well. Requests them from the operating system, once.
-// FASHION_OPS_AMX=off, and a lowered isa(), leave them out.
+// Whether AMX, the matrix unit for tiles of bfloat16, can be used: the processor has it, isa() is avx512, the operating
+// system grants it, and FASHION_OPS_AMX is not "off". The first call requests it from the operating system.
 bool amx();
 
 // Name of the instruction set: "avx512", "avx2", "neon" or "generic".

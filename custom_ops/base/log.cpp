@@ -9,17 +9,18 @@ namespace fops {
 
 namespace {
 
-constexpr size_t kCapacity = 65536;  // 6 MB at most; a caller that never drains loses the oldest
+constexpr size_t kCapacity = 65536;  // at most 6 MB of records; a full log drops its oldest record for each new one
 
 struct Log {
   std::mutex mutex;
   std::deque<fops_op_record> records;
 };
 
-Log* log = nullptr;  // never destroyed: a worker may finish after main's statics are gone
+Log* log = nullptr;  // never destroyed, because a thread may still add a record after static objects are destroyed
 std::once_flag once;
 
-// A fork waits until no thread uses the log: in the child, no other thread would be left to release the lock.
+// Locks the log during a fork, because the child has no copy of a thread that held the lock, and so the lock would
+// never be released there.
 Log& the_log() {
   std::call_once(once, [] {
     log = new Log;
@@ -38,7 +39,7 @@ void log_op(int32_t first_node, int32_t last_node, const char* kernel, const fop
     std::lock_guard<std::mutex> lock(log.mutex);
     if (log.records.size() == kCapacity) log.records.pop_front();
     log.records.push_back({first_node, last_node, kernel, conv, seconds, upload, download, layer_seconds, findings});
-  } catch (...) {  // out of memory: a lost timing must not fail the forward pass it describes
+  } catch (...) {  // out of memory: the record is lost, but the forward pass has succeeded
   }
 }
 

@@ -12,7 +12,7 @@ void* scratch(int64_t bytes) {
   thread_local std::unique_ptr<void, Free> memory;
   thread_local int64_t size = 0;
   if (bytes > size) {
-    memory.reset();  // before the new memory is allocated
+    memory.reset();  // frees the old memory before the new memory is allocated
     memory.reset(aligned_alloc(64, static_cast<size_t>(bytes + 63) / 64 * 64));
     size = memory ? bytes : 0;
   }

@@ -1,13 +1,13 @@
-// Scratch memory that a thread keeps from one pass to the next: memory fresh from the system costs a page fault for
-// every 4 KB.
+// Scratch memory that a thread keeps from one pass to the next, because new memory from the system costs a page fault
+// for every 4 KB.
 #pragma once
 
 #include <cstdint>
 
 namespace fops {
 
-// At least `bytes` bytes, aligned to 64, which the calling thread may use until its next call; null if out of memory.
-// The contents are undefined.
+// Returns at least `bytes` bytes, aligned to 64 bytes, or null if out of memory. The calling thread may use them until
+// its next call of scratch(). The contents are undefined.
 void* scratch(int64_t bytes);
 
 }  // namespace fops

@@ -1,4 +1,4 @@
-// Vectors of the instruction set that a *_simd.cpp file is being compiled for, by GCC's vector extension.
+// Vector types and operations (GCC's vector extension) for the instruction set that a *_simd.cpp file is compiled for.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ constexpr int kLanes = 4;
 #endif
 constexpr int kVectorBytes = kLanes * 4;
 
-// Whether there are 32 vector registers, not 16.
+// Whether there are 32 vector registers; otherwise there are 16.
 #if defined(__AVX512F__) || defined(FOPS_NEON)
 constexpr bool kManyRegisters = true;
 #else
@@ -35,8 +35,9 @@ typedef float UnalignedVector __attribute__((vector_size(kVectorBytes), aligned(
 static inline Vector load(const float* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
 static inline void store(float* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
 
-// `v`, whose lanes from lanes_from's `first` on are loaded from p. Only for AVX-512: on AVX2 a second load and a blend
-// took 20 to 25% longer than copies (14x14, docs/notebook.md).
+// load_lanes returns `v` with the lanes from `first` on, as given by lanes_from(first), loaded from p. Only AVX-512 has
+// this: with AVX2, a second load and a blend took 20 to 25% longer than the copies that `direct` makes instead (14x14,
+// docs/notebook.md).
 #if defined(__AVX512F__)
 constexpr bool kMaskedLoads = true;
 typedef __mmask16 Lanes;
@@ -49,9 +50,9 @@ static inline Lanes lanes_from(int first) { return first; }
 static inline Vector load_lanes(Vector v, Lanes, const float*) { return v; }
 #endif
 
-// a * b + c: rounded once, or twice in the generic set, but the same everywhere. Sums use this function and not an
-// expression, because the compiler fuses some expressions and not others: an item's result would then depend on its
-// tile, and so on its neighbours.
+// a * b + c. It is rounded once (in the generic set twice), at every place in the code. Sums use this function and not an
+// expression, because the compiler fuses some expressions and not others: an item's result would then depend on the tile
+// that computes it, and thereby on the other items.
 static inline Vector multiply_add(Vector a, float b, Vector c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, _mm512_set1_ps(b), c);

@@ -1,18 +1,18 @@
-// The calling thread's last message, and the functions that set it.
+// The last message of the calling thread, and the functions that set it.
 #pragma once
 
 #include "fashion_ops.h"
 
 namespace fops {
 
-// Formats the message for this thread and returns `status`, so that a failure is one statement:
+// Sets the calling thread's message and returns `status`, so that one statement reports a failure:
 //   return fail(FOPS_INVALID, "K is %lld, larger than the image", (long long)c.K);
 fops_status fail(fops_status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// The last message that fail() left in this thread; "" if none.
+// The calling thread's last message; "" if there is none.
 const char* last_message() noexcept;
 
-// Call in a catch (...) block: turns the exception in flight into a status and a message.
+// Sets the message for the exception that is being handled, and returns its status. Call it in a catch (...) block.
 fops_status caught() noexcept;
 
 }  // namespace fops

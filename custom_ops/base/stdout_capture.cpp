@@ -1,5 +1,5 @@
-// The file in memory is kept from one capture to the next, so that only two system calls, some 2 us, come between a
-// timing event and its kernel.
+// The file in memory is kept from one capture to the next, so that a capture begins with only three cheap system calls
+// (getpid, dup, dup2). On a GPU they fall between the timing event and the kernel.
 #include "base/stdout_capture.h"
 
 #include <sys/mman.h>
@@ -14,15 +14,15 @@ namespace {
 
 struct Capture {
   std::mutex mutex;
-  int memory = -1;     // the file
-  pid_t owner = 0;     // the process that made it: a forked child makes its own
-  int kept = -1;       // the original stdout; -1 while nothing is captured
+  int memory = -1;     // descriptor of the file in memory
+  pid_t owner = 0;     // the process that made the file: a forked child makes a new one
+  int kept = -1;       // duplicate of the original stdout's descriptor; -1 while nothing is captured
   const char* name = "";
   bool quiet = false;
 };
 
 Capture& the_capture() {
-  static Capture* capture = new Capture;  // never destroyed: exit() comes here
+  static Capture* capture = new Capture;  // never destroyed, because finish_at_exit uses it during exit()
   return *capture;
 }
 
@@ -37,7 +37,7 @@ void tell_all(const char* name, int memory, off_t size) {
   }
 }
 
-// Restores stdout and reports what was printed.
+// Ends a capture: restores stdout and, unless the call is quiet, reports the captured lines on stderr.
 void finish() noexcept {
   Capture& capture = the_capture();
   if (capture.kept < 0) return;
@@ -49,13 +49,13 @@ void finish() noexcept {
   if (size <= 0) return;
   try {
     if (!capture.quiet) tell_all(capture.name, capture.memory, size);
-  } catch (...) {  // out of memory: the lines are lost, the call is not
+  } catch (...) {  // out of memory: the lines are lost, but the kernel's call has succeeded
   }
   if (ftruncate(capture.memory, 0) == 0) lseek(capture.memory, 0, SEEK_SET);
 }
 
-// A file that calls exit(-1) gives the reason on stdout, so its lines are reported even for a quiet call. The process
-// ends here: exit handlers of other libraries may wait for the thread that the call came from.
+// Reports the captured lines, even of a quiet call, if a kernel calls exit(): they may say why it does. Then ends the
+// process at once, because exit handlers of other libraries could wait for the thread that called the kernel.
 void finish_at_exit(int status, void*) {
   const bool inside = the_capture().kept >= 0;
   the_capture().quiet = false;
@@ -79,7 +79,7 @@ StdoutCapture::StdoutCapture(const char* name, bool quiet) noexcept : lock_(the_
   }
   fflush(stdout);
   const int kept = capture.memory < 0 ? -1 : dup(STDOUT_FILENO);
-  if (kept < 0 || dup2(capture.memory, STDOUT_FILENO) < 0) {  // out of file descriptors: the lines stay on stdout
+  if (kept < 0 || dup2(capture.memory, STDOUT_FILENO) < 0) {  // a call has failed: the lines go to stdout
     if (kept >= 0) close(kept);
     return;
   }

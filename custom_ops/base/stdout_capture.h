@@ -1,4 +1,5 @@
-// Redirects output of user code from stdout, where scripts read the program's lines, to stderr, marked with its name.
+// Redirects what a kernel prints from stdout to stderr, and marks each line with the kernel's name. Scripts read the
+// program's own lines on stdout.
 #pragma once
 
 #include <mutex>
@@ -6,11 +7,12 @@
 
 namespace fops {
 
-// One line on stderr: "[name] line".
+// Prints "[name] line" on stderr.
 void tell(const char* name, const char* line) noexcept;
 
-// While a capture exists, file descriptor 1 is a file in memory; at its end the lines go to stderr, or nowhere if it is
-// `quiet`. There is one at a time per process: others wait. If the code calls exit(), its output is still reported.
+// While an object exists, file descriptor 1 is a file in memory. Its destructor prints the captured lines on stderr, or
+// drops them if `quiet` is true. A process has one capture at a time; other threads wait. If the kernel calls exit(), the
+// lines are printed even if `quiet` is true.
 class StdoutCapture {
  public:
   StdoutCapture(const char* name, bool quiet) noexcept;

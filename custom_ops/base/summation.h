@@ -1,16 +1,16 @@
-// How a sum of n products is cut into parts, so that its rounding error stays in proportion to sqrt(n).
+// How a sum of n products is divided into parts, so that its rounding error grows with sqrt(n) and not with n.
 //
-// A term is rounded by every addition that it passes through, by at most 2^-24 of the sum of magnitudes each time. In
-// one chain that is up to n additions, and equal terms all round the same way: 6,272 equal terms were off by 1,500 such
-// units. So the products of a part are added one after another, and then the parts: a term passes through no more than
-// kWorst * (4 + sqrt(n)) additions, whatever the input. Inputs not made against it stay within the 4 + sqrt(n) of
-// docs/precision.md: equal terms lose 0.26 units per addition. A few sums of one part whose first term outweighs the
-// rest do not; docs/precision.md says how many.
+// Each addition rounds, by at most one unit: 2^-24 of the sum of the terms' magnitudes. In one chain of n additions, equal
+// terms are all rounded in the same direction: a sum of 6,272 equal terms was wrong by 1,500 units. Therefore the products
+// of each part are added one after another, and then the sums of the parts. Whatever the input, a term passes through at
+// most kWorst * (4 + sqrt(n)) additions. docs/precision.md allows an error of 4 + sqrt(n) units. Inputs that are not
+// constructed to break this bound keep it, because they lose less than a unit per addition (equal terms 0.26 units). The
+// exceptions are a few sums of one part whose first term outweighs the rest; docs/precision.md says how many.
 //
-// With kWorst = 1 the bound would hold for every input, but 25 products would need four parts, which costs the course's
-// convolutions 8 to 19% (one AVX-512 core). 3.5 keeps 25 products in one part and cuts 588 into 7.
+// With kWorst = 1 the bound would hold for every input, but 25 products would need four parts, which would slow the
+// course's convolutions by 8 to 19% (one AVX-512 core). With 3.5, 25 products stay in one part, and 588 are in 7 parts.
 //
-// The parts follow from the shape alone, not from threads, batches or caches: results must not depend on those.
+// The parts depend only on the shape, so that results do not depend on threads, batches or caches.
 #pragma once
 
 #include <algorithm>
@@ -19,16 +19,18 @@
 
 namespace fops {
 
-// Products per part, of n in all: whole `units`, and at most `longest` unless n exceeds 4 * longest^2.
+// Returns the number of products per part of a sum of n products. It is a multiple of `unit`, and at most `longest` unless
+// n exceeds 4 * longest^2.
 inline int64_t part_of_sum(int64_t n, int64_t unit = 1, int64_t longest = INT64_MAX) {
   constexpr double kWorst = 3.5;
   const double root = std::sqrt(static_cast<double>(n)), most = kWorst * (4 + root);
   const auto additions = [n](int64_t part) { return part + (n + part - 1) / part - 1; };
-  // The longest part that suffices, because each part's end costs an addition. Half of sqrt(n) always suffices.
+  // Looks for the longest part with at most `most` additions, because the end of each part costs time. Half of sqrt(n)
+  // products are always few enough.
   const int64_t room = std::max(longest, static_cast<int64_t>(std::ceil(root / 2)));
   int64_t part = std::min({n, room, static_cast<int64_t>(most)}) / unit * unit;
   while (part > unit && additions(part) > most) part -= unit;
-  const int64_t parts = (n + part - 1) / part;  // parts of nearly equal length
+  const int64_t parts = (n + part - 1) / part;  // number of parts, which get nearly equal lengths
   return (n / unit + parts - 1) / parts * unit;
 }
 

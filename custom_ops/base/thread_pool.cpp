@@ -19,7 +19,8 @@ namespace {
 
 thread_local bool inside_body = false;
 
-// A container may be given fewer cores than its affinity mask shows: cgroup v2 gives "quota period" in microseconds.
+// The number of cores that a container's limit allows, or 0 if there is no limit. The limit may be lower than the affinity
+// mask shows. The file of cgroup v2 contains "quota period", both in microseconds.
 int cgroup_cores() {
   int cores = 0;
   if (FILE* f = fopen("/sys/fs/cgroup/cpu.max", "r")) {
@@ -41,7 +42,7 @@ int usable_cores() {
   return std::max(1, cores);
 }
 
-// Tells the processor that this thread waits in a loop.
+// A hint to the processor that this thread waits in a loop.
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -52,7 +53,8 @@ void relax() {
 
 class Pool {
  public:
-  // One caller at a time: a second one waits here rather than oversubscribing the cores.
+  // Serves one caller at a time: a second caller waits here, because together they would use more threads than there
+  // are cores.
   void run(int64_t count, const std::function<void(int64_t, int)>& body, int threads) {
     std::lock_guard<std::mutex> caller(caller_mutex_);
     const int helpers = static_cast<int>(std::min<int64_t>(threads, count)) - 1;
@@ -69,7 +71,7 @@ class Pool {
     }
     drain(body, count, 0);
     std::unique_lock<std::mutex> lock(mutex_);
-    body_ = nullptr;  // every item is taken: a helper that arrives now finds nothing, and no wait for it is needed
+    body_ = nullptr;  // all items are assigned, so a helper that wakes only now need not take part
     if (inside_ != 0) {
       lock.unlock();
       spin([this] { return inside_ == 0; });
@@ -78,14 +80,14 @@ class Pool {
     done_.wait(lock, [this] { return inside_ == 0; });
   }
 
-  std::atomic<int> wanted{0};  // 0: the default
+  std::atomic<int> wanted{0};  // number of threads that the user set; 0: the default
 
  private:
   void start(int helpers) {
-    // Fewer threads than requested (a process limit) are slower, not incorrect.
+    // If the system refuses more threads, the pool works with fewer.
     try {
       while (workers() < helpers) {
-        handles_.reserve(handles_.size() + 1);  // may throw, so it comes before there is a thread
+        handles_.reserve(handles_.size() + 1);  // may throw, therefore done before the thread exists
         std::thread helper(&Pool::work, this, workers() + 1);
         handles_.push_back(helper.native_handle());
         helper.detach();
@@ -95,8 +97,9 @@ class Pool {
     }
   }
 
-  // Keeps the helpers off the caller's core. If the scheduler wakes a helper there, the two share the core for longer
-  // than a call takes, and two cores are as slow as one. The caller's affinity gives the cores to choose from.
+  // Moves the helpers off the caller's core, to the other cores of the caller's affinity mask. If the scheduler woke a
+  // helper on the caller's core, both would share it for longer than a call takes, and two threads would be as slow as
+  // one.
   void keep_apart() {
     const int core = sched_getcpu();
     if (core == kept_from_ || core < 0 || workers() > kMostKept) return;
@@ -108,14 +111,15 @@ class Pool {
     kept_from_ = core;
   }
 
+  // Takes items of the current job, one at a time, until none is left.
   void drain(const std::function<void(int64_t, int)>& body, int64_t count, int worker) {
     inside_body = true;
     for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) body(i, worker);
     inside_body = false;
   }
 
-  // Spins until `met` holds, for longer than a caller spends between two passes of one image, because a sleeping thread
-  // takes long to wake. docs/notebook.md has the times of shorter and longer spins.
+  // Waits in a loop until met() is true, or for 4000 rounds. That is longer than a caller's pause between two passes of
+  // one image, because a sleeping thread takes long to wake. docs/notebook.md has the times with fewer and more rounds.
   template <typename Condition>
   static void spin(const Condition& met) {
     for (int i = 0; i < 4000 && !met(); ++i) relax();
@@ -145,18 +149,19 @@ class Pool {
   std::condition_variable wake_, done_;
   int workers() const { return static_cast<int>(handles_.size()); }
 
-  static constexpr int kMostKept = 16;  // more helpers find cores, and moving each takes a microsecond
-  std::vector<pthread_t> handles_;      // handles of the started threads; worker 0 is the caller
-  int kept_from_ = -1;                  // the core that helpers avoid
+  static constexpr int kMostKept = 16;  // with more helpers, keep_apart does nothing: moving each takes a microsecond
+  std::vector<pthread_t> handles_;      // handles of the helpers, which are workers 1 and up; the caller is worker 0
+  int kept_from_ = -1;                  // the core that the helpers avoid; -1: none
   const std::function<void(int64_t, int)>* body_ = nullptr;
   int64_t count_ = 0;
   std::atomic<int64_t> next_{0};
-  int active_ = 0;                        // helpers that may take part
-  std::atomic<int> inside_{0};            // helpers that take part
-  std::atomic<uint64_t> generation_{0};   // number of the job
+  int active_ = 0;                        // number of helpers that may work on the current job
+  std::atomic<int> inside_{0};            // number of helpers that are working on it now
+  std::atomic<uint64_t> generation_{0};   // number of jobs so far
 };
 
-// Never destroyed: its threads sleep in it until the process ends. A forked child has none of them and gets a new one.
+// The pool is never destroyed, because its threads wait in it until the process ends. A forked child has none of these
+// threads, and gets a new pool.
 Pool* pool = nullptr;
 std::once_flag once;
 
@@ -184,7 +189,7 @@ void set_pool_threads(int threads) { the_pool().wanted = threads; }
 
 void parallel_for(int64_t count, int threads, const std::function<void(int64_t, int)>& body) {
   if (count <= 0) return;
-  if (inside_body) {  // nested: this thread already belongs to the pool
+  if (inside_body) {  // called from within a body: this thread computes all items itself
     for (int64_t i = 0; i < count; ++i) body(i, 0);
     return;
   }

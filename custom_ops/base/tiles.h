@@ -1,8 +1,10 @@
-// Tiles of AMX: 16 rows of 64 bytes, of which one instruction multiplies two of bfloat16 and adds to one of float32,
+// AMX tiles: registers of 16 rows of 64 bytes. One instruction multiplies two tiles of bfloat16 and adds the product to a
+// tile of float32:
 //
 //   c[m][n] += sum over k of a[m][k] b[k/2][n][k%2],  m, n < 16, k < 32
 //
-// at 16 times the rate of AVX-512's multiply-adds. `EmulatedTiles` computes the same bits on processors without tiles.
+// Its rate is 16 times that of AVX-512's multiply-adds. `EmulatedTiles` gives the same results, bit for bit, on processors
+// without AMX.
 #pragma once
 
 #include <cmath>
@@ -16,11 +18,12 @@ namespace FOPS_ISA {
 
 constexpr int kTileRows = 16, kTileColumns = 16, kTileDepth = 32;
 constexpr int64_t kTileStride = 64;  // bytes of a full row
-constexpr bool full(int tile) { return tile >= 4 && tile <= 6; }
+constexpr bool full(int tile) { return tile >= 4 && tile <= 6; }  // whether a tile has all 16 rows
 
 #if defined(__AVX512F__)
-// Tiles 0 to 3 are sums, 4 to 6 the b of a product, with all 16 rows, and 7 its a. The sums and 7 have `rows` rows. AMX
-// tile state is per thread, so this is a local variable.
+// Tiles 0 to 3 hold sums (c), tiles 4 to 6 the right operand (b) of a product, and tile 7 its left operand (a). Tiles 4
+// to 6 have 16 rows, the others `rows` rows. The state of the tiles belongs to a thread, so an object must be a local
+// variable.
 class HardwareTiles {
  public:
   explicit HardwareTiles(int rows) {
@@ -59,8 +62,9 @@ class HardwareTiles {
 
 #endif
 
-// The order of sums follows Intel's description: even and odd k separately, then both, then c. Subnormal numbers, which
-// the processor treats as zero, must not occur.
+// The order of additions is that of Intel's description: the products with even k and with odd k are summed separately,
+// these two sums are added, and the result is added to c. Subnormal numbers, which the processor treats as zero, must not
+// occur.
 class EmulatedTiles {
  public:
   explicit EmulatedTiles(int rows) : rows_(rows) {}

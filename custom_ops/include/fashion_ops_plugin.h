@@ -1,13 +1,12 @@
-/* A convolution kernel from outside the library: a shared library passes it to fops_register_kernel (fashion_ops.h).
- *
- * A library with one kernel exports
+/* A plug-in: a shared library with one convolution kernel, which fops_register_kernel (fashion_ops.h) adds to the table of
+ * kernels. A plug-in exports the function
  *
  *     const fops_kernel_plugin* fops_kernel_plugin_main(void);
  *
- * fashion-infer builds this library from a kernel file of any format that it knows (custom_ops/submission/). You can
- * also write one by hand, with this header and fashion_ops.h and nothing to link. Load it with
- * `fashion-infer run --kernel ./mine.so`, or with dlopen and fops_register_kernel in your own program. Then
- * fops_conv_forward_* take the kernel by its name, and operator `New` by its attribute.
+ * fashion-infer builds a plug-in from a kernel file of each format that it knows (custom_ops/submission/). You can also
+ * write one by hand: it needs this header and fashion_ops.h, and no library to link. Load it with
+ * `fashion-infer run --kernel ./mine.so`, or in your own program with dlopen and fops_register_kernel. Then the functions
+ * fops_conv_forward_* accept the kernel's name.
  *
  * A complete example:
  *
@@ -25,7 +24,7 @@
  *         }
  *         call->y[i] = sum;
  *       }
- *       return FOPS_OK; // op_seconds stays negative: the caller takes the time
+ *       return FOPS_OK; // op_seconds stays negative, so the caller measures the time
  *     }
  *
  *     static const fops_kernel_plugin plugin = {
@@ -44,35 +43,36 @@ extern "C" {
 
 #define FOPS_PLUGIN_ABI 1
 
-/* Findings about a kernel, or-ed. */
-#define FOPS_FOUND_WORK_BEFORE 1u   /* the output was complete before forward ran */
+/* Findings about a kernel: the bits of `findings`. */
+#define FOPS_FOUND_WORK_BEFORE 1u   /* the output was complete before the phase forward ran */
 #define FOPS_FOUND_WORK_AFTER 2u    /* the output changed after Op Time was taken */
-#define FOPS_FOUND_INPUT_CHANGED 4u /* data or weights have changed */
-#define FOPS_FOUND_NOT_WRITTEN 8u   /* an output still holds the NaN from before the call */
+#define FOPS_FOUND_INPUT_CHANGED 4u /* the kernel changed its data or weights */
+#define FOPS_FOUND_NOT_WRITTEN 8u   /* the kernel did not write an output: it is still the NaN from before the call */
 
-/* One forward pass. */
+/* One call of a plug-in: a forward pass. */
 typedef struct {
   fops_conv conv;                           /* x_type is always FOPS_FLOAT32 */
-  const float* x; const float* k; float* y; /* host or device memory, see host_memory below */
-  void* stream;                             /* a cudaStream_t that x, k and y are ready on; NULL for host memory */
-  int examine;                              /* non-zero: also fill in `findings`, whatever the cost */
-  /* The plugin fills in: */
-  double op_seconds;    /* Op Time as in the format's original program: forward and a device synchronise; negative:
-                           the work is queued on `stream`, and the caller takes the time */
-  double layer_seconds; /* prolog, forward and epilog; 0 if the format has no phases */
-  uint32_t findings;
-  char message[512]; /* one line: why run() failed; after FOPS_OK a notice, or "" */
+  const float* x; const float* k; float* y; /* in host memory if host_memory (below) is set, otherwise on the device */
+  void* stream;                             /* the cudaStream_t that produces x, k and y; NULL for host memory */
+  int examine;                              /* not 0: set `findings` too, even if that takes time and memory */
+  /* The plug-in sets the following members: */
+  double op_seconds;    /* Op Time, measured as the format's original program did. Negative if the plug-in does not
+                           measure: its work is done or queued on `stream`, and the caller measures the time */
+  double layer_seconds; /* time of prolog, forward and epilog; 0 if the format has no phases */
+  uint32_t findings;    /* FOPS_FOUND_*, or-ed */
+  char message[512];    /* one line: the reason if run() failed; after FOPS_OK a notice for the user, or "" */
 } fops_plugin_call;
 
 struct fops_kernel_plugin {
   uint32_t abi; /* FOPS_PLUGIN_ABI */
   fops_backend backend;
-  int host_memory;        /* run() takes host pointers: always on the CPU; on the GPU if it copies by itself */
-  int zero_output;        /* y is zeroed before each call; else it is filled with NaN if that takes no measured time */
-  int64_t batch_multiple; /* calls have a multiple of this many images where possible; 1 for any number */
-  const char *summary, *takes, *precision; /* as in fops_kernel_info; an unknown precision is "" */
-  int (*accepts)(const fops_conv* conv);   /* NULL: every shape */
-  int (*run)(fops_plugin_call* call);      /* an fops_status. Calls come one at a time */
+  int host_memory;        /* not 0: run() takes host pointers. Must be set on the CPU, and on the GPU if run() copies */
+  int zero_output;        /* not 0: y is zeroed before each call; 0: y is filled with NaN, except by
+                             fops_conv_forward_gpu */
+  int64_t batch_multiple; /* the number of images in a call is a multiple of this, where possible; 1: any number */
+  const char *summary, *takes, *precision; /* as in fops_kernel_info; "" for an unknown precision */
+  int (*accepts)(const fops_conv* conv);   /* whether the kernel takes this shape; NULL if it takes every shape */
+  int (*run)(fops_plugin_call* call);      /* runs one call and returns an fops_status; called by one thread at a time */
 };
 
 typedef const fops_kernel_plugin* (*fops_kernel_plugin_main_function)(void);
