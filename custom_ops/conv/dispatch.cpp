@@ -11,8 +11,9 @@ namespace fops {
 
 namespace {
 
-constexpr int64_t kMaxElements = INT64_C(1) << 40;  // 4 TB of float32: beyond it a shape is a mistake
+constexpr int64_t kMaxElements = INT64_C(1) << 40;  // 4 TB of float32; a larger shape is taken for a mistake
 
+// Whether the product of the four positive sizes is at most kMaxElements.
 bool within(int64_t a, int64_t b, int64_t c, int64_t d) {
   int64_t n = a;
   for (int64_t f : {b, c, d}) {
@@ -38,7 +39,7 @@ fops_status validate(const fops_conv* c) {
   if (!within(c->B, c->C, c->H, c->W) || !within(c->M, c->C, c->K, c->K) ||
       !within(c->B, c->M, out_h(*c), out_w(*c)))
     return bad("a tensor of this convolution would hold more than 2^40 elements");
-  int type;  // a caller may pass a number outside the enum, so it is checked before it is read as one
+  int type;  // checked as an int, because a caller may pass a number that is no value of the enum
   memcpy(&type, &c->x_type, sizeof type);
   if (type != FOPS_FLOAT32 && type != FOPS_UINT8) return bad("data must be float32 or uint8");
   return FOPS_OK;

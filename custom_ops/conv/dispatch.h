@@ -1,4 +1,4 @@
-// Checks and lookups that every entry point does before a kernel runs.
+// Checks a convolution and looks up its kernel, as every entry point does before a kernel runs.
 #pragma once
 
 #include "conv/kernel.h"
@@ -6,20 +6,22 @@
 
 namespace fops {
 
-// FOPS_INVALID with the reason unless every size is positive, K <= min(H, W) and the tensors' sizes fit.
+// Returns FOPS_OK if every size is positive, K <= min(H, W), no tensor has more than 2^40 elements, and the type is known;
+// otherwise FOPS_INVALID, and the message is the reason.
 fops_status validate(const fops_conv* conv);
 
-// The static table. kernel_count and kernel_at (conv/plugin.h) also cover the registered kernels.
+// Returns the backend's table of built-in kernels. kernel_count and kernel_at (conv/plugin.h) include registered kernels.
 KernelTable kernels_of(fops_backend backend);
 
-// The table's choice for this convolution.
+// Sets *out to the kernel that "auto" picks for this convolution.
 fops_status choose(fops_backend backend, const fops_conv& conv, const Kernel** out);
 
-// `kernel`, if it takes this convolution; else a refusal that names both.
+// Sets *out to `kernel` if it takes this convolution; otherwise returns FOPS_UNSUPPORTED, and the message describes the
+// kernel and the convolution.
 fops_status take(fops_backend backend, const Kernel& kernel, const fops_conv& conv, const Kernel** out);
 
-// The kernel called `name` ("auto", "" and NULL: the table's choice) if it takes this convolution: one of the backend's
-// table, or one that was registered.
+// Sets *out to the kernel called `name`, built-in or registered, if it takes this convolution. If the name is "auto", "" or
+// NULL, does the same as choose().
 fops_status find(fops_backend backend, const char* name, const fops_conv& conv, const Kernel** out);
 
 }  // namespace fops

@@ -1,6 +1,5 @@
-// A kernel: one implementation of the convolution, with its name, a predicate for the shapes it takes, and a function
-// over raw pointers. Each backend has one table of kernels (cpu/table.cpp, cuda/table.cu); adding a kernel takes one
-// file and one line there.
+// A kernel is one implementation of the convolution: its name, a function that says which shapes it takes, and a function
+// that runs it on raw pointers. Each backend has one table of kernels (cpu/table.cpp, cuda/table.cu).
 #pragma once
 
 #include "fashion_ops.h"
@@ -15,25 +14,26 @@ inline int64_t out_w(const fops_conv& c) { return c.W - c.K + 1; }
 struct Kernel {
   const char* name;
   const char* summary;
-  const char* takes;      // the shapes it takes, in words, for messages and docs; "" takes every shape
-  const char* precision;  // "float32", "tf32", "fp16"
-  bool (*accepts)(const fops_conv&);
-  // Runs the pass; the shape has been validated and accepted. `stream` is a cudaStream_t on the GPU, unused on the CPU.
+  const char* takes;      // the shapes that it takes, in words, for messages and docs; "" if it takes every shape
+  const char* precision;  // "float32", "tf32" or "fp16"
+  bool (*accepts)(const fops_conv&);  // whether it takes this shape
+  // Runs the pass. The caller has checked the shape with validate() and `accepts`. `stream` is a cudaStream_t on the GPU;
+  // the CPU does not use it.
   using Run = fops_status (*)(const fops_conv&, const void* x, const float* k, float* y, void* stream);
   Run run;
-  // For a registered kernel, whose `accepts` and `run` are null: conv/plugin.h runs it. Null for built-in kernels.
+  // Not null for a registered kernel, which conv/plugin.h runs; its `accepts` and `run` are null.
   Plugin* plugin = nullptr;
 };
 
 struct KernelTable {
   const Kernel* kernels;
   int count;
-  // The fastest measured kernel of float32 grade that takes this shape on this machine.
+  // Returns the kernel of float32 grade that is expected to be the fastest for this shape, from measurements.
   const Kernel* (*choose)(const fops_conv&);
 };
 
-// The line of a table whose function is `run`, since lines may be added anywhere. A constant expression: if no line
-// matches, the search leaves the table, which does not compile.
+// Returns the entry of a table whose function is `run`, wherever in the table it is. Used in a constant expression, so that
+// the code does not compile if there is no such entry: the search would then leave the table.
 template <int N>
 constexpr const Kernel& line_of(const Kernel (&kernels)[N], Kernel::Run run) {
   int i = 0;

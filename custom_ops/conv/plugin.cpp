@@ -1,4 +1,4 @@
-// The registered kernels: their list, and the call of one.
+// Stores the registered kernels, and calls them.
 #include "conv/plugin.h"
 
 #include <algorithm>
@@ -20,25 +20,26 @@
 
 namespace fops {
 
+// A registered kernel, with copies of its strings.
 struct Plugin {
   std::string name, summary, takes, precision;
   const fops_kernel_plugin* described;
-  std::mutex mutex;  // run() is called by one thread at a time
-  std::set<std::array<int64_t, 6>> shapes;
-  std::string notice;  // the last notice reported
+  std::mutex mutex;  // held during a call of run(), so that only one thread at a time calls it
+  std::set<std::array<int64_t, 6>> shapes;  // shapes for which first_time was called
+  std::string notice;  // the last notice that was printed
 };
 
 namespace {
 
 struct Registered {
   std::mutex mutex;
-  std::deque<Plugin> plugins;              // a deque: elements stay where they are
-  std::deque<Kernel> kernels[2];           // by backend
-  std::atomic<int> count[2] = {{0}, {0}};
+  std::deque<Plugin> plugins;              // a deque, because a pointer to an element stays valid when others are added
+  std::deque<Kernel> kernels[2];           // one list for each backend
+  std::atomic<int> count[2] = {{0}, {0}};  // lengths of these lists
 };
 
 Registered& registered() {
-  static Registered* all = new Registered;  // never destroyed: a worker may finish after main's statics are gone
+  static Registered* all = new Registered;  // never destroyed: threads may use it after static objects are destroyed
   return *all;
 }
 
@@ -72,7 +73,7 @@ fops_status register_kernel(const char* name, const fops_kernel_plugin* plugin) 
   const fops_backend backend = plugin->backend;
   if (!kernels_of(backend).count)
     return fail(FOPS_NO_DEVICE, "kernel '%s' is for the GPU, and this build of the operator library has no CUDA", name);
-  static std::mutex registering;  // no other registration between the name's lookup and its entry
+  static std::mutex registering;  // so that no other thread registers the same name after the check below
   std::lock_guard<std::mutex> one_at_a_time(registering);
   if (!strcmp(name, "auto")) return fail(FOPS_INVALID, "no kernel can be called 'auto'");
   for (int i = 0; i < kernel_count(backend); ++i)
@@ -106,7 +107,7 @@ const fops_kernel_plugin& described(const Plugin& plugin) { return *plugin.descr
 bool takes(const Kernel& kernel, const fops_conv& conv) {
   if (!kernel.plugin) return kernel.accepts(conv);
   const fops_kernel_plugin& plugin = *kernel.plugin->described;
-  // All formats count sizes in int.
+  // The sizes must fit into int, in which all formats of kernel files have them.
   for (const int64_t size : {conv.B, conv.C, conv.H, conv.W, conv.M, conv.K})
     if (size > std::numeric_limits<int>::max()) return false;
   return !plugin.accepts || plugin.accepts(&conv);
@@ -140,7 +141,7 @@ fops_status call_plugin(const Kernel& kernel, const fops_conv& conv, const float
     StdoutCapture capture(kernel.name, quiet);
     try {
       status = plugin.described->run(&call);
-    } catch (...) {  // the file may share the C++ runtime, so its exceptions can arrive here
+    } catch (...) {  // a plug-in that shares this library's C++ runtime may throw exceptions
       caught();
       return fail(FOPS_DEVICE_ERROR, "kernel '%s' threw an exception (%s)", kernel.name,
                   std::string(last_message()).c_str());

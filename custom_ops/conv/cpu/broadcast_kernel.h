@@ -1,5 +1,5 @@
-// The sums of broadcast_simd.cpp, whose head explains the method: a tile of outputs (positions of a row x a block of
-// filters) in registers, and the layout of the weights that the sums read.
+// The inner functions of broadcast_simd.cpp, whose head explains the method: they pack the weights, and compute and store
+// a tile of outputs (positions of a row x a block of filters).
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,21 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Positions and filters per tile: filters are in lines of 16, in kDeep vectors. With AVX-512, a tile has 14 x 2 vectors
-// in 28 of 32 registers: 28 multiply-adds for 2 loads of weights and 14 of inputs. One Zen 5 core starts 2
-// multiply-adds and 2 loads per cycle.
+// A tile has kPositions positions of a row and a block of kBlockFilters filters: kBlockLines lines of 16 filters, or kDeep
+// vectors. With AVX-512, a tile is 14 x 2 vectors in 28 of 32 registers: 28 multiply-adds for 2 loads of weights and 14
+// loads of inputs. One Zen 5 core starts 2 multiply-adds and 2 loads per cycle.
 constexpr int kBlockLines = kLanes == kLine ? 2 : 1, kBlockFilters = kBlockLines * kLine;
 constexpr int kDeep = kBlockFilters / kLanes;
 constexpr int kPositions = kLanes == kLine ? 14 : (kManyRegisters ? 6 : kLanes == 8 ? 6 : 2);
 
-// The output at x of a block's filter f is the sum of x[taps[t]] * weights[t * kBlockFilters + f], t < depth.
+// The output at x of filter f of a block is the sum over t < depth of x[taps[t]] * weights[t * kBlockFilters + f].
 struct Products {
   const int64_t* taps;
   int64_t depth, part;  // products per sum; products per part (base/summation.h)
 };
 
-// Computes the sums of `positions` positions of a row from x on, part by part, into sums[position][filter].
+// Computes the sums of `positions` positions of a row from x on, part by part (base/summation.h), into
+// sums[position][filter].
 template <int positions>
 static void row_sums(const Products& p, const float* x, const float* weights, float* sums) {
   for (int64_t i = 0; i < p.depth; i += p.part) {
@@ -60,7 +61,7 @@ static void row_sums(const Products& p, const float* x, const float* weights, fl
 
 using RowSums = void (*)(const Products&, const float*, const float*, float*);
 
-// The functions row_sums for 1 to kPositions positions.
+// Returns the function row_sums<positions>; `positions` is 1 to kPositions.
 template <int... i>
 static RowSums row_sums_of(int64_t positions, std::integer_sequence<int, i...>) {
   static constexpr RowSums table[] = {row_sums<i + 1>...};
@@ -71,7 +72,8 @@ static inline RowSums row_sums_of(int64_t positions) {
   return row_sums_of(positions, std::make_integer_sequence<int, kPositions>());
 }
 
-// Stores a tile's sums to y; filters are y_plane floats apart in y. `sums` has space for 16 positions.
+// Stores a tile's sums to y, where filters are y_plane floats apart. The array `sums` has space for 16 positions, all of
+// which are read.
 static inline void store_sums(const float* sums, int64_t positions, int64_t filters, float* y, int64_t y_plane) {
   for (int64_t first = 0; first < filters; first += kLine) {
     Line lines[kLine];
@@ -82,8 +84,8 @@ static inline void store_sums(const float* sums, int64_t positions, int64_t filt
   }
 }
 
-// Packs the weights of a block of filters, which are `depth` weights apart, for taps [begin, end). The weights of a tap
-// are stored side by side, with zeros for missing filters.
+// Packs the weights for taps [begin, end) of a block of `filters` filters, which are `depth` weights apart in k. In `to`,
+// the weights of a tap for all kBlockFilters filters are adjacent, with zeros for missing filters.
 static inline void pack_block(const float* k, int64_t filters, int64_t depth, int64_t begin, int64_t end, float* to) {
   for (int64_t first = 0; first < kBlockFilters; first += kLine)
     for (int64_t t = begin; t < end; t += kLine) {
@@ -91,7 +93,7 @@ static inline void pack_block(const float* k, int64_t filters, int64_t depth, in
       const float* const from = k + first * depth + t;
       Line* const at = reinterpret_cast<Line*>(to + t * kBlockFilters + first);
       Line lines[kLine];
-      if (there == kLine && count == kLine) {  // in registers: twice as fast
+      if (there == kLine && count == kLine) {  // all in registers, which is twice as fast as the general case
 #pragma GCC unroll 16
         for (int f = 0; f < kLine; ++f) lines[f] = reinterpret_cast<Line>(load_line(from + f * depth));
         transpose(lines);

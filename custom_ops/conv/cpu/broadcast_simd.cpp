@@ -5,11 +5,12 @@
 //                                         x of one input, in every lane:  acc[j][0] += x[c][h + p][w + q + j] * w0
 //                                                                         acc[j][1] += x[c][h + p][w + q + j] * w1
 //
-// Gains: weights are stored in reading order, in whole cache lines, and an input is one number, which never crosses a
-// cache line: 16 loads for 28 multiply-adds. `direct` has 3 vectors of inputs, 3 more for rows in pieces, nearly all of
-// them across two cache lines, and 8 weights for 24. A row's end costs nothing.
-// Costs: weights are transposed once per call, outputs tile by tile.
-// A sum has the same terms in the same order as in `direct` where that makes no copies.
+// Gains: 28 multiply-adds need 16 loads, none of which crosses a cache line: weights are stored in reading order in whole
+// lines, and each input is a single number. In `direct`, 24 multiply-adds need 8 loads of weights and 3 of vectors of
+// inputs (6 where a vector has inputs of two rows), and nearly all of these vectors cross a cache line. The end of a row
+// costs nothing.
+// Costs: weights are transposed once per call or item, and outputs once per tile.
+// A sum has the same terms in the same order as in `direct`, if `direct` makes no copies of the image.
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/summation.h"
@@ -23,22 +24,22 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kBandBytes = 512 << 10;  // bytes of a band's inputs, which stay in a second-level cache
-constexpr int64_t kFewBytes = 64 << 10;    // up to this many bytes of inputs are prefetched together
+constexpr int64_t kBandBytes = 512 << 10;  // limit for the bytes of a band's inputs, to stay in a second-level cache
+constexpr int64_t kFewBytes = 64 << 10;    // a band with fewer bytes of inputs is prefetched as a whole
 
-// How the work is cut: output rows per band, groups of filter blocks.
+// How the work is divided into items. An item is a band of output rows of an image, for a group of filter blocks.
 struct Cut {
-  int64_t rows, bands, groups;
-  bool apart;  // whether each item packs the weights that it needs; otherwise all weights are packed before
+  int64_t rows, bands, groups;  // output rows per band; bands per image; groups of filter blocks
+  bool apart;  // whether each item packs the weights that it needs; otherwise all weights are packed before the items run
 };
 
 Cut cut_of(const fops_conv& c, int threads) {
   const int64_t H_out = out_h(c), blocks = ceil_div(c.M, kBlockFilters);
   const int64_t most = std::clamp<int64_t>(kBandBytes / (c.C * c.W * 4) - (c.K - 1), 1, H_out);
   const int64_t fewest = ceil_div(H_out, most), more = threads > 1 && c.B * fewest < 16 * threads ? 8 : 1;
-  // A unit of time is the sums of one position for a block of filters: one cycle per product. Packing the block's
-  // weights takes kPack units, and twice as many if other threads read them. An item takes kItem cycles, another job
-  // kJob.
+  // Picks the division with the least cost. The unit of cost is the time for the sums of one position for a block of
+  // filters, which take one cycle per product. Packing a block's weights takes kPack units, and twice that if other threads
+  // read them. In addition, each item takes kItem cycles, and a second call of parallel_for kJob cycles.
   constexpr double kPack = 12, kItem = 1000, kJob = 4000;
   const auto depth = static_cast<double>(c.C * c.K * c.K);
   Cut cut = {0, 0, 1, false};
@@ -62,24 +63,23 @@ Cut cut_of(const fops_conv& c, int threads) {
   return cut;
 }
 
-// The packed weights of all blocks, as row_sums reads them, or none; and then space to pack a block's weights from k.
 struct Weights {
-  const float* k;
-  const float* packed;
-  float* own;
+  const float* k;       // the weights as the caller gave them
+  const float* packed;  // the packed weights of all blocks; not read if `own` is set
+  float* own;           // space in which an item packs the weights of one block; null if `packed` holds all blocks
 };
 
-// Computes the filter blocks [first, last) for a band's `rows` output rows; y is the band's first output of filter 0.
-// Memory that is in no near cache is prefetched during the tiles of the previous rows. When outputs were instead
-// prefetched at the start of their tile and inputs before the band, 100 images of 16 to 128, 64 and 32 channels, 3x3,
-// 56x56, took 3 to 12% longer.
+// Computes the outputs of filter blocks [first, last) for the `rows` output rows of a band; y points at the band's first
+// output of filter 0. far_x and far_y say that the inputs or outputs are too large for the near caches: they are then
+// prefetched while the tiles of the previous row are computed. Prefetching outputs at the start of their tile, and inputs
+// before the band, took 3 to 12% longer (3x3 filters, 100 images of 56x56).
 void band(const fops_conv& c, const Products& p, const float* x, const Weights& weights, int64_t rows, int64_t first,
           int64_t last, bool far_x, bool far_y, float* y) {
   const int64_t W_out = out_w(c), y_plane = out_h(c) * W_out, tiles = ceil_div(W_out, kPositions);
   const RowSums run[] = {row_sums_of(W_out / tiles), row_sums_of(ceil_div(W_out, tiles))};
   alignas(64) float sums[kLine * kBlockFilters] = {};
-  // Few inputs are prefetched together, because a channel's inputs are contiguous: 3% faster (64 to 64 channels, 3x3,
-  // 14x14).
+  // If the band has few inputs, all of them are prefetched at once, because those of a channel are contiguous. This is 3%
+  // faster (64 input and 64 output channels, 3x3, 14x14).
   const int64_t ahead = c.C * rows * c.W * 4 < kFewBytes ? rows : std::min<int64_t>(rows, 2);
   if (far_x) fetch(c, x, ahead + c.K - 1);
   for (int64_t f = first; f < last; ++f) {
@@ -115,8 +115,8 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const int64_t blocks = ceil_div(conv.M, kBlockFilters);
   const int64_t channel = (in_place ? conv.H : cut.rows + conv.K - 1) * conv.W;
   const bool far = conv.B * std::max(image, conv.M * y_plane) * 4 > kFarBytes;
-  // Floats of each thread: widened inputs, and a block's packed weights. They are in separate pages, because the
-  // processor prefetches to the end of a page.
+  // `wide` and `block` are numbers of floats: of a thread's inputs as float32, and of a block's packed weights. `own` is
+  // the number for both, rounded up to whole pages, because the processor prefetches to the end of a page.
   const int64_t wide = in_place ? 0 : ceil_div(conv.C * channel, kLine) * kLine, block = depth * kBlockFilters;
   const int64_t own = ceil_div(wide + (cut.apart ? block : 0), 1024) * 1024, shared = cut.apart ? 0 : block * blocks;
   float* const memory = static_cast<float*>(scratch((own * threads + shared + depth * 2) * 4));
@@ -126,7 +126,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   taps_of(conv.C, conv.K, channel, conv.W, 1, taps);
 
   if (!cut.apart) {
-    constexpr int64_t kTaps = 1024;  // taps per item
+    constexpr int64_t kTaps = 1024;  // number of taps per item
     const int64_t pieces = ceil_div(depth, kTaps);
     parallel_for(blocks * pieces, threads, [&](int64_t item, int) {
       const int64_t m = item / pieces * kBlockFilters, begin = item % pieces * kTaps;

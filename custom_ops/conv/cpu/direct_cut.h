@@ -1,10 +1,10 @@
-// How direct_simd.cpp divides a convolution: the image in place or copies of it; chunks of channels, bands of rows,
-// groups of filters.
+// How direct_simd.cpp divides a convolution into bands of rows and groups of filters; and, if it works on copies of the
+// image, into chunks of channels.
 //
 //   one image, copied     chunk 0         chunk 1         band 0 of chunk 0: y[rows of band 0]  = its sums
 //                         channels 0, 1   channels 2, 3   band 0 of chunk 1: y[rows of band 0] += its sums
 //   band 0   rows 0 1 2   copies          copies          band 1 ...
-//   band 1   rows 3 4 5   copies          copies          One chunk's copies of a band fit a second-level cache.
+//   band 1   rows 3 4 5   copies          copies          A second-level cache holds the copies of one band and chunk.
 #pragma once
 
 #include <algorithm>
@@ -19,26 +19,30 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Bytes of a band's inputs. The inputs of a 1x1 layer stay in a second-level cache. Other inputs are used so often that
-// the third-level cache is as fast: one image, 128 to 32 channels, 7x7, on 56x56, reaches 203 GFLOP/s with 256 KB and
-// 225 with 1 MB (two Zen 4 cores).
+// Limits for the bytes of a band's inputs in place: kPointBytes for 1x1 filters, so that the inputs stay in a second-level
+// cache, and kBandBytes for larger filters. These use each input so often that a third-level cache is as fast: one image
+// of 56x56 with 128 input and 32 output channels and 7x7 filters reaches 203 GFLOP/s with a limit of 256 KB, and 225
+// GFLOP/s with 1 MB (two Zen 4 cores).
 constexpr int64_t kPointBytes = 256 << 10, kBandBytes = 1 << 20;
-constexpr int64_t kCopiesBytes = 512 << 10;  // bytes of a band's copies, which are read one after another
+constexpr int64_t kCopiesBytes = 512 << 10;  // limit for the bytes of the shifted copies of a band and chunk
 
+// Where the inputs of a band are in memory. Distances are in floats.
 struct Layout {
-  bool copies;                   // K shifted copies; otherwise the image in place, or widened from pixels
-  int64_t pitch;                 // distance in floats of two output rows' first positions
-  int64_t channel, down, right;  // distances in floats: to the next channel, p and q
-  int64_t skip;                  // inputs to skip between two rows of positions
+  bool copies;                   // K shifted copies; otherwise the image in place, or a copy of its rows as float32
+  int64_t pitch;                 // number of positions from one output row to the next
+  int64_t channel, down, right;  // distances to the input of the next channel, of the next p, and of the next q
+  int64_t skip;                  // number of inputs between the inputs of two rows of positions
 };
 
-// Whether rows may be read in pieces: no vector may have more pieces than a tile merges.
+// merges_fit: whether kMerges masked loads suffice to load any vector, which may have inputs of several rows.
+// pieces_fit: whether output rows can follow one another without dropped columns, because of this or because they are
+// whole vectors.
 static inline bool merges_fit(const fops_conv& c) { return kMaskedLoads && (kLanes - 2) / out_w(c) < kMerges; }
 static inline bool pieces_fit(const fops_conv& c) { return out_w(c) % kLanes == 0 || merges_fit(c); }
 
-// A copy costs about as much as this many multiply-adds; a dropped column costs M K multiply-adds per channel and q. On
-// two Zen 4 cores, one image of 112x112 with 128 channels was faster in place, and 100 images of 28x28 with 32 channels
-// were faster copied.
+// Copying a number takes about as long as this many multiply-adds; computing an output that is dropped takes M * K
+// multiply-adds per channel and q. On two Zen 4 cores, one image of 112x112 with 128 channels was faster in place, and
+// 100 images of 28x28 with 32 channels were faster with copies.
 constexpr int64_t kCopy = 25;
 
 static inline bool copies_pay(const fops_conv& c) {
@@ -53,29 +57,30 @@ static inline Layout layout(const fops_conv& c, bool copies, bool in_place, int6
   return {false, pitch, (in_place ? c.H : rows + c.K - 1) * c.W, c.W, 1, c.W - pitch};
 }
 
-// How an image is cut. Chunks and parts depend on the layer alone, so that a sum is added up in the same order in any
-// batch and by any number of threads.
+// How the work is divided. `chunks` and `part` depend on the layer alone, so that a sum is added up in the same order in
+// any batch and with any number of threads.
 struct Cut {
-  int64_t chunks;       // chunks of channels
-  int64_t part;         // products per part (base/summation.h)
-  int64_t rows, bands;  // output rows per band; number of bands
-  int64_t groups;       // groups of filter blocks
+  int64_t chunks;       // number of chunks of channels
+  int64_t part;         // products per part of a sum (base/summation.h)
+  int64_t rows, bands;  // output rows per band; bands per image
+  int64_t groups;       // number of groups of filter blocks
 };
 
-// Chunks of channels for copies. A chunk is so small that a band is four times as high as the rows that it shares with
-// the next band: with all channels, a band of 128 to 32 channels, 7x7, on 28x28 would be one row, for which seven rows
-// are copied. A chunk also gives a tile 100 products or more.
+// Returns the number of chunks of channels if copies are made. With fewer channels per chunk, a band may have more rows.
+// A chunk is so small that a band can have at least 16 output rows, and four times as many as the K - 1 rows that it
+// shares with the next band. (With all 128 channels of a 28x28 image, a band for 7x7 filters would have one output row, for
+// which seven rows are copied.) But a chunk has about 100 products per output or more.
 static inline int64_t chunks_of(const fops_conv& c) {
   const int64_t height = std::min(out_h(c), std::max<int64_t>(16, 4 * (c.K - 1))) + c.K - 1;
   const int64_t fit = kCopiesBytes / (height * c.K * out_w(c) * 4), least = ceil_div(100, c.K * c.K);
   return ceil_div(c.C, std::max(fit, least));
 }
 
-// Products per part if each chunk has a separate sum.
+// Returns the number of products per part of a sum if each chunk's products are summed separately.
 static inline int64_t part_of_chunks(const fops_conv& c, int64_t chunks) {
   const int64_t depth = c.C * c.K * c.K, chunk = ceil_div(c.C, chunks) * c.K * c.K;
   int64_t part = part_of_sum(depth);
-  // A term passes through no more additions than without chunks.
+  // A term passes through no more additions than without chunks, or than parts of one product need.
   const int64_t most = std::max(part + ceil_div(depth, part), chunks + 2);
   part = std::min(part, chunk);
   while (part > 1 && part + ceil_div(chunk, part) + chunks > most) --part;
@@ -89,9 +94,10 @@ static inline Cut cut_of(const fops_conv& c, bool copies, int threads) {
   const int64_t most = std::clamp<int64_t>(bytes / row_bytes - (c.K - 1), 1, out_h(c));
   const int64_t part = chunks > 1 ? part_of_chunks(c, chunks) : part_of_sum(c.C * c.K * c.K);
   Cut cut = {chunks, part, 0, ceil_div(out_h(c), most), 1};
-  // Items are images, bands of rows, or groups of filter blocks. If there are few items, they are cut so that the last
-  // thread ends as early as possible. Cutting has costs: a tile of fewer vectors loads as many weights, each band reads
-  // all weights, and each item makes its own copies. A unit of time is one vector for a block of filters.
+  // An item is a band of an image, for a group of filter blocks. If there are few images and bands, the number of bands
+  // and groups is chosen so that the last thread ends as early as possible. Small items have costs: a tile of fewer vectors
+  // loads as many weights as a full tile, each band reads all weights, and each item makes its own copies. The unit of cost
+  // is the time for one vector of positions and a block of filters.
   const int64_t fewest = std::min(std::max(cut.bands, ceil_div(threads, c.B * blocks)), out_h(c));
   const int64_t more = threads > 1 && c.B * fewest < 16 * threads ? 8 : 1;
   const int64_t pitch = pitch_of(c, copies);

@@ -1,4 +1,5 @@
-// The sums of direct_simd.cpp, whose head explains the method: a tile of outputs (filters x positions) in registers.
+// The inner functions of direct_simd.cpp, whose head explains the method: they compute a tile of outputs (filters x
+// positions) in registers.
 #pragma once
 
 #include <algorithm>
@@ -11,53 +12,55 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Filters and vectors per tile. With 32 registers 8 x 3 is faster than 6 x 4 (175 and 157 GFLOP/s on one Sapphire
-// Rapids core), because loads of vectors cross cache lines.
+// Number of filters, and of vectors of positions, in a tile. With 32 registers 8 x 3 is faster than 6 x 4 (175 instead of
+// 157 GFLOP/s on one Sapphire Rapids core), because loads of vectors cross cache lines, and loads of weights do not.
 constexpr int kFilters = kManyRegisters ? 8 : 4, kWide = 3;
 constexpr int64_t kTileFloats = kFilters * kWide * kLanes;
 
-// Positions, up to kWide vectors, and the offsets of their inputs. A vector that extends into the next output rows has
-// its inputs in pieces: from lane bounds[..][v] on they are `skip` floats further. One more load for each vector costs
-// no time: 114 GFLOP/s with it, 110 without, 98 with two more loads (8 x 3, one Zen 4 core, whose peak is 117).
-constexpr int kMerges = 2, kKinds = kMaskedLoads ? kMerges + 1 : 1;
+// A block of consecutive positions, up to kWide vectors of them, and the offsets of their inputs. A vector that extends into
+// the next output rows has its inputs in pieces: from lane bounds[g][v] on they are (g + 1) * skip floats further, and a
+// masked load merges them into the vector. One masked load per vector costs no time: 114 GFLOP/s with one, 110 without, 98
+// with two (8 x 3, one Zen 4 core, whose peak is 117).
+constexpr int kMerges = 2, kKinds = kMaskedLoads ? kMerges + 1 : 1;  // most masked loads per vector; values of `merges`
 struct Block {
   int64_t begin, count;        // first position; number of positions
   int64_t offsets[kWide];      // offset of each vector's first input
-  int bounds[kMerges][kWide];  // kLanes if there is no such piece
-  int vectors, merges;         // merges: at least the number of pieces that any vector merges
+  int bounds[kMerges][kWide];  // first lane of each further piece; kLanes if there is no such piece
+  int vectors, merges;         // number of vectors; number of masked loads for each of them
 };
 
-// The output at x of filter r is the sum of x[taps[t]] * k[r * stride + t], t < depth.
+// The output at x of filter r is the sum over t < depth of x[taps[t]] * k[r * stride + t].
 struct Products {
   const int64_t* taps;
-  int64_t depth, part;  // products per sum; products per part (base/summation.h)
-  int64_t stride, skip;
+  int64_t depth, part;   // products per sum; products per part (base/summation.h)
+  int64_t stride, skip;  // weights from one filter to the next; inputs between two rows of positions (Block)
 };
 
-// Where outputs are stored or added: the output of position `first` goes to y, and filters are `stride` apart.
+// Where the outputs are stored.
 struct Outputs {
-  float* y;
-  int64_t first, stride;
-  bool add, far;  // far: y is in no near cache, and is prefetched during the sums
+  float* y;               // the place of position `first` of the first filter
+  int64_t first, stride;  // a position; floats from one filter's outputs to the next filter's
+  bool add, far;          // add: add the sums to y; far: y is too large for the near caches, so prefetch its lines
 };
 
-// The weight of filter r; each filter's weights are `once` bytes after the previous filter's.
+// Returns the weight of filter r. The weights of each filter are `once` bytes after those of the previous filter; `thrice`
+// is 3 * once, which the caller computes once.
 static inline float weight_of(int r, const char* k, int64_t once, int64_t thrice) {
   const int64_t by[] = {0, once, 2 * once, thrice, 4 * once, thrice + 2 * once, 2 * thrice, thrice + 4 * once};
   return *reinterpret_cast<const float*>(k + by[r]);
 }
 
-// The sums of `count` blocks, part by part, in one tile each. The pragmas have the purpose that shifted_kernel.h
-// explains.
+// Computes and stores the sums of `count` blocks, which have the same number of vectors, one tile per block, part by part.
+// shifted_kernel.h explains the pragmas.
 template <int filters, int vectors, int merges>
 static void tile_sums(const Products& p, const Block* b, int64_t count, const float* x, const float* k,
                       const Outputs& to) {
   const int64_t depth = p.depth, skip = p.skip, once = p.stride * 4, thrice = 3 * once, stride = to.stride;
   alignas(kVectorBytes) float memory[filters * vectors * kLanes];
   float* sums = memory;  // sums of the previous parts
-  // Without this statement the compiler keeps a small tile's sums in registers and its inputs in memory: 1 to 4
-  // channels, 7x7, took twice as long. For a large tile, the statement lets the compiler keep a few sums in free
-  // registers: 3 to 64, 5x5, gains 4%.
+  // Without this statement the compiler keeps a small tile's `memory` in registers and its inputs in memory, which doubled
+  // the time of a layer (1 input and 4 output channels, 7x7). A large tile omits the statement: the compiler keeps a few of
+  // its sums in free registers, which saves 4% of a layer's time (3 input and 64 output channels, 5x5).
   if (kManyRegisters && filters * vectors <= 16) asm("" : "+r"(sums));
   for (; count > 0; --count, ++b) {
     float* const y = to.y + b->begin - to.first;
@@ -83,7 +86,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) acc[r][v] = Vector{};
       for (; tap_at != tap_end; ++tap_at, weights += sizeof(float)) {
-        // Otherwise the compiler keeps a pointer for each filter, some of them in vector registers: 7% slower.
+        // Without this statement the compiler keeps a pointer for each filter, some in vector registers, and is 7% slower.
         asm("" : "+r"(weights));
         const int64_t tap = *tap_at;
         Vector in[vectors];
@@ -118,7 +121,7 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
       if (to.add) {
 #pragma GCC unroll 8
         for (int r = 0; r < filters; ++r, row += stride) {
-          asm("" : "+r"(row));  // one pointer, as for the weights
+          asm("" : "+r"(row));  // so that there is only one pointer, as for the weights
 #pragma GCC unroll 8
           for (int v = 0; v < vectors; ++v) acc[r][v] += load(row + v * kLanes);
         }
@@ -136,7 +139,8 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
 
 using TileSums = void (*)(const Products&, const Block*, int64_t, const float*, const float*, const Outputs&);
 
-// The functions tile_sums of every size: i is ((filters - 1) * kWide + vectors - 1) * kKinds + merges.
+// Returns the function tile_sums<filters, vectors, merges>. Its index i in the table is
+// ((filters - 1) * kWide + vectors - 1) * kKinds + merges.
 template <int... i>
 static TileSums tile_sums_of(int64_t filters, int64_t vectors, int64_t merges, std::integer_sequence<int, i...>) {
   static constexpr TileSums table[] = {tile_sums<i / kKinds / kWide + 1, i / kKinds % kWide + 1, i % kKinds>...};

@@ -4,10 +4,11 @@
 //   are: a tap is an offset. Where a row of outputs ends (c), a      f g h i j      tap (0, 1)  b c d g h i l m n
 //   masked load takes the inputs of the next (direct_kernel.h).      k l m n o      tap (1, 0)  f g h k l m ...
 //
-// Costs: without masked loads, columns that belong to no output are computed and dropped, W / W_out of the arithmetic.
-// Where that costs more than K copies of the image, it uses the copies of shifted_simd.cpp. Copies of many channels are
-// made one chunk of channels at a time (direct_cut.h), and each chunk adds its sums to the outputs.
-// Gains: no copies elsewhere.
+// Costs: without masked loads, it also computes columns that belong to no output and drops them, so that the arithmetic
+// grows by the factor W / W_out. Where that costs more than K copies of the image, it uses the copies of shifted_simd.cpp.
+// Copies of many channels are made one chunk of channels at a time (direct_cut.h), and each chunk adds its sums to the
+// outputs.
+// Gains: elsewhere, it makes no copies.
 #include "base/scratch.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
@@ -22,7 +23,7 @@ namespace FOPS_ISA {
 
 namespace {
 
-// to[i] = from[i], or to[i] += from[i].
+// Computes to[i] = from[i], or with `add` to[i] += from[i], for `count` numbers.
 void put(const float* from, int64_t count, bool add, float* to) {
   if (add)
     for (int64_t i = 0; i < count; ++i) to[i] += from[i];
@@ -30,8 +31,8 @@ void put(const float* from, int64_t count, bool add, float* to) {
     memcpy(to, from, count * sizeof(float));
 }
 
-// Stores, or adds to y, outputs [begin, end) of `filters` rows of a tile's sums, which are `width` floats apart.
-// Positions are in rows of `pitch`, of which the first W_out are outputs.
+// Stores positions [begin, end) of a tile's sums in y, or with `add` adds them to y. The sums of the `filters` filters are
+// `width` floats apart. Positions are in rows of `pitch`, of which the first W_out are outputs; the others are dropped.
 void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t begin, int64_t end, int64_t pitch,
                   int64_t W_out, bool add, float* y, int64_t y_plane) {
   for (int64_t at = begin; at < end;) {
@@ -49,11 +50,11 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
 // The number of positions of `rows` output rows, including dropped ones.
 int64_t positions(const fops_conv& c, int64_t pitch, int64_t rows) { return (rows - 1) * pitch + out_w(c); }
 
-// Whether `end` positions fill whole vectors, or exceed a block. In both cases nothing past the last position is read:
-// the last block may begin earlier, and compute some outputs again.
+// Whether the blocks of `end` positions read no inputs past the last position: if the positions are whole vectors, or more
+// than one block. In the latter case the last block begins earlier, and computes some outputs again.
 bool ends_full(int64_t end) { return end > kWide * kLanes || end % kLanes == 0; }
 
-// Makes the blocks of a band of `rows` output rows for one call, most of them of equal size; returns their number.
+// Writes the blocks of a band of `rows` output rows to `to`, and returns their number. Most blocks have equal size.
 int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) {
   const int64_t end = positions(c, l.pitch, rows), vectors = ceil_div(end, kLanes), count = ceil_div(vectors, kWide);
   int most = 0;
@@ -75,19 +76,22 @@ int64_t blocks_of(const fops_conv& c, const Layout& l, int64_t rows, Block* to) 
     }
     most = std::max(most, b.merges);
   }
-  // For many filters, an extra load that reads no lanes costs less than another call.
+  // Gives all blocks the same kind if there are many filters: a masked load of no lanes costs less than another call of
+  // tile_sums.
   if (c.M > kFilters / 2 && most == 1)
     for (int64_t i = 0; i < count; ++i) to[i].merges = 1;
   return count;
 }
 
-// Computes the filter blocks [first, last) for a band's `blocks`; y is the band's first output of filter 0.
+// Computes the outputs of filter blocks [first, last) for a band's `blocks` blocks of positions, `all`; y points at the
+// band's first output of filter 0.
 void band(const fops_conv& c, const Products& p, const Layout& l, const float* x, const float* k, const Block* all,
           int64_t blocks, int64_t first, int64_t last, bool far, bool add, float* y) {
   const int64_t y_plane = out_h(c) * out_w(c), filter_blocks = ceil_div(c.M, kFilters);
   const auto alike = [](const Block& a, const Block& b) { return a.vectors == b.vectors && a.merges == b.merges; };
   alignas(64) float sums[kTileFloats];
-  // Outputs are written in order, and a block of filters' weights are read for the whole band.
+  // Filters are the outer loop, so that outputs are written in order, and the weights of a block of filters are used for
+  // the whole band.
   for (int64_t f = first; f < last; ++f) {
     const int64_t m = c.M * f / filter_blocks, filters = c.M * (f + 1) / filter_blocks - m;
     const float* weights = k + m * p.stride;
@@ -117,7 +121,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   const bool copies = copies_pay(conv);
   const Cut cut = cut_of(conv, copies, threads);
   const int64_t filter_blocks = ceil_div(conv.M, kFilters), channels = ceil_div(conv.C, cut.chunks);
-  const int64_t rest = H_out - (cut.bands - 1) * cut.rows;  // rows of the last band
+  const int64_t rest = H_out - (cut.bands - 1) * cut.rows;  // number of output rows of the last band
   const int64_t pitch = pitch_of(conv, copies);
   const bool in_place = !copies && sizeof(T) == sizeof(float) && ends_full(positions(conv, pitch, cut.rows)) &&
                         ends_full(positions(conv, pitch, rest));

@@ -1,4 +1,4 @@
-// The CPU's kernels, which the table in table.cpp lists.
+// Declares the CPU kernels, which table.cpp puts into a table.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@ namespace fops {
 
 fops_status conv_naive(const fops_conv&, const void* x, const float* k, float* y, void*);
 
-// The number of threads worth using for a convolution: a thread takes a microsecond to join, and 100,000 multiply-adds
-// take 1.7.
+// Returns the number of threads to use for a convolution: one for each 100,000 multiply-adds, which take 1.7 microseconds,
+// because a further thread takes one microsecond to join.
 inline int threads_for(const fops_conv& c) {
   const double work = static_cast<double>(c.B) * c.M * out_h(c) * out_w(c) * c.C * c.K * c.K;
   return static_cast<int>(std::clamp<double>(work / 1e5, 1, pool_threads()));
 }
 
-// The kernels of the *_simd.cpp files, compiled once for each instruction set; and whether `direct` reads rows in
-// pieces by masked loads.
+// The kernels of the *_simd.cpp files, compiled once for each instruction set. direct_merges returns whether `direct`
+// loads vectors across the ends of rows with masked loads.
 #define FOPS_DECLARE(set)                                                                       \
   namespace set {                                                                               \
   fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);   \

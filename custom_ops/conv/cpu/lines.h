@@ -1,4 +1,4 @@
-// A line is 16 numbers of 32 bits in any instruction set: a row of a tile, or the weights of 16 filters.
+// A line is 16 numbers of 32 bits, whatever the instruction set: a row of an AMX tile, or the weights of 16 filters.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ static inline FloatLine load_line(const uint8_t* x) {
   return __builtin_convertvector(*reinterpret_cast<const ByteLine*>(x), FloatLine);
 }
 
-// Loads the first `count` numbers, 1 to 16, followed by zeros.
+// Loads `count` numbers, 1 to 16, and fills the rest of the line with zeros.
 template <typename T>
 static inline FloatLine load_line(const T* x, int64_t count) {
   if (count >= kLine) return load_line(x);
@@ -44,7 +44,7 @@ static inline void store_line(float* y, FloatLine x, int64_t count) {
 #endif
 }
 
-// Exchanges the lanes of each line i whose number has bit `s` with the lanes of line i + s whose number lacks it.
+// One step of the transposition. For all i and j without bit `s`, exchanges lane j + s of line i with lane j of line i + s.
 template <int s>
 static inline void exchange(Line (&x)[kLine]) {
   Line low, high;
@@ -61,6 +61,7 @@ static inline void exchange(Line (&x)[kLine]) {
     }
 }
 
+// Exchanges lane j of line i with lane i of line j, for all i and j.
 static inline void transpose(Line (&x)[kLine]) {
   exchange<8>(x);
   exchange<4>(x);

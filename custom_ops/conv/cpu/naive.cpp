@@ -1,9 +1,9 @@
-// Step 0: the definition, written down.
+// Step 0: the definition of the convolution as code.
 //
-// Seven nested loops, one thread, one multiply-add at a time. Every other kernel can be compared with it by eye, and
-// the course's students started from it. Nothing here is meant to be fast: each output re-reads C*K*K inputs and
-// weights, and the compiler can't reorder a float32 sum, so the adds wait for one another. The rows' sums are added in
-// a double: one chain of float32 additions breaks docs/precision.md's bound from 49 equal terms on.
+// Seven nested loops, one thread, one multiply-add at a time. A reader can compare any other kernel with it, and the
+// course's students started from such loops. It is slow: each output reads C*K*K inputs and weights again, and each
+// addition waits for the previous one, because the compiler may not reorder a float32 sum. The sums of a filter's rows are
+// added in double: one chain of float32 additions can exceed docs/precision.md's bound from 49 equal terms on.
 #include "conv/cpu/kernels.h"
 
 namespace fops {

@@ -1,5 +1,5 @@
-// The convolution of shifted_simd.cpp, whose head explains the method, for a band of rows of one image. It is used
-// there by the operator, and by the fused stage in net/cpu/stages_simd.cpp.
+// The inner functions of shifted_simd.cpp, whose head explains the method: they make the shifted copies S and compute a
+// band of rows of one image. The fused stage in net/cpu/stages_simd.cpp uses them too.
 #pragma once
 
 #include <algorithm>
@@ -13,27 +13,28 @@
 namespace fops {
 namespace FOPS_ISA {
 
+// Number of filters, and of vectors of positions, in a tile.
 constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
-// A K known to the compiler unrolls the innermost loops. With 32 registers that is faster for the course's 5x5 filters.
-// With 16 registers the compiler runs out of registers, and an unknown K is faster.
+// Whether micro_kernel is also compiled for K = 5 and K = 7, so that the compiler unrolls the innermost loops. With 32
+// registers that is faster for the course's 5x5 filters. With 16 registers it is slower, because registers run out.
 constexpr bool kKnownK = kManyRegisters;
-constexpr int64_t kSlack = kVectors * kLanes;  // number of floats after S that the last vector may read
+constexpr int64_t kSlack = kVectors * kLanes;  // positions per tile; also the number of floats after S that may be read
 
 // Sizes and strides of one band of output rows of one image.
 struct Band {
   int64_t C, K, M;
-  int64_t plane;      // floats from one S[c][q] to the next
-  int64_t W_out;      // floats from one p to the next
-  int64_t depth;      // C*K*K, floats from one filter to the next
-  int64_t y_stride;   // floats from one filter's output to the next
-  bool far;           // y is in no near cache: its lines are prefetched during the sums
-  int64_t part;       // rows of a filter's weights, of C*K in all, per part of a sum (base/summation.h)
+  int64_t plane;      // floats from S[c][q] to the next S[c][q]
+  int64_t W_out;      // floats in S from one p to the next
+  int64_t depth;      // C*K*K: weights from one filter to the next
+  int64_t y_stride;   // floats from one filter's outputs to the next filter's
+  bool far;           // y is too large for the near caches: prefetch its lines while the sums are computed
+  int64_t part;       // rows of a filter's weights (of C*K in all) per part of a sum (base/summation.h)
 };
 
-// Output positions [0, end) of `rows` filters, rows x vectors of them at a time; the last time, fewer than all may be
-// valid. kK is K where that is known, else 0; kParts, whether sums have several parts. The pragmas unroll the loops
-// over acc before the compiler allocates registers. Otherwise it also clears a copy of acc in memory, which takes 15%
-// of the time with 16 registers.
+// Computes output positions [0, end) of `rows` filters, in tiles of `rows` filters x `vectors` vectors of positions. Of the
+// last tile, only valid positions are stored. kK is K if the compiler is to know it, otherwise 0. kParts: whether sums have
+// several parts. The pragmas unroll the loops over acc before the compiler allocates registers. Without them it also clears
+// a copy of acc in memory, which takes 15% of the time with 16 registers.
 template <int rows, int vectors, int kK, bool kParts>
 static void micro_kernel(const Band& b, const float* S, const float* k, float* y, int64_t end) {
   const int64_t K = kK ? kK : b.K, C = b.C, plane = b.plane, W_out = b.W_out, depth = b.depth, y_stride = b.y_stride;
@@ -83,7 +84,7 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; ++v) acc[r][v] += load(sums + (r * vectors + v) * kLanes);
     }
-    const int64_t valid = end - n - (vectors - 1) * kLanes;  // valid lanes of the last vector
+    const int64_t valid = end - n - (vectors - 1) * kLanes;  // number of valid lanes in the last vector
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 8
@@ -92,7 +93,7 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
         if (v < vectors - 1 || valid >= kLanes) {
           store(out, acc[r][v]);
         } else {
-          const Vector last = acc[r][v];  // a copy: a variable whose address is taken does not stay in a register
+          const Vector last = acc[r][v];  // a copy, because memcpy takes an address, and acc must stay in registers
           memcpy(out, &last, valid * sizeof(float));
         }
       }
@@ -102,7 +103,7 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 
 using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t);
 
-// The functions micro_kernel<row + 1, vector + 1> of every size: i is row * kVectors + vector.
+// Returns the function micro_kernel<rows, vectors>. Its index i in the table is (rows - 1) * kVectors + vectors - 1.
 template <int kK, bool kParts, int... i>
 static MicroKernel pick(int64_t rows, int64_t vectors, std::integer_sequence<int, i...>) {
   static constexpr MicroKernel table[] = {micro_kernel<i / kVectors + 1, i % kVectors + 1, kK, kParts>...};
@@ -121,8 +122,9 @@ static inline MicroKernel pick(const Band& b, int64_t rows, int64_t vectors) {
   return b.part < b.C * b.K ? pick<true>(b, rows, vectors) : pick<false>(b, rows, vectors);
 }
 
-// Copies one image row to its place in each of the K copies. Whole vectors are copied where enough values and enough
-// space follow: the next rows overwrite what is written past the end of a row.
+// Copies one image row into each of the K shifted copies. `readable` floats can be read from x on, and `writable` floats
+// of a copy can be written from S on. Where these suffice, whole vectors are copied. They also write past the end of the
+// row, and the next rows then overwrite that.
 static inline void shift_row(const float* x, int64_t readable, int64_t K, int64_t W_out, float* S, int64_t writable,
                              int64_t plane) {
   for (int64_t q = 0; q < K; ++q, S += plane) {
@@ -133,7 +135,7 @@ static inline void shift_row(const float* x, int64_t readable, int64_t K, int64_
   }
 }
 
-// Makes S for `rows` image rows that start at x, of one image of C channels of H x W.
+// Makes S from `rows` image rows of all channels, which start at x in the first channel.
 static inline void shift(const fops_conv& conv, const float* x, int64_t rows, float* S, int64_t plane) {
   const int64_t W_out = out_w(conv);
   for (int64_t c = 0; c < conv.C; ++c)
@@ -143,7 +145,7 @@ static inline void shift(const fops_conv& conv, const float* x, int64_t rows, fl
     }
 }
 
-// Makes S from pixels. Each pixel is widened once, not once per copy, except in rows longer than kRowBuffer.
+// Makes S from uint8 pixels. Each pixel is converted once, not once per copy, except in rows longer than kRowBuffer.
 static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, float* S, int64_t plane) {
   constexpr int64_t kRowBuffer = 1024;
   float wide[kRowBuffer + kLanes];
@@ -163,11 +165,12 @@ static inline void shift(const fops_conv& conv, const uint8_t* x, int64_t rows, 
     }
 }
 
-// Filters are in blocks of nearly equal size: 50 as 6 6 6 6 6 5 5 5 5, because a block of 2 would stall on latency.
+// Filters are in blocks of nearly equal size, at most kRows. With kRows = 6, 50 filters are in five blocks of 6 and four of
+// 5, because a block of 2 would have too few independent sums to hide the latency of multiply-adds.
 static inline int64_t filter_blocks(int64_t M) { return (M + kRows - 1) / kRows; }
 static inline int64_t block_start(const Band& b, int64_t block) { return b.M * block / filter_blocks(b.M); }
 
-// Computes y for output positions [0, end) of the filters of one block; y points at the block's first filter.
+// Computes output positions [0, end) of the filters of one block; y points at the first output of the block's first filter.
 static inline void multiply_block(const Band& b, const float* S, const float* k, float* y, int64_t block, int64_t end) {
   const int64_t m = block_start(b, block), rows = block_start(b, block + 1) - m;
   const int64_t whole = end / kSlack * kSlack, rest = end - whole;

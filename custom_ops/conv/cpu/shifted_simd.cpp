@@ -1,13 +1,14 @@
-// Implicit GEMM over K shifted copies of each image. Compiled once for each instruction set; FOPS_ISA names the set and
-// its namespace.
+// Implicit GEMM over K shifted copies of each image. Compiled once for each instruction set; FOPS_ISA is the name of the
+// set and of its namespace.
 //
 //   S[c][q][h][w] = x[c][h][w + q], w < W_out       x  a b c d e     S[q=0]  a b c      row (c, p, q) of the product's
-//   row (c, p, q) = S[c][q] + p * W_out                f g h i j             f g h      matrix is contiguous, whatever
-//                                                                    S[q=1]  b c d      W_out is: no masks
+//   row (c, p, q) = S[c][q] + p * W_out                f g h i j             f g h      matrix is contiguous for any
+//                                                                    S[q=1]  b c d      W_out and needs no masks
 //
-// Costs: K copies of every pixel, where im2col makes K * K: 13 KB for a 28x28 image and K = 5, which stays in L1.
-// Gains: the micro-kernel keeps kRows filters x kVectors vectors of outputs in registers: with AVX-512 6 x 4 (24 of 32
-// registers), 24 FMAs for 10 loads; with 16 registers 4 x 3. docs/notebook.md: stores that bypass the cache, prefetch.
+// Costs: K copies of each pixel (im2col makes K * K). For a 28x28 image and K = 5 they take 13 KB, which stay in L1.
+// Gains: the micro-kernel keeps kRows filters x kVectors vectors of outputs in registers. With AVX-512 that is 6 x 4 (24 of
+// 32 registers), and 24 multiply-adds need 10 loads; with 16 registers it is 4 x 3. docs/notebook.md has measurements with
+// stores that bypass the cache and with prefetching.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -23,12 +24,12 @@ namespace FOPS_ISA {
 
 namespace {
 
-// Bytes of a band's S, which leave space in a 1 MB second-level cache for weights and outputs.
+// Limit for the bytes of a band's S, so that a 1 MB second-level cache has space left for weights and outputs.
 constexpr int64_t kBandBytes = 512 << 10;
 
-// An output larger than this is in no near cache when it is written, so its lines are prefetched during the sums. That
-// is faster both for the layer alone and for fa2017 in MXNet's graph, where a slice of 100 images has 11.5 MB of output
-// and the other layers run in between.
+// An output of more bytes is not in a near cache when it is written, so its lines are prefetched while the sums are
+// computed. That is faster both for a layer alone and for fa2017 in MXNet's graph, where a slice of 100 images has 11.5 MB
+// of output and the other layers run in between.
 constexpr int64_t kFarBytes = 4 << 20;
 
 }  // namespace
@@ -37,9 +38,9 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   const int64_t H_out = out_h(conv), W_out = out_w(conv);
   const int threads = threads_for(conv);
 
-  // Items are images, bands of rows, or groups of filter blocks. A band has as many rows as keep S near kBandBytes.
-  // With few images, groups share the work. With few filters too, bands share it, but only then, because neighbouring
-  // bands both copy the rows that they share.
+  // An item is a band of an image, for a group of filter blocks. A band has at most as many rows as keep S near
+  // kBandBytes. If there are few images, the filter blocks of an image are divided into groups. Only if these are too few,
+  // an image is divided into more bands, because neighbouring bands both copy the rows that they share.
   const int64_t wanted = threads > 1 ? (2 * threads + conv.B - 1) / conv.B : 1;
   const int64_t blocks = filter_blocks(conv.M), groups = std::min(blocks, wanted);
   const int64_t row_bytes = conv.C * conv.K * W_out * 4, parts = (wanted + groups - 1) / groups;
@@ -47,8 +48,8 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   band = std::min({band, H_out, (H_out + parts - 1) / parts});
   const int64_t bands = (H_out + band - 1) / band;
 
-  // The last vector of the last row reads past the band's end. Therefore kSlack more floats are zeroed, so that no
-  // arithmetic on leftovers (denormals, NaN) slows the lanes whose results are dropped.
+  // The last vectors read up to kSlack floats past the band's end. These floats are set to zero, because arithmetic on
+  // subnormal numbers or NaN could be slow, even in lanes whose results are dropped.
   const int64_t plane = (band + conv.K - 1) * W_out;
   const int64_t floats = conv.C * conv.K * plane + kSlack;
   const int64_t stride = (floats + 15) / 16 * 16;

@@ -1,6 +1,6 @@
-// Splits a float32 into bfloat16 parts: x = x1 + x2 + x3 exactly, where each part is rounded to nearest and is
-// therefore at most 2^-8 of the previous part. The product of two numbers x and w is then, to within a relative 2^-24,
-// the sum of the six products x1 w1, x1 w2, x2 w1, x1 w3, x2 w2 and x3 w1.
+// Splits a float32 x into three bfloat16 parts: x = x1 + x2 + x3 exactly. x1 and x2 are rounded to nearest, so each part is
+// at most 2^-8 of the previous one. The product of two numbers x and w is then the sum of the six products x1 w1, x1 w2,
+// x2 w1, x1 w3, x2 w2 and x3 w1, with a relative error of about 2^-24.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 namespace fops {
 namespace FOPS_ISA {
 
-// Zeros, and magnitudes between these two limits, can be split. Smaller or larger magnitudes could leave the range of a
-// part, of a product of parts or of a sum (the smallest part is 2^-63, the smallest product 2^-126, the largest sum
-// 2^102).
+// Zeros, and numbers whose magnitude is in [2^-40, 2^51), can be split; these constants are the bits of the two limits.
+// With other magnitudes, a part, a product of parts or a sum could leave the range of normal numbers. (Within the limits
+// the smallest part is 2^-63, the smallest product 2^-126, and the largest product 2^102.)
 constexpr uint32_t kSmallest = (127u - 40) << 23, kLargest = (127u + 51) << 23;
 
-// Whether all of `count` floats can be split; false for infinities and NaN.
+// Whether all `count` numbers can be split. Infinities and NaN cannot.
 static inline bool splittable(const float* x, int64_t count) {
   Line outside = {};
   for (int64_t i = 0; i < count; i += kLine) {
@@ -34,13 +34,13 @@ static inline bool splittable(const float* x, int64_t count) {
 }
 static inline bool splittable(const uint8_t*, int64_t) { return true; }
 
-// The parts of 16 pairs (a, b): a's part is in the lower half of each number, b's part in the upper half.
+// The parts of 16 pairs (a, b). In each number of 32 bits, the lower 16 bits are a part of a, the upper 16 bits one of b.
 struct Parts {
   Line first, second, third;
 };
 
 static inline Parts split(FloatLine a, FloatLine b) {
-  // The part of the first 8 digits: the bits of a float32 whose lower half is zero.
+  // Rounds to bfloat16, 8 binary digits: the bits of a float32 whose lower 16 bits are zero.
   const auto part = [](FloatLine x) { return (reinterpret_cast<Line>(x) + 0x8000u) & 0xFFFF0000u; };
   const auto pair = [](Line a, Line b) { return (a >> 16) | b; };
   Parts p;
@@ -52,7 +52,7 @@ static inline Parts split(FloatLine a, FloatLine b) {
   p.second = pair(a2, b2);
   a -= reinterpret_cast<FloatLine>(a2);
   b -= reinterpret_cast<FloatLine>(b2);
-  p.third = pair(reinterpret_cast<Line>(a), reinterpret_cast<Line>(b));  // at most 8 digits are left
+  p.third = pair(reinterpret_cast<Line>(a), reinterpret_cast<Line>(b));  // needs no rounding: at most 8 digits are left
   return p;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 bool any(const fops_conv&) { return true; }
 
-// Returns a function that runs the `kernel` compiled for this machine's instruction set.
+// Defines function `name`, which runs FOPS_KERNEL as it was compiled for this machine's instruction set.
 #define FOPS_ADDRESS(set) set::FOPS_KERNEL,
 #define FOPS_BEST(name)                                                                          \
   fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) {       \
@@ -50,9 +50,9 @@ constexpr Kernel kKernels[] = {
 constexpr const Kernel &kShifted = line_of(kKernels, shifted), &kDirect = line_of(kKernels, direct),
                        &kBroadcast = line_of(kKernels, broadcast), &kTiles = line_of(kKernels, tiles);
 
-// Estimates nanoseconds per image on one core from measured costs of each part. On a Sapphire Rapids core at 3.3 GHz a
-// multiply-add takes 14 ps with AVX-512 and 6.8 ps with AMX, which first splits weights and activations in 0.8 ns and
-// 0.4 ns each.
+// Estimates of the time per image in nanoseconds on one Sapphire Rapids core at 3.3 GHz, from measured costs. `direct` with
+// AVX-512 takes 14 ps per multiply-add. `tiles` with AMX takes 6.8 ps per multiply-add, 0.8 ns to split a weight, 0.4 ns to
+// split an activation, and 0.1 ns per output.
 double direct_cost(const fops_conv& c) {
   return 0.014 * c.M * c.C * c.K * c.K * out_h(c) * out_w(c);
 }
@@ -62,12 +62,12 @@ double tiles_cost(const fops_conv& c) {
   return 0.8 * weights + 0.4 * round(c.C) * c.H * c.W + (0.0068 * weights + 0.1 * round(c.M)) * out_h(c) * out_w(c);
 }
 
-// Whether `broadcast` takes less time than `direct`. In cycles of a Zen 5 core for 32 filters, a product of a position
-// takes 1 in `broadcast` and 1.02 in `direct` (1.2 where a vector has three rows' inputs), and an output takes 10 and
-// 4. `broadcast` also packs the weights of a product in 12 cycles, or in 24 if there is one block for all threads.
-// Blocks have 16 positions and 8 filters in `direct`, and 32 filters in `broadcast`. The answer is yes only where
-// `direct` makes no copies: both kernels then add up the same sums in the same order, so that the choice may depend on
-// the batch.
+// Estimates whether `broadcast` takes less time than `direct`, in cycles of a Zen 5 core per position and 32 filters. A
+// product takes 1 cycle in `broadcast` and 1.02 in `direct` (1.2 where a vector has inputs of three rows). Storing the
+// outputs takes 10 cycles in `broadcast` and 4 in `direct`. Packing takes `broadcast` 12 cycles per product and image, or
+// 24 if all threads use the same block of filters. An incomplete block takes as long as a full one: 16 positions and 8
+// filters in `direct`, 32 filters in `broadcast`. The function returns true only where `direct` makes no copies. There, both
+// kernels add up the same sums in the same order, so the choice may depend on the batch.
 bool broadcast_pays(const fops_conv& c) {
   if (!merges(c)) return false;
   const auto blocks = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };
@@ -79,13 +79,13 @@ bool broadcast_pays(const fops_conv& c) {
   return blocks(c.M, 32) * (depth * (positions + packing / c.B) + 10.0 * positions) < direct;
 }
 
-// Chooses one kernel for a layer, whatever the batch, or one of two kernels that give the same bits: an image's result
-// does not depend on its neighbours.
+// Chooses the kernel for a layer. Two batches of different size get the same kernel, or two kernels that compute the same
+// bits, so that an image's result does not depend on the other images.
 const Kernel* choose(const fops_conv& c) {
   if (amx() && tiles_cost(c) < direct_cost(c)) return &kTiles;
   if (broadcast_pays(c)) return &kBroadcast;
-  // Where `direct` cannot merge rows it usually computes columns that it drops, or copies the input: `shifted` is faster
-  // for few channels.
+  // If `direct` has no masked loads for this layer, it usually computes columns that it drops, or copies the input. With few
+  // channels, `shifted` is then faster.
   return c.C < 8 && c.K > 1 && !merges(c) ? &kShifted : &kDirect;
 }
 

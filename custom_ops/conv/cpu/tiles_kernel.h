@@ -1,5 +1,5 @@
-// The matrix product of tiles_simd.cpp: the layout of a band's activations and of the weights in memory, and the sums
-// of a block of outputs. The head of tiles_simd.cpp explains it.
+// The inner functions of tiles_simd.cpp, whose head explains the method: they split a band's activations and the weights
+// into parts in the layout of AMX tiles, and compute the sums of a block of outputs.
 #pragma once
 
 #include <algorithm>
@@ -15,27 +15,26 @@
 namespace fops {
 namespace FOPS_ISA {
 
-constexpr int kBlockTiles = 4;                                    // tiles of outputs in registers, per block
-constexpr int64_t kStep = 16;                                     // channels per step
-constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // numbers of 32 bits
+constexpr int kBlockTiles = 4;                                    // number of tiles of outputs in a block
+constexpr int64_t kStep = 16;                                     // number of channels in a step
+constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // sizes of weights in numbers of 32 bits
 
-// In a chain the product of two first parts is rounded 8 times in its instruction, once when even and odd channels are
-// added, once per later step, and then once per later chain. That is less than a plain sum's parts allow
-// (base/summation.h): 16 products pass through 9 + 1 additions.
-//
-// A step is one tap (p, q) for 16 channels.
+// A step is one tap (p, q) for 16 channels. A chain is a number of steps that are added up in a tile, before the tile is
+// added to the sums of the previous chains. A product of two first parts passes through at most 8 additions in its
+// instruction, one that adds the sums of even and odd channels, one in each later step of its chain, and one for each later
+// chain. That is less than base/summation.h allows: the 16 products of a step pass through 9 + 1 additions.
 struct Tiling {
   int64_t C, H, W, K, M;
   int64_t rows;            // output rows per band
   int64_t width, across;   // positions per tile, all in one row; tiles per row
-  int64_t chain;           // steps that are added up in a tile before the sum is added to other sums
+  int64_t chain;           // steps per chain
   int64_t W_out() const { return W - K + 1; }
   int64_t chunks() const { return ceil_div(C, kStep); }
   int64_t steps() const { return chunks() * K * K; }
   int64_t filter_tiles() const { return ceil_div(M, kLine); }
-  int64_t plane() const { return ceil_div((rows + K - 1) * W, kLine) * kLine * kLine; }  // numbers per plane
+  int64_t plane() const { return ceil_div((rows + K - 1) * W, kLine) * kLine * kLine; }  // size of a plane
   int64_t activations() const { return chunks() * 2 * plane(); }
-  // The offset at which step s reads, from an output's position.
+  // The distance from the activations of an output's position to those that step s reads for this output.
   int64_t offset(int64_t s) const {
     const int64_t tap = s % (K * K);
     return s / (K * K) * 2 * plane() + (tap / K * W + tap % K) * kLine;
@@ -49,8 +48,9 @@ static inline Tiling tiling(const fops_conv& c, int64_t rows) {
   return t;
 }
 
-// Splits a band's activations, which start at row x of channel 0. 16 channels of a position take two lines of 8 pairs
-// of channels each: second and first parts in one plane, first and third parts in the next plane.
+// Splits a band's activations; x points at the band's first row of channel 0. For each step of 16 channels, `to` gets two
+// planes with a line per position. A line of the first plane has the second parts of 8 pairs of channels, then their first
+// parts; a line of the second plane has their first parts, then their third parts.
 template <typename T>
 static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* to) {
   const int64_t positions = (rows_out + t.K - 1) * t.W, image_plane = t.H * t.W;
@@ -77,9 +77,10 @@ static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* 
   }
 }
 
-// Splits the weights of 16 filters. Every step has three tiles whose rows are pairs of channels: first parts twice,
-// second parts twice, and third and first parts. `scratch` has space for 16 C K K floats. Returns false if a weight
-// cannot be split.
+// Splits the weights of filter tile `tile`, which are 16 filters. Each step has three tiles. A row of a tile is a pair of
+// channels: rows 0 to 7 and rows 8 to 15 are both first parts in the first tile, both second parts in the second tile, and
+// third parts and first parts in the third tile. `scratch` has space for 16 C K K floats, with C K K rounded up to a
+// multiple of 16. Returns false if a weight cannot be split.
 static inline bool split_weights(const Tiling& t, const float* k, int64_t tile, float* scratch, uint32_t* to) {
   const int64_t taps = t.K * t.K, inputs = t.C * taps, first = tile * kLine;
   const int64_t filters = std::min<int64_t>(kLine, t.M - first);
@@ -107,8 +108,9 @@ static inline bool split_weights(const Tiling& t, const float* k, int64_t tile, 
   return true;
 }
 
-// Computes the sums of tile j over steps [first, last), 16 floats per position, into sums + j * 16 * 16. Small products
-// come first, in the chain and within an instruction, so that rounding of large sums does not lose them.
+// Computes, for each tile j of outputs, the sums over steps [first, last) into sums + j * 16 * 16, with 16 floats per
+// position. Small products are added first, in the chain and within an instruction, so that they are not lost in the
+// rounding of large sums.
 template <class Tiles, int... j>
 static inline void tile_chain(Tiles& t, const int64_t* offsets, int64_t first, int64_t last, int64_t plane,
                               const uint32_t* const* x, const uint32_t* w, float* sums,
@@ -130,6 +132,7 @@ static inline void tile_chain(Tiles& t, const int64_t* offsets, int64_t first, i
   (t.template store<j>(sums + j * kLine * kLine, kTileStride), ...);
 }
 
+// Calls tile_chain for `tiles` tiles, 1 to 4.
 template <class Tiles>
 static void tile_chain(Tiles& t, int64_t tiles, const int64_t* offsets, int64_t first, int64_t last, int64_t plane,
                        const uint32_t* const* x, const uint32_t* w, float* sums) {
@@ -142,7 +145,7 @@ static void tile_chain(Tiles& t, int64_t tiles, const int64_t* offsets, int64_t 
   }
 }
 
-// Computes a band's outputs of filter tiles [first, last); y is the band's first row of filter 0.
+// Computes a band's outputs of filter tiles [first, last); y points at the band's first output of filter 0.
 template <class Tiles>
 static void multiply_band(const Tiling& t, const int64_t* offsets, const uint32_t* x, const uint32_t* weights,
                           int64_t rows_out, int64_t first, int64_t last, float* y, int64_t y_plane) {

@@ -1,14 +1,15 @@
-// Implicit GEMM on AMX tiles, at float32 grade: every float32 as three bfloat16 parts (split.h), six products per pair.
+// Implicit GEMM on AMX tiles, at float32 grade: each float32 is split into three bfloat16 parts (split.h), and the product
+// of two float32 is the sum of six products of parts.
 //
 //     16 positions of a row x 16 channels            16 channels x 16 filters            16 positions x 16 filters
 //     x2 of 8 pairs | x1 of 8 pairs            x     w1 of 8 pairs                =      + x2 w1 + x1 w1
-//     (a 64-byte line per position)                  w1 of 8 pairs                       more: x1 w3 + x3 w1, x2 w2 + x1 w2
+//     (a 64-byte line per position)                  w1 of 8 pairs                       then x1 w3 + x3 w1, x2 w2 + x1 w2
 //
-// A tap (p, q) is an offset of whole lines. That decides the layout: a tile row that crosses a cache line costs 50
-// cycles instead of 8.
-// Costs: activations are split and transposed once, outputs transposed back, 0.6 cycles per number.
-// Gains: 16 times the rate of AVX-512's multiply-adds, for six products in place of one. The shifted kernel computes
-// images with infinities, NaN, or values outside the parts' range.
+// The layout is such that a tap (p, q) is an offset of whole lines. Otherwise rows of tiles would cross cache lines, and a
+// load of a tile would take 50 cycles instead of 8.
+// Costs: activations are split and transposed, and outputs are transposed back, in 0.6 cycles per number.
+// Gains: 16 times the rate of AVX-512's multiply-adds, for six times as many products. The shifted kernel computes the images
+// with infinities, NaN, or other values that cannot be split; and all images if a weight cannot be split.
 #include <atomic>
 #include <vector>
 
@@ -24,15 +25,16 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kBandBytes = 1 << 20;  // bytes of a band's activations, which stay in a second-level cache of 2 MB
+constexpr int64_t kBandBytes = 1 << 20;  // limit for the bytes of a band's activations, for a second-level cache of 2 MB
 
 template <class Tiles, typename T>
 fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y) {
   const int threads = pool_threads();
   const int64_t H_out = out_h(conv), y_plane = H_out * out_w(conv), image = conv.C * conv.H * conv.W;
 
-  // Items are whole images if there are many; otherwise bands of rows, and then groups of filter tiles, each of which
-  // splits its band again.
+  // An item is a band of an image, for a group of filter tiles. If there are many images, a band is as large as the cache
+  // allows, and there is one group. Otherwise images are divided into smaller bands, and only then filter tiles into
+  // groups, because each group splits the activations of its band again.
   const int64_t wanted = ceil_div(3 * threads, conv.B);
   const int64_t row_bytes = ceil_div(conv.C, kStep) * 2 * conv.W * kTileStride;
   int64_t rows = std::max<int64_t>(1, kBandBytes / row_bytes - (conv.K - 1));
@@ -56,7 +58,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   });
   if (!fit) return conv_shifted(conv, x, k, y, nullptr);
 
-  std::vector<std::atomic<bool>> left(conv.B);  // whether the shifted kernel has to compute an image
+  std::vector<std::atomic<bool>> left(conv.B);  // per image: whether the shifted kernel has to compute it
   parallel_for(conv.B * bands * groups, threads, [&](int64_t item, int worker) {
     const int64_t group = item % groups, h = item / groups % bands * rows, b = item / groups / bands;
     const int64_t count = std::min(rows, H_out - h), tiles = t.filter_tiles();
