@@ -1,4 +1,5 @@
-// Shared by the adapter's files: messages, and MXNet's graphs as the planner's layers.
+// Functions shared by the files of this folder: they report failures to MXNet, and translate MXNet's graphs into the
+// planner's layers.
 #pragma once
 
 #include <mxnet/lib_api.h>
@@ -13,27 +14,29 @@
 
 namespace fops {
 
-// Attributes that fashion_infer adds to nodes. With two underscores at both ends MXNet keeps them on every operator.
-constexpr const char* kNodeAttribute = "__fops_node__";        // any node's number, for the op-time log
-constexpr const char* kBackendAttribute = "__fops_backend__";  // for New: cpu or gpu
-constexpr const char* kDeviceAttribute = "__fops_device__";    // for New: index of the GPU
-constexpr const char* kKernelAttribute = "__fops_kernel__";    // for New: the kernel's name, or auto
-constexpr const char* kLayerAttribute = "__fops_layer__";      // for New: the node's name, for messages
+// Names of the attributes that fashion_infer adds to nodes. MXNet accepts any attribute whose name begins and ends with two
+// underscores, on every operator. All but the first are only for the operator New.
+constexpr const char* kNodeAttribute = "__fops_node__";        // the node's number in the op-time log
+constexpr const char* kBackendAttribute = "__fops_backend__";  // cpu or gpu
+constexpr const char* kDeviceAttribute = "__fops_device__";    // index of the GPU
+constexpr const char* kKernelAttribute = "__fops_kernel__";    // the kernel's name, or auto
+constexpr const char* kLayerAttribute = "__fops_layer__";      // the node's name, for messages
 
-// A node's number; `otherwise` if it has none.
+// Returns a node's number in the op-time log, or `otherwise` if it has none.
 inline int number_of(const Attributes& attributes, int otherwise) {
   const auto found = attributes.find(kNodeAttribute);
   return found == attributes.end() ? otherwise : atoi(found->second.c_str());
 }
 
-// Leaves a message and returns MX_FAIL. MXNet returns every message of the process so far; the marker lets the caller
-// find the newest one.
+// Passes a message to MXNet and returns MX_FAIL. MXNet reports all messages of the process so far, joined; << and >> mark
+// the beginning and end of each, so that the caller can find the newest one.
 inline mxnet::ext::MXReturnValue failed(const std::string& message) {
   mxnet::ext::MXerrorMsgs::get()->add("operator", 0) << "<<" << message << ">>";
   return mxnet::ext::MX_FAIL;
 }
 
-// A graph's nodes in the order of their indices, which is topological. A node without a number gets its index.
+// Returns a graph's nodes as layers, in the order of their indices, which is topological. A node without a number gets its
+// index as its number.
 inline std::vector<Layer> layers_of(const mxnet::ext::Graph& graph) {
   std::unordered_map<const mxnet::ext::Node*, int> index;
   std::vector<Layer> layers;

@@ -1,4 +1,4 @@
-// Parses attributes as MXNet's symbols write them: text, sizes such as "(5, 5)".
+// Reads the attributes of MXNet's symbols, which are text, for example "(5, 5)" for a size.
 #pragma once
 
 #include <cstdlib>
@@ -10,12 +10,14 @@ namespace fops {
 
 using Attributes = std::unordered_map<std::string, std::string>;
 
+// Returns the value of attribute `name`, or `otherwise` if there is none.
 inline std::string attribute(const Attributes& attributes, const char* name, const char* otherwise) {
   const auto found = attributes.find(name);
   return found == attributes.end() ? otherwise : found->second;
 }
 
-// The integers in "(5, 5)", "[5,5]" or "5"; false if there is anything else, or none.
+// Writes the integers of a value such as "(5, 5)", "[5,5]" or "5" to *out. Returns false if the value has other text, or no
+// integer.
 inline bool integers(const std::string& value, std::vector<long>* out) {
   const char* p = value.c_str();
   out->clear();
@@ -28,7 +30,7 @@ inline bool integers(const std::string& value, std::vector<long>* out) {
     const long n = strtol(p, &end, 10);
     if (end == p) return false;
     out->push_back(n);
-    p = *end == 'L' ? end + 1 : end;  // symbols written under Python 2 say (5L, 5L)
+    p = *end == 'L' ? end + 1 : end;  // symbols written with Python 2 contain (5L, 5L)
   }
   return !out->empty();
 }

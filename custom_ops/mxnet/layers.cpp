@@ -12,27 +12,30 @@ namespace {
 
 using Kind = Layer::Kind;
 
+// Returns the value of a boolean attribute, or `otherwise` if it is missing.
 bool truth(const Attributes& attributes, const char* key, bool otherwise) {
   const std::string value = attribute(attributes, key, otherwise ? "True" : "False");
   return value == "True" || value == "true" || value == "1";
 }
 
+// Whether an attribute has a value other than None.
 bool given(const Attributes& attributes, const char* key) {
   const std::string value = attribute(attributes, key, "None");
   return value != "None" && !value.empty();
 }
 
-// Whether all the numbers of an attribute are `wanted`; a missing one has MXNet's default.
+// Whether all numbers of an attribute equal `wanted`. `otherwise` is the value of a missing attribute.
 bool all(const Attributes& attributes, const char* key, const char* otherwise, long wanted) {
   std::vector<long> numbers;
   const std::string value = attribute(attributes, key, otherwise);
-  if (value == "()" || value == "[]" || value == "None") return true;  // MXNet fills these in with its default
+  if (value == "()" || value == "[]" || value == "None") return true;  // MXNet replaces these by its default
   return integers(value, &numbers) && std::all_of(numbers.begin(), numbers.end(), [&](long n) { return n == wanted; });
 }
 
-constexpr long kLargestSide = 1 << 30;  // as for operator New: sums and products of two stay within 64 bits
+constexpr long kLargestSide = 1 << 30;  // so that the sum and the product of two sizes fit into 64 bits
 
-// A positive size, square when it has two numbers; 0 for anything else, and for values too large to be intended.
+// Returns the size in an attribute: a positive number, or two equal ones (with `dimensions` == 2, only two). Returns 0 for
+// anything else, and for numbers above kLargestSide.
 long side(const Attributes& attributes, const char* key, size_t dimensions) {
   std::vector<long> numbers;
   if (!integers(attribute(attributes, key, ""), &numbers) || numbers.size() > 2) return 0;
@@ -41,13 +44,14 @@ long side(const Attributes& attributes, const char* key, size_t dimensions) {
   return sound ? numbers.front() : 0;
 }
 
-// A pool's stride, 1 if not given; 0 if it is not square.
+// Returns a pool's stride: 1 if it is not given, 0 if it is not the same in both dimensions.
 long pool_stride(const Attributes& attributes) {
   const std::string value = attribute(attributes, "stride", "None");
   return value == "()" || value == "[]" || value == "None" ? 1 : side(attributes, "stride", 2);
 }
 
-// The attributes of an operator that `refusal` checks, and those that change no result: speed, memory, training.
+// Returns the names of the attributes of an operator that `refusal` accepts: those that it checks, and those that affect
+// only speed, memory or training.
 const std::set<std::string>& known(const std::string& op) {
   using Names = std::set<std::string>;
   static const Names none;
@@ -70,12 +74,13 @@ const std::set<std::string>& known(const std::string& op) {
   return found == of.end() ? none : found->second;
 }
 
-// Attributes of any node, MXNet's and the library's.
+// Whether an attribute's name begins and ends with two underscores. Any node may have such attributes, from MXNet or from
+// this library.
 bool hidden(const std::string& key) {
   return key.size() > 4 && key.compare(0, 2, "__") == 0 && key.compare(key.size() - 2, 2, "__") == 0;
 }
 
-// The reason why a node of a known operator can't be fused; "" if it can.
+// Returns the reason why a node of a known operator cannot be fused, or "" if it can.
 std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
   if (wanted != Kind::input)
     for (const auto& attribute : n)
@@ -105,7 +110,7 @@ std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
       if (given(n, "layout") && attribute(n, "layout", "") != "NCHW") return "its layout is not NCHW";
       if (attribute(n, "pooling_convention", "valid") == "valid") return "";
       if (attribute(n, "pooling_convention", "") != "full") return "its pooling_convention is neither valid nor full";
-      // Such a window has no pixels, for which MXNet returns the most negative float.
+      // A window that begins behind the border has no pixels; MXNet returns the most negative float for it.
       return pool_stride(n) <= side(n, "kernel", 2) ? "" : "its windows may begin behind the border";
     case Kind::softmax:
       if (op == "SoftmaxOutput")

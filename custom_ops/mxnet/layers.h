@@ -1,4 +1,5 @@
-// MXNet's nodes as the planner's layers. Plain C++: the C API takes such nodes too, in builds without MXNet.
+// Translates MXNet's nodes into the planner's layers. It does not need MXNet's headers, because the C API takes such nodes
+// in builds without MXNet too.
 #pragma once
 
 #include <string>
@@ -8,8 +9,9 @@
 
 namespace fops {
 
-// The layer that a node is, by its operator and attributes alone; Layer::Kind::other, with the reason, for one that
-// cannot be fused. The operator "null" is a variable, an input of the graph. The caller sets inputs and number.
+// Returns the layer for a node with this operator, name and attributes. A node that cannot be fused becomes a layer of kind
+// `other` with the reason in `refusal`. The operator "null" is a variable, an input of the graph. The caller sets the
+// members `inputs` and `number`.
 Layer layer_of(const std::string& op, const std::string& name, const Attributes& attributes);
 
 }  // namespace fops

@@ -1,4 +1,4 @@
-// The subgraph operator: a chain of MXNet's nodes that the partitioner cut out, run as fused stages.
+// The operator that replaces a chain of nodes of MXNet's graph (partitioner.cpp) and runs the chain as fused stages.
 #include <cstdlib>
 #include <memory>
 
@@ -22,7 +22,7 @@ class NetworkOperator : public mxnet::ext::CustomStatefulOp {
                         const mxnet::ext::OpResource& resource) override {
     try {
       return run(*inputs, outputs->at(0), resource);
-    } catch (const std::exception& error) {  // no exception may cross MXNet's C interface
+    } catch (const std::exception& error) {  // MXNet's C interface cannot pass exceptions on
       return failed(std::string("the fused network failed: ") + error.what());
     }
   }
@@ -59,7 +59,7 @@ MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& 
     std::unique_ptr<mxnet::ext::Graph> graph(
         mxnet::ext::Graph::fromString(attribute(attributes, MX_STR_SUBGRAPH_SYM_JSON, "{}")));
     const std::vector<fops::Layer> layers = fops::layers_of(*graph);
-    const int data = fops::data_input(layers);  // inputs come in the variables' order
+    const int data = fops::data_input(layers);  // MXNet passes inputs in the order of the graph's variables
     if (data < 0 || data >= static_cast<int>(shapes.size()) || shapes[data].size() < 2)
       return failed("the fused network has no data of shape (n, ...)");
     const bool gpu = context.dev_type == "gpu" || attribute(attributes, "fops_backend", "cpu") == "gpu";

@@ -1,9 +1,9 @@
 // The operator `New` of the course's symbol files, registered with MXNet 1.9.1.
 //
-// Attributes: kernel="(K, K)" and num_filter="M", as the course wrote them. Those that fashion_infer adds to a node
-// before it binds the symbol (adapter.h) say how to run it (backend, device, kernel) and name it in messages and the
-// op-time log (layer, number). A node without a number is not logged.
-// MXNet keeps the attributes of an operator from a library as text, so unknown ones are allowed and ignored.
+// The course's symbols set the attributes kernel="(K, K)" and num_filter="M". Before it binds a symbol, fashion_infer adds
+// the attributes of adapter.h: how to run the node (backend, device, kernel), its name in messages (layer), and its number
+// in the op-time log. A node without a number is not logged.
+// MXNet keeps the attributes of a library's operator as text without checking them, so unknown attributes are ignored.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -38,6 +38,7 @@ std::string text(const std::vector<unsigned int>& shape) {
   return out.str();
 }
 
+// Reads the attributes kernel and num_filter into *K and *M. Returns false, with the reason in *why, if one is invalid.
 bool sizes(const Attributes& attributes, int64_t* K, int64_t* M, std::string* why) {
   std::vector<long> kernel, filters;
   const std::string k = attribute(attributes, "kernel", ""), m = attribute(attributes, "num_filter", "");
@@ -104,7 +105,7 @@ fops_conv describe(const MXTensor& data, const MXTensor& weight) {
           data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32};
 }
 
-// Tensors in host memory: the CPU's kernels, or a GPU's with the tensors copied there and back.
+// Runs the convolution on tensors in host memory: on the CPU, or on a GPU with copies to the device and back.
 MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* inputs,
                            std::vector<MXTensor>* outputs, const OpResource&) {
   MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
@@ -121,7 +122,7 @@ MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* 
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }
 
-// Tensors in the memory of MXNet's GPU context, on its stream.
+// Runs the convolution on tensors in the memory of MXNet's GPU context, on that context's stream.
 MXReturnValue forward_device(const Attributes& attributes, std::vector<MXTensor>* inputs,
                              std::vector<MXTensor>* outputs, const OpResource& resource) {
   MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
@@ -151,7 +152,7 @@ REGISTER_OP(New)
     .setInferShape(infer_shape);
 
 MXReturnValue initialize(int version) {
-  // lib_api.h promises no compatibility between MXNet's releases.
+  // Other releases of MXNet may have another lib_api.h, so only release 1.9.1 is accepted.
   if (version == 10901) return MX_SUCCESS;
   return fops::failed("the operator library is built for MXNet 1.9.1, and this is " + std::to_string(version / 10000) +
                       "." + std::to_string(version / 100 % 100) + "." + std::to_string(version % 100) +

@@ -1,5 +1,6 @@
-// The partitioner for symbol.optimize_for("fashion_infer"): it cuts every chain of nodes that the planner can fuse out
-// of MXNet's graph, and leaves the rest to MXNet. Options: fops_backend=cpu|gpu, fops_device=N, fops_precision=...
+// The partitioner for symbol.optimize_for("fashion_infer"). It replaces each chain of nodes that the planner can fuse by one
+// node (network_operator.cpp), if the chain has a convolution or a dense layer. All other nodes stay with MXNet. Options:
+// fops_backend=cpu|gpu, fops_device=N, fops_precision=...
 #include "mxnet/adapter.h"
 
 using fops::Layer;
@@ -10,13 +11,13 @@ namespace {
 
 using Options = std::unordered_map<std::string, std::string>;
 
-// Grows a chain from a node, along first inputs.
+// Selects the nodes of a chain for MXNet. Two nodes are neighbours in a chain if one is the other's first input.
 class ChainSelector : public mxnet::ext::CustomOpSelector {
  public:
   explicit ChainSelector(const mxnet::ext::Graph& graph) : layers_(fops::layers_of(graph)), readers_(layers_.size()) {
     for (const Layer& layer : layers_)
       for (const int input : layer.inputs) ++readers_[input];
-    for (const mxnet::ext::NodeEntry& head : graph.outputs)  // a graph output has a reader outside
+    for (const mxnet::ext::NodeEntry& head : graph.outputs)  // an output of the graph counts as a reader
       for (size_t i = 0; i < graph.size(); ++i)
         if (graph.getNode(i) == head.node) ++readers_[i];
   }
@@ -28,13 +29,13 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
  private:
   bool linked(int from, int to) const { return layers_[to].inputs[0] == from; }
 
-  // A node with several readers stays with MXNet even at a chain's end: MXNet 1.9.1 would give the subgraph an output
-  // for each reader, and fails ("basic_string::substr") where one of these is read by another subgraph.
+  // Whether a node may be in a chain. A node with several readers may not, even at the end of a chain: MXNet 1.9.1 would
+  // give the chain an output for each reader, and would fail ("basic_string::substr") if another chain reads one of them.
   bool fusable(int id) const {
     const Layer& layer = layers_[id];
     if (layer.kind == Layer::Kind::input || layer.kind == Layer::Kind::other) return false;
     if (readers_[id] > 1 || layer.inputs.empty()) return false;
-    for (size_t i = 1; i < layer.inputs.size(); ++i)  // weights that are also the data
+    for (size_t i = 1; i < layer.inputs.size(); ++i)  // not if the data is also used as a weight
       if (layer.inputs[i] == layer.inputs[0]) return false;
     return !layer.last_axis || flat(layer.inputs[0]);
   }
@@ -56,7 +57,7 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
   }
 
   std::vector<Layer> layers_;
-  std::vector<int> readers_;
+  std::vector<int> readers_;  // per node: how many inputs of other nodes it is
 };
 
 MXReturnValue create_selector(const mxnet::ext::Graph* graph, mxnet::ext::CustomOpSelector** out, const Options&) {
@@ -64,7 +65,7 @@ MXReturnValue create_selector(const mxnet::ext::Graph* graph, mxnet::ext::Custom
   return MX_SUCCESS;
 }
 
-// A chain is worth fusing if it has a convolution or a matrix product.
+// Accepts a chain if it has a convolution or a dense layer, and passes the options on to the new node.
 MXReturnValue review(const mxnet::ext::Graph* subgraph, int, bool* accept, const Options& options,
                      Options* attributes) {
   *accept = false;

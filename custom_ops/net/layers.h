@@ -1,4 +1,4 @@
-// The layers that the planner fuses, independent of the framework whose graph they come from.
+// The layers that the planner (plan.h) fuses. They do not depend on the framework whose graph they come from.
 #pragma once
 
 #include <cstdint>
@@ -7,38 +7,40 @@
 
 namespace fops {
 
-// A layer of a network. Layers are in topological order; an input is the index of the layer that produces it.
+// A layer of a network. Layers are in topological order.
 struct Layer {
   enum class Kind {
     input,        // an input of the graph: the items, a weight or a bias
-    convolution,  // valid, stride 1, square, one group, no bias: inputs are the data and the weight (units, C, K, K)
-    dense,        // over all values of an item: the data, the weight (units, values) and, with `bias`, the bias (units)
+    convolution,  // no padding, stride 1, square, one group, no bias; its inputs are the data and the weight
+                  // (units, C, K, K)
+    dense,        // over all values of an item; its inputs are the data, the weight (units, values) and, if `bias` is set,
+                  // the bias (units)
     tanh,
     relu,         // max(x, 0); NaN stays NaN
-    max_pool,     // square windows. Incomplete windows at the lower and right border are dropped, or with `full`
-                  // become smaller ones; then stride <= size, else a window could begin outside the border
+    max_pool,     // square windows. Incomplete windows at the lower and right border are dropped. If `full` is set, they
+                  // are kept, and stride <= size, because otherwise a window could begin outside the border
     flatten,
-    softmax,      // over all values of an item; with `last_axis` the data must be flat
-    other         // cannot be fused
+    softmax,      // over all values of an item; if `last_axis` is set, the data must be flat
+    other         // a layer that cannot be fused
   };
   Kind kind = Kind::other;
   std::string name;
   std::string type;     // the layer type's name in the network's framework, for messages
   std::string refusal;  // for `other`: why it cannot be fused
   int number = 0;       // the layer's number in the op-time log
-  std::vector<int> inputs;
+  std::vector<int> inputs;  // indices of the layers that produce this layer's inputs
 
-  int64_t units = 0;       // convolution: filters; dense: units
+  int64_t units = 0;       // convolution: number of filters; dense: number of units
   int64_t K = 0;           // convolution: the kernel's side
   int64_t size = 0;        // max_pool: a window's side
-  int64_t stride = 0;      // max_pool: pixels between two windows
+  int64_t stride = 0;      // max_pool: distance in pixels from the start of a window to that of the next
   bool full = false;       // max_pool: whether incomplete windows are kept
   bool bias = false;       // dense: whether it has a bias
-  bool last_axis = false;  // softmax
+  bool last_axis = false;  // softmax: whether it is over the last axis only
 };
 
-// Index, among the graph's inputs, of the one that holds the items: the first operand of the first layer that is not
-// itself an input. -1 if that operand is not an input of the graph.
+// Returns which of the graph's inputs holds the items: its index among the inputs, counted from 0. It is the first input of
+// the first layer that is not itself an input of the graph. Returns -1 if there is no such input.
 int data_input(const std::vector<Layer>& layers);
 
 }  // namespace fops

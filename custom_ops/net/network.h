@@ -1,4 +1,5 @@
-// A planned network with its executor, used by the C API and the MXNet adapter.
+// A network: a plan and the executor that runs it. The C API and the MXNet adapter use this class. Its functions check their
+// arguments.
 #pragma once
 
 #include <memory>
@@ -12,16 +13,20 @@ namespace fops {
 
 class Network {
  public:
+  // Plans the layers (make_plan in plan.h) and sets *out to the network. NULL or "" as the precision means "float32".
   static fops_status make(const std::vector<Layer>& layers, const std::vector<int64_t>& shape, fops_backend backend,
                           int device, const char* precision, std::unique_ptr<Network>* out);
 
   const Plan& plan() const { return plan_; }
+
+  // As the functions of Executor; with `log`, forward also logs every stage (base/log.h).
   fops_status set_weights(const std::vector<Weight>& weights);
   fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, bool log);
   fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes);
   fops_status forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream);
 
  private:
+  // Returns FOPS_OK if a pass with these arguments can run.
   fops_status ready(int64_t n, const void* data, fops_dtype type, const void* out) const;
 
   Plan plan_;

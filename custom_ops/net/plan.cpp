@@ -9,7 +9,7 @@ namespace fops {
 
 int data_input(const std::vector<Layer>& layers) {
   int inputs = 0;
-  std::vector<int> input;  // per layer so far: its index among the graph's inputs
+  std::vector<int> input;  // of each layer so far, all of which are inputs: its index among the graph's inputs
   for (const Layer& layer : layers) {
     if (layer.kind != Layer::Kind::input) return layer.inputs.empty() ? -1 : input[layer.inputs[0]];
     input.push_back(inputs++);
@@ -19,8 +19,8 @@ int data_input(const std::vector<Layer>& layers) {
 
 namespace {
 
-// Limits for sizes: a larger shape is a mistake, and its sizes would overflow 64 bits. The limits are 8 GB of float32
-// per item and 4 TB of weights.
+// Limits for the number of values per item (8 GB of float32) and of weights per layer (4 TB). A larger shape is taken for a
+// mistake, and its sizes could overflow 64 bits.
 constexpr int64_t kMaxItem = INT64_C(1) << 31, kMaxWeights = INT64_C(1) << 40;
 
 // Whether the product of positive sizes is at most `limit`.
@@ -59,18 +59,19 @@ class Planner {
   }
 
  private:
-  // Neighbouring layers in the chain: their joined names, and the numbers of the first and the last layer.
+  // A number of consecutive layers of the chain.
   struct Stretch {
-    bool there = false;
-    std::string name;
-    int first = 0, last = 0;
+    bool there = false;       // whether there is at least one layer
+    std::string name;         // names of the layers, joined by '+'
+    int first = 0, last = 0;  // numbers of the first and the last layer
   };
 
   fops_status refuse(const Layer& layer, const std::string& why) {
     return fail(FOPS_UNSUPPORTED, "%s '%s' cannot be fused: %s", layer.type.c_str(), layer.name.c_str(), why.c_str());
   }
 
-  // The index of the graph's input that is a layer's operand; sets the shape that the input must have.
+  // Returns which of the graph's inputs is operand `operand` of a layer, and sets the shape that this input must have.
+  // Returns -1 if the operand is no input of the graph, is the data, or must already have another shape.
   int variable(const Layer& layer, size_t operand, std::vector<int64_t> shape) {
     if (operand >= layer.inputs.size()) return -1;
     const int index = input_[layer.inputs[operand]];
@@ -81,18 +82,20 @@ class Planner {
     return index;
   }
 
-  // The layer, together with the flattens right before it.
+  // Returns the layer together with the flatten layers before it that belong to no stage yet.
   Stretch take(const Layer& layer) {
     const Stretch before = std::exchange(flattened_, {});
     if (!before.there) return {true, layer.name, layer.number, layer.number};
     return {true, before.name + "+" + layer.name, before.first, layer.number};
   }
 
+  // Adds layers to a stage's name and numbers.
   static void append(Stage* stage, const Stretch& more) {
     stage->name += "+" + more.name;
     stage->last_node = more.last;
   }
 
+  // Adds a stage that begins with this layer.
   Stage& open(Stage::Kind kind, const Layer& layer, const Item& out) {
     const Stretch taken = take(layer);
     Stage stage;
@@ -106,7 +109,8 @@ class Planner {
     return plan_.stages.back();
   }
 
-  // The stage whose epilogue includes this layer: the last stage, or a new map stage.
+  // Returns the stage whose epilogue includes this layer (a pool or an activation): the last stage if its epilogue has none
+  // of this kind yet, otherwise a new map stage.
   Stage& epilogue(const Layer& layer) {
     if (!plan_.stages.empty()) {
       Stage& last = plan_.stages.back();
@@ -119,6 +123,7 @@ class Planner {
     return open(Stage::Kind::map, layer, item_);
   }
 
+  // Checks that a layer continues the chain.
   fops_status chain(int index) {
     const Layer& layer = layers_[index];
     if (layer.inputs.empty()) return refuse(layer, "it has no input");
@@ -179,7 +184,7 @@ class Planner {
     return FOPS_OK;
   }
 
-  // A flatten needs no stage: the order of an item's values does not change.
+  // A flatten layer needs no stage, because the order of an item's values does not change.
   fops_status flatten(const Layer& layer) {
     flattened_ = take(layer);
     item_ = {item_.size(), 1, 1};
@@ -196,6 +201,7 @@ class Planner {
     };
     Stage& stage = epilogue(layer);
     const Item out = {item_.C, windows(item_.H), windows(item_.W)};
+    // Whether the last of `count` windows extends beyond the border.
     const auto cut = [&](int64_t count, int64_t side) { return (count - 1) * layer.stride + layer.size > side; };
     stage.pool = {layer.size, layer.stride, cut(out.H, item_.H) || cut(out.W, item_.W)};
     stage.out = item_ = out;
@@ -209,12 +215,12 @@ class Planner {
   }
 
   const std::vector<Layer>& layers_;
-  Item item_;
-  bool flat_;
+  Item item_;               // sizes of the last layer's output so far
+  bool flat_;               // whether this output has no rows and columns
   Plan& plan_;
   std::vector<int> input_;  // per layer: its index among the graph's inputs, or -1
-  int last_ = -1;           // the chain's end so far
-  Stretch flattened_;       // flattens whose stage is still to come
+  int last_ = -1;           // index of the chain's last layer so far; -1: none
+  Stretch flattened_;       // flatten layers that will belong to the next stage
 };
 
 }  // namespace

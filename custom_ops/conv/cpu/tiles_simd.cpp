@@ -8,7 +8,7 @@
 // The layout is such that a tap (p, q) is an offset of whole lines. Otherwise rows of tiles would cross cache lines, and a
 // load of a tile would take 50 cycles instead of 8.
 // Costs: activations are split and transposed, and outputs are transposed back, in 0.6 cycles per number.
-// Gains: 16 times the rate of AVX-512's multiply-adds, for six times as many products. The shifted kernel computes the images
+// Gains: 16 times the rate of AVX-512's multiply-adds, for six times as many products. The shifted kernel computes images
 // with infinities, NaN, or other values that cannot be split; and all images if a weight cannot be split.
 #include <atomic>
 #include <vector>

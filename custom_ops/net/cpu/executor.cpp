@@ -1,4 +1,5 @@
-// Runs a plan on the CPU: one thread takes each slice, small enough for the caches, through all stages.
+// Runs a plan on the CPU. The items are divided into slices that are small enough for the caches, and one thread runs a
+// slice through all stages. If there are too few items for that, the threads share the work of each stage.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -31,15 +32,16 @@ void softmax(int64_t count, const float* x, float* y) {
 
 namespace {
 
-// Bytes of a slice's activations between two stages, per thread. The weights of a dense stage pass through the caches
-// once per slice, so a slice should not be small, but its activations should stay in the cache. For fa2017, which has
-// 14.4 MB of weights, a slice is 240 images.
+// Limit for the bytes of a thread's two buffers of activations. The weights of a dense stage pass through the caches once
+// per slice, so a slice should not be small, but its activations should stay in the cache. For fa2017, which has 14.4 MB of
+// weights, a slice has up to 240 images.
 constexpr int64_t kSliceBytes = 8 << 20;
-constexpr int64_t kLargestSlice = 256;
+constexpr int64_t kLargestSlice = 256;  // number of items
 
 constexpr size_t kHugePage = 2 << 20;
 
-// Memory that only grows, so that repeated passes allocate nothing. Large blocks use huge pages, which is faster.
+// Memory that only grows, so that repeated passes allocate nothing. Large blocks use huge pages, which are faster.
+// reserve() does not keep the contents, and returns false if out of memory.
 class Floats {
  public:
   bool reserve(int64_t count) {
@@ -48,7 +50,7 @@ class Floats {
     const size_t page = bytes < kHugePage ? 64 : kHugePage;
     memory_.reset(static_cast<float*>(aligned_alloc(page, (bytes + page - 1) / page * page)));
     size_ = memory_ ? count : 0;
-    // The advice is only a hint: without huge pages everything still works.
+    // The result is ignored, because the memory also works without huge pages.
     if (memory_ && page == kHugePage) madvise(memory_.get(), (bytes + page - 1) / page * page, MADV_HUGEPAGE);
     return memory_ != nullptr;
   }
@@ -62,6 +64,7 @@ class Floats {
   int64_t size_ = 0;
 };
 
+// The memory of one thread: the activations before and after a stage, and the scratch memory of a stage.
 struct Scratch {
   Floats activations[2], stage;
 };
@@ -104,9 +107,9 @@ class CpuExecutor : public Executor {
     if (download) *download = 0;
     const int threads = pool_threads();
     const int64_t largest = std::clamp<int64_t>(kSliceBytes / (8 * widest_), 1, kLargestSlice);
-    // Each thread gets its own slices or, if there are too few items, the threads share the work of each stage. Sharing
-    // is better for few threads with up to 32 items each, because dense weights then pass through the caches once, not
-    // once per thread. Many threads would find too few panels in a dense stage.
+    // Whether each thread runs whole slices; otherwise the threads share the work of each stage. Up to 4 threads share with
+    // fewer than 32 items each, because dense weights then pass through the caches once, not once per thread. More threads
+    // share only with fewer than 2 items each, because a dense stage has too few panels for them.
     const bool whole = n >= (threads <= 4 ? 32 : 2) * threads;
     const int64_t rounds = (n + threads * largest - 1) / (threads * largest);
     const int64_t slice = whole ? (n + threads * rounds - 1) / (threads * rounds) : n;
@@ -126,8 +129,7 @@ class CpuExecutor : public Executor {
       parallel_for(slices, threads, [&](int64_t i, int worker) { run(i * slice, worker, 1); });
     else
       run(0, 0, threads);
-    // The threads work in parallel: a stage's share of the elapsed time is the mean of the stage's times over the
-    // threads.
+    // The threads work in parallel, so a stage's time in the log is the mean over the threads of their times in the stage.
     const int busy = whole ? static_cast<int>(std::min<int64_t>(threads, slices)) : 1;
     for (size_t s = 0; s < plan_.stages.size(); ++s) {
       (*seconds)[s] = 0;
@@ -137,7 +139,7 @@ class CpuExecutor : public Executor {
   }
 
   fops_status predict(int64_t n, const void* data, fops_dtype type, int32_t* classes) override {
-    constexpr int64_t kItems = 8192;  // number of items whose scores are stored at a time
+    constexpr int64_t kItems = 8192;  // number of items whose scores are in memory at the same time
     const int64_t values = plan_.out().size(), item = plan_.in().size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
     const auto less = [](float a, float b) { return a < b || (b != b && a == a); };
     std::vector<float> scores(std::min(n, kItems) * values);
@@ -161,13 +163,15 @@ class CpuExecutor : public Executor {
  private:
   static fops_status no_memory() { return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use fewer threads"); }
 
+  // Allocates a thread's memory for slices of `slice` items; without `activations`, only the scratch memory of a stage.
+  // Returns false if out of memory.
   bool reserve(Scratch* scratch, int64_t slice, bool activations) {
     for (Floats& a : scratch->activations)
       if (activations && !a.reserve(slice * widest_)) return false;
     return scratch->stage.reserve(std::max(fixed_, activations ? slice * padded_ : 0));
   }
 
-  // Runs all stages of one slice, on `share` threads.
+  // Runs all stages on one slice, with `share` threads. Adds the time of each stage to *spent.
   void stages(int64_t count, const void* x, fops_dtype type, float* out, Scratch* scratch, int share,
               std::vector<double>* spent) {
     double begun = now();
@@ -175,7 +179,7 @@ class CpuExecutor : public Executor {
       const Stage& s = plan_.stages[i];
       float* y = i + 1 == plan_.stages.size() ? out : scratch->activations[i % 2].get();
       if (type == FOPS_UINT8 && s.kind != Stage::Kind::convolution) {
-        float* wide = scratch->activations[(i + 1) % 2].get();  // only the first stage reads pixels: the other is free
+        float* wide = scratch->activations[(i + 1) % 2].get();  // free, because only the first stage can read pixels
         for (int64_t j = 0; j < count * s.in.size(); ++j) wide[j] = static_cast<const uint8_t*>(x)[j];
         x = wide;
       }
@@ -188,6 +192,7 @@ class CpuExecutor : public Executor {
     }
   }
 
+  // Runs one stage on `count` items, with `share` threads.
   void stage(const Stage& s, int64_t count, const void* x, fops_dtype type, float* y, Scratch* scratch, int share) {
     const auto values = static_cast<const float*>(x);
     if (s.kind == Stage::Kind::dense) {
@@ -198,7 +203,7 @@ class CpuExecutor : public Executor {
       return;
     }
     const int64_t bytes = s.in.size() * (type == FOPS_UINT8 ? 1 : sizeof(float));
-    // With fewer items than threads, a convolution is cut into parts.
+    // If there are fewer items than threads, the convolution of an item is divided into parts.
     int64_t parts = 1;
     if (s.kind == Stage::Kind::convolution && count < share)
       parts = std::min((share + count - 1) / count, kernels_.convolution_parts(s));
@@ -218,6 +223,7 @@ class CpuExecutor : public Executor {
     });
   }
 
+  // Calls body(i, worker) for i in [0, count), on `share` threads.
   template <typename Body>
   static void each(int64_t count, int share, const Body& body) {
     if (share > 1)
@@ -231,8 +237,8 @@ class CpuExecutor : public Executor {
   std::vector<Floats> weights_;
   std::vector<uint64_t> versions_;
   std::vector<Scratch> scratch_;
-  // Numbers of floats: of the widest item between two stages, of a convolution's or map's scratch, and of the sums of a
-  // dense row.
+  // Numbers of floats: of the largest item between two stages; of the largest scratch memory of a convolution or map stage;
+  // and of the sums of one item in the largest dense stage.
   int64_t widest_ = 0, fixed_ = 0, padded_ = 0;
 };
 

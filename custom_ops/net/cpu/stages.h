@@ -1,4 +1,4 @@
-// The CPU's kernels for stages, compiled once for each instruction set from the *_simd.cpp files of this folder.
+// The CPU's functions that run a stage. The *_simd.cpp files of this folder define them, once for each instruction set.
 #pragma once
 
 #include "base/isa.h"
@@ -7,21 +7,21 @@
 namespace fops {
 
 struct CpuStages {
-  // Runs a convolution stage on one item. The call computes the filters or rows of one of `parts` parts, which may run
-  // in parallel; there are at most convolution_parts parts. `scratch` holds as many floats as convolution_scratch
-  // returns.
+  // `convolution` runs a convolution stage on one item. The stage is divided by filters or rows into `parts` parts, at
+  // most as many as convolution_parts returns; a call computes part number `part`, and the parts may run in parallel.
+  // `scratch` has as many floats as convolution_scratch returns.
   int64_t (*convolution_scratch)(const Stage&);
   int64_t (*convolution_parts)(const Stage&);
   void (*convolution)(const Stage&, const void* x, fops_dtype type, const float* weight, int64_t part, int64_t parts,
                       float* scratch, float* y);
 
-  // Runs a map stage on one item, with arguments like those of the convolution stage.
+  // `map` runs a map stage on one item. `scratch` has as many floats as map_scratch returns.
   int64_t (*map_scratch)(const Stage&);
   void (*map)(const Stage&, const float* x, float* scratch, float* y);
 
-  // Runs a dense stage. Its units are divided into panels, which may run in parallel. `packed` (dense_floats long) is
-  // the result of pack_dense; x is (rows, inputs), y is (rows, units), and `scratch` has (rows, dense_padded) floats
-  // that all panels share.
+  // `dense` runs a dense stage on `rows` items. Its units are divided into dense_panels panels; a call computes panel number
+  // `panel`, and the panels may run in parallel. x is (rows, inputs), and y is (rows, units). `packed` is the result of
+  // pack_dense and has dense_padded * inputs floats. `scratch` has rows * dense_padded floats, which all panels share.
   int64_t (*dense_panels)(int64_t units);
   int64_t (*dense_padded)(int64_t units);
   void (*pack_dense)(int64_t units, int64_t inputs, const float* weight, float* packed);
@@ -29,7 +29,7 @@ struct CpuStages {
                 float* scratch, float* y);
 };
 
-// The functions for this machine's instruction set.
+// Returns the functions for this machine's instruction set.
 const CpuStages& cpu_stages();
 
 // y[i] = exp(x[i]) / sum of all exp(x[j])

@@ -1,8 +1,8 @@
 // Convolution, map and dense stages on the CPU; compiled once for each instruction set.
 //
-// A convolution stage runs the kernel of conv/cpu/shifted_simd.cpp a few filters at a time into a buffer of some 14 KB
-// and pools it from there: for fa2017, 115 KB of outputs per image never leave the first-level cache, and a quarter of
-// them is written.
+// A convolution stage runs the kernel of conv/cpu/shifted_simd.cpp for one block of filters at a time, into a buffer of some
+// 14 KB, and pools the outputs from there. So the 115 KB of unpooled outputs per image of fa2017 do not leave the
+// first-level cache, and only a quarter as many values are written to the stage's output.
 #include "conv/cpu/shifted_kernel.h"
 #include "net/cpu/map_simd.h"
 #include "net/cpu/stages.h"
@@ -14,15 +14,16 @@ namespace {
 
 // ---- convolution ----------------------------------------------------------------------------
 
-constexpr int64_t kBandBytes = 512 << 10;  // bytes of shifted copies, which leave space in a 1 MB second-level cache
+constexpr int64_t kBandBytes = 512 << 10;  // limit for a band's shifted copies, half of a 1 MB second-level cache
 
+// How the rows of a convolution stage are divided into bands.
 struct Bands {
-  fops_conv conv;
+  fops_conv conv;       // the convolution of one item
   int64_t rows, plane;  // the convolution's output rows per band; floats from one shifted copy to the next
-  int64_t rows_out;     // output rows of the stage: pooled rows if it pools
+  int64_t rows_out;     // the stage's output rows per band: pooled rows if it pools
   int64_t copies() const { return conv.C * conv.K * plane + kSlack; }
-  // Numbers of floats: for the unpooled outputs of a block of filters, and for the pool's output and scratch of one
-  // filter.
+  // Numbers of floats: `copies` for the shifted copies, `unpooled` for the outputs of a block of filters before the
+  // pool, and `pooled` for the pool's output of one filter.
   int64_t unpooled() const { return kRows * rows * out_w(conv) + 2 * kLanes; }
   int64_t pooled(const Stage& s) const { return rows_out * s.out.W + 2 * kLanes; }
 };
@@ -31,7 +32,7 @@ Bands bands(const Stage& s) {
   Bands b = {{1, s.in.C, s.in.H, s.in.W, s.out.C, s.K, FOPS_FLOAT32}, 0, 0, 0};
   const int64_t row_bytes = b.conv.C * b.conv.K * out_w(b.conv) * 4;
   const int64_t room = std::max<int64_t>(1, kBandBytes / row_bytes - (s.K - 1));
-  // Bands contain whole windows: where windows overlap, two bands compute the rows that they share.
+  // Bands contain whole windows. Where windows overlap, two bands share rows, and each computes them.
   const int64_t size = s.pool ? s.pool.size : 1, stride = s.pool ? s.pool.stride : 1;
   b.rows_out = std::min(room < size ? 1 : (room - size) / stride + 1, s.out.H);
   b.rows = std::min((b.rows_out - 1) * stride + size, out_h(b.conv));
@@ -47,8 +48,8 @@ int64_t convolution_scratch(const Stage& s) {
          (s.pool.pairs() ? pairs_scratch(b.rows, W) : windows_scratch(s.pool, W));
 }
 
-// Parts contain whole blocks of filters. If there are too few blocks, rows are divided too, with at least four rows per
-// part, because windows of a part reach into K - 1 rows of the next part, which both parts then shift.
+// Returns the largest number of parts. Parts are blocks of filters if there are enough blocks for all parts, otherwise rows.
+// A part has at least four output rows, because neighbouring parts both copy the K - 1 input rows that they share.
 int64_t convolution_parts(const Stage& s) {
   return std::max(filter_blocks(s.out.C), std::max<int64_t>(1, s.out.H / 4));
 }
@@ -98,7 +99,7 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
 
 int64_t map_scratch(const Stage& s) { return s.pool ? windows_scratch(s.pool, s.in.W) : 0; }
 
-// Pools between tensors that lack the slack which `pool_pairs` needs.
+// Uses pool_windows for every pool, because pool_pairs reads and writes beyond the ends of its tensors.
 void map(const Stage& s, const float* x, float* scratch, float* y) {
   for (int64_t c = 0; s.pool && c < s.in.C; ++c)
     pool_windows(s.pool, x + c * s.in.H * s.in.W, s.in.H, s.in.W, scratch, y + c * s.out.H * s.out.W, s.out.H, s.out.W);
@@ -107,18 +108,18 @@ void map(const Stage& s, const float* x, float* scratch, float* y) {
 
 // ---- dense ----------------------------------------------------------------------------------
 
-// Computes y = x w^T, rows x vectors of it in registers, with as many multiply-adds per load as in the convolution. The
-// weights are packed: for each panel of at most kVectors vectors of units, and for each input, the weights of these
-// units are adjacent.
+// Computes y = x w^T, in tiles of kRows rows x kVectors vectors of units in registers. The weights are packed: for each
+// panel of at most kVectors vectors of units, and for each input, the weights of these units are adjacent.
 //
-// One part of the sums at a time (base/summation.h) is computed for all rows. kLongest inputs are 32 KB of a panel,
-// which stay in the first-level cache.
+// The sums are computed in parts (base/summation.h), each for all rows before the next. A part has at most kLongest inputs:
+// their weights in a panel take up to 32 KB and stay in the first-level cache.
 constexpr int64_t kLongest = 128;
 
 int64_t vectors_of(int64_t units) { return (units + kLanes - 1) / kLanes; }
 int64_t dense_padded(int64_t units) { return vectors_of(units) * kLanes; }
 int64_t dense_panels(int64_t units) { return (vectors_of(units) + kVectors - 1) / kVectors; }
-// Panels have nearly equal width: 140 units, which are 9 vectors, make panels of 3, 3 and 3 vectors.
+// Returns the first unit of a panel. Panels have nearly equal width: 9 vectors make three panels of 3 vectors if kVectors is
+// 4, not two of 4 and one of 1.
 int64_t panel_start(int64_t units, int64_t panel) { return vectors_of(units) * panel / dense_panels(units) * kLanes; }
 
 void pack_dense(int64_t units, int64_t inputs, const float* weight, float* packed) {
@@ -129,6 +130,8 @@ void pack_dense(int64_t units, int64_t inputs, const float* weight, float* packe
   }
 }
 
+// Computes the sums of `depth` inputs for a tile of rows x vectors. Stores them if `first` is true, otherwise adds them to
+// `sums`.
 template <int rows, int vectors>
 void dense_tile(const float* x, int64_t stride, const float* packed, int64_t depth, bool first, float* sums,
                 int64_t sums_stride) {
@@ -150,6 +153,7 @@ void dense_tile(const float* x, int64_t stride, const float* packed, int64_t dep
 
 using Tile = void (*)(const float*, int64_t, const float*, int64_t, bool, float*, int64_t);
 
+// Returns the function dense_tile<rows, vectors>.
 template <int... i>
 Tile tile(int rows, int vectors, std::integer_sequence<int, i...>) {
   static constexpr Tile table[] = {dense_tile<i / kVectors + 1, i % kVectors + 1>...};
@@ -172,7 +176,7 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
       run(x + r * inputs + i, inputs, packed + i * width, depth, i == 0, sums + r * stride, stride);
     }
   }
-  const int64_t real = std::min(width, units - from);  // the rest of the last vector is padding
+  const int64_t real = std::min(width, units - from);  // number of units; the rest of the last vector is padding
   for (int64_t r = 0; r < rows; ++r) {
     float *sum = sums + r * stride, *out = y + r * units + from;
     for (int64_t u = 0; u < real; ++u) out[u] = bias ? sum[u] + bias[from + u] : sum[u];
