@@ -1,8 +1,10 @@
-# Adds the *.cu files to the library. Without a working compiler: a notice in mode auto, an error in mode on.
+# Adds the *.cu files to the library. Without a working CUDA compiler, FASHION_INFER_CUDA=auto prints a notice and builds
+# for the CPU alone, and FASHION_INFER_CUDA=on is an error.
 include(CheckLanguage)
 include("${CMAKE_CURRENT_LIST_DIR}/CudaArchitectures.cmake")
 
-# Only for the compiler check: the real list needs to know the compiler.
+# A value only for the check of the compiler. The list of architectures depends on the compiler's version, so it is set
+# below.
 set(CMAKE_CUDA_ARCHITECTURES OFF)
 check_language(CUDA)
 if(NOT CMAKE_CUDA_COMPILER)
@@ -19,14 +21,15 @@ message(NOTICE "CUDA ${CMAKE_CUDA_COMPILER_VERSION} for ${CUDA_ARCHS}")
 
 # Flags for every target with CUDA code.
 #
-# -lineinfo (FOPS_LINEINFO) costs nothing at run time, and lets profilers and compute-sanitizer name the line. It doubles
-# the code's size, which is too much for a wheel. Compressed well, the library for all architectures shrinks from 41 MB
-# to 8. Any driver of CUDA 13 can read that.
+# -lineinfo (FOPS_LINEINFO) takes no time when the code runs, and lets profilers and compute-sanitizer name the source line.
+# It doubles the code's size, which is too much for a wheel. --compress-mode=size shrinks the library for all architectures
+# from 41 MB to 8 MB. Every driver of CUDA 13 can read the compressed code.
 function(fops_cuda_target target)
   set_target_properties(${target} PROPERTIES
     CUDA_STANDARD 17 CUDA_STANDARD_REQUIRED ON CUDA_VISIBILITY_PRESET hidden
     CUDA_ARCHITECTURES "${CUDA_ARCHS}"
-    # The runtime is linked in and looks for the driver when it is first called, so the library loads without one.
+    # The CUDA runtime is linked into the library and looks for the driver only when it is first called, so the library
+    # can be loaded on a machine without a driver.
     CUDA_RUNTIME_LIBRARY Static)
   target_compile_options(${target} PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:$<$<BOOL:${FOPS_LINEINFO}>:-lineinfo>;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>
@@ -38,6 +41,7 @@ endfunction()
 target_sources(fashion_ops PRIVATE ${CUDA_SOURCES})
 fops_cuda_target(fashion_ops)
 string(REPLACE ";" " " archs "${CUDA_ARCHS}")
-# Only for the two files that test it: a build with CUDA then keeps the objects of one without.
+# Defined only for the two files that use it, so that a build with CUDA can keep the other objects of a build without
+# CUDA.
 set_property(SOURCE api/messages.cpp api/no_cuda.cpp APPEND PROPERTY COMPILE_DEFINITIONS FOPS_WITH_CUDA
   "FOPS_CUDA_ARCHS=\"${archs}\"" "FOPS_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\"")

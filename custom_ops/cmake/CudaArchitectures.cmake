@@ -1,7 +1,7 @@
-# fops_cuda_architectures(OUT): the architectures to compile for. In this order: the user's choice, the GPUs of
-# this machine, all of the usual ones that the compiler supports.
+# fops_cuda_architectures(OUT) sets OUT to the architectures to compile for: the user's choice, if there is one; otherwise
+# those of this machine's GPUs; if there are none, all usual ones that the compiler supports.
 
-# The GPUs of this machine as "80-real;90a-real"; empty without a driver.
+# Sets `out` to the architectures of this machine's GPUs, such as "80-real;90-real"; empty if there is no driver.
 function(fops_present_gpus out)
   set(archs "")
   execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
@@ -39,17 +39,18 @@ function(fops_cuda_architectures out)
     endif()
   endforeach()
   if(NOT archs)
-    # No GPU here, or one that this compiler does not support: the usual ones, and PTX for newer drivers.
+    # This machine has no GPU, or only GPUs that this compiler does not support: take the usual architectures, and PTX, which
+    # drivers compile for newer GPUs.
     foreach(number 75 80 86 89 90)
       if(known MATCHES "sm_${number}[^0-9]")
         list(APPEND archs ${number}-real)
         set(newest ${number})
       endif()
     endforeach()
-    # The PTX is for plain 90, because 90a's runs on no other GPU.
+    # The PTX is for 90 and not for 90a, because PTX for 90a does not run on newer GPUs.
     list(APPEND archs ${newest}-virtual)
   endif()
-  # sm_90a is sm_90 with the instructions that only Hopper has; nvcc knows it from 12.0 on.
+  # sm_90a is sm_90 with the instructions that only Hopper has. nvcc supports it since version 12.0.
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.0)
     string(REPLACE "90-real" "90a-real" archs "${archs}")
   endif()

@@ -1,9 +1,9 @@
-# The CPU part of the library under a sanitizer, in programs that run intact and damaged networks through the C API.
-# The library itself is not built: a sanitizer's runtime belongs in the program.
+# Compiles the CPU part of the library with a sanitizer, into programs that run intact and damaged networks through the C
+# API. It does not build the library, because a sanitizer's runtime must be linked into a program.
 #
-# FOPS_SANITIZE_ISAS names the instruction sets to instrument, such as "generic;avx2"; empty means all. The others are
-# compiled too, because the library refers to them, but must not be run: instrumented code takes three to six times as
-# long to compile.
+# FOPS_SANITIZE_ISAS names the instruction sets to instrument, such as "generic;avx2"; empty means all. It exists because
+# instrumented code takes three to six times as long to compile. The other sets are compiled too, because the library
+# refers to them, but without instrumentation, and must not be used.
 string(REPLACE "," ";" sanitizers "${FOPS_SANITIZE}")
 foreach(sanitizer IN LISTS sanitizers)
   list(APPEND flags -fsanitize=${sanitizer})

@@ -1,5 +1,6 @@
-// Where a kernel's time goes: the processor's place at regular intervals of processor time, in every thread, and how
-// often OpenMP began a parallel region. Beside it this machine's peak: multiply-adds on registers alone, on all cores.
+// Finds where a kernel spends its time: at regular intervals of processor time, it records the address at which a thread is.
+// It also counts how often OpenMP begins a parallel region, and measures this machine's peak: the rate of multiply-adds in
+// registers on all cores.
 #pragma once
 
 #include <dlfcn.h>
@@ -22,26 +23,30 @@
 extern char __executable_start, etext;
 
 namespace fops_samples {
-constexpr int kMost = 1 << 14, kInterval = 1000;  // samples; microseconds of processor time
+constexpr int kMost = 1 << 14, kInterval = 1000;  // most samples kept; microseconds of processor time between two
 struct Sample {
-  const char* at;     // an address in this program
-  const char* outer;  // where the thread was, if in a library
-  long thread;
+  const char* at;     // address in this program at which the thread was, or from which it had called a library
+  const char* outer;  // address in a library at which the thread was; null if it was in this program
+  long thread;        // the thread's id
 };
 inline Sample all[kMost];
 inline std::atomic<int> count{0};
-inline std::atomic<long long> regions{0};
+inline std::atomic<long long> regions{0};  // number of parallel regions
 inline std::chrono::steady_clock::time_point began;
+// In seconds: the time of the fastest call; the processor time of all calls; and that of the process before a call.
 inline double fastest = 0, processor = 0, before = 0;
 
+// Whether an address is in this program and not in a library.
 inline bool own(const char* address) { return address >= &__executable_start && address < &etext; }
 
+// Returns the processor time of this process in seconds.
 inline double used() {
   rusage now;
   getrusage(RUSAGE_SELF, &now);
   return now.ru_utime.tv_sec + now.ru_stime.tv_sec + 1e-6 * (now.ru_utime.tv_usec + now.ru_stime.tv_usec);
 }
 
+// The handler of the timer's signal: takes a sample.
 inline void take(int, siginfo_t*, void* context) {
   const char* at = nullptr;
 #if defined(__x86_64__)
@@ -63,6 +68,7 @@ inline void take(int, siginfo_t*, void* context) {
   errno = saved;
 }
 
+// Starts the timer, or stops it if `microseconds` is 0.
 inline void clock(int microseconds) {
   const itimerval every = {{0, microseconds}, {0, microseconds}};
   setitimer(ITIMER_PROF, &every, nullptr);
@@ -70,7 +76,7 @@ inline void clock(int microseconds) {
 
 inline void begin() {
   void* frame[1];
-  backtrace(frame, 1);  // the first call loads a library, which a signal's handler must not do
+  backtrace(frame, 1);  // called here, because the first call loads a library, which a signal's handler must not do
   struct sigaction action = {};
   action.sa_sigaction = take, action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigaction(SIGPROF, &action, nullptr);
@@ -85,9 +91,10 @@ inline void end() {
   processor += used() - before;
 }
 
+// Returns the highest rate of this thread, in operations per second, within `lasting` seconds.
 inline double multiply_adds(double lasting) {
   typedef float Row __attribute__((vector_size(64)));
-  constexpr int kSums = 12, kRounds = 4096;  // independent sums: more than a multiply-add takes cycles
+  constexpr int kSums = 12, kRounds = 4096;  // more independent sums than a multiply-add takes cycles; rounds per reading
   Row sums[kSums] = {}, a = {}, b = {};
   for (int i = 0; i < 16; ++i) a[i] = 0.999f, b[i] = 1e-3f;
   double best = 0;
@@ -103,7 +110,7 @@ inline double multiply_adds(double lasting) {
   return best;
 }
 
-// Operations a second, all cores together.
+// Returns the peak in operations per second, of all cores together.
 inline double peak() {
   cpu_set_t mine;
   const int cores = sched_getaffinity(0, sizeof(mine), &mine) ? 1 : CPU_COUNT(&mine);
@@ -116,9 +123,10 @@ inline double peak() {
   return sum;
 }
 
+// Writes the address to which this program was loaded to *result.
 inline int base(dl_phdr_info* info, size_t, void* result) {
   *static_cast<size_t*>(result) = info->dlpi_addr;
-  return 1;  // the first one is this program
+  return 1;  // stops after the first object, which is this program
 }
 
 inline void print() {

@@ -1,11 +1,12 @@
-// A program around a plug-in of a kernel file for the CPU: one layer, with the requested number of calls. It is
-// compiled together with the file: under AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a
-// running Python, or with sampled_call.h, which finds where the time goes.
+// A program that calls the plug-in of a kernel file for the CPU, for one layer. It is compiled together with the file:
+// either with AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a running Python; or with
+// sampled_call.h (-DFOPS_SAMPLES), which finds where the time is spent.
 //
 //   sanitized_call IMAGES CHANNELS SIDE FILTERS TAPS CALLS
 //
-// With samples it makes at most that many calls, and starts none after a second.
-// Each tensor comes from a separate function, whose name appears in the sanitizer's report on its memory.
+// SIDE is the images' height and width, TAPS the filters' height and width. The program makes CALLS calls; with samples, it
+// makes no further call after one second of processor time.
+// Each tensor is allocated in a separate function, so that the function's name in a sanitizer's report names the tensor.
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// Plain C on host tensors:
+// Adapter for plain C on host tensors:
 //   extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K)
-// The file is linked to this one, so that a .c file is compiled as C.
+// The kernel file is compiled separately and linked to this one, so that a .c file is compiled as C.
 #include "support.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K);

@@ -1,7 +1,8 @@
-// Plain C on device tensors:
+// Adapter for plain C on device tensors:
 //   extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K)
-// with a cudaStream_t at the end (-DFOPS_STREAM) it queues its work there without waiting; without one it may use any
-// stream, and is timed as the course did it: the call and a device synchronise. The file is linked to this one.
+// If the function has one more parameter, a cudaStream_t (-DFOPS_STREAM), it queues its work on that stream and does not
+// wait. Otherwise it may use any stream, and Op Time is the time of the call and a device synchronise, as the course
+// measured it. The kernel file is compiled separately and linked to this one.
 #include "device.cuh"
 
 #ifdef FOPS_STREAM

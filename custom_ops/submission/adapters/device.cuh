@@ -1,4 +1,5 @@
-// Shared by the GPU adapters: errors after the file's code, and comparisons of device memory for `examine`.
+// Functions shared by the GPU adapters: they find the CUDA errors of a kernel file's code, and compare device memory for
+// the checks of `examine`.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -9,8 +10,9 @@
 
 namespace fops_adapter {
 
-// Waits for the device. A fault of the file's code is a failure. An error that the runtime only records, such as that
-// of a launch with too many threads, becomes a notice: the programs of those years continued as well.
+// Waits for the device, and returns a failure if the file's code has caused a fault. An error that the runtime only
+// records, such as that of a launch with too many threads, becomes a notice, because the course's programs continued after
+// such an error.
 inline int settle(fops_plugin_call* call, const char* after) {
   const cudaError_t remembered = cudaGetLastError();
   const cudaError_t fault = cudaDeviceSynchronize();
@@ -22,7 +24,7 @@ inline int settle(fops_plugin_call* call, const char* after) {
   return FOPS_OK;
 }
 
-// Device memory for a scope; null if there is not enough, and for 0 bytes.
+// Device memory that is freed at the end of a scope. `data` is null if there is not enough memory, and for 0 bytes.
 struct Buffer {
   void* data = nullptr;
   explicit Buffer(size_t bytes) {
@@ -38,8 +40,8 @@ struct Buffer {
   Buffer& operator=(const Buffer&) = delete;
 };
 
-// A NaN that arithmetic does not produce: a GPU's NaN has all bits of the mantissa set. The judge uses it to tell
-// outputs that were never written from computed NaN.
+// The bits of a NaN that a GPU does not compute: a computed NaN has all bits of the mantissa set. So the judge can
+// distinguish outputs that were not written from computed NaN.
 constexpr unsigned kPoison = 0x7FC00000u;
 
 static __global__ void fill(unsigned* values, size_t n, unsigned value) {
@@ -47,19 +49,21 @@ static __global__ void fill(unsigned* values, size_t n, unsigned value) {
     values[i] = value;
 }
 
+// Fills `values` with this NaN.
 inline void poison(float* values, size_t n) {
   fill<<<1024, 256>>>(reinterpret_cast<unsigned*>(values), n, kPoison);
   cudaDeviceSynchronize();
 }
 
-// Fills the memory that the file is likely to allocate next for its output, so that the output of an earlier correct
-// kernel cannot pass for this one's.
+// Fills free memory with NaN that the file is likely to allocate next for its output. So outputs of an earlier, correct
+// kernel that are still in this memory cannot be taken for the file's outputs.
 inline void poison_free_memory(size_t outputs) {
   Buffer likely(outputs * sizeof(float));
   if (likely.data != nullptr) poison(static_cast<float*>(likely.data), outputs);
   cudaDeviceSynchronize();
 }
 
+// Adds the number of different bit patterns to *count.
 static __global__ void count_different(const unsigned* a, const unsigned* b, size_t n, unsigned* count) {
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
     if (a[i] != b[i]) atomicAdd(count, 1u);
@@ -70,12 +74,14 @@ static __global__ void count_nan(const float* a, size_t n, unsigned* count) {
     if (isnan(a[i])) atomicAdd(count, 1u);
 }
 
+// Whether *count, in device memory, is not 0.
 inline bool any(const unsigned* count) {
   unsigned value = 0;
   return cudaMemcpy(&value, count, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess && value != 0;
 }
 
-// Device copies of the inputs, to detect whether a call changed them. Without memory for them nothing is detected.
+// Copies of x and k in device memory, to detect whether a call has changed them. They are made only for call.examine. If
+// there is not enough memory for them, nothing is detected.
 class Inputs {
  public:
   Inputs(const fops_plugin_call& call, const Sizes& s)
@@ -87,7 +93,8 @@ class Inputs {
     cudaDeviceSynchronize();
   }
 
-  // FOPS_FOUND_INPUT_CHANGED, and with `poisoned` FOPS_FOUND_NOT_WRITTEN.
+  // Returns FOPS_FOUND_INPUT_CHANGED if x or k has changed, or-ed with FOPS_FOUND_NOT_WRITTEN if an output is NaN and
+  // `poisoned` says that y was filled with NaN before the call.
   uint32_t findings(const Sizes& s, bool poisoned) const {
     if (x_.data == nullptr || k_.data == nullptr) return 0;
     Buffer counts(2 * sizeof(unsigned));
@@ -107,7 +114,8 @@ class Inputs {
   Buffer x_, k_;
 };
 
-// Bytes from `p` to the end of its device allocation; 0 for anything else: host memory, null, unknown pointers.
+// Returns the number of bytes from `p` to the end of its allocation in device memory; 0 for null, host memory and unknown
+// pointers.
 inline size_t bytes_behind(const void* p) {
   cudaPointerAttributes attributes{};
   if (p == nullptr || cudaPointerGetAttributes(&attributes, p) != cudaSuccess) {

@@ -1,8 +1,8 @@
-// LeetGPU's "2D Convolution" on device tensors, valid, of one channel and one filter:
+// Adapter for LeetGPU's "2D Convolution" on device tensors, of one channel and one filter, without padding:
 //   extern "C" void solve(const float* input, const float* kernel, float* output, int input_rows, int input_cols,
 //                         int kernel_rows, int kernel_cols)
-// It is called for each image and each filter in turn; Op Time covers all these calls and a device synchronise. The
-// file is linked to this one.
+// The adapter calls it for each filter of each image. Op Time is the time of all these calls and a device synchronise. The
+// kernel file is compiled separately and linked to this one.
 #include "device.cuh"
 #include "solve.h"
 

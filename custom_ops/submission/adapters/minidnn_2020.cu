@@ -1,7 +1,8 @@
-// fa2020: GPUInterface::conv_forward_gpu over host tensors, which copies by itself. Op Time covered the whole call.
+// Adapter for fa2020: GPUInterface::conv_forward_gpu gets host tensors and copies them itself. Op Time is the time of the
+// whole call.
 #include "device.cuh"
 
-static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that
+static void fops_forward(fops_plugin_call* fops_call);  // defined after the #include of the file
 
 namespace fops_adapter {
 
@@ -27,7 +28,7 @@ static void fops_call_file(Gpu& gpu, fops_plugin_call* call) {
   gpu.conv_forward_gpu(call->y, call->x, call->k, s.B, s.M, s.C, s.H, s.W, s.K);
 }
 
-#include "fops_submission.inc"  // written for each build: includes the file
+#include "fops_submission.inc"  // written for each build: it includes the kernel file
 
 static GPUInterface fops_interface;
 

@@ -1,7 +1,8 @@
-// fa2020 and later on the CPU: conv_forward_cpu over host tensors, in cpu-new-forward.cc. fa2023 had a stride as well.
+// Adapter for fa2020 and later on the CPU: conv_forward_cpu over host tensors, in cpu-new-forward.cc. In fa2023 it has one
+// more parameter, the stride (-DFOPS_STRIDE).
 #include "support.h"
 
-static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that
+static void fops_forward(fops_plugin_call* fops_call);  // defined after the #include of the file
 
 FOPS_EXPORT_KERNEL(FOPS_CPU, 1, 0, 1, fops_adapter::run_on_host<fops_forward>)
 
@@ -16,6 +17,6 @@ static void fops_call_file(Function* file, fops_plugin_call* call) {
   file(call->y, call->x, call->k, s.B, s.M, s.C, s.H, s.W, s.K FOPS_MORE);
 }
 
-#include "fops_submission.inc"  // written for each build: includes the file
+#include "fops_submission.inc"  // written for each build: it includes the kernel file
 
 static void fops_forward(fops_plugin_call* fops_call) { fops_call_file(conv_forward_cpu, fops_call); }

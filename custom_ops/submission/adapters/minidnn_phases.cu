@@ -1,11 +1,14 @@
-// sp2021 and later: GPUInterface in three phases over host tensors. Op Time was forward and a device synchronise, Layer Time
-// all three. fa2023 had one more argument, the stride (-DFOPS_STRIDE).
+// Adapter for sp2021 and later: class GPUInterface with three phases, prolog, forward and epilog, over host tensors. Op Time
+// is the time of forward and a device synchronise; Layer Time is the time of all three phases. In fa2023 each phase has one
+// more parameter, the stride (-DFOPS_STRIDE).
 #include "device.cuh"
 
-// The file's phases, below it: its macros reach only those.
+// Device pointers that prolog sets.
 struct FopsPointers {
-  float *y = nullptr, *x = nullptr, *k = nullptr;  // files leave k unset if the weights are in constant memory
+  float *y = nullptr, *x = nullptr, *k = nullptr;  // some files keep k in constant memory and leave it unset
 };
+// These functions call the file's phases. They are defined after the #include of the file, because its macros may change
+// code there.
 static void fops_prolog(fops_plugin_call* fops_call, FopsPointers* fops_on_device);
 static void fops_forward(fops_plugin_call* fops_call, FopsPointers* fops_on_device);
 static void fops_epilog(fops_plugin_call* fops_call, FopsPointers* fops_on_device);
@@ -14,7 +17,7 @@ namespace fops_adapter {
 
 using Values = std::vector<float>;
 
-// Equal except for the last bits, which vary with atomic additions; NaN equals NaN.
+// Whether values are equal except for rounding errors, which vary from run to run with atomic additions. NaN equals NaN.
 static bool same(const Values& a, const Values& b) {
   float scale = 0;
   for (const float v : a)
@@ -24,13 +27,15 @@ static bool same(const Values& a, const Values& b) {
   return true;
 }
 
+// Returns how many values are NaN in `after` but not in `before`.
 static size_t lost(const Values& before, const Values& after) {
   size_t count = 0;
   for (size_t i = 0; i < before.size(); ++i) count += std::isnan(after[i]) && !std::isnan(before[i]);
   return count;
 }
 
-// A second pass that checks between the phases. call->y holds the first pass's output, and holds it again afterwards.
+// Runs a second pass, checks the outputs between its phases, and sets call->findings. Before and after, call->y holds the
+// output of the first pass.
 static int look(fops_plugin_call* call, const Sizes& s) {
   const size_t n = s.outputs(), bytes = n * sizeof(float);
   const Values wanted(call->y, call->y + n);
@@ -50,8 +55,8 @@ static int look(fops_plugin_call* call, const Sizes& s) {
     before.resize(n);
     cudaMemcpy(before.data(), on_device.y, bytes, cudaMemcpyDeviceToHost);
     zeroed = std::all_of(before.begin(), before.end(), [](float v) { return v == 0; });
-    // Filled with NaN, y shows which outputs forward writes. If the prolog zeroes y, forward may add to it: then y is
-    // left alone.
+    // Fills y with NaN, to see which outputs forward writes. If prolog has set y to zero, forward may add to it, so y then
+    // stays as it is.
     if (!zeroed) poison(on_device.y, n);
   }
   fops_forward(call, &on_device);
@@ -72,7 +77,7 @@ static int look(fops_plugin_call* call, const Sizes& s) {
       call->findings |= FOPS_FOUND_WORK_BEFORE;
     else if (gone != 0)
       call->findings |= FOPS_FOUND_NOT_WRITTEN;
-    // If the host already had the result, epilog had nothing to copy.
+    // If the result was in host memory before epilog, epilog has nothing to copy, and `after` does not matter.
     if (!same(after, result) && !same(host_before_epilog, result)) call->findings |= FOPS_FOUND_WORK_AFTER;
   }
   std::copy(wanted.begin(), wanted.end(), call->y);
@@ -113,7 +118,7 @@ FOPS_EXPORT_KERNEL(FOPS_GPU, 1, 0, 1000, fops_adapter::run)
 template <typename Gpu>
 static void fops_call_prolog(Gpu& gpu, fops_plugin_call* call, FopsPointers* d) {
   const fops_adapter::Sizes s(call->conv);
-  // Some years had these pointers without const; none is actually const here.
+  // In some years these parameters are not const. The memory itself is not const, so const_cast is safe.
   gpu.conv_forward_gpu_prolog(call->y, const_cast<float*>(call->x), const_cast<float*>(call->k), &d->y, &d->x, &d->k,
                               FOPS_SIZES(s));
 }
@@ -128,9 +133,9 @@ static void fops_call_epilog(Gpu& gpu, fops_plugin_call* call, FopsPointers* d) 
   gpu.conv_forward_gpu_epilog(call->y, d->y, d->x, d->k, FOPS_SIZES(s));
 }
 
-#include "fops_submission.inc"  // written for each build: includes the file
+#include "fops_submission.inc"  // written for each build: it includes the kernel file
 
-static GPUInterface fops_interface;  // one for all calls: a file's own class may keep pointers between phases
+static GPUInterface fops_interface;  // the same for all calls, because the class may keep pointers between phases
 
 static void fops_prolog(fops_plugin_call* fops_call, FopsPointers* fops_on_device) {
   fops_call_prolog(fops_interface, fops_call, fops_on_device);

@@ -1,8 +1,8 @@
-// fa2017 to fa2019 on the CPU: the template `forward` over mshadow tensors, in new-forward.h.
+// Adapter for fa2017 to fa2019 on the CPU: the C++ template `forward` over mshadow tensors, in new-forward.h.
 #include "mxnet/base.h"
 #include "support.h"
 
-static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that
+static void fops_forward(fops_plugin_call* fops_call);  // defined after the #include of the file
 
 FOPS_EXPORT_KERNEL(FOPS_CPU, 1, 1, 1000, fops_adapter::run_on_host<fops_forward>)
 
@@ -19,7 +19,7 @@ struct FopsTensors {
   }
 };
 
-#include "fops_submission.inc"  // written for each build: includes the file
+#include "fops_submission.inc"  // written for each build: it includes the kernel file
 
 static void fops_forward(fops_plugin_call* fops_call) {
   FopsTensors fops_tensors(*fops_call);

@@ -1,9 +1,9 @@
-// fa2017 to fa2019: `forward<gpu, float>` over mshadow tensors, in new-forward.cuh. Op Time was forward alone, with the
-// device synchronised before and after; y had been zeroed.
+// Adapter for fa2017 to fa2019: `forward<gpu, float>` over mshadow tensors, in new-forward.cuh. Op Time is the time of
+// forward and a device synchronise, from an idle device. y is set to zero before each call.
 #include "device.cuh"
 #include "mxnet/base.h"
 
-static void fops_forward(fops_plugin_call* fops_call);  // below the file, whose macros reach only that
+static void fops_forward(fops_plugin_call* fops_call);  // defined after the #include of the file
 
 namespace fops_adapter {
 
@@ -26,7 +26,7 @@ static int run(fops_plugin_call* call) {
 
 FOPS_EXPORT_KERNEL(FOPS_GPU, 0, 1, 1000, fops_adapter::run)
 
-// Declarations that new-inl.h of those years made before it included the file.
+// The declaration that MXNet's new-inl.h had before it included the file.
 namespace mxnet {
 namespace op {
 template <typename fops_xpu, typename fops_type>
@@ -56,7 +56,7 @@ struct FopsTensors {
   }
 };
 
-#include "fops_submission.inc"  // written for each build: includes the file
+#include "fops_submission.inc"  // written for each build: it includes the kernel file
 
 static void fops_forward(fops_plugin_call* fops_call) {
   FopsTensors fops_tensors(*fops_call);

@@ -1,7 +1,7 @@
-// Shared by every adapter: the clock, the message, and the description that it exports.
+// Functions and macros shared by all adapters: the clock, the message of a failure, the sizes, and the exported function.
 #pragma once
 
-// The standard headers that such files include, before the file's macros.
+// Standard headers that kernel files include. They are included here first, because a file's macros could change them.
 #include <algorithm>
 #include <cassert>
 #include <chrono>
@@ -23,10 +23,12 @@
 
 namespace fops_adapter {
 
+// Returns the time in seconds.
 inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// Sets the call's message and returns `status`.
 inline int fail(fops_plugin_call* call, fops_status status, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
@@ -35,7 +37,7 @@ inline int fail(fops_plugin_call* call, fops_status status, const char* format, 
   return status;
 }
 
-// The sizes in the type that these files use: the library has checked that each fits.
+// The sizes as int, the type that kernel files use. The library has checked that each fits.
 struct Sizes {
   int B, M, C, H, W, K;
   explicit Sizes(const fops_conv& c)
@@ -46,7 +48,8 @@ struct Sizes {
   size_t outputs() const { return static_cast<size_t>(B) * M * (H - K + 1) * (W - K + 1); }
 };
 
-// Turns exceptions of the file, such as a failed CHECK_EQ, into a message.
+// Returns body(). If the file's code throws an exception, such as that of a failed CHECK_EQ, returns a failure with a
+// message.
 template <typename F>
 int guarded(fops_plugin_call* call, F body) {
   try {
@@ -58,7 +61,8 @@ int guarded(fops_plugin_call* call, F body) {
   }
 }
 
-// Runs a format whose function is one call on host tensors: `forward` is the file's, and Op Time covers all of it.
+// Runs a call of a format with one function on host tensors. `forward` calls the file's function, and Op Time is the time of
+// that call.
 template <void (*forward)(fops_plugin_call*)>
 int run_on_host(fops_plugin_call* call) {
   return guarded(call, [call]() -> int {
@@ -71,7 +75,8 @@ int run_on_host(fops_plugin_call* call) {
 
 }  // namespace fops_adapter
 
-// The one exported function. `run` is int (*)(fops_plugin_call*); `takes` describes in words what `accepts` checks.
+// Defines the function that a plug-in exports. The arguments are the members of fops_kernel_plugin (fashion_ops_plugin.h) of
+// the same names; `takes` describes in words what `accepts` checks.
 #define FOPS_EXPORT_KERNEL_FOR(backend, host_memory, zero_output, batch_multiple, run, takes, accepts)         \
   extern "C" __attribute__((visibility("default"))) const fops_kernel_plugin* fops_kernel_plugin_main(void) {  \
     static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, backend, host_memory, zero_output,              \

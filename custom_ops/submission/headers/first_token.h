@@ -1,3 +1,4 @@
-// The compiler includes it before each file (-include). A compiler loads a precompiled header, whose contents cannot be
-// trusted, only before the first token of a file: this is that token.
+// The compiler includes this header before each kernel file (-include). A compiler loads a precompiled header only before
+// the first token of the code. The declaration below contains that token, so no precompiled header that lies beside a
+// kernel file is loaded: its contents cannot be checked.
 typedef int fops_first_token;

@@ -1,5 +1,5 @@
-// A convolution on the CPU: y[b,m,h,w] = sum over c,p,q of x[b,c,h+p,w+q] * k[m,c,p,q].
-// x is (B,C,H,W), k (M,C,K,K), y (B,M,H-K+1,W-K+1), all float32.
+// Template for a C or C++ kernel on the CPU: y[b,m,h,w] = sum over c,p,q of x[b,c,h+p,w+q] * k[m,c,p,q].
+// x has shape (B,C,H,W), k (M,C,K,K) and y (B,M,H-K+1,W-K+1); all are float32 in host memory.
 #include <cstddef>
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,4 +1,4 @@
-"""A convolution over torch tensors on the device where they lie: x (B,C,H,W), k (M,C,K,K); returns (B,M,Ho,Wo)."""
+"""Template for a Python kernel over torch tensors: x is (B,C,H,W), k (M,C,K,K), and the result (B,M,H-K+1,W-K+1)."""
 
 import torch.nn.functional as F
 

@@ -1,4 +1,4 @@
-// The mini-dnn years on the CPU.
+// Template for the CPU kernel of the mini-dnn editions (fa2020 and later). y, x and k are in host memory.
 #include "cpu-new-forward.h"
 
 #include <cstddef>

@@ -1,9 +1,9 @@
-// fa2020: one function over host tensors, which copies by itself.
+// Template for the GPU kernel of fa2020: conv_forward_gpu gets host tensors and copies them to the device and back itself.
 #include <iostream>
 
 #include "gpu-new-forward.h"
 
-// A block an image and feature map; its threads share the outputs.
+// Each block computes the outputs of one image and feature map; its threads share them.
 __global__ void conv_forward_kernel(float* output, const float* input, const float* mask, const int Batch,
                                     const int Map_out, const int Channel, const int Height, const int Width,
                                     const int K) {

@@ -1,9 +1,10 @@
-// fa2023, with a stride, in three phases: what prolog allocates and copies, forward works on and epilog fetches. Op Time is forward.
+// Template for the GPU kernel of fa2023, with stride S. Prolog allocates device memory and copies the inputs to it, forward
+// computes, and epilog copies the outputs back and frees the memory. Op Time is the time of forward alone.
 #include <iostream>
 
 #include "gpu-new-forward.h"
 
-// A block an image and feature map; its threads share the outputs.
+// Each block computes the outputs of one image and feature map; its threads share them.
 __global__ void conv_forward_kernel(float* output, const float* input, const float* mask, const int Batch,
                                     const int Map_out, const int Channel, const int Height, const int Width,
                                     const int K, const int S) {

@@ -1,4 +1,4 @@
-// The MXNet years on the GPU.
+// Template for the GPU kernel of the MXNet editions (fa2017 to fa2019). The tensors are in device memory.
 #ifndef NEW_FORWARD_CUH_
 #define NEW_FORWARD_CUH_
 
@@ -11,7 +11,7 @@ namespace op {
 #define x4d(i3, i2, i1, i0) x[((size_t(i3) * C + (i2)) * H + (i1)) * W + (i0)]
 #define k4d(i3, i2, i1, i0) k[(((i3) * C + (i2)) * K + (i1)) * K + (i0)]
 
-// A block an image and filter; its threads share the outputs.
+// Each block computes the outputs of one image and filter; its threads share them.
 __global__ void forward_kernel(float* y, const float* x, const float* k, const int B, const int M, const int C,
                                const int H, const int W, const int K) {
   const int H_out = H - K + 1, W_out = W - K + 1;
@@ -39,7 +39,7 @@ void forward<gpu, float>(mshadow::Tensor<gpu, 4, float>& y, const mshadow::Tenso
   MSHADOW_CUDA_CALL(cudaDeviceSynchronize());
 }
 
-// What is not float; never called.
+// For types other than float, for which it is not called.
 template <typename gpu, typename DType>
 void forward(mshadow::Tensor<gpu, 4, DType>& y, const mshadow::Tensor<gpu, 4, DType>& x,
              const mshadow::Tensor<gpu, 4, DType>& w) {

@@ -1,4 +1,4 @@
-// The MXNet years on the CPU.
+// Template for the CPU kernel of the MXNet editions (fa2017 to fa2019). The tensors are in host memory.
 #ifndef NEW_FORWARD_H_
 #define NEW_FORWARD_H_
 

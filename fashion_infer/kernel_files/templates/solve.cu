@@ -1,4 +1,5 @@
-// LeetGPU's 2D convolution, on device tensors: output[i][j] = sum over p,q of input[i+p][j+q] * kernel[p][q].
+// Template for LeetGPU's 2D convolution of arrays in device memory:
+// output[i][j] = sum over p,q of input[i+p][j+q] * kernel[p][q].
 #include <cuda_runtime.h>
 
 __global__ void convolve(const float* input, const float* kernel, float* output, int input_rows, int input_cols,

@@ -1,4 +1,4 @@
-// The compiler's wheels come without this header; a toolkit has its own.
+// The compiler's wheels lack this header. If a CUDA toolkit is installed, its header is used.
 #ifndef FOPS_CUDA_PROFILER_API_H_
 #define FOPS_CUDA_PROFILER_API_H_
 #if __has_include_next(<cuda_profiler_api.h>)

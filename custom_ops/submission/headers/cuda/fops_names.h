@@ -1,11 +1,12 @@
-// Names that CUDA removed, for older files. The compiler includes this header before each file (-include).
+// Defines names that CUDA has removed and older kernel files use. nvcc includes this header before each file (-include).
 #ifndef FOPS_CUDA_NAMES_H_
 #define FOPS_CUDA_NAMES_H_
 #ifdef __cplusplus
 #include <cuda_runtime.h>
 
-// Lanes of a warp run independently: shuffles have a mask today, while the old ones took the active lanes. A full mask
-// would wait forever in a branch of some lanes. CUDA still declares the old ones to the host's compiler.
+// Shuffles without a mask, which CUDA has removed for GPUs of capability 7.0 and later; it still declares them to the host's
+// compiler. The old shuffles worked on the active lanes, so these functions pass the mask of the active lanes. With a full
+// mask, a shuffle in a branch that only some lanes take would wait forever.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
 template <typename T>
 __device__ T __shfl(T value, int lane, int width = 32) {
@@ -28,7 +29,8 @@ __device__ T __shfl_xor(T value, int lanes, int width = 32) {
 #if CUDART_VERSION >= 13000
 inline cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 
-// Members of cudaDeviceProp that are device attributes today, and that get_device_properties() prints.
+// cudaDeviceProp with the members that CUDA 13 has removed. Most of them are device attributes now. The course's
+// get_device_properties() prints such members.
 struct FopsDeviceProp : cudaDeviceProp {
   int clockRate, memoryClockRate, deviceOverlap, kernelExecTimeoutEnabled, computeMode, maxTexture1DLinear;
   int singleToDoublePrecisionPerfRatio, cooperativeMultiDeviceLaunch;

@@ -1,2 +1,2 @@
-// NVTX, by the name used before its third version.
+// The header of NVTX under the name that it had before version 3.
 #include <nvtx3/nvToolsExt.h>

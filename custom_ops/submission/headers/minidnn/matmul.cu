@@ -1,4 +1,4 @@
-// The matrix product of matmul.h: tiles of A and B in shared memory, one thread per value of C.
+// The matrix product that matmul.h declares. Tiles of A and B are in shared memory, and each thread computes a value of C.
 #include "matmul.h"
 
 __global__ void matrixMultiplyShared(const float* A, const float* B, float* C, int numARows, int numAColumns,

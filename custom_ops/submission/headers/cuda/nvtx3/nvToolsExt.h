@@ -1,4 +1,5 @@
-// NVTX marks ranges for a profiler. Without a toolkit or the wheel nvidia-nvtx, these functions do nothing.
+// NVTX marks ranges for a profiler. If neither a CUDA toolkit nor the wheel nvidia-nvtx is installed, its functions are
+// defined here and do nothing.
 #ifndef FOPS_NVTX_H_
 #define FOPS_NVTX_H_
 #if __has_include_next(<nvtx3/nvToolsExt.h>)

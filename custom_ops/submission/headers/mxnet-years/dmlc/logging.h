@@ -1,4 +1,5 @@
-// CHECK and LOG as files of the MXNet years use them. A failed check throws; its message reaches the user as one line.
+// The macros CHECK and LOG, as kernel files of fa2017 to fa2019 use them. A failed check throws an exception, whose message
+// is shown to the user.
 #ifndef DMLC_LOGGING_H_
 #define DMLC_LOGGING_H_
 
@@ -12,7 +13,7 @@ struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Collects a message; prints or throws it at its end.
+// Collects a message. The destructor throws it if `fatal` is true, and otherwise prints it on stdout.
 class LogMessage {
  public:
   LogMessage(const char* file, int line, bool fatal) : fatal_(fatal) { text_ << file << ":" << line << ": "; }

@@ -1,4 +1,4 @@
-// The part of mshadow that kernel files of the MXNet years use: shapes, streams, dense tensors.
+// The part of mshadow that kernel files of fa2017 to fa2019 use: shapes, streams and dense tensors.
 #ifndef MSHADOW_TENSOR_H_
 #define MSHADOW_TENSOR_H_
 
@@ -79,7 +79,7 @@ inline Shape<2> Shape2(index_t a, index_t b) { return Shape<2>{{a, b}}; }
 inline Shape<3> Shape3(index_t a, index_t b, index_t c) { return Shape<3>{{a, b, c}}; }
 inline Shape<4> Shape4(index_t a, index_t b, index_t c, index_t d) { return Shape<4>{{a, b, c, d}}; }
 
-// A view of existing memory, with its shape; t[b][m][h][w] on the CPU.
+// A tensor in existing memory. t[b][m][h][w] is an element.
 template <typename Device, int dimension, typename DType = default_real_t>
 struct Tensor {
   static const int kSubdim = dimension - 1;
@@ -89,7 +89,7 @@ struct Tensor {
   Stream<Device>* stream_;
 
   Tensor() : dptr_(nullptr), shape_(), stride_(0), stream_(nullptr) {}
-  explicit Tensor(const Shape<dimension>& shape) : Tensor(nullptr, shape) {}  // for AllocSpace
+  explicit Tensor(const Shape<dimension>& shape) : Tensor(nullptr, shape) {}  // without memory until AllocSpace
   Tensor(DType* data, const Shape<dimension>& shape, Stream<Device>* stream = nullptr)
       : dptr_(data), shape_(shape), stride_(shape[dimension - 1]), stream_(stream) {}
   index_t size(int i) const { return shape_[i]; }

@@ -1,4 +1,4 @@
-// Declarations that kernel files of the MXNet years expect here: mshadow's tensors and the names cpu and gpu.
+// The declarations of MXNet that kernel files of fa2017 to fa2019 use: mshadow's tensors, and the names cpu and gpu.
 #ifndef MXNET_BASE_H_
 #define MXNET_BASE_H_
 
