@@ -35,9 +35,9 @@ typedef float UnalignedVector __attribute__((vector_size(kVectorBytes), aligned(
 static inline Vector load(const float* p) { return *reinterpret_cast<const UnalignedVector*>(p); }
 static inline void store(float* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
 
-// load_lanes returns `v` with the lanes from `first` on, as given by lanes_from(first), loaded from p. Only AVX-512 has
-// this: with AVX2, a second load and a blend took 20 to 25% longer than the copies that `direct` makes instead (14x14,
-// docs/notebook.md).
+// load_lanes(v, lanes_from(first), p) returns `v` with the lanes from `first` on loaded from p. Used only if
+// kMaskedLoads, with AVX-512: with AVX2 a second load and a blend take longer than the copies that `direct` makes instead
+// (docs/notebook.md).
 #if defined(__AVX512F__)
 constexpr bool kMaskedLoads = true;
 typedef __mmask16 Lanes;
@@ -50,9 +50,9 @@ static inline Lanes lanes_from(int first) { return first; }
 static inline Vector load_lanes(Vector v, Lanes, const float*) { return v; }
 #endif
 
-// a * b + c. It is rounded once (in the generic set twice), at every place in the code. Sums use this function and not an
-// expression, because the compiler fuses some expressions and not others: an item's result would then depend on the tile
-// that computes it, and thereby on the other items.
+// a * b + c, rounded once (in the generic set twice) and in the same way wherever it is used. Sums use this function
+// and not an expression, because the compiler fuses some expressions and not others: an item's result would then depend
+// on the tile that computes it, and thereby on the other items.
 static inline Vector multiply_add(Vector a, float b, Vector c) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(a, _mm512_set1_ps(b), c);

@@ -80,7 +80,7 @@ static inline int64_t chunks_of(const fops_conv& c) {
 static inline int64_t part_of_chunks(const fops_conv& c, int64_t chunks) {
   const int64_t depth = c.C * c.K * c.K, chunk = ceil_div(c.C, chunks) * c.K * c.K;
   int64_t part = part_of_sum(depth);
-  // A term passes through no more additions than without chunks, or than parts of one product need.
+  // The number of additions through which a term may pass: as many as without chunks, or chunks + 2 if that is more.
   const int64_t most = std::max(part + ceil_div(depth, part), chunks + 2);
   part = std::min(part, chunk);
   while (part > 1 && part + ceil_div(chunk, part) + chunks > most) --part;

@@ -64,10 +64,10 @@ double tiles_cost(const fops_conv& c) {
 
 // Estimates whether `broadcast` takes less time than `direct`, in cycles of a Zen 5 core per position and 32 filters. A
 // product takes 1 cycle in `broadcast` and 1.02 in `direct` (1.2 where a vector has inputs of three rows). Storing the
-// outputs takes 10 cycles in `broadcast` and 4 in `direct`. Packing takes `broadcast` 12 cycles per product and image, or
-// 24 if all threads use the same block of filters. An incomplete block takes as long as a full one: 16 positions and 8
-// filters in `direct`, 32 filters in `broadcast`. The function returns true only where `direct` makes no copies. There, both
-// kernels add up the same sums in the same order, so the choice may depend on the batch.
+// outputs takes 10 cycles in `broadcast` and 4 in `direct`. Packing the weights takes `broadcast` 12 cycles per product
+// and call, or 24 if all threads use the same block of filters. An incomplete block takes as long as a full one: 16
+// positions and 8 filters in `direct`, 32 filters in `broadcast`. The function returns true only where `direct` makes
+// no copies. There, both kernels add up the same sums in the same order, so the choice may depend on the batch.
 bool broadcast_pays(const fops_conv& c) {
   if (!merges(c)) return false;
   const auto blocks = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };

@@ -3,7 +3,7 @@
 //
 //     16 positions of a row x 16 channels            16 channels x 16 filters            16 positions x 16 filters
 //     x2 of 8 pairs | x1 of 8 pairs            x     w1 of 8 pairs                =      + x2 w1 + x1 w1
-//     (a 64-byte line per position)                  w1 of 8 pairs                       then x1 w3 + x3 w1, x2 w2 + x1 w2
+//     (a 64-byte line per position)                  w1 of 8 pairs                       also x1 w3 + x3 w1, x2 w2 + x1 w2
 //
 // The layout is such that a tap (p, q) is an offset of whole lines. Otherwise rows of tiles would cross cache lines, and a
 // load of a tile would take 50 cycles instead of 8.
