@@ -55,7 +55,7 @@ inline void poison(float* values, size_t n) {
   cudaDeviceSynchronize();
 }
 
-// Fills free memory with NaN that the file is likely to allocate next for its output. So outputs of an earlier, correct
+// Fills the free memory that the file is likely to allocate next for its output with NaN. So outputs of an earlier, correct
 // kernel that are still in this memory cannot be taken for the file's outputs.
 inline void poison_free_memory(size_t outputs) {
   Buffer likely(outputs * sizeof(float));
