@@ -1,4 +1,4 @@
-// The C API: CUDA devices.
+// The C API: the number of CUDA devices, and the description of a device.
 #include <cstdio>
 
 #include "gpu/device.h"

@@ -1,4 +1,4 @@
-// The C API: the op-time log.
+// The C API: reads the op-time log.
 #include "base/log.h"
 
 extern "C" {

@@ -1,4 +1,4 @@
-// The C API: whole networks.
+// The C API: creates, describes and runs whole networks.
 #include "base/status.h"
 #include "mxnet/layers.h"
 #include "net/network.h"

@@ -6,7 +6,7 @@
 
 namespace fops {
 
-struct Plugin;  // conv/plugin.h
+struct Plugin;  // a registered kernel (conv/plugin.cpp)
 
 inline int64_t out_h(const fops_conv& c) { return c.H - c.K + 1; }
 inline int64_t out_w(const fops_conv& c) { return c.W - c.K + 1; }

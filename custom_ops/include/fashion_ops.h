@@ -38,10 +38,10 @@ typedef enum {
   FOPS_UNSUPPORTED = 3,    /* the kernel exists but does not take this shape or type */
   FOPS_NO_DEVICE = 4,      /* the library was built without CUDA, or there is no driver or no such device */
   FOPS_OUT_OF_MEMORY = 5,  /* too little host or device memory */
-  FOPS_DEVICE_ERROR = 6    /* any other CUDA error */
+  FOPS_DEVICE_ERROR = 6    /* any other CUDA error, or an exception */
 } fops_status;
 
-typedef enum { FOPS_CPU = 0, FOPS_GPU = 1 } fops_backend; /* FOPS_GPU: CUDA */
+typedef enum { FOPS_CPU = 0, FOPS_GPU = 1 } fops_backend; /* FOPS_GPU: a CUDA device */
 typedef enum { FOPS_FLOAT32 = 0, FOPS_UINT8 = 1 } fops_dtype;
 
 typedef struct {
@@ -149,7 +149,7 @@ typedef enum { FOPS_NO_ACTIVATION = 0, FOPS_TANH = 1, FOPS_RELU = 2 } fops_activ
 
 /* A stage of a fused network. */
 typedef struct {
-  const char* name;      /* the fused nodes' names, joined by '+'; lives as long as the network */
+  const char* name;      /* the fused nodes' names, joined by '+'; valid as long as the network exists */
   const char* kind;      /* "convolution", "dense", "map" or "softmax" */
   int32_t first_node, last_node; /* the numbers of the first and the last fused node */
   int64_t in[3], out[3]; /* C, H, W of one item of the stage's input and output */
