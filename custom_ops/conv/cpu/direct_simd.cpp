@@ -1,8 +1,8 @@
 // Convolution of an image in place: a tile of filters x positions in registers, over all taps (c, p, q).
 //
 //   positions of all rows follow one another, so that a tap is one  a b c d e      tap (0, 0)  a b c f g h k l m
-//   offset for all of them. After the last output of a row (c), a    f g h i j      tap (0, 1)  b c d g h i l m n
-//   masked load takes the inputs of the next row (direct_kernel.h).  k l m n o      tap (1, 0)  f g h k l m ...
+//   offset for all of them. After the last output of a row (c), a   f g h i j      tap (0, 1)  b c d g h i l m n
+//   masked load takes the inputs of the next row (direct_kernel.h). k l m n o      tap (1, 0)  f g h k l m ...
 //
 // Costs: without masked loads, it also computes columns that belong to no output and drops them, so that the arithmetic
 // grows by the factor W / W_out. Where that costs more than K copies of the image, it uses the copies of shifted_simd.cpp.
