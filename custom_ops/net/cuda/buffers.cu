@@ -10,10 +10,11 @@ namespace fops {
 namespace {
 
 constexpr int64_t kMostItems = 16384;  // maximum items per slice
-constexpr double kMemoryShare = 0.8;   // usable share of the free memory
-constexpr int64_t kPlainBytes = 64 << 20;  // maximum for blocks that recompute items, except the first block
+constexpr double kMemoryShare = 0.8;   // fraction of the free memory that may be used
+constexpr int64_t kPlainBytes = 64 << 20;  // maximum memory for recomputing items (more only if one block needs more)
 
-// The maximum number of items per slice; FASHION_OPS_SLICE lowers it, for tests and for sharing a small device.
+// Returns the maximum number of items per slice. The environment variable FASHION_OPS_SLICE lowers it, for tests and for
+// sharing a small device.
 int64_t most_items() {
   const char* text = std::getenv("FASHION_OPS_SLICE");
   const long long wanted = text != nullptr ? std::atoll(text) : 0;
@@ -27,7 +28,7 @@ fops_status Buffers::set_steps(std::vector<Step> steps) {
   for (size_t i = 0; same && i < steps.size(); ++i)
     same = steps[i].kind == steps_[i].kind && steps[i].out_bytes() == steps_[i].out_bytes() &&
            steps[i].scratch == steps_[i].scratch && steps[i].doubt_at == steps_[i].doubt_at;
-  if (!same) FOPS_TRY(release());  // a new weight's bound may have changed the forms
+  if (!same) FOPS_TRY(release());  // new weights have new bounds, which may change the forms of the tensors
   steps_ = std::move(steps);
   made_ = true;
   return FOPS_OK;
@@ -58,7 +59,7 @@ fops_status Buffers::grow(int64_t wanted, int64_t extra_bytes, const std::vector
   }
   const double fit = kMemoryShare * static_cast<double>(free) / static_cast<double>(an_item + scratch);
   *slice = std::max<int64_t>(1, std::min(wanted, static_cast<int64_t>(fit)));
-  for (;; *slice = (*slice + 1) / 2) {  // another process may have taken the memory first
+  for (;; *slice = (*slice + 1) / 2) {  // less memory may be left than cudaMemGetInfo reported
     const fops_status status = reserve(*slice, weights, stream);
     if (status == FOPS_OK) {
       limited_ = *slice < wanted;
@@ -82,8 +83,8 @@ fops_status Buffers::reserve(int64_t n, const std::vector<StageWeights>& weights
     if (i + 1 == steps_.size()) continue;
     const size_t bytes = static_cast<size_t>(n * step.out_bytes());
     FOPS_TRY(outputs_[i].reserve(bytes));
-    // Rows of halves need zeros after their values. The other buffers are zeroed for compute-sanitizer: its initcheck
-    // does not see TMA's writes, and would report what kernels read as uninitialised.
+    // Rows of half-precision values need zeros after their values. The other buffers are zeroed for compute-sanitizer:
+    // its initcheck does not see TMA's writes, and would report that kernels read uninitialised memory.
     FOPS_CUDA(cudaMemsetAsync(outputs_[i].as(), 0, bytes, stream));
   }
   if (scratch > 0) {

@@ -1,11 +1,14 @@
-// The CUDA executor: runs a plan's stages on one device, which activations never leave.
+// The CUDA executor: runs a plan's stages on one device. The activations between stages stay on the device.
 //
-//   weights.h  uploads weights and lays them out, when they change
-//   route.h    the kernels of the stages, for data of one type; steps.h runs them; buffers.h is their memory
-//   slices.h   data on the host: in slices, with transfers beside the work; small batches over the bus
-//   graph_cache.h  a repeated call is captured and replayed
+//   weights.h      uploads changed weights and rearranges them for the kernels
+//   route.h        chooses the kernels of the stages for data of one type
+//   steps.h        runs these kernels
+//   buffers.h      owns the memory that they write to
+//   slices.h       passes with data on the host: small batches at once, larger ones in slices with overlapping transfers
+//   graph_cache.h  captures a repeated call in a CUDA graph and replays it
 //
-// Items are processed in slices, as large as memory allows: the large matrix product needs thousands of rows.
+// A batch is processed in slices of items. A slice is as large as memory allows, because the matrix product of a large
+// dense layer needs thousands of rows to be efficient.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -22,7 +25,7 @@
 namespace fops {
 namespace {
 
-// Everything that a network has on its device. The device must be current in every call.
+// A network's weights, buffers, streams and graphs on its device. That device must be current in every call.
 class OnDevice {
  public:
   OnDevice(const Plan& plan, int products)
@@ -46,10 +49,10 @@ class OnDevice {
   const Plan plan_;
   bool matrix_units_ = false;
   Stream compute_;
-  Event idle_;                          // the end of the last pass, on any stream
+  Event idle_;                          // recorded at the end of the last pass, on that pass's stream
   cudaStream_t last_stream_ = nullptr;  // the stream of the last pass
   DeviceWeights weights_;
-  Buffers buffers_[2];  // by fops_dtype
+  Buffers buffers_[2];  // indexed by fops_dtype
   Steps steps_;
   Slices slices_;
   GraphCache device_graph_;
@@ -62,7 +65,7 @@ fops_status OnDevice::open(int device) {
   FOPS_TRY(compute_.create());
   FOPS_TRY(idle_.create(false));
   FOPS_CUDA(cudaEventRecord(idle_, compute_));
-  FOPS_TRY(slices_.open(2 * plan_.stages.size() + 1));  // a stage is at most two steps
+  FOPS_TRY(slices_.open(2 * plan_.stages.size() + 1));  // a stage has at most two steps
   weights_.open(plan_, matrix_units_);
   return FOPS_OK;
 }
@@ -74,8 +77,8 @@ fops_status OnDevice::set_weights(const std::vector<Weight>& given) {
   return weights_.take(given, compute_);
 }
 
-// Makes the steps for data of this type if needed, and memory for slices of up to n items; *slice receives how many
-// items fit. Leaves `extra_bytes` per item free for the caller.
+// Makes the steps for data of this type if needed, and allocates memory for the slices of a batch of n items; *slice
+// receives the number of items per slice. Leaves `extra_bytes` per item free for the caller.
 fops_status OnDevice::prepare(fops_dtype type, int64_t n, int64_t extra_bytes, int64_t* slice) {
   Buffers& buffers = buffers_[type];
   if (!buffers.made()) FOPS_TRY(buffers.set_steps(make_route(plan_, weights_.stages(), type, matrix_units_)));
@@ -97,19 +100,20 @@ fops_status OnDevice::forward(const HostBatch& batch, const PassTimes& times) {
 fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype type, float* out, cudaStream_t stream) {
   cudaStreamCaptureStatus state = cudaStreamCaptureStatusNone;
   FOPS_CUDA(cudaStreamIsCapturing(stream, &state));
-  const bool captured = state != cudaStreamCaptureStatusNone;  // a caller's graph, which must order passes itself
+  // If the caller is capturing this stream, the caller must order this pass after earlier passes.
+  const bool captured = state != cudaStreamCaptureStatusNone;
 
   if (!buffers_[type].enough_for(n)) {
     if (captured)
       return fail(FOPS_INVALID, "a first pass of this size allocates, which a stream under capture does not allow: "
                                 "run it once before the capture");
-    FOPS_CUDA(cudaEventSynchronize(idle_));  // the buffers about to be replaced may be in use
+    FOPS_CUDA(cudaEventSynchronize(idle_));  // a pass may still be using the buffers that are about to be replaced
   }
   int64_t slice = 0;
   FOPS_TRY(prepare(type, n, 0, &slice));
   const Buffers& buffers = buffers_[type];
 
-  // The buffers serve one pass at a time, whichever streams the passes are on.
+  // Passes share the buffers, so a pass on another stream than the last one's waits for the end of the last pass.
   if (!captured && stream != last_stream_) FOPS_CUDA(cudaStreamWaitEvent(stream, idle_, 0));
 
   const bool repeated = device_graph_.is_for(n, data, type, out);
@@ -130,7 +134,7 @@ fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype typ
   return FOPS_OK;
 }
 
-// Makes the device current for each call, and ends each call as described in gpu/memory.h.
+// Makes the device current during each call, and reports failed releases as described in gpu/memory.h.
 class GpuExecutor : public Executor {
  public:
   explicit GpuExecutor(int device) : device_(device) {}
@@ -191,9 +195,9 @@ class GpuExecutor : public Executor {
 
 fops_status make(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
   const std::string name = precision == nullptr ? "" : precision;
-  // "fp16" and "tf32" omit the products that restore float32 grade in the large dense layers. Both round operands to 11
-  // bits, and on these GPUs halves are twice as fast as real TF32. Convolutions keep float32 grade, which costs them
-  // little time: docs/kernels.md has the times.
+  // With "fp16" and "tf32" the large dense layers omit the products with low parts, which give float32 grade. "tf32" runs
+  // the same kernels as "fp16": both formats have significands of 11 bits, and on these GPUs half precision is twice as
+  // fast as TF32. Convolutions keep float32 grade, which costs them little time (docs/kernels.md has the times).
   int products = 3;
   if (name == "fp16" || name == "tf32")
     products = 1;

@@ -1,7 +1,6 @@
-// The last call of a kind and, from the second such call on, a CUDA graph of the work that the call queues.
-//
-// Small batches are bound by launches, not by work. Therefore calls with the same arguments are captured into a CUDA
-// graph at the second call, and replayed from then on.
+// Remembers the arguments of the last call. The second call in a row with the same arguments is captured into a CUDA
+// graph, which that call and the following ones launch. This helps small batches, for which launching the kernels takes
+// longer than running them.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +10,11 @@
 
 namespace fops {
 
-constexpr int64_t kGraphItems = 1024;  // batches up to this run as a graph; so do some larger ones (slices.h)
+constexpr int64_t kGraphItems = 1024;  // maximum items of a batch that runs as a graph; slices.h has exceptions
 
 class GraphCache {
  public:
-  // `classes`: whether the call requests classes, not scores.
+  // Whether these are the arguments of the last call. `classes`: whether the call requests classes, not scores.
   bool is_for(int64_t n, const void* data, fops_dtype type, const void* out, bool classes = false) const {
     return n_ == n && data_ == data && type_ == type && out_ == out && classes_ == classes;
   }
@@ -23,13 +22,14 @@ class GraphCache {
     clear();
     n_ = n, data_ = data, type_ = type, out_ = out, classes_ = classes;
   }
-  // Discards the graph, because a different call came, or memory that the graph uses is about to be freed.
+  // Discards the graph. Called when the arguments differ, and before memory that the graph uses is freed.
   void clear() noexcept {
     graph_.clear();
     n_ = -1;
   }
 
-  // Launches on `stream` the work that `queue` queues on `capturing`; queue() is called only the first time.
+  // Launches on `stream` a graph of the work that `queue` queues on `capturing`. Captures the graph, and calls queue(),
+  // only if there is no graph yet.
   template <typename F>
   fops_status replay(cudaStream_t stream, cudaStream_t capturing, F queue) {
     if (graph_ == nullptr) {
@@ -49,7 +49,8 @@ class GraphCache {
   bool classes_ = false;
 };
 
-// Within a capture, a plain record would only order the graph; an external record is a node that records the time.
+// Sets *flags to the flags for cudaEventRecordWithFlags on `stream`. During a capture a plain record would only add an
+// ordering to the graph; an external record becomes a node that records the time.
 inline fops_status record_flags(cudaStream_t stream, unsigned* flags) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   FOPS_CUDA(cudaStreamIsCapturing(stream, &status));

@@ -10,14 +10,16 @@
 namespace fops {
 namespace {
 
-// The power of two that scales `bound` to at most 2^14, a quarter of half's range.
+// Returns the power of two that scales `bound` into [2^13, 2^14), a quarter of half precision's range. The exponent is
+// clamped to [-100, 100].
 float scale_below(double bound) {
   int exponent = 0;
   std::frexp(bound, &exponent);  // bound < 2^exponent
   return std::ldexp(1.0f, std::max(-100, std::min(100, 14 - exponent)));
 }
 
-// Bounds outside this range count as none: their scale would be clamped where scale_below's is.
+// Whether a scale can be derived from `bound`. Bounds outside this range are treated as unknown, because scale_below
+// would clamp their scale.
 bool usable(double bound) { return bound > 1e-25 && bound < 1e25; }
 
 }  // namespace
@@ -35,8 +37,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
                              bool matrix_units) {
   const auto& stages = plan.stages;
   const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
-  // Whether stage i is a dense layer that runs on the matrix units if its input has this bound and order. The stage's
-  // weights are laid out for one of the two orders.
+  // Whether stage i is a dense layer that runs on the matrix units if its input has this bound, and values in this order
+  // (halves_out.h). The stage's weights are laid out for only one of the two orders.
   const auto wants_halves = [&](size_t i, double bound, bool side_by_side) {
     return i < stages.size() && stages.size() <= kMostRecomputed && stages[i].kind == Stage::Kind::dense && !few(i) &&
            matrix_units && weights[i].packed_dense && usable(bound) && side_by_side == (weights[i].dense.filters > 0);
@@ -53,7 +55,7 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
     step.stage = static_cast<int>(i);
     step.in = stage.in, step.out = stage.out;
     step.pool = stage.pool, step.activation = stage.activation;
-    // 1 + 1e-4: allows for rounding of the sums.
+    // `next` is the bound on the stage's outputs. The factor 1 + 1e-4 allows for rounding in the sums.
     double next = bound;
     if (stage.kind == Stage::Kind::convolution || stage.kind == Stage::Kind::dense)
       next = (bound * w.sum + w.bias_largest) * (1 + 1e-4);

@@ -9,10 +9,13 @@
 namespace fops {
 namespace {
 
-constexpr int64_t kLeastPart = 1 << 20;    // bytes: the bus takes as long for them as a few launches
-constexpr int64_t kLeastPinned = 1 << 16;  // bytes: copying fewer is faster than a look-up, and keeps their graph
+// Minimum bytes of a part, except if a slice is one part: their transfer takes about as long as a few launches.
+constexpr int64_t kLeastPart = 1 << 20;
+// Minimum bytes for which is_pinned is called. Fewer bytes are copied to the library's pinned memory, which is faster
+// than is_pinned, and lets the graph be used again for data at another address.
+constexpr int64_t kLeastPinned = 1 << 16;
 
-// The device's time, in nanoseconds, when some work began and ended.
+// The times by the device's clock, in nanoseconds, when a part's first step began and ended.
 struct Span {
   uint64_t begin, end;
 };
@@ -79,8 +82,8 @@ fops_status Slices::run_at_once(const Sliced& all) {
   void* const result = all.out_pinned ? batch.out : slot.host_out.as();
   if (!all.in_pinned) memcpy(slot.host_in.as(), batch.data, static_cast<size_t>(in_bytes));
 
-  // Kernels that read each byte once may read over the bus; other kernels get copies. The scores of many items are
-  // copied too, because they would otherwise cross the bus 4 bytes at a time.
+  // Kernels that read each byte once read pinned memory over the bus; for other kernels the data is copied to the
+  // device first. Scores are written over the bus only for few items and only by the kernels few_units and softmax.
   const Step::Kind last = steps.back().kind;
   const bool copy_in = !reads_over_bus(all.buffers), few = n <= kGraphItems;
   const bool copy_out = !batch.classes && !(few && (last == Step::Kind::few_units || last == Step::Kind::softmax));
@@ -92,7 +95,7 @@ fops_status Slices::run_at_once(const Sliced& all) {
       FOPS_CUDA(cudaMemcpyAsync(slot.in.as(), staged, in_bytes, cudaMemcpyHostToDevice, compute_));
     }
     float* const to = copy_out || batch.classes ? slot.out.as<float>() : static_cast<float*>(result);
-    // Without marks if no times are requested, because marks keep a kernel from starting before the previous one ends.
+    // Marks are recorded only if times are requested: they keep a kernel from starting before the previous one ends.
     FOPS_TRY(steps_.run(all.buffers, 0, n, steps_.input(copy_in ? slot.in.as() : staged, batch.type, 0), to,
                         all.times.stages != nullptr ? &slot.marks : nullptr, compute_));
     if (batch.classes) FOPS_TRY(run_largest(n, steps_.out_bytes() / 4, to, static_cast<int32_t*>(result), compute_));
@@ -152,7 +155,8 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
   const fops_dtype type = all.batch.type;
   const int64_t an_item = steps_.in_bytes(type), an_output = answer_bytes(all.batch);
   const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(kParts, slot->n * an_item / kLeastPart));
-  const int64_t part = ceil_div(ceil_div(slot->n, parts), 16) * 16;  // items; each part is aligned like the first
+  // Items per part: a multiple of 16, so that each part has the alignment of the first.
+  const int64_t part = ceil_div(ceil_div(slot->n, parts), 16) * 16;
   float* const result = slot->out.as<float>();
   slot->parts = 0;
   FOPS_CUDA(cudaEventRecord(slot->upload_start, up_));
@@ -195,7 +199,7 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
   return FOPS_OK;
 }
 
-// Waits for the slice in this slot, if there is one; delivers its output, and adds up its times.
+// Waits for the slice in this slot, if there is one, copies its output to the caller, and adds its times.
 fops_status Slices::deliver(const Sliced& all, Slot* slot) {
   if (slot->n == 0) return FOPS_OK;
   const int64_t an_output = answer_bytes(all.batch);

@@ -32,8 +32,8 @@ fops_status Steps::run(const Buffers& buffers, size_t from, int64_t n, const Ten
   return FOPS_OK;
 }
 
-// Recomputes items that halves could not represent well enough. Does nothing if a lower precision was requested or no
-// step uses halves.
+// Recomputes the items whose values half precision may not represent well enough. Does nothing if a lower precision was
+// requested or no dense step uses halves.
 fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& data, float* out,
                              cudaStream_t stream) const {
   Recompute work;

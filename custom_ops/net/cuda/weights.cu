@@ -8,7 +8,8 @@
 namespace fops {
 namespace {
 
-// Copies a weight that is on a device (MXNet's GPU context) to `host`, where the layout code reads it.
+// If a weight is in device memory (MXNet's GPU context), copies it to `host` and points weight->values there, because
+// the code that packs weights runs on the host.
 fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
   cudaPointerAttributes attributes;
   if (cudaPointerGetAttributes(&attributes, weight->values) != cudaSuccess) {
@@ -29,7 +30,8 @@ int64_t weights_a_unit(const Stage& stage) {
   return stage.kind == Stage::Kind::convolution ? stage.in.C * stage.K * stage.K : stage.in.size();
 }
 
-// The bound on the stage's outputs. After tanh it is 1, whatever the weights are.
+// Sets w->sum and w->bias_largest, from which a bound on the stage's outputs follows. Not needed before a tanh, after
+// which the bound is 1.
 void measure(const Stage& stage, const std::vector<Weight>& given, StageWeights* w) {
   if (stage.activation == Activation::tanh) return;
   const int64_t units = units_of(stage), a_unit = weights_a_unit(stage);
@@ -37,7 +39,7 @@ void measure(const Stage& stage, const std::vector<Weight>& given, StageWeights*
   for (int64_t u = 0; u < units; ++u) {
     double sum = 0.0;
     for (int64_t k = 0; k < a_unit; ++k) sum += std::fabs(static_cast<double>(values[u * a_unit + k]));
-    w->sum = sum <= w->sum ? w->sum : sum;  // the comparison is false for NaN, so that NaN is stored
+    w->sum = sum <= w->sum ? w->sum : sum;  // a NaN is stored too, because the comparison is false for it
   }
   if (stage.bias < 0) return;
   for (int64_t u = 0; u < units; ++u) {
@@ -75,7 +77,7 @@ fops_status DeviceWeights::take(std::vector<Weight> given, cudaStream_t stream) 
   std::vector<std::vector<float>> fetched(given.size());
   for (size_t input = 0; input < given.size(); ++input) {
     if (!changed[input]) continue;
-    held_[input].there = false;  // set again when everything is laid out
+    held_[input].there = false;  // set to true when all weights are packed
     size_t values = 1;
     for (int64_t side : plan_->shapes[input]) values *= static_cast<size_t>(side);
     FOPS_TRY(fetch(&given[input], values, &fetched[input]));
@@ -122,7 +124,7 @@ fops_status DeviceWeights::lay_out(size_t index, const std::vector<Weight>& give
   } else if (stage.kind == Stage::Kind::dense && units > kFewUnits && matrix_units_) {
     FOPS_TRY(packed_[index].reserve(dense_weight_bytes(units, a_unit)));
     int64_t filters = 0;
-    if (index >= 2) {  // the first stage may read bytes, and then does not write halves
+    if (index >= 2) {  // stage 0 does not count: if it reads bytes, it does not write halves
       const Stage& before = plan_->stages[index - 1];
       if (halves_of(before) == HalvesOrder::side_by_side) filters = before.out.C;
     }

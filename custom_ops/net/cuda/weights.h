@@ -1,4 +1,4 @@
-// A plan's weights on the device: the originals, and layouts for the kernels that read them.
+// A plan's weights on the device: as given, and rearranged ("packed") for the kernels that need another layout.
 #pragma once
 
 #include <vector>
@@ -13,26 +13,26 @@ namespace fops {
 
 // A stage's weights on the device.
 struct StageWeights {
-  const float* w = nullptr;     // original
-  const float* bias = nullptr;  // or null
+  const float* w = nullptr;     // as given, not packed
+  const float* bias = nullptr;  // null if the stage has no bias
   bool packed_pixels = false;   // whether `pixels` is set
   PixelWeights pixels;
-  bool packed_conv_pool = false;
+  bool packed_conv_pool = false;  // whether `conv_pool` is set
   ConvPoolWeights conv_pool;
-  bool packed_dense = false;
+  bool packed_dense = false;  // whether `dense` is set
   DenseWeights dense;
-  double sum = 0.0;             // largest sum of a filter's or unit's |w|; largest |bias|
-  double bias_largest = 0.0;
+  double sum = 0.0;             // largest sum of |w| over a filter's or unit's weights
+  double bias_largest = 0.0;    // largest |bias|
 };
 
 class DeviceWeights {
  public:
-  // Allocates memory for the plan's weights. `matrix_units`: whether the device has matrix units (route.h).
+  // Must be called first. Allocates no device memory. `matrix_units`: whether the device has matrix units (route.h).
   void open(const Plan& plan, bool matrix_units);
 
-  // Whether any weight that a stage reads differs, by its version, from the one held here.
+  // Whether the version of any weight that a stage reads differs from the version held here.
   bool differs(const std::vector<Weight>& given) const;
-  // Uploads and lays out the weights that changed, on `stream`, and waits. No pass with the old weights may be running.
+  // Uploads and packs the weights that changed, on `stream`, and waits for `stream`. No pass may be running.
   fops_status take(std::vector<Weight> given, cudaStream_t stream);
 
   const std::vector<StageWeights>& stages() const { return stages_; }
@@ -48,9 +48,9 @@ class DeviceWeights {
 
   const Plan* plan_ = nullptr;
   bool matrix_units_ = false;
-  std::vector<Held> held_;             // original weights, by input like memory_
-  std::vector<DeviceMemory> memory_;
-  std::vector<DeviceMemory> packed_;   // by stage: weights laid out for the stage's kernel
+  std::vector<Held> held_;             // indexed by input: which version memory_ holds, if any
+  std::vector<DeviceMemory> memory_;   // indexed by input: the weights as given
+  std::vector<DeviceMemory> packed_;   // indexed by stage: weights packed for the stage's kernel
   std::vector<StageWeights> stages_;
 };
 

@@ -1,4 +1,4 @@
-// A stage's epilogue for single values.
+// A stage's activation and pool for single values.
 #pragma once
 
 #include "gpu/isa/tanh.cuh"
@@ -6,13 +6,13 @@
 
 namespace fops {
 
-// All threads have the same activation, so that the branches cost next to nothing. NaN stays NaN.
+// Applies the activation. It is the same for all threads, so the branches cost next to nothing. NaN stays NaN.
 __device__ inline float activate(Activation activation, float v) {
   if (activation == Activation::tanh) return tanh_scaled(v);
   return activation == Activation::relu && v < 0.0f ? 0.0f : v;
 }
 
-// Returns the larger of two values of a pool's window, where `a` was seen first. A NaN stays.
+// Returns the larger of two values of a pool's window. If one of them is NaN, the result is NaN.
 __device__ inline float max_or_nan(float a, float b) { return a > b || a != a ? a : b; }
 
 }  // namespace fops

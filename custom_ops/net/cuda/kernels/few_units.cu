@@ -1,14 +1,14 @@
-// A dense layer of few units in float32, followed by the softmax or activation: the last layer, with 10 units or so, or
-// an earlier one of up to 32.
+// A dense layer of few units in float32, followed by a softmax or an activation: a network's last layer, with about 10
+// units, or an earlier layer of up to 32 units.
 //
-//   a warp's lanes      0  1  2 .. 15 | 16 17 .. 31     share the inputs of two items, 16 bytes a read
-//   lanes 16 apart      keep item 0   |  keep item 1    trade sums: each gives the other item's away
-//   8, 4, 2, 1 apart    add up item 0 | add up item 1   and have all its sums in the end
+//   a warp's lanes      0  1  2 .. 15 | 16 17 .. 31     each lane adds products of its inputs, for two items
+//   lanes 16 apart      keep item 0   |  keep item 1    exchange sums: each gives away those of the other item
+//   8, 4, 2, 1 apart    add up item 0 | add up item 1   in the end each lane has all sums of its item
 //
-// Each loaded weight serves both items. Up to 1,024 items get a warp each, because more warps hide more of the loads'
-// latency. Up to 256 inputs are shared by half a warp.
+// Each loaded weight serves both items. In batches of up to 1,024 items a warp computes one item, because more warps
+// hide more of the loads' latency. In layers of up to 256 inputs and 10 units, half a warp takes the place of a warp.
 // Costs: 25 shuffles per item of 10 units. For 10,000 items of 500 values: 20 MB and 0.1 GFLOP.
-// Gains: no matrix units, no padding of 10 units, and no separate kernel for the softmax.
+// Gains: 10 units are not padded to the size of a matrix tile, and the softmax needs no separate kernel.
 #include <type_traits>
 
 #include "gpu/isa/dependents.cuh"
@@ -20,15 +20,17 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kFewItems = 1024;  // up to this number of items, the same lanes compute one item, not two
-// Layers of up to this number of inputs use half a warp. The choice depends on the number of inputs alone: the number
-// of lanes changes the order of additions, and an item's result must be the same in any batch.
+constexpr int64_t kFewItems = 1024;  // in batches of up to this number of items, a warp computes one item, not two
+// In layers of up to this number of inputs and 10 units, half a warp computes the item or items. The choice does not
+// depend on the number of items: the number of lanes changes the order of additions, and an item's result must be the
+// same in any batch.
 constexpr int64_t kFewInputs = 256;
-// The number of inputs whose products the lanes add one after the other, 32 products per lane. With the five additions
-// after them that is about what docs/precision.md allows in the worst case (4 + 32 roundings for 1,024 inputs).
+// Each lane adds the products of its part of this number of inputs one after the other, 32 products with a full warp.
+// With the five additions after them that is about the number of roundings that docs/precision.md allows (4 + 32 for
+// 1,024 inputs).
 constexpr int kTogether = 1024;
 
-// Loads the first kWide values from `from` on.
+// Loads kWide values (4, with one 16-byte load, or 1) from `from` on.
 template <int kWide, typename X>
 __device__ inline void load(const X* from, float (&to)[kWide]) {
   if constexpr (kWide == 4) {
@@ -50,10 +52,10 @@ __global__ void __launch_bounds__(kThreads)
   const long long first = (1LL * blockIdx.x * kThreads + threadIdx.x) / kLanes * kItems;
   const X* row[kItems];
 #pragma unroll
-  for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: the last item again
+  for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: repeats the last item
 
-  // The number of a lane's reads of an item that are in flight together. Four are faster than one for 1,000 images; for
-  // 10,000 images, where a warp has two items, two are fastest.
+  // The number of loads per item that a lane has in flight. For 1,000 images, four are faster than one; for 10,000
+  // images, where a warp has two items, two are fastest.
   constexpr int kAhead = kWide == 1 ? 8 : kItems == 1 ? 4 : 2;
   float sum[kItems][kUnits] = {};
   for (int begin = 0; begin < inputs; begin += kTogether) {
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
             load(row[i] + at, v[n][i]);
           } else {
 #pragma unroll
-            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without this each load is a branch
+            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without these zeros the compiler branches at each load
           }
         }
 #pragma unroll
@@ -81,7 +83,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
           float weight[kWide];
-          load(w + static_cast<long long>(min(u, units - 1)) * inputs + at, weight);  // the surplus is not written
+          load(w + static_cast<long long>(min(u, units - 1)) * inputs + at, weight);  // sums past `units` are not stored
 #pragma unroll
           for (int i = 0; i < kItems; ++i)
 #pragma unroll
@@ -94,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int u = 0; u < kUnits; ++u) sum[i][u] += part[i][u];
   }
-  constexpr int kSharing = kLanes / kItems;  // number of lanes that end with an item's sums
+  constexpr int kSharing = kLanes / kItems;  // number of lanes that have the sums of the same item in the end
   const bool upper = lane >= kSharing;
   const long long item = first + upper;
   if constexpr (kItems == 2) {
@@ -122,7 +124,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 #pragma unroll
-  for (int first = 0; first < kUnits; first += kSharing) {  // each lane writes its share, chosen without a branch
+  for (int first = 0; first < kUnits; first += kSharing) {  // each lane writes its units, selected without a branch
     const int unit = first + lane % kSharing;
     float own = sum[0][first];
 #pragma unroll

@@ -1,4 +1,5 @@
-// The index of each item's largest value, the first of equal ones; NaN counts as the largest. One thread per item.
+// Finds the index of each item's largest value: the first one among equal values. NaN counts as the largest. One thread
+// per item.
 //
 // Costs: a thread reads its item's values one after the other. Gains: only 4 bytes per item go to the host, 128 per
 // warp, and the host does not search.

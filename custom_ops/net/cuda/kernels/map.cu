@@ -1,10 +1,10 @@
-// Separate activation and pool, conversion from float32 to halves, and bias + activation, for stages whose shape no
-// fused kernel supports.
+// Pool and activation, conversion from float32 to halves, and bias and activation as separate kernels, for stages that
+// no fused kernel supports.
 //
-//   x x        one thread per output (per four, for halves), from one input or a window of inputs
+//   x x        one thread per output, or per four outputs in halves; an output comes from one input or a pool's window
 //   x x  -> o
 //
-// Costs: bound by memory, every value read and written once. Gains: every chain of layers can run on the device.
+// Costs: memory traffic; each value is read and written in a separate pass. Gains: layers of any shape run on the device.
 #include <algorithm>
 #include <type_traits>
 
@@ -22,17 +22,17 @@ constexpr int kThreads = 256;
 struct MapDims {
   long long n;
   int C, H, W, OH, OW;
-  int size, stride;  // of the windows
+  int size, stride;  // of the pool's windows
   Activation activation;
 };
 
 enum class Windows {
   none,
-  pairs,  // 2x2, stride 2, none cut by the border
+  pairs,  // 2x2 with stride 2, and the border cuts no window
   any
 };
 
-// Computes output i of an item.
+// Computes output i of the item that begins at `item`: pool and activation.
 template <Windows windows, typename X>
 __device__ float map_at(const MapDims& d, const X* item, int i) {
   const auto at = [&](int c, int h, int w) { return item + (static_cast<long long>(c) * d.H + h) * d.W + w; };
@@ -56,9 +56,9 @@ __device__ float map_at(const MapDims& d, const X* item, int i) {
   return activate(d.activation, v);
 }
 
-// A thread has one position in an item and processes one item after another. Values that depend on the position, among
-// them four divisions, are computed once, and loads of several items are in flight together. With a division per
-// output, sp2018's conversion to halves is bound by divisions, not by memory.
+// Calls f for one item after another; the thread computes the same position in each item. So values that depend on the
+// position, among them four divisions, are computed once, and loads of several items are in flight together. With a
+// division per output, sp2018's conversion to halves would be bound by divisions, not by memory.
 template <typename F>
 __device__ void for_items(const MapDims& d, F f) {
 #pragma unroll 4
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
   for_items(d, [&](long long item) { y[item * out + at] = map_at<windows>(d, x + item * in, at); });
 }
 
-// Four values per thread: rows are padded to a multiple of 64.
+// Four values per thread, which is possible because a row of halves is padded to a multiple of 64 values.
 template <Windows windows, typename X>
 __global__ void __launch_bounds__(kThreads)
     map_to_halves(MapDims d, bool vector, int stride, float scale, const X* __restrict__ x, __half* __restrict__ hi,
@@ -111,12 +111,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Enough blocks to fill any GPU; the kernels stride over the rest.
+// Returns a number of blocks that fills any GPU; the kernel's threads stride over the remaining values.
 unsigned grid_over(long long threads) {
   return static_cast<unsigned>(std::min<long long>(ceil_div(threads, kThreads), 1 << 16));
 }
 
-// Blocks over the positions of an item, and over as many items as keep any GPU busy.
+// Returns the grid for for_items: blocks in x cover an item's positions; blocks in y, as many as keep any GPU busy,
+// stride over the items.
 dim3 grid_of(int64_t places, int64_t n) {
   const int64_t x = ceil_div(places, kThreads);
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(std::min<int64_t>(n, ceil_div(1 << 13, x))));

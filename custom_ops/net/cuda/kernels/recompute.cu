@@ -1,13 +1,14 @@
-// Recomputes the items that halves cannot carry: the whole network in plain form, every sum in double.
+// Recomputes the items that half precision may not represent well enough: the whole network without tensor cores, with
+// convolutions and dense layers summed in double.
 //
-//   block b     items b, b + grid, ...: the bits that their dense layers have set (Doubts)
-//     warp      a bit: the sum of |x| |w|, 256 inputs at a time, until it is large enough
-//     block     an item with a sum that stays too small: stage by stage, from the original weights
+//   block b     examines items b, b + grid, ...: the bits that their dense layers have set (Doubts)
+//     warp      takes one set bit: adds |x| |w|, 256 inputs at a time, until the sum is large enough to rule out doubt
+//     block     recomputes an item for which such a sum stays too small: stage by stage, from the original weights
 //
-// Halves have one scale for all of a tensor. Items whose values are far below it, or are multiplied with weights far
-// below the others, lose bits that count; then the bound of docs/precision.md requires this. Whether an item does
-// depends on that item alone.
-// Costs: bits to read, 0.6 MB for 10,000 items of 500 units, where no item is computed again.
+// All values of a tensor of halves have the same scale. If an item's values are far below the range of that scale, or
+// are multiplied with weights far below the unit's other weights, the item may lose more bits than the bound of
+// docs/precision.md allows. Whether an item is recomputed depends on that item alone, not on its batch.
+// Costs: reading the bits (0.6 MB for 10,000 items of 500 units), even if no item is recomputed.
 #include "gpu/isa/dependents.cuh"
 #include "gpu/launch.h"
 #include "net/cuda/kernels/activate.cuh"
@@ -24,17 +25,17 @@ __device__ double warp_sum(double value) {
   return value;
 }
 
-// Whether the terms of an output are so large that the bits which halves lose do not count. A whole warp calls this
-// function.
+// Whether the terms of an output's sum are so large that the bits lost in half precision are negligible. All threads of
+// a warp call this function.
 __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int unit) {
-  const float least = layer.least[unit] * layer.share * 1.01f;  // halves are wrong by up to 0.1%
+  const float least = layer.least[unit] * layer.share * 1.01f;  // 1%: the high parts alone are off by up to 0.1%
   if (!(least < INFINITY)) return false;
   const __half2* x = reinterpret_cast<const __half2*>(layer.x + item * layer.row);
   const __half2* w = reinterpret_cast<const __half2*>(layer.w + 1LL * unit * layer.row);
   const int pairs = layer.row / 2, lane = threadIdx.x % 32, chunk = 32 * 4;
   const float unscale = layer.unscale[unit];
   float sum = layer.bias == nullptr ? 0.0f : fabsf(layer.bias[unit]);
-  const int begin = pairs / chunk / 2 * chunk;  // in the middle, because the border of an image may be blank
+  const int begin = pairs / chunk / 2 * chunk;  // starts in the middle, because an image's border may be blank
   for (int at = 0; at < pairs; at += chunk) {
     float some = 0.0f;
 #pragma unroll
@@ -50,13 +51,13 @@ __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int uni
   return sum >= least;
 }
 
-// The item in a block's i-th row.
+// Returns the number of the i-th item that this block examines.
 __device__ long long item_at(int i) { return blockIdx.x + 1LL * i * gridDim.x; }
 
-// Marks this block's items that have an output which remains in doubt, and clears the bits. Returns whether there are
-// any.
+// Marks in r.again those of this block's items that have an output for which doubt is not ruled out, and clears the
+// items' bits. Returns whether this thread's warp marked an item.
 __device__ bool find(const Recompute& r, const DoubtfulLayer& layer, int items) {
-  constexpr int kAtOnce = 6;  // number of words per thread in flight
+  constexpr int kAtOnce = 6;  // number of words of bits that a thread loads together
   const int words = layer.doubts.words, count = items * words, lane = threadIdx.x % 32;
   bool found = false;
   for (int first = threadIdx.x / 32 * 32; first < count; first += kAtOnce * kThreads) {
@@ -88,7 +89,7 @@ __device__ bool find(const Recompute& r, const DoubtfulLayer& layer, int items) 
   return found;
 }
 
-// Computes one value of a convolution's output before the epilogue; for a map, returns the input itself.
+// Computes one value of a convolution's output before pool and activation; for a map, returns the input value.
 template <typename X>
 __device__ float value_at(const PlainStage& s, const X* x, int unit, int h, int w) {
   if (s.kind == Stage::Kind::map) return static_cast<float>(x[(1LL * unit * s.H + h) * s.W + w]);
@@ -104,7 +105,7 @@ __device__ float value_at(const PlainStage& s, const X* x, int unit, int h, int 
 
 template <typename X>
 __device__ void image_stage(const PlainStage& s, const X* x, float* y) {
-  const int rows = s.H - s.K + 1, columns = s.W - s.K + 1;  // sizes before the pool
+  const int rows = s.H - s.K + 1, columns = s.W - s.K + 1;  // size of the convolution's output before the pool
   for (int i = threadIdx.x; i < s.units * s.OH * s.OW; i += kThreads) {
     const int unit = i / (s.OH * s.OW), place = i - unit * s.OH * s.OW;
     const int top = place / s.OW * s.stride, left = place % s.OW * s.stride;

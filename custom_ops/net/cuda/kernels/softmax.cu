@@ -1,8 +1,8 @@
-// Softmax over an item's values with one warp per item: lane l handles values l, l + 32, l + 64 and so on.
+// Softmax over each item's values, with one warp per item: lane l handles values l, l + 32, l + 64 and so on.
 //
 //   largest = max x   ->   sum = sum of exp(x - largest)   ->   y = exp(x - largest) / sum
 //
-// Costs: three passes, the last two over values in the cache. Gains: any number of values.
+// Costs: three passes over an item's values, of which the last two find them in the cache. Gains: any number of values.
 #include "gpu/launch.h"
 #include "net/cuda/kernels/stages.h"
 

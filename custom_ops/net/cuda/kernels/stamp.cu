@@ -1,11 +1,12 @@
-// Reads the device's clock in a stream. Times a batch's first step, which runs beside uploads.
+// Stores the device's clock when the stream reaches this kernel. Times the first step of a batch in slices, which runs
+// while data is uploaded.
 //
-//   event    kernel ----> time written over the bus, after the copies in flight there
+//   event    kernel ----> time written over the bus, behind the copies in flight there
 //   stamp    kernel ----> time stored on the device
 //
-// Costs: a kernel of one thread. The clock ticks every 32 ns on an H200. Even one tick per microsecond would be small
-// compared with the timed part of an upload, a megabyte or more.
-// Gains: two events may show more than twice a short kernel's time. docs/notebook.md has the measurements.
+// Costs: a kernel of one thread. The clock ticks every 32 ns on an H200. Even one tick per microsecond would be short
+// compared with the first step on a part of a megabyte or more.
+// Gains: events around a short kernel may show more than twice its time. docs/notebook.md has the measurements.
 #include "gpu/isa/clock.cuh"
 #include "net/cuda/kernels/stages.h"
 

@@ -1,8 +1,10 @@
 // Convolution + tanh + 2x2 max pool in one kernel: one input channel, 5x5, up to 64 filters, on the tensor cores.
 //
-// The plain layer is bound by its stores (fa2017: 1,152 MB). Here a quarter of that is stored, as halves for the next
-// layer. tanh is monotonic, so it comes after the pool: a quarter of the tanh too.
-// Costs: only this shape. Gains: one kernel for three layers. docs/notebook.md: limits, and what was tried.
+// A convolution without the pool is bound by its stores (fa2017: 1,152 MB). This kernel stores a quarter as many
+// values, already as halves if the next layer reads halves. tanh is monotonic, so it can follow the pool: a quarter as
+// many tanh are computed.
+// Costs: only layers of this kind. Gains: one kernel for three layers. docs/notebook.md describes the limits, and what
+// was tried.
 #include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -20,9 +22,9 @@ namespace {
 
 using namespace fused_pixels;
 
-// The fallback for images that cannot be split, because they contain an infinity or NaN, or values too far apart. The
-// fallback is rare, so it is only correct, not fast. A row's products are added up first, so that few additions follow
-// one another (docs/precision.md).
+// Computes an image that cannot be split into halves, because it contains an infinity or NaN, or values too far apart.
+// Such images are rare, so the function need not be fast. The products of a row of taps are added up first, so that
+// chains of additions are short (docs/precision.md).
 template <bool kHalves, int kThreads>
 __device__ void direct(const Sizes& s, const float* image, const float* k, const Outgoing& to) {
   for (int i = threadIdx.x; i < s.values; i += kThreads) {
@@ -49,7 +51,7 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
   }
 }
 
-// Copies `bytes` from shared to global memory. The whole block calls this function.
+// Copies `bytes` from shared to global memory. All threads of the block call this function.
 template <int kThreads>
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
   if (s.vector_out && kHasTma) {
@@ -63,18 +65,18 @@ __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int 
   }
 }
 
-// A block stays on its SM, keeps the weights in its registers, and processes one image after another.
+// A persistent block: it keeps the weights in its registers and processes one image after another.
 template <class Way, bool kHalves, typename X>
 __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     conv_pixels(Sizes s, const X* __restrict__ x, const float* __restrict__ k, const uint4* __restrict__ packed,
                 float unscale, void* __restrict__ y, __half* __restrict__ y_lo) {
   // uint8 pixels are staged as multiples of `unscale`, so that their sums need no scaling.
   const float pixel_scale = unscale;
-  constexpr bool kPixels = sizeof(X) == 1, kTwo = Way::kTwo;  // bytes are always exact in half
+  constexpr bool kPixels = sizeof(X) == 1, kTwo = Way::kTwo;  // uint8 pixels are always exact in half precision
   constexpr int kThreads = 32 * Way::kWarps;
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch;
-  uint32_t *hi = shared, *lo = shared + staged_words(s), *raw = lo;  // uint8 has no low halves
+  uint32_t *hi = shared, *lo = shared + staged_words(s), *raw = lo;  // uint8 pixels have no low parts
   char* gathered = reinterpret_cast<char*>(lo + (kPixels ? raw_words(s) : staged_words(s)));
   const Outgoing to{reinterpret_cast<float*>(gathered), reinterpret_cast<__half*>(gathered),
                     reinterpret_cast<__half*>(gathered + half_bytes(s))};
@@ -97,11 +99,11 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     const long long next = image + gridDim.x;
     if constexpr (kPixels) {
       expand<kTwo, kThreads>(s, raw, pixel_scale, hi);
-      bulk_wait_read();  // the copies of the previous image have left `gathered`
+      bulk_wait_read();  // the copies of the previous image's outputs have read `gathered`
       __syncthreads();
-      if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // the loads run during the products
+      if (next < s.n) fetch<kThreads>(s, x + next * s.H * s.W, raw);  // these copies overlap with the products
       multiply<true, true, kHalves>(way, s, weights, 1.0f, 1.0f, hi, hi, to);
-      copy_async_wait_all();  // after bulk_commit this would also wait for the outputs' copies
+      copy_async_wait_all();  // before bulk_commit: after it, this would also wait for the copies of the outputs
     } else {
       bool good = true, exact = stage<kTwo, kThreads, false>(s, source, kImageScale, hi, lo);
       bulk_wait_read();
@@ -114,7 +116,7 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
         rescale = 1.0f / scale;
         __syncthreads();
       }
-      if (next < s.n) {  // prefetched into L2 while the current image is multiplied
+      if (next < s.n) {  // prefetches the next image into L2 while the current image is multiplied
         prefetch_l2(x + next * s.H * s.W, s.rows * s.W * 4, kThreads);
       }
       if (!good)
@@ -138,7 +140,7 @@ __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     else
       __syncthreads();
   }
-  bulk_wait_read();  // shared memory outlives the copies that read it
+  bulk_wait_read();  // the block must not end before the copies have read its shared memory
 }
 
 template <class Way, bool kHalves, typename X>
@@ -169,8 +171,7 @@ fops_status run(const Sizes& s, const PixelWeights& weights, const float* k, con
   return launch<Way, false, float>(s, weights, k, x, y, stream);
 }
 
-// Blocks have eight warps if an image takes so much shared memory that few blocks fit: the number of warps per SM stays
-// the same.
+// Uses blocks of eight warps, not four, if an image takes so much shared memory that few blocks fit on an SM.
 template <int kTiles>
 fops_status run_two(const Sizes& s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                     cudaStream_t stream) {

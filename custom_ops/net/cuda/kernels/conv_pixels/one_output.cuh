@@ -1,8 +1,9 @@
-// conv_pixels.cu, many filters: a column of the product is one output.
+// The layout of conv_pixels.cu for many filters: a column of the product is one output of the convolution.
 //
-//   upper row of windows   L R | L R | L R | L R   columns of an mma tile: n / 2 is the window, n % 2 left or right;
-//   lower row of windows   L R | L R | L R | L R   four tiles: upper and lower row, even and odd outputs of eight.
-//   lane t                 t=0   t=1   t=2   t=3   a window's four sums, and two outputs, end in one lane
+//   upper rows of windows   L R | L R | L R | L R   Columns of an mma tile: n / 2 is the window, n % 2 the window's left
+//   lower rows of windows   L R | L R | L R | L R   or right column. Four tiles: the windows' upper or lower rows, of
+//   lane t                  t=0   t=1   t=2   t=3   even or odd windows of eight. So a lane has all four sums of a
+//                                                   window, and two windows.
 #pragma once
 
 #include "gpu/isa/mma.cuh"
@@ -11,17 +12,18 @@
 namespace fops {
 namespace fused_pixels {
 
-// kFull tiles of 16 filters and, with kRest, one tile of up to eight filters, with high halves in rows 0 to 7 and low
-// halves below.
+// There are kFull tiles of 16 filters and, if kRest, one tile of up to eight filters, with the high parts of their
+// weights in rows 0 to 7 and the low parts in rows 8 to 15.
 template <int kFull, bool kRest>
 struct OneOutput {
   static constexpr bool kTwo = false;
-  static constexpr int kWarps = 4, kBlocks = 4;  // warps per block; minimum blocks per SM
-  static constexpr int kOnce = 1;  // number of chunks that a warp computes together
+  static constexpr int kWarps = 4;   // warps per block
+  static constexpr int kBlocks = 4;  // minimum blocks per SM
+  static constexpr int kOnce = 1;    // number of chunks of outputs that a warp computes together
   static constexpr int kTiles = kFull + kRest, kHalf = (kFull + 1) / 2, kFragments = (2 * kFull + kRest) * kSteps;
   using Weights = uint32_t[kFragments][4];
 
-  int offset[4];  // this lane's pairs, in bytes from the corner of its window
+  int offset[4];  // byte offsets of this lane's pairs of taps from an output's top left pixel
 
   __device__ explicit OneOutput(const Sizes& s) {
 #pragma unroll
@@ -31,7 +33,7 @@ struct OneOutput {
     }
   }
 
-  // Computes eight outputs of the filters of tiles kFrom to kTo - 1 from staged pixels.
+  // Computes eight outputs of each filter of tiles kFrom to kTo - 1 from staged pixels, the first of them `chunk`.
   template <bool kHalves, int kFrom, int kTo, int, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
                                            const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,
@@ -58,7 +60,7 @@ struct OneOutput {
 #pragma unroll
     for (int tile = kFrom; tile < (kTo < kFull ? kTo : kFull); ++tile) {
       float sum[2][2][4] = {};
-      // half of the weights: 0 is low, 1 is high
+      // Multiplies the weights' low parts (half 0) or high parts (half 1) with the pixels `of`.
       const auto multiply = [&](int half, const uint32_t(&of)[2][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)

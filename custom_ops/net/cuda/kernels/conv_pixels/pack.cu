@@ -1,5 +1,5 @@
-// Packs the weights of conv_pixels.cu on the host: scaled, split, and in the order in which the kernel's lanes read
-// them.
+// Packs the weights of conv_pixels.cu on the host: scales them, splits them into halves, and writes them in the order in
+// which the kernel's lanes read them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -18,10 +18,11 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
     if (!std::isfinite(k[i])) return false;
     largest = std::max(largest, std::fabs(k[i]));
   }
-  // The largest weight is scaled into [2^13, 2^14), where its low half keeps all bits that count, or as near to that
-  // range as uint8 pixels allow. Pixels are scaled by the inverse: 2^-24 is the smallest half, and 1024 * 2^5 is within
-  // half's range. Weights outside, below 2^-24 or above 2^18, are left to the general kernels. So are weights of which
-  // one is so far below the largest, 2^-17 of it, that its low half loses bits that count.
+  // The scale brings the largest weight into [2^13, 2^14), where the low parts lose no bits that matter, or as near to
+  // that range as uint8 pixels allow. They allow 2^-5 to 2^24, because the kernel multiplies them by the inverse: 2^-24
+  // is half precision's smallest magnitude, and 1024 * 2^5 is within its range. The general kernels compute the layer if
+  // the largest weight is below 2^-24 or from 2^19 on, or if a nonzero weight is so far below the largest (about 2^-17 of
+  // it) that its low part loses bits that matter.
   const int exponent = largest > 0 ? std::ilogb(largest) : 0;
   if (exponent < -24 || exponent > 18) return false;
   const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));
@@ -30,7 +31,7 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
   out->unscale = 1.0f / scale;
   const auto part = [&](int m, int p, int q, bool low) {
     if (m >= M || q < 0 || q >= K) return 0u;
-    const double v = kTanhArgument * k[m * kTaps + p * K + q] * scale;  // the sums become tanh's arguments
+    const double v = kTanhArgument * k[m * kTaps + p * K + q] * scale;  // so sums need no factor for tanh_of_argument
     const __half hi = __float2half_rn(static_cast<float>(v));
     const __half value = low ? __float2half_rn(static_cast<float>(v - __half2float(hi))) : hi;
     uint16_t bits;
@@ -47,7 +48,8 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
         const int tile = fragment / (2 * kSteps), step = fragment % kSteps, i = (2 * step + e / 2) * 4 + lane % 4;
         const Pair pair = two ? pair_of_two(i) : pair_of_one(i);
         if (pair.padding) continue;
-        const bool shared_tile = !two && tile == full, second = e % 2 == 1;  // second: rows 8 to 15
+        // shared_tile: OneOutput's tile with kRest, which has both parts. second: whether the row is 8 to 15.
+        const bool shared_tile = !two && tile == full, second = e % 2 == 1;
         const bool low = shared_tile ? second : fragment % (2 * kSteps) < kSteps;
         const int m = two ? 8 * tile + lane / 4 : 16 * tile + lane / 4 + (second && !shared_tile ? 8 : 0);
         const int q = pair.q - (two && second);

@@ -1,4 +1,4 @@
-// conv_pixels.cu: the epilogue of the sums, and which warp computes which outputs.
+// For conv_pixels.cu: the epilogue, and the assignment of outputs to warps.
 #pragma once
 
 #include <type_traits>
@@ -10,18 +10,19 @@
 namespace fops {
 namespace fused_pixels {
 
-// The place in which a block gathers an image's outputs: floats, or all high halves and then all low halves.
+// The buffer in which a block collects an image's outputs: either floats, or the high parts (half precision) of all
+// outputs, followed by their low parts.
 struct Outgoing {
   float* floats;
   __half *hi, *lo;
 };
 
-// Stores two neighbouring outputs of a filter, from the largest sums of their windows; `i` is the index of the first
-// output. The work is done even if it is not needed: a branch here would keep the next tile's products from overlapping
-// it.
+// Computes two neighbouring outputs of a filter from a and b, the largest sums of their windows. Stores the output at
+// index i if `first`, and the output at i + 1 if `second`. Both are computed in any case, because a branch would keep
+// the next tile's products from overlapping with this.
 template <bool kHalves>
 __device__ inline void emit(const Outgoing& to, int i, bool first, bool second, float a, float b) {
-  if constexpr (kHalves) {  // an even number: both or none
+  if constexpr (kHalves) {  // with halves the number of outputs is even, so `second` equals `first`
     const float y0 = tanh_of_argument<kTanhScale>(a), y1 = tanh_of_argument<kTanhScale>(b);
     const __half2 high = __floats2half2_rn(y0, y1);
     const __half2 low = __floats2half2_rn(y0 - __low2float(high), y1 - __high2float(high));
@@ -34,7 +35,8 @@ __device__ inline void emit(const Outgoing& to, int i, bool first, bool second, 
   }
 }
 
-// The factor for the sums. With kUnit there is none, because the pixels' scale contains it.
+// Undoes the scales of weights and pixels in a sum. If kUnit, there is no factor, because the pixels' scale is the
+// inverse of the weights'.
 template <bool kExact, bool kUnit>
 struct Unscaled {
   float unscale, rescale;
@@ -44,8 +46,9 @@ struct Unscaled {
 template <int kValue>
 using Number = std::integral_constant<int, kValue>;
 
-// Computes one image's outputs. `way` is the layout of the products: OneOutput or TwoOutputs. If the last round has
-// chunks for at most half the warps, two warps share one: fa2017's 18 chunks take four warps 4.5 rounds, not 5.
+// Computes one image's outputs, in chunks of kChunk outputs of all filters. `way` is the layout of the products:
+// OneOutput or TwoOutputs. The warps take the chunks in rounds. If the last round has chunks for at most half of the
+// warps, two warps share a chunk, each with half of the tiles: four warps need 4.5 rounds for fa2017's 18 chunks, not 5.
 template <bool kExact, bool kUnit, bool kHalves, class Way>
 __device__ void multiply(const Way& way, const Sizes& s, const typename Way::Weights& weights, float unscale,
                          float rescale, const uint32_t* hi, const uint32_t* lo, const Outgoing& to) {

@@ -1,4 +1,4 @@
-// conv_pixels.cu: stages an image in shared memory as words of two neighbouring pixels in halves.
+// For conv_pixels.cu: stages an image in shared memory as words, each of which is two neighbouring pixels as halves.
 #pragma once
 
 #include "gpu/isa/bulk_copy.cuh"
@@ -8,27 +8,29 @@
 namespace fops {
 namespace fused_pixels {
 
-// Converts two uint8 with a gap to scaled halves without a conversion instruction: 0x6400 | b is 1024 + b, and the rest
-// is exact.
+// Converts the bytes 0 and 2 of `two` to scaled halves without a conversion instruction: as a half, 0x6400 | b is 1024 +
+// b, and the multiply-add that subtracts 1024 is exact.
 __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2 offset) {
   const uint32_t biased = two | 0x64006400u;
   const __half2 exact = __hfma2(reinterpret_cast<const __half2&>(biased), scale, offset);
   return bits(exact);
 }
 
-// Stores the words of four pixels together.
+// The words of four pixels, which are stored with one instruction.
 template <bool kTwo>
 struct alignas(kTwo ? 8 : 16) Words {
   uint32_t at[kTwo ? 2 : 4];
 };
 
-// Starts the copy of an image's bytes into shared memory.
-// (A GPU without asynchronous copies has no mma of this shape either, and never runs this.)
+// Starts the copy of an image's bytes into shared memory. (GPUs before sm_80, which have no asynchronous copies, never
+// run this kernel.)
 template <int kThreads>
 __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
-  const int bytes = s.rows * s.W;  // rounded up to words this stays within the image, whose size is a multiple of 4
+  // With vector_in, an image's size is a multiple of 4, so that copies of whole words do not read past its end.
+  const int bytes = s.rows * s.W;
   if (s.vector_in) {
-    // A warp requests whole lines: over the bus that is 47 GB/s, else 44 (784 bytes per image).
+    // A warp's copies begin on a 128-byte line, which is faster if they cross the bus: 47 GB/s instead of 44 for images
+    // of 784 bytes.
     const int skew = static_cast<int>(reinterpret_cast<uintptr_t>(source) % 128);
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
     for (int i = 4 * threadIdx.x - skew; i < bytes; i += 4 * kThreads)
@@ -38,9 +40,9 @@ __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   }
 }
 
-// Converts fetched bytes to words of halves: (x[w], x[w + 1]) or, with kTwo, (x[2w], x[2w + 1]). A row may begin inside
-// a word of `raw`, so two words are read for four pixels. Bytes past the end of a row or image are multiplied by zero
-// weights.
+// Converts fetched bytes to words of halves: word w of a row is (x[w], x[w + 1]) or, if kTwo, (x[2w], x[2w + 1]). A row
+// may begin inside a word of `raw`, so two words are read for four pixels. Pixels past the end of a row or image are
+// multiplied by zero weights.
 template <bool kTwo, int kThreads>
 __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_t* hi) {
   const __half2 by = __float2half2_rn(scale), offset = __float2half2_rn(-1024.0f * scale);
@@ -65,8 +67,8 @@ __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_
   }
 }
 
-// Stages an image as words of halves and, with kResidue, also as words of the rounding residues. Returns whether all
-// pixels of this thread are exact.
+// Stages an image as words of halves in `hi` and, if kResidue, the words of the rounding errors in `lo`. Returns whether
+// all pixels that this thread staged are exact in half precision.
 template <bool kTwo, int kThreads, bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;

@@ -1,14 +1,15 @@
-// conv_pixels.cu, up to kMostTwo filters: a column of the product is the two outputs of a window's upper or lower row.
+// The layout of conv_pixels.cu for up to kMostTwo filters: a column of the product is the two outputs of the convolution
+// in the upper or lower row of a pool's window.
 //
-//   weights of a row of taps    left output    k0 k1 k2 k3 k4  0   rows 0 to 7 of a tile, eight filters
-//                               right output    0 k0 k1 k2 k3 k4   rows 8 to 15, the same filters
-//   columns of two mma tiles    upper          w0 w1 w2 w3 w4 w5 w6 w7   eight windows' upper rows
-//                               lower          w0 w1 w2 w3 w4 w5 w6 w7   and their lower rows
-//   lane t                                     t=0   t=1   t=2   t=3     two windows, whose four sums end in it
+//   weights of a row of taps    left output    k0 k1 k2 k3 k4  0   rows 0 to 7 of a tile: eight filters
+//                               right output    0 k0 k1 k2 k3 k4   rows 8 to 15: the same filters
+//   columns of two mma tiles    upper          w0 w1 w2 w3 w4 w5 w6 w7   the upper rows of eight windows
+//                               lower          w0 w1 w2 w3 w4 w5 w6 w7   the lower rows of the same windows
+//   lane t                                     t=0   t=1   t=2   t=3     has all four sums of two windows
 //
-// With few filters most of the work is loading pixels and computing their addresses. Here an output takes half as many
-// loads, and the staged words of two pixels do not overlap, so that half as many are stored: sp2018's first layer 0.172
-// ms, by one_output.cuh 0.231.
+// With few filters most of the work is loading pixels and computing their addresses. In this layout an output takes half
+// as many loads. The staged words of two pixels do not overlap, so half as many are stored. The time of sp2018's first
+// layer is 0.172 ms, and 0.231 ms with one_output.cuh.
 #pragma once
 
 #include "gpu/isa/mma.cuh"
@@ -23,11 +24,12 @@ struct TwoOutputs {
   static constexpr bool kTwo = true;
   static constexpr int kWarps = kWarps_;
   static constexpr int kBlocks = (kTiles_ <= 2 ? 24 : 16) / kWarps;  // minimum blocks per SM
-  static constexpr int kOnce = kTiles_ == 1 ? 2 : 1;  // number of chunks that a warp computes together
+  static constexpr int kOnce = kTiles_ == 1 ? 2 : 1;  // number of chunks of outputs that a warp computes together
   static constexpr int kTiles = kTiles_, kHalf = (kTiles + 1) / 2, kFragments = 2 * kTiles * kSteps;
   using Weights = uint32_t[kFragments][4];
 
-  int rows, fifth;  // this lane's pairs, in bytes from the corner of its window: of the first four rows; of the fifth
+  int rows;   // byte offset of this lane's first pair in rows 0 to 3 of taps, from the window's top left pixel
+  int fifth;  // byte offset of this lane's pair in the fifth row of taps
 
   __device__ explicit TwoOutputs(const Sizes& s) {
     const int t = threadIdx.x % 4;
@@ -35,8 +37,8 @@ struct TwoOutputs {
     fifth = 4 * (4 * s.stride + min(t, 2));  // lane 3's weights are zeros
   }
 
-  // Computes eight outputs of each filter of tiles kFrom to kTo - 1 from staged pixels, and repeats that kOnce times:
-  // first from output `chunk` on, and each time `apart` outputs further. Products of one chunk and tile wait for one
+  // Computes kOnce chunks of eight outputs of each filter of tiles kFrom to kTo - 1 from staged pixels. The first chunk
+  // begins at output `chunk`, and each further one `apart` outputs later. The products of a chunk and tile depend on one
   // another; products of two chunks overlap.
   template <bool kHalves, int kFrom, int kTo, int kOnce, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
@@ -64,7 +66,7 @@ struct TwoOutputs {
 #pragma unroll
     for (int tile = kFrom; tile < kTo; ++tile) {
       float sum[kOnce][2][4];
-      // half of the weights: 0 is low, 1 is high
+      // Multiplies the weights' low parts (half 0) or high parts (half 1) with the pixels `of`.
       const auto multiply = [&](int half, const uint32_t(&of)[kOnce][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)

@@ -1,14 +1,14 @@
 // Convolution of one channel, 2x2 max pool and activation in one kernel: a network's first layer.
 //
-//   A (16 x 16 a step): 4 filters x 2x2 outputs    B: (K+1) x 8 pixels of 8 windows    D: 4 filters x 2x2 outputs
-//   registers, all steps of (K+1)/2             x  | w0 | w1 | ... | w7 |           =  of | w0 | w1 | ... | w7 |
+//   A (16 rows): 4 filters x 2x2 outputs     B: (K+1) x 8 pixels of 8 windows      D: 4 filters x 2x2 outputs
+//   in registers for all (K+1)/2 steps    x  | w0 | w1 | ... | w7 |             =  of | w0 | w1 | ... | w7 |
 //
-// All four outputs of a pool's window use the same pixels, so a product is a window's pixels times four shifted copies
-// of a filter, and the pool is a maximum over rows of D. A block stays on its SM and processes one image after another:
-// while it multiplies one, the next is loaded into shared memory. Its warps share tiles of four filters, whose weights
-// stay in registers.
-// Costs: 1 or 3 of a row's 8 pixels are multiplied by zero weights. Gains: an image is read once, and only a quarter of
-// the outputs is activated and written.
+// All four outputs of a pool's window use the same pixels. So a column of B is a window's pixels, the rows of A are four
+// shifted copies of each filter, and the pool is a maximum over rows of D. A block is persistent and processes one image
+// after another: while it multiplies one, the next is loaded into shared memory. A warp keeps the weights of four
+// filters (a tile) in registers; several warps may have the same filters and share the windows.
+// Costs: for K = 7 or 5, at least 1 or 3 of the 8 pixels per row are multiplied by zero weights. Gains: an image is read
+// once, and activation and stores are needed for only a quarter of the outputs.
 #include "gpu/band_scale.cuh"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
@@ -24,21 +24,22 @@ namespace fops {
 namespace {
 
 constexpr int kWarps = 12, kThreads = 32 * kWarps, kFilters = conv_pool::FirstLayer::kFilters;
-constexpr size_t kMaxShared = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
+constexpr size_t kMaxShared = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
 
 struct Sizes {
-  long long n, image, item;  // number of images; pixels per image; values from one item's outputs to the next
-  int W, K, M, PW, windows;  // windows: number per filter
-  int pixels;                // pixels of the rows that windows use; even numbers of rows and columns
-  int quads;                 // quads of 2x2 pixels in shared memory: an image's, and zeros after them
-  int tiles, share;          // tiles of four filters; warps that share one tile
+  long long n, image, item;  // number of images; pixels per image; values from one image's outputs to the next
+  int W, K, M;               // width of an image; side of a filter; number of filters
+  int PW, windows;           // windows of the pool: per row, and per filter
+  int pixels;                // pixels of the rows that windows use; both the rows and the columns are even in number
+  int quads;                 // quads of 2x2 pixels in shared memory: those of an image, and zeros after them
+  int tiles, share;          // number of tiles of four filters; number of warps that share a tile
   uint32_t inverse_PW, inverse_half_W;
   Activation activation;
   float scale;               // scale of the output halves
   bool vector;               // whether images begin on 16-byte (float32) or 4-byte (uint8) boundaries
 };
 
-// Starts the unmodified copy of an image into shared memory.
+// Starts the copy of an image, in its original type, into shared memory.
 template <typename X>
 __device__ void fetch(const Sizes& s, const X* image, X* raw) {
   constexpr int kWide = 4;  // pixels per copy
@@ -46,7 +47,7 @@ __device__ void fetch(const Sizes& s, const X* image, X* raw) {
     for (int i = threadIdx.x; i < s.pixels; i += kThreads) raw[i] = image[i];
     return;
   }
-  // A warp requests whole lines, which is fastest over the bus to the host.
+  // A warp's copies begin on a 128-byte line, which is fastest if they cross the bus to the host.
   const int skew = static_cast<int>(reinterpret_cast<uintptr_t>(image) % 128 / sizeof(X));
   for (int i = kWide * static_cast<int>(threadIdx.x) - skew; i < s.pixels; i += kWide * kThreads) {
     if (i < 0) continue;
@@ -57,8 +58,9 @@ __device__ void fetch(const Sizes& s, const X* image, X* raw) {
   }
 }
 
-// Converts an image to halves, [H / 2][W / 2] quads of 2x2 pixels: one word of the upper two pixels and one of the
-// lower two. Returns whether all pixels that this thread converted are exact.
+// Converts an image to halves, [H / 2][W / 2] quads of 2x2 pixels: a word of the upper two pixels and a word of the lower
+// two. If kResidue, also stores the rounding errors in `lo`. Returns whether all pixels that this thread converted are
+// exact in half precision.
 template <bool kResidue>
 __device__ bool stage(const Sizes& s, const float* raw, float scale, uint2* hi, uint2* lo) {
   bool exact = true;
@@ -75,7 +77,7 @@ __device__ bool stage(const Sizes& s, const float* raw, float scale, uint2* hi, 
   return exact;
 }
 __device__ inline uint32_t bytes_to_halves(uint32_t two) {
-  const uint32_t biased = __byte_perm(two, 0x64, 0x4140);  // 0x6400 | b is 1024 + b
+  const uint32_t biased = __byte_perm(two, 0x64, 0x4140);  // as a half, 0x6400 | b is 1024 + b
   return bits(__hsub2(reinterpret_cast<const __half2&>(biased), __float2half2_rn(1024.0f)));
 }
 __device__ void stage(const Sizes& s, const uint8_t* raw, uint2* hi) {
@@ -86,14 +88,14 @@ __device__ void stage(const Sizes& s, const uint8_t* raw, uint2* hi) {
   }
 }
 
-// Stores an output at its place in an item.
+// Stores an output at index `at`: as a float, or as high and low half.
 __device__ inline void put(const Sizes&, float* y, __half*, int at, float v) { y[at] = v; }
 __device__ inline void put(const Sizes& s, __half* y, __half* y_lo, int at, float v) {
   const Split parts = split(v * s.scale);
   y[at] = parts.hi, y_lo[at] = parts.lo;
 }
 
-// The weights of a warp's four filters: [step][register].
+// The weights of a warp's four filters as mma operands A, high and low parts: [step][register].
 template <int kSteps>
 struct Weights {
   uint32_t high[kSteps][4], low[kSteps][4];
@@ -111,10 +113,10 @@ struct Weights {
   }
 };
 
-// Computes an image's outputs. Lane 4g + t holds its part of 8 windows as input, and as output one window, 2t or 2t +
-// 1, of filter g % 4. With kExact, the low halves of the pixels are all zero, and all sums form one chain, low weights
-// first. Otherwise a chain has at most two steps of high weights (docs/precision.md), and low pixels have separate
-// sums.
+// Computes a warp's outputs of an image. Lane 4g + t loads pixels of window g of eight, and computes the output of window
+// 2t or 2t + 1 for filter g % 4. If kExact, the low parts of the pixels are all zero, and all products form one chain of
+// additions, beginning with the weights' low parts. Otherwise a chain has at most two steps of high parts times high
+// parts (docs/precision.md), and products with low parts of pixels have separate accumulators.
 template <bool kExact, int kSteps, typename Y>
 __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& weights, float image_unscale,
                                          const uint2* hi, const uint2* lo, int part, int tile, Y* y, __half* y_lo) {
@@ -123,7 +125,7 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, row = s.W / 2, row_behind = row - s.PW;
   const bool right = g >= 4;
   const int m = tile * kFilters + g % 4, mine = 2 * t + right;
-  const int real = m < s.M ? s.windows - mine : 0;  // groups that start below this have this lane's window
+  const int real = m < s.M ? s.windows - mine : 0;  // this lane has an output in groups of windows that begin below this
   y += m * s.windows + mine, y_lo += m * s.windows + mine;
   const bool tanh = s.activation == Activation::tanh;
   const float least = s.activation == Activation::relu ? 0.0f : -INFINITY;
@@ -165,7 +167,8 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
       if (!kExact)
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[e] = fmaf(small[n][e], 1.0f / kLowScale, v[e] + sum[n][kChains - 1][e]);
-      const float even = fmaxf(v[0], v[2]), odd = fmaxf(v[1], v[3]);  // maxima of windows 2t and 2t + 1 over both rows
+      // The maxima over the rows of windows 2t and 2t + 1, in one column; lane ^ 16 has those of the other column.
+      const float even = fmaxf(v[0], v[2]), odd = fmaxf(v[1], v[3]);
       const float other = __shfl_xor_sync(0xffffffffu, right ? even : odd, 16);
       float largest = fmaxf(fmaxf(right ? odd : even, other) * weights.unscale * image_unscale, least);
       if (tanh) largest = tanh_scaled(largest);
@@ -174,8 +177,8 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
   }
 }
 
-// An image with an infinity, a NaN, or values too far apart for one scale: plain float32. A row's products are added up
-// first, so that few additions follow one another (docs/precision.md).
+// Computes an image in float32 without tensor cores, because it has an infinity, a NaN, or values too far apart for one
+// scale. The products of a row of taps are added up first, so that chains of additions are short (docs/precision.md).
 template <typename Y>
 __device__ __noinline__ void direct(const Sizes& s, const float* image, const float* k, Y* y, __half* y_lo) {
   for (int i = threadIdx.x; i < s.M * s.windows; i += kThreads) {
@@ -199,7 +202,7 @@ template <int kSteps, typename X, typename Y>
 __global__ void __launch_bounds__(kThreads, 2)
     first_layer(const __grid_constant__ Sizes s, const X* __restrict__ x, const float* __restrict__ k,
                 const uint32_t* __restrict__ packed, Y* __restrict__ y, __half* __restrict__ y_lo) {
-  constexpr bool kBytes = sizeof(X) == 1;  // bytes are always exact in half
+  constexpr bool kBytes = sizeof(X) == 1;  // uint8 pixels are always exact in half precision
   extern __shared__ __align__(16) uint2 shared[];
   __shared__ unsigned scratch;
   uint2 *hi = shared, *lo = hi + s.quads;
@@ -213,7 +216,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (blockIdx.x < s.n) fetch(s, x + blockIdx.x * s.image, raw);
   for (long long image = blockIdx.x; image < s.n; image += gridDim.x) {
     copy_async_wait_all();
-    __syncthreads();  // also: the previous image has been multiplied
+    __syncthreads();  // also waits until all warps have multiplied the previous image
     bool exact = true, good = true;
     float unscale = 1.0f;
     if constexpr (kBytes) {
@@ -283,7 +286,8 @@ fops_status launch(const Sizes& s, const ConvPoolWeights& weights, const float* 
 
 }  // namespace
 
-// Only 5x5 and 7x7: a sum of 9 products (3x3) may lose no more than halves lose of one (docs/precision.md).
+// Supports only 5x5 and 7x7. For 3x3 filters the bound of docs/precision.md allows a sum of 9 products an error that the
+// splits into halves can already use up.
 bool takes_first_layer(const Stage& stage) {
   if (stage.kind != Stage::Kind::convolution || stage.in.C != 1 || stage.in.W % 2 != 0 ||
       stage.out.C > kFilters * kWarps || (stage.K != 5 && stage.K != 7) || !stage.pool.pairs() || stage.out.W < 2 ||

@@ -5,14 +5,15 @@
 //
 // A consumer warp computes two windows of the pool at a time, all four rows at once: each row of pixels that it loads
 // is multiplied with up to four rows of the filters, and the pool is a maximum in registers. Producer warps load
-// images, split them into halves with the channels of a pixel side by side, and store the consumers' outputs of the
-// previous image.
+// images, split them into halves with the channels of a pixel side by side, and store the outputs of images that the
+// consumers have finished.
 //
-//   producers   load image i + 2 | store image i - 1 ...        a pipeline of kStages images: full[], done[]
-//   consumers   multiply image i, i + 1 ...                     windows go round the warps, from image to image
+//   producers   store an image's outputs | load the image kStages further on   a pipeline of kStages images, with the
+//   consumers   multiply one image after another                               mbarriers full[] and done[]
 //
-// Costs: windows that the border cuts are computed completely. Gains: only the sixteenth of the outputs that the pool
-// keeps is written.
+// The consumer warps take the windows in turn, without a break between images.
+// Costs: windows that the border cuts are computed completely. Gains: of 16 outputs only the one that the pool keeps is
+// written.
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
@@ -30,31 +31,33 @@ namespace {
 
 constexpr int kConsumers = 8, kProducers = 4;  // numbers of warps
 constexpr int kThreads = 32 * (kConsumers + kProducers), kProducerThreads = 32 * kProducers;
-constexpr int kStages = 3;
+constexpr int kStages = 3;  // pipeline stages: images in shared memory
 constexpr int kPool = 4, kFilters = conv_pool::LaterLayer::kFilters, kChannels = 4;
-constexpr int kMaxFound = 31;
+constexpr int kMaxFound = 31;  // length of the list in Found
 constexpr size_t kMaxShared = 200 * 1024;
 
 struct Sizes {
-  long long n, item;              // images; values from one item's outputs to the next
-  int C, H, W, M, OH, OW, PW, windows;
-  int pixels;                     // pixels of an image in shared memory, with the zeros after it that cut windows read
-  int values, out_bytes;          // per image; in out_bytes, the low halves begin in the middle
+  long long n, item;              // number of images; values from one image's outputs to the next
+  int C, H, W, M, OH, OW;         // input and filters; OH, OW: output before the pool
+  int PW, windows;                // windows of the pool: per row, and per filter
+  int pixels;                     // pixels per stage in shared memory: an image, and zeros that the cut windows read
+  int values, out_bytes;          // outputs per image, and their bytes per stage; low parts fill the second half
   uint32_t inverse_PW;
   Activation activation;
   float scale;                    // scale of the output halves
   bool vector;                    // whether items' outputs begin on 16-byte boundaries and are a multiple of 16 bytes
 };
 
-// Pixels that have, in some channel, a value without a good split. In shared memory.
+// The pixels of an image that have, in some channel, a value that cannot be split well. In shared memory.
 struct Found {
   int count;  // may exceed kMaxFound: then the list is incomplete
   int pixels[kMaxFound];
 };
 
 struct Shared {
-  uint64_t full[kStages], done[kStages];  // barriers: pixels may be read; pixels were read, and all outputs stored
-  float unscale[kStages];                 // undoes an image's scale
+  uint64_t full[kStages];                 // mbarriers: the stage's pixels may be read
+  uint64_t done[kStages];                 // mbarriers: the pixels were read, and the outputs are in shared memory
+  float unscale[kStages];                 // factor that undoes the image's scale
   Found found[kStages];
   unsigned scratch;
 };
@@ -64,9 +67,10 @@ struct Producers {
   __device__ void sync() const { named_barrier(1, kProducerThreads); }
 };
 
-// Loads an image, float32 (C, H, W), into shared memory: a pixel is the high halves of its four channels, then the low
-// ones, scaled so that the image's largest value is in [2^13, 2^14). Values without a good split are recorded in
-// `found`. Values that are not finite become zero, because they would spoil outputs whose weight there is zero.
+// Loads an image, float32 (C, H, W), into shared memory, scaled so that its largest finite value is in [2^13, 2^14). A
+// pixel is the high parts of its four channels, followed by their low parts. Pixels with a value that cannot be split
+// well are recorded in `found`. Pixels with a value that is not finite become zero: an infinity times a zero weight that
+// pads a filter would be NaN, also in outputs that do not use the pixel.
 template <int K>
 __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found* found, float* unscale,
                         unsigned* scratch) {
@@ -105,7 +109,7 @@ __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found
   }
 }
 
-// Stores an output at its position in shared memory.
+// Stores an output at index `at` in shared memory: as a float, or as high and low half.
 template <bool kHalves>
 __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   if constexpr (kHalves) {
@@ -117,8 +121,8 @@ __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   }
 }
 
-// Recomputes the windows that use a found pixel, from the floats: products of a row are added in float32, rows in
-// double.
+// Recomputes the windows that use a pixel in `found` from the original float32 values. The products of a row of taps are
+// added in float32, the rows in double.
 template <int K, bool kHalves>
 __device__ __noinline__ void repair(const Sizes& s, const float* image, const float* k, const Found& found, char* out) {
   for (int i = Producers().thread(); i < s.values; i += kProducerThreads) {
@@ -149,7 +153,7 @@ __device__ __noinline__ void repair(const Sizes& s, const float* image, const fl
   }
 }
 
-// Stores an image's outputs.
+// Copies an image's outputs from shared to global memory.
 template <bool kHalves>
 __device__ void store(const Sizes& s, long long image, const char* out, void* y, __half* y_lo) {
   const int thread = Producers().thread();
@@ -172,8 +176,8 @@ __device__ void store(const Sizes& s, long long image, const char* out, void* y,
   }
 }
 
-// In lane 4g + t, for the inputs g is an output and t is a pixel; for the outputs g stands for two filters (g and g +
-// 8) and t for two outputs.
+// The work of a consumer warp. With g = lane / 4 and t = lane % 4, a lane loads pixel t of output g for operand B, and
+// its accumulators are outputs 2t and 2t + 1 of filters g and g + 8.
 template <int K, bool kHalves>
 __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const uint4* pixels, char* out,
                                         const uint32_t* __restrict__ packed) {
@@ -188,7 +192,7 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
     high[i][0] = h.x, high[i][1] = h.y, high[i][2] = h.z, high[i][3] = h.w;
     low[i][0] = l.x, low[i][1] = l.y, low[i][2] = l.z, low[i][3] = l.w;
   }
-  const bool odd = t % 2;  // each lane of a pair keeps one filter
+  const bool odd = t % 2;  // lanes t and t ^ 1 share a window: the even lane keeps filter g, the odd one filter g + 8
   const int m = g + 8 * odd;
   const float filter_unscale = __uint_as_float(__ldg(packed + 2 * kSteps * 32 * 4 + m));
   const int tiles = (s.windows + kWindows - 1) / kWindows;
@@ -202,8 +206,9 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
     for (; tile < tiles; tile += kConsumers) {
       const int in = min(tile * kWindows + g / kPool, s.windows - 1), in_row = divide(in, s.inverse_PW);
       const uint4* row = from + kPool * (in_row * s.W + in - in_row * s.PW) + g % kPool + t;
-      // For output row o: the high halves' products, two rows of the filter at a time (docs/precision.md), their sum,
-      // and the products with one low half.
+      // For each of the window's rows o: `big` is the sum of products of high parts over two rows of the filter, which
+      // are added to `sum` then, because tensor core sums must be short (docs/precision.md); `small` is the sum of
+      // products of a high and a low part.
       float big[kPool][4], sum[kPool][4], small[kPool][4];
 #pragma unroll
       for (int r = 0; r < K + kPool - 1; ++r, row += s.W)
@@ -226,7 +231,8 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
           }
         }
       const int window = tile * kWindows + t / 2, window_row = divide(window, s.inverse_PW);
-      const int rows = s.OH - kPool * window_row;  // remaining rows and columns, from the window's first on
+      // Numbers of rows and columns of convolution outputs from the window's first on; fewer than kPool in cut windows.
+      const int rows = s.OH - kPool * window_row;
       const int columns = s.OW - kPool * (window - window_row * s.PW);
       float largest[2] = {-INFINITY, -INFINITY};  // for filters g and g + 8
 #pragma unroll
@@ -250,7 +256,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     later_layer(const __grid_constant__ Sizes s, const float* __restrict__ x, const float* __restrict__ k,
                 const uint32_t* __restrict__ packed, void* __restrict__ y, __half* __restrict__ y_lo) {
 #if FOPS_SM_90A
-  constexpr int kConsumerRegisters = 216, kProducerRegisters = 72;  // per thread: together all of an SM's
+  constexpr int kConsumerRegisters = 216, kProducerRegisters = 72;  // per thread; together they fill an SM's registers
   extern __shared__ __align__(128) uint4 pixels[];  // [stage][row][column]
   __shared__ Shared shared;
   char* out = reinterpret_cast<char*>(pixels + kStages * s.pixels);  // [stage]
@@ -286,10 +292,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     Producers().sync();  // all threads have read `found`
     produce<K>(s, x + image * s.C * s.H * s.W, pixels + state.stage * s.pixels, &shared.found[state.stage],
             &shared.unscale[state.stage], &shared.scratch);
-    bulk_wait_read();  // the outputs' place is free again
+    bulk_wait_read();  // the copies have read the outputs, so the consumers may overwrite them
     barrier_arrive(&shared.full[state.stage]);
   }
-  bulk_wait_read();  // shared memory outlives the copies that read it
+  bulk_wait_read();  // the block must not end before the copies have read its shared memory
 #endif
 }
 
@@ -299,7 +305,7 @@ Sizes sizes_of(const Stage& stage, bool halves) {
   s.M = static_cast<int>(stage.out.C), s.PW = static_cast<int>(stage.out.W);
   s.OH = s.H - static_cast<int>(stage.K) + 1, s.OW = s.W - static_cast<int>(stage.K) + 1;
   s.windows = static_cast<int>(stage.out.H * stage.out.W), s.values = s.M * s.windows;
-  // The last window's last row of pixels, and the columns that its last lane reads there.
+  // The last pixel that a lane reads is in the last window's last row.
   const int last_row = static_cast<int>(kPool * stage.out.H + stage.K - 2);
   s.pixels = std::max(s.H * s.W, last_row * s.W + kPool * s.PW + 8);
   s.out_bytes = halves ? 2 * ((2 * s.values + 15) / 16 * 16) : (4 * s.values + 15) / 16 * 16;

@@ -1,5 +1,5 @@
-// Packs the weights of first_layer.cu and later_layer.cu on the host: scaled, split, and in the order in which the
-// kernels' lanes read them.
+// Packs the weights of first_layer.cu and later_layer.cu on the host: scales them, splits them into halves, and writes
+// them in the order in which the kernels' lanes read them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,8 +11,8 @@
 namespace fops {
 namespace {
 
-// The power of two that brings a filter's largest weight into [2^13, 2^14), as scale_for does on the device; 0 if
-// halves cannot carry all of its weights.
+// Returns the power of two that brings a filter's largest weight into [2^13, 2^14), as scale_for does on the device; 0 if
+// the filter has a weight that cannot be split well.
 float filter_scale(const float* filter, int taps, float least) {
   float largest = 0.0f;
   for (int i = 0; i < taps; ++i) {
@@ -34,13 +34,14 @@ uint32_t half_bits(float v) {
   return bits;
 }
 
-// The packed weights, [tile][high, low][step][lane][register], and then the inverses of the scales.
+// Sets out->packed to the weights, [tile][high, low][step][lane][register], followed by the inverses of the scales.
 template <class Layout>
 bool pack(const Stage& stage, const float* k, ConvPoolWeights* out) {
   const int M = static_cast<int>(stage.out.C), C = static_cast<int>(stage.in.C), K = static_cast<int>(stage.K);
   const int taps = C * K * K, steps = Layout::steps(K), tiles = (M + Layout::kFilters - 1) / Layout::kFilters;
-  // Unscaled low halves end at 2^-25. Below 1/2 a value loses bits: down to the magnitude given here, up to half of
-  // sqrt(25) units of 2^-24, which is as much as its sum may lose anyway.
+  // The minimum magnitude of a nonzero scaled weight. Low parts without a factor are rounded to multiples of 2^-24, so
+  // a value below 1/2 loses bits. From 0.2 on, a sum loses no more than half of sqrt(25) units of 2^-24, which
+  // docs/precision.md allows.
   const float least = Layout::kLowScale > 1.0f ? min_scaled(static_cast<float>(taps)) : 0.2f;
   std::vector<float> scales(tiles * Layout::kFilters, 1.0f);
   for (int m = 0; m < M; ++m) {

@@ -1,8 +1,9 @@
-// The dense layer on CUDA: the layout of weights, which is made once, the choice of kernel, and the sum over chunks.
+// The dense layer on CUDA: packing the weights, choosing the kernel, and adding partial sums over chunks of inputs.
 //
-// Every float32 operand is the sum of two halves, hi + lo, which have 22 bits or more of its 24, and three products of
-// halves on the matrix units replace one product in float32: see gpu/isa/halves.cuh. hopper.cu has the kernel for
-// Hopper, general.cu the kernel for other GPUs. kernels.h says why a result's digits do not depend on n.
+// Each float32 operand is split into two half-precision values, hi + lo, which keep 22 or more of its 24 bits. Three
+// products of halves on the matrix units replace one product in float32 (gpu/isa/halves.cuh). hopper.cu has the kernel
+// for Hopper, general.cu the kernel for other GPUs. kernels.h says why a row's result does not depend on the number of
+// rows.
 #include <cmath>
 
 #include "gpu/isa/dependents.cuh"
@@ -13,13 +14,13 @@
 namespace fops {
 namespace {
 
-// With up to this many rows, blocks share the chunks: fa2017's layer then has at most 29 MB of partial sums, which stay
-// in L2.
+// With up to this number of rows, several blocks divide the chunks of inputs among them. fa2017's layer then has at most
+// 29 MB of partial sums, which stay in L2.
 constexpr int64_t kMostSplitRows = 128;
 
 constexpr int kPackThreads = 256;
 
-// Sums up over a block, always in the same order. Every thread calls this function; thread 0 gets the sum.
+// Returns the sum of a block's values, always added in the same order. All threads of the block call this function once.
 __device__ float block_sum(float value, float* scratch) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
@@ -29,9 +30,10 @@ __device__ float block_sum(float value, float* scratch) {
   return sum;
 }
 
-// One block per unit: its scale, the power of two that brings the largest weight into [2^13, 2^14), its split, and the
-// minimum for its outputs. Weights without a split (infinite, NaN or beyond any scale) leave all outputs in doubt.
-// `filters`: as in DenseWeights, or 1.
+// Packs the weights of one unit per block: scales them by the power of two that brings the largest into [2^13, 2^14),
+// and splits them into hi and lo. Also writes the unit's `unscale`, `least` (see Doubts) and bias. `least` is infinite,
+// so that all outputs are in doubt, for weights that cannot be split (infinite, NaN or beyond any scale). `filters`: as
+// in DenseWeights, but 1 instead of 0.
 __global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, unsigned filters,
                                                               const float* w, const float* bias, __half* hi,
                                                               __half* lo, float* unscale, float* bias_copy,
@@ -69,8 +71,8 @@ __device__ void finish(const DenseEpilogue& epilogue, float sum, long long row, 
   if (own.doubtful(sum)) epilogue.doubts.raise(row, unit);
 }
 
-// Computes y from partial sums, `segment` of them per segment, for few sums of many outputs. A thread has kWide
-// neighbours of a row, and all loads are in flight before the first addition.
+// Computes y from up to kFewSums partial sums per output, `segment` of them per segment (kernels.h). A thread computes
+// kWide neighbouring outputs, and all its loads are in flight before the first addition.
 constexpr int kFewSums = 8, kFewThreads = 256;
 
 template <int kWide>
@@ -102,9 +104,9 @@ __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long un
   *reinterpret_cast<Outputs<kWide>*>(y + at) = out;
 }
 
-// Computes y from many sums of few outputs. The loads of a column of sums are all in flight together, 16 lanes per
-// column. Then one lane adds them in order from shared memory, because the order decides the last digits. This is slow
-// for few sums of many outputs, such as 5 sums of each of 1.4 million, which take 43,750 blocks: add_few is for these.
+// Computes y from any number of partial sums per output. 16 threads load the sums of an output into shared memory. Then
+// one thread adds them in order, because the order of additions determines the last digits. This is slow for many
+// outputs with few sums each (1.4 million outputs take 43,750 blocks), for which there is add_few.
 constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;
 
 __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n, long long units, int count,
@@ -132,7 +134,8 @@ __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n,
   if (lane == 0 && at < all) finish(epilogue, total + sum, at / units, at % units, y + at);
 }
 
-// hi, lo, unscale, bias and least, each on a 256-byte boundary, as TMA and 16-byte loads require.
+// The packed weights are the arrays hi, lo, unscale, bias and least, each on a 256-byte boundary, which satisfies TMA and
+// 16-byte loads. Layout has the offsets of the arrays after hi, and the size of all, in bytes.
 size_t aligned(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
 
 struct Layout {
@@ -196,7 +199,7 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   DenseCall call{weights,    n,        x_hi,   products == 3 ? x_lo : x_hi, x_unscale,
                  activation, products, doubts, y,                           multiprocessors,
                  1,          false,    nullptr, stream};
-  const auto divide = [&](int parts) {  // leaves no part without work
+  const auto divide = [&](int parts) {  // sets call.parts to at most `parts`, such that no part is without chunks
     call.parts = std::max(1, std::min(parts, call.chunks()));
     call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));
   };

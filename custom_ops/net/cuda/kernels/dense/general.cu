@@ -1,14 +1,14 @@
-// The dense layer with mma.sync: the matrix units of every GPU from sm_75 on.
+// The dense layer with mma.sync, for the matrix units of every GPU from sm_75 on.
 //
-//        64 units          a block: 8 warps, 128 rows x 64 units; a warp: 32 x 32, 2 x 4 mma tiles
-//   +-------+-------+      each tile three products of halves, the two small ones first, while the
-//   | warp0 | warp1 |      accumulator is small and truncation costs least
-//   +-------+-------+      steps of 32 inputs of x and w, high and low (24 KB), are copied to shared memory
-//   |  ...  | warp7 |      while the step before is multiplied
+//        64 units          A block of 8 warps computes 128 rows x 64 units; a warp computes 32 x 32, or 2 x 4 mma tiles.
+//   +-------+-------+      A tile takes three products of halves. The two with a low part come first: then the
+//   | warp0 | warp1 |      accumulator is small, and its truncation loses least.
+//   +-------+-------+      While a step of 32 inputs is multiplied, the next step of x and w, high and low parts
+//   |  ...  | warp7 |      (24 KB), is copied to shared memory.
 //   +-------+-------+
-// Costs: fa2017's layer (10,000 x 7200 -> 500) is 216 GFLOP as three products. x, 289 MB, is read once per 64 units,
-// 2.3 GB in all, mostly from L2.
-// Gains: faster than PyTorch in float32, also on Hopper, where wgmma is faster still.
+// Costs: fa2017's layer (10,000 x 7200 -> 500) takes 216 GFLOP with three products. x (289 MB) is read once per 64
+// units, 2.3 GB in all, mostly from L2.
+// Gains: faster than PyTorch's float32, even on Hopper, where hopper.cu (wgmma) is faster still.
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/mma.cuh"
 #include "net/cuda/kernels/dense/kernels.h"
@@ -21,15 +21,15 @@ constexpr int kThreads = 256;
 constexpr int kStepsAChunk = kChunk / kDepth;
 
 struct Stage {
-  __half x[2][kRows * kDepth], w[2][kUnits * kDepth];  // [0] hi, [1] lo
+  __half x[2][kRows * kDepth], w[2][kUnits * kDepth];  // [0]: high parts, [1]: low parts
 };
 static_assert(2 * sizeof(Stage) <= 48 * 1024, "static shared memory");
 
-// The position of 16-byte group `group` of row `row`. Rows are 64 bytes; the swizzle spreads the eight rows that one
-// ldmatrix reads over all banks.
+// Returns the index in a stage's array of 16-byte group `group` of row `row`. Rows are 64 bytes; the swizzle spreads the
+// eight rows of a matrix that ldmatrix reads over all banks.
 __device__ int place(int row, int group) { return row * kDepth + (group ^ (row >> 1 & 3)) * 8; }
 
-// Loads one matrix's part of a step: kHeight rows from `first` on, with zeros after the last row.
+// Starts the copy of one matrix's part of a step: kHeight rows from `first` on, with zeros for rows from `last` on.
 template <int kHeight>
 __device__ void copy_step(__half* to, const __half* from, long long first, long long last, long long stride,
                           long long k) {
@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
       copy_step<kUnits>(stage.w[1], call.weights.lo, unit0, units, stride, k);
     }
   };
-  // A lane's outputs: tile (i, j), value e is row warp_row + 16 i + lane / 4 + 8 (e / 2), unit warp_unit + 8 j +
-  // lane % 4 * 2 + e % 2.
+  // Stores this lane's sums in `to`; if `finish`, applies the epilogue first. Accumulator e of tile (i, j) belongs to row
+  // warp_row + 16 i + lane / 4 + 8 (e / 2) and unit warp_unit + 8 j + lane % 4 * 2 + e % 2.
   const auto store = [&](const float(&sums)[2][4][4], float* to, bool finish) {
     uint32_t doubtful = 0;  // one bit per output
     const auto row = [&](int i, int e) { return row0 + warp_row + 16 * i + lane / 4 + e / 2 * 8; };

@@ -1,14 +1,14 @@
-// The dense layer with wgmma, on Hopper: D = A B^T in tiles, A 128 rows ("tall"), B up to 160 ("wide").
+// The dense layer with wgmma, on Hopper: D = A B^T in tiles of 128 rows of A ("tall") and up to 160 rows of B ("wide").
 //
-//               B, high | low                a step: 64 inputs of four tiles, A and B each as high and low, brought to
-//             +-----------------------+      shared memory once for all three products. One thread starts the copies,
-//   A         | 4 warps x 16 rows     |      up to three steps ahead; TMA swizzles as wgmma needs it and
-//   high|low  +-----------------------+      puts zeros where the matrix ends. While one group of warps adds its sums
+//               B, high | low                A step is 64 inputs of four tiles, the high and low parts of A and B, copied
+//             +-----------------------+      to shared memory once for all three products. One producer thread starts the
+//   A         | 4 warps x 16 rows     |      copies, several steps ahead. TMA swizzles as wgmma requires, and writes
+//   high|low  +-----------------------+      zeros beyond the matrix. While one consumer warpgroup adds its accumulators
 //             | 4 warps x 16 rows     |      to the total, the other keeps the matrix units busy.
 //             +-----------------------+
-// Costs: 222 GFLOP for fa2017's 72 (three products, padding).
-// Gains: near what dense half products reach, and float32's accuracy. docs/notebook.md has sizes, the clock that limits
-// it, and what was tried.
+// Costs: fa2017's layer has 72 GFLOP, and takes 222 (three products, padding).
+// Gains: float32's accuracy at nearly the rate of half-precision products. docs/notebook.md has the sizes, the clock
+// rate that limits this, and what was tried.
 #include <atomic>
 
 #include "gpu/isa/bulk_copy.cuh"
@@ -18,34 +18,36 @@
 namespace fops {
 namespace {
 
-constexpr int kTall = 128, kDepth = 64;      // rows of D per tile; inputs per step
-constexpr int kMultipliers = 256;            // two groups of four warps, 64 rows of D each
-constexpr int kThreads = kMultipliers + 128;  // a third group copies, and gives the others its registers
+constexpr int kTall = 128;                   // rows of D per tile
+constexpr int kDepth = 64;                   // inputs per step
+constexpr int kMultipliers = 256;            // threads of two consumer warpgroups, each of which computes 64 rows of D
+constexpr int kThreads = kMultipliers + 128;  // the producer warpgroup cedes registers to the consumers
 constexpr int kStepsAChunk = kChunk / kDepth;
 
-// Operands of one step: kTall rows and kWide rows of kDepth halves; with three products twice, as high and low halves.
+// Returns the bytes of one step's operands: kTall rows and `wide` rows of kDepth halves; with three products these are
+// the high parts, and as many bytes are low parts.
 __host__ __device__ constexpr int step_bytes(int wide, int products) {
   return (kTall + wide) * kDepth * 2 * (products == 3 ? 2 : 1);
 }
-constexpr int kMostShared = 226 * 1024;  // a block may have 227 KB
+constexpr int kMostShared = 226 * 1024;  // dynamic shared memory per block; 1 KB of 227 KB is left for static variables
 __host__ __device__ constexpr int stages(int wide, int products) {
   return (kMostShared - 1024) / step_bytes(wide, products);
 }
-// The tiles begin on a 1,024-byte boundary; dynamic shared memory may not.
+// Contains 1,024 bytes more than the tiles: they must begin on a 1,024-byte boundary, and dynamic shared memory may not.
 constexpr size_t shared_bytes(int wide, int products) {
   return 1024 + static_cast<size_t>(stages(wide, products)) * step_bytes(wide, products);
 }
 
-// TMA descriptors of the two factors: [0] hi and [1] lo.
+// TMA descriptors of the two operands: [0] high parts, [1] low parts.
 struct Maps {
   CUtensorMap tall[2], wide[2];
 };
 
 struct Tasks {
   long long n, units;
-  int steps, part_steps;  // steps of kDepth inputs: all, and per part
+  int steps, part_steps;  // steps of kDepth inputs: in all, and per part
   int tall_tiles, wide_tiles;
-  long long count;
+  long long count;  // number of tasks; a task is a tile of D and a part of the inputs
 };
 
 struct Task {
@@ -59,8 +61,9 @@ struct Task {
   }
 };
 
-// With kUnitsTall, D's rows are units and its columns are rows of x; otherwise the other way round. With kEveryChunk,
-// each chunk's sums are stored separately; otherwise the sums of each part are stored, in y if `finish`.
+// If kUnitsTall, D's rows are units and its columns are rows of x; otherwise D's rows are rows of x and its columns are
+// units. If kEveryChunk, each chunk's sums are stored separately; otherwise each part's sums. If `finish`, there is one
+// part, and the epilogue is applied to its sums.
 template <int kWide, int kProducts, bool kUnitsTall, bool kEveryChunk>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     dense_wgmma(const __grid_constant__ Maps maps, Tasks tasks, DenseEpilogue epilogue, bool finish, float* to) {
@@ -76,7 +79,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kStages; ++i) {
       barrier_init(&full[i], 1);
-      barrier_init(&empty[i], kMultipliers / 32);  // one arrival per warp
+      barrier_init(&empty[i], kMultipliers / 32);  // one arrival per consumer warp
     }
     barrier_init_end();
   }
@@ -109,12 +112,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     for (long long id = blockIdx.x; id < tasks.count; id += gridDim.x) {
       const Task task(tasks, id, kWide);
-      // Value 4 j + e of a lane is D's row tall + e / 2 * 8, column wide + 8 j + e % 2.
+      // Stores a lane's sums in `out`; if `last`, applies the epilogue first. Value 4 j + e belongs to D's row
+      // tall + e / 2 * 8 and column wide + 8 j + e % 2.
       const auto store = [&](const float(&values)[kWide / 2], float* out, bool last) {
         const int tall = task.tall0 + group * 64 + warp * 16 + lane / 4, wide = task.wide0 + lane % 4 * 2;
-        // Two neighbouring columns are two units of a row: one 8-byte store where they are aligned.
+        // Whether two neighbouring columns are two units of a row of y that one aligned 8-byte store can write.
         const bool pairs = !kUnitsTall && tasks.units % 2 == 0 && reinterpret_cast<uintptr_t>(out) % 8 == 0;
-        UnitEpilogue units[2];  // for a lane's values with this j
+        UnitEpilogue units[2];  // the two units to which a lane's values with the same j belong
         const auto units_at = [&](int j) {
           const int first = kUnitsTall ? tall : wide + 8 * j;
           units[0] = epilogue.of(first), units[1] = epilogue.of(first + (kUnitsTall ? 8 : 1));
@@ -139,8 +143,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           }
         }
         if (!last || epilogue.doubts.bits == nullptr) return;
-        // Whole warps take every branch. Otherwise the compiler no longer knows that the steps above are the same for
-        // all lanes, and their addresses leave the uniform registers, which is slower.
+        // All branches that contain loops are taken by whole warps. Otherwise the compiler would not know that the loop
+        // over steps is the same for all lanes, and would not keep its addresses in uniform registers, which is slower.
         uint32_t doubtful[(kWide / 2 + 31) / 32] = {}, any = 0;
 #pragma unroll
         for (int i = 0; i < kWide / 2; ++i) {
@@ -201,7 +205,8 @@ using Encode = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*
                             const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
                             CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-// Gets the driver's function through the runtime, so that the library can be loaded where there is no driver.
+// Gets the driver's function cuTensorMapEncodeTiled through the runtime, so that the library can be loaded on a machine
+// without a driver. *out is null if the driver does not have the function.
 fops_status find_encode(Encode* out) {
   static std::atomic<Encode> known{nullptr};
   if ((*out = known.load()) != nullptr) return FOPS_OK;
@@ -217,8 +222,8 @@ fops_status find_encode(Encode* out) {
   return FOPS_OK;
 }
 
-// Describes a matrix of halves with `rows` rows of `stride`, copied in boxes of `box` rows of kDepth, with zeros
-// outside.
+// Makes the TMA descriptor of a matrix of halves with `rows` rows of `stride` values, for copies of `box` rows by kDepth
+// columns, with zeros outside the matrix.
 fops_status map_matrix(Encode encode, const __half* matrix, int64_t rows, int64_t stride, int box, CUtensorMap* map) {
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(stride), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * 2};
@@ -268,12 +273,12 @@ fops_status launch(const DenseCall& call) {
   return launched("dense layer on Hopper");
 }
 
-// For layers of few units: rows of x are D's rows, so that the units need not fill 128 rows.
+// In layers of up to this number of units, rows of x are D's rows, because so few units would not fill tiles of 128 rows.
 constexpr int64_t kFewUnits = 160;
 bool few(const DenseWeights& weights) { return weights.units <= kFewUnits; }
 
-// The number of rows of x per tile if units are D's rows: the smallest with which all tiles run at the same time, else
-// the largest.
+// Returns the number of rows of x per tile if units are D's rows: 32 or 80 if with this number all tiles run at the same
+// time, otherwise 152.
 int rows_a_tile(const DenseWeights& weights, int64_t n, int parts, int multiprocessors) {
   for (int rows : {32, 80})
     if (ceil_div(n, rows) * ceil_div(weights.units, kTall) * parts <= multiprocessors) return rows;
@@ -307,7 +312,7 @@ fops_status dense_hopper_usable(const DenseWeights& weights, bool* usable) {
   return FOPS_OK;
 }
 
-// 10,000 rows are 79 tiles of 128; times 5 they fill 132 SMs three times.
+// Five segments for few units: 10,000 rows are 79 tiles of 128 rows, and five times 79 blocks fill 132 SMs three times.
 int dense_segments_hopper(const DenseWeights& weights) { return few(weights) ? 5 : 1; }
 
 int dense_parts_hopper(const DenseWeights& weights, int64_t n, int multiprocessors) {

@@ -1,10 +1,11 @@
 // Declarations shared by dense.cu and its two kernels. Internal to the dense layer.
 //
-// The order in which an output's products are summed depends on the layer alone, never on the number of rows or the
-// grid: `inputs` is cut into chunks of kChunk, and the chunks into a layer's fixed number of segments, mostly one. A
-// chunk is summed by the matrix units from zero; a segment's chunks are added in order in float32; so are the segments.
-// One block may process all chunks, or one block per segment, or many blocks that leave each chunk's sums for a second
-// kernel (add_partial): the digits are the same. So an image's result does not depend on its batch.
+// On one device, the order in which an output's products are added depends on the layer alone, never on the number of
+// rows or the grid. The inputs are cut into chunks of kChunk, and the chunks into a fixed number of segments, mostly one.
+// The matrix units add a chunk's products, beginning at zero. The sums of a segment's chunks are added in order in
+// float32; then the sums of the segments are added in order. One block may process all chunks, or one block each
+// segment, or many blocks may store each chunk's sums for a second kernel (add_partial, add_few): the result is the same
+// to the last digit. So an image's result does not depend on its batch.
 #pragma once
 
 #include "gpu/launch.h"
@@ -12,9 +13,9 @@
 
 namespace fops {
 
-// Tensor cores truncate as they accumulate, so every addition shrinks a sum a little; the chunks' sums are added by
-// ordinary, rounding instructions. On Hopper, random data, the outputs are too small by a relative 5e-8 with chunks of
-// 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2 % faster.
+// Number of inputs per chunk. Tensor cores truncate as they accumulate, so the magnitude of a sum shrinks a little with
+// every addition; the chunks' sums are added by ordinary instructions, which round. For random data on Hopper, the
+// outputs are too small by a relative 5e-8 with chunks of 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2% faster.
 constexpr int kChunk = 64;
 
 struct DenseCall {
@@ -27,9 +28,9 @@ struct DenseCall {
   Doubts doubts;
   float* y;
   int multiprocessors;
-  int parts;         // blocks along `inputs`, which take chunks in turn
+  int parts;         // number of parts, of successive chunks, into which the inputs are divided among blocks
   bool every_chunk;  // whether each chunk's sums are stored separately; otherwise each part's
-  float* partial;    // the destination (chunks or parts, n, units); null if there is one part, which writes y
+  float* partial;    // where sums are stored: (chunks or parts, n, units); null if there is one part, which writes y
   cudaStream_t stream;
 
   int64_t stride() const { return dense_stride(weights.inputs); }
@@ -37,14 +38,14 @@ struct DenseCall {
   int chunks_a_part() const { return static_cast<int>(ceil_div(chunks(), parts)); }
 };
 
-// The epilogue of a unit's sums, which is the same in every kernel.
+// The epilogue of one unit's sums: scale, bias and activation. All kernels use it.
 struct UnitEpilogue {
   float unscale, x_unscale, bias, least;
   bool biased;
   Activation activation;
 
   __device__ float before_activation(float sum) const {
-    const float v = sum * unscale * x_unscale;  // powers of two, applied one by one: their product may overflow
+    const float v = sum * unscale * x_unscale;  // from left to right: unscale * x_unscale may overflow
     return biased ? v + bias : v;
   }
   __device__ float operator()(float sum) const {
@@ -52,7 +53,7 @@ struct UnitEpilogue {
     if (activation == Activation::tanh) return tanhf(v);
     return activation == Activation::relu && v < 0.0f ? 0.0f : v;  // NaN stays NaN
   }
-  // Whether this output must be flagged for another computation (see Doubts). True for NaN.
+  // Whether this output must be flagged in Doubts. True for NaN.
   __device__ bool doubtful(float sum) const { return !(fabsf(before_activation(sum)) >= least); }
 };
 
@@ -63,7 +64,8 @@ struct DenseEpilogue {
   Activation activation;
   Doubts doubts;
 
-  // A unit past the last one has the last unit's factors and no minimum: its sums are not stored.
+  // Returns the epilogue of a unit. For a unit past the last one, whose sums are not stored, it has the last unit's
+  // factors and a minimum that no sum falls below.
   __device__ UnitEpilogue of(long long unit) const {
     const bool biased = bias != nullptr, asked = doubts.bits != nullptr && unit < units;
     unit = min(unit, units - 1);
@@ -77,11 +79,12 @@ inline DenseEpilogue epilogue(const DenseCall& call) {
           call.activation, call.doubts};
 }
 
-// The kernel for any GPU from sm_75 on.
+// The kernel for any GPU from sm_75 on. dense_parts_general returns the number of parts for few rows.
 int dense_parts_general(const DenseWeights&, int64_t n, int multiprocessors);
 fops_status dense_general(const DenseCall&);
 
-// The kernel for Hopper. `usable` says whether this build and this device have it.
+// The kernel for Hopper. *usable receives whether this build and this device have it, and the layer has more than 64
+// units. dense_parts_hopper returns the number of parts for few rows.
 fops_status dense_hopper_usable(const DenseWeights&, bool* usable);
 int dense_segments_hopper(const DenseWeights&);
 int dense_parts_hopper(const DenseWeights&, int64_t n, int multiprocessors);
