@@ -17,9 +17,9 @@ namespace fused_pixels {
 template <int kFull, bool kRest>
 struct OneOutput {
   static constexpr bool kTwo = false;
-  static constexpr int kWarps = 4;   // warps per block
-  static constexpr int kBlocks = 4;  // minimum blocks per SM
-  static constexpr int kOnce = 1;    // number of chunks of outputs that a warp computes together
+  static constexpr int kWarps = 4,   // warps per block
+                       kBlocks = 4;  // minimum blocks per SM
+  static constexpr int kOnce = 1;  // number of chunks of outputs that a warp computes together
   static constexpr int kTiles = kFull + kRest, kHalf = (kFull + 1) / 2, kFragments = (2 * kFull + kRest) * kSteps;
   using Weights = uint32_t[kFragments][4];
 

@@ -28,8 +28,8 @@ struct TwoOutputs {
   static constexpr int kTiles = kTiles_, kHalf = (kTiles + 1) / 2, kFragments = 2 * kTiles * kSteps;
   using Weights = uint32_t[kFragments][4];
 
-  int rows;   // byte offset of this lane's first pair in rows 0 to 3 of taps, from the window's top left pixel
-  int fifth;  // byte offset of this lane's pair in the fifth row of taps
+  int rows,   // byte offset of this lane's first pair in rows 0 to 3 of taps, from the window's top left pixel
+      fifth;  // byte offset of this lane's pair in the fifth row of taps
 
   __device__ explicit TwoOutputs(const Sizes& s) {
     const int t = threadIdx.x % 4;

@@ -28,8 +28,8 @@ constexpr size_t kMaxShared = 98 * 1024;  // shared memory that a block can have
 
 struct Sizes {
   long long n, image, item;  // number of images; pixels per image; values from one image's outputs to the next
-  int W, K, M;               // width of an image; side of a filter; number of filters
-  int PW, windows;           // windows of the pool: per row, and per filter
+  int W, K, M,               // width of an image; side of a filter; number of filters
+      PW, windows;           // windows of the pool: per row, and per filter
   int pixels;                // pixels of the rows that windows use; both the rows and the columns are even in number
   int quads;                 // quads of 2x2 pixels in shared memory: those of an image, and zeros after them
   int tiles, share;          // number of tiles of four filters; number of warps that share a tile

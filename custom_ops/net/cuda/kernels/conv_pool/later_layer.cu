@@ -38,8 +38,8 @@ constexpr size_t kMaxShared = 200 * 1024;
 
 struct Sizes {
   long long n, item;              // number of images; values from one image's outputs to the next
-  int C, H, W, M, OH, OW;         // input and filters; OH, OW: output before the pool
-  int PW, windows;                // windows of the pool: per row, and per filter
+  int C, H, W, M, OH, OW,         // input and filters; OH, OW: output before the pool
+      PW, windows;                // windows of the pool: per row, and per filter
   int pixels;                     // pixels per stage in shared memory: an image, and zeros that the cut windows read
   int values, out_bytes;          // outputs per image, and their bytes per stage; low parts fill the second half
   uint32_t inverse_PW;
@@ -55,8 +55,8 @@ struct Found {
 };
 
 struct Shared {
-  uint64_t full[kStages];                 // mbarriers: the stage's pixels may be read
-  uint64_t done[kStages];                 // mbarriers: the pixels were read, and the outputs are in shared memory
+  uint64_t full[kStages],                 // mbarriers: the stage's pixels may be read
+      done[kStages];                      // mbarriers: the pixels were read, and the outputs are in shared memory
   float unscale[kStages];                 // factor that undoes the image's scale
   Found found[kStages];
   unsigned scratch;

@@ -18,8 +18,8 @@
 namespace fops {
 namespace {
 
-constexpr int kTall = 128;                   // rows of D per tile
-constexpr int kDepth = 64;                   // inputs per step
+constexpr int kTall = 128,                   // rows of D per tile
+    kDepth = 64;                             // inputs per step
 constexpr int kMultipliers = 256;            // threads of two consumer warpgroups, each of which computes 64 rows of D
 constexpr int kThreads = kMultipliers + 128;  // the producer warpgroup cedes registers to the consumers
 constexpr int kStepsAChunk = kChunk / kDepth;
