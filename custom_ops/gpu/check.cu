@@ -1,4 +1,4 @@
-// Converts a CUDA error to a status and a message of one line.
+// Converts CUDA errors to statuses with one-line messages.
 #include "gpu/check.h"
 
 namespace fops {
@@ -22,7 +22,7 @@ fops_status finish(fops_status status) noexcept {
 void forget_releases() noexcept { release_error = cudaSuccess; }
 
 fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
-  cudaGetLastError();  // an error that is not sticky must not be blamed on the next launch
+  cudaGetLastError();  // clears the error, unless it is sticky, so that launched() does not report it again
   const char* text = cudaGetErrorString(error);
   switch (error) {
     case cudaErrorMemoryAllocation:
@@ -60,7 +60,7 @@ fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
     case cudaErrorLaunchTimeout:
     case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
-      // These persist: every later call of any library in this process fails the same way.
+      // These errors are sticky: later CUDA calls in this process, by any library, fail in the same way.
       return fail(FOPS_DEVICE_ERROR,
                   "the GPU is lost to this process: a kernel, of this library or another, failed (CUDA error %d, %s, "
                   "seen in %s): start the process again",

@@ -1,6 +1,6 @@
-// CUDA errors become statuses with a one-line message that says what to do. Every CUDA call in this folder is checked:
-// most calls use FOPS_CUDA, which returns from the function; calls in destructors, which cannot return a status, use
-// FOPS_RELEASE and the entry point's finish().
+// Converts CUDA errors to statuses with one-line messages. Most CUDA calls are checked by FOPS_CUDA, which returns the
+// status from the calling function. Destructors cannot return a status: they record a failure by FOPS_RELEASE, and the
+// library's entry point reports it by finish().
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,24 +9,25 @@
 
 namespace fops {
 
-// Leaves the message for `error`, clears it from the runtime where it can be cleared, and returns the status.
+// Sets the message for `error`, in which `what` names the failed call, and returns its status. Clears the error from the
+// CUDA runtime, unless it is sticky.
 fops_status cuda_failed(cudaError_t error, const char* what) noexcept;
 
-// Returns the status of the latest launch. `kernel` is its name in the message.
+// Returns the status of the latest kernel launch. `kernel` is the kernel's name in the message.
 inline fops_status launched(const char* kernel) noexcept {
   const cudaError_t error = cudaGetLastError();
   return error == cudaSuccess ? FOPS_OK : cuda_failed(error, kernel);
 }
 
-// Records the first failed release during this thread's call.
+// Records `error`, if it is one, as a failed release, unless this thread has recorded one already. `what` names the call.
 void released(cudaError_t error, const char* what) noexcept;
 
-// The last step of an entry point, after its destructors: returns `status` or, if that is FOPS_OK, the status and
-// message of a failed release.
+// Must be called at the end of an entry point, after its destructors. Returns `status` or, if that is FOPS_OK, the status
+// of a recorded failed release, and sets the latter's message. Clears the record.
 fops_status finish(fops_status status) noexcept;
 
-// The last step of an entry point that returns nothing: drops the recorded failure, so that no later call is blamed for
-// it.
+// Must be called at the end of an entry point that returns nothing. Clears the record of a failed release, so that a
+// later call does not report it.
 void forget_releases() noexcept;
 
 }  // namespace fops

@@ -1,14 +1,14 @@
-// Which CUDA devices this process can use, and which one is current.
+// Counts the CUDA devices that this process can use, and sets the current device.
 #pragma once
 
 #include "gpu/check.h"
 
 namespace fops {
 
-// Counts the devices. Without a device, returns FOPS_NO_DEVICE with *count = 0 and the reason.
+// Sets *count to the number of devices. If there is none, returns FOPS_NO_DEVICE with the reason as its message.
 fops_status count_devices(int* count) noexcept;
 
-// Sets the current device for a scope and restores it afterwards: a caller's own CUDA code keeps the device it chose.
+// Sets the current device, and restores the previous one at the end of the scope, because the caller may also use CUDA.
 class DeviceScope {
  public:
   DeviceScope() = default;
@@ -18,7 +18,7 @@ class DeviceScope {
     if (before_ >= 0) FOPS_RELEASE(cudaSetDevice(before_));
   }
 
-  // Makes `device` current. FOPS_NO_DEVICE if there is no device with this number.
+  // Makes `device` current. Returns FOPS_NO_DEVICE if there is no device with this number.
   fops_status enter(int device) noexcept;
 
  private:

@@ -1,4 +1,5 @@
-// Division by a number that is known on the host. This header is plain C++ as well as CUDA.
+// Division on the device by a divisor that is known on the host, without a division instruction. This header can be
+// compiled as plain C++ and as CUDA.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@ namespace fops {
 
 FOPS_HOST_DEVICE constexpr long long ceil_div(long long a, long long b) { return (a + b - 1) / b; }
 
-// n / divisor for 0 <= n < 2^16 and 2 <= divisor < 2^16, by one multiplication with inverse_of(divisor).
+// divide(n, inverse_of(divisor)) is n / divisor for 0 <= n < 2^16 and 2 <= divisor < 2^16, by one multiplication.
 FOPS_HOST_DEVICE inline uint32_t inverse_of(uint32_t divisor) {
   return static_cast<uint32_t>((0x100000000ull + divisor - 1) / divisor);
 }
@@ -21,9 +22,9 @@ FOPS_HOST_DEVICE inline int divide(int n, uint32_t inverse) {
 #endif
 }
 
-// Division of numbers below 2^31 by a divisor from 1 to 2^31, by one wide multiplication. Let l be the number of bits
-// of divisor - 1, and factor = ceil(2^(31 + l) / divisor). Then n factor is less than 2^(31 + l) away from n 2^(31 + l)
-// / divisor, because factor divisor - 2^(31 + l) < 2^l (Granlund and Montgomery, 1994).
+// Division of numbers below 2^31 by a divisor from 1 to 2^31, by one multiplication of 32 by 32 bits. Let l be the number
+// of bits of divisor - 1, and factor = ceil(2^(31 + l) / divisor). Then 0 <= factor * divisor - 2^(31 + l) < 2^l, so the
+// quotient is exact (Granlund and Montgomery, 1994).
 struct Divisor {
   uint32_t factor;
   int shift;

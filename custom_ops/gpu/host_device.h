@@ -1,4 +1,4 @@
-// FOPS_HOST_DEVICE marks functions for both host and device, in headers that plain C++ compilers read too.
+// FOPS_HOST_DEVICE marks functions for both host and device, in headers that plain C++ compilers compile too.
 #pragma once
 
 #ifdef __CUDACC__

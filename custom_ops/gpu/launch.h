@@ -1,4 +1,4 @@
-// Helpers that every kernel file needs to launch: the grid, and permission for its shared memory.
+// Helpers for launching kernels: the size of the grid, permission for much shared memory, and early launches.
 #pragma once
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 
 namespace fops {
 
-// The x side of a grid is limited to 2^31 - 1 blocks. Every kernel strides over its tasks, so that a shorter grid is
-// still correct.
+// Returns the number of blocks for `tasks` tasks of a block: their number, but at most 2^31 - 1, the limit of a grid's x
+// side. Kernels for which more tasks are possible stride over them.
 inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
 
-// More than 48 KB of shared memory must be requested, and a GPU may have less (64 KB on sm_75, 99 on sm_86, 227 on
-// sm_90): the message then names the need. A kernel's static shared memory counts in both cases: 49,152 dynamic and 100
-// static bytes without a request fail with "invalid argument". `bytes` is the number of dynamic bytes. No kernel has 16
-// KB of static shared memory, so less than 32 KB needs no request.
+// Requests permission for a kernel's shared memory, which CUDA requires for more than 48 KB per block. `bytes` is the
+// number of dynamic bytes; the kernel's static bytes are added, because they count too. Returns FOPS_UNSUPPORTED, with
+// the number of bytes in the message, if the GPU does not have so much (64 KB on sm_75, 99 on sm_86, 227 on sm_90).
+// Kernels have less than 16 KB of static shared memory, so nothing is requested for up to 32 KB of dynamic bytes.
 template <typename Function>
 fops_status allow_shared(Function kernel, size_t bytes) {
   if (bytes <= 32 * 1024) return FOPS_OK;
@@ -36,8 +36,8 @@ fops_status allow_shared(Function kernel, size_t bytes) {
   return FOPS_OK;
 }
 
-// Whether a block may have `bytes` bytes of shared memory on the current device or, if there is no device, on a current
-// GPU.
+// Whether a block may have `bytes` bytes of shared memory on the current device. Without a device, the limit is that of
+// sm_90.
 inline bool shared_fits(size_t bytes) {
   int device = 0, limit = 0;
   if (cudaGetDevice(&device) != cudaSuccess ||
@@ -48,8 +48,8 @@ inline bool shared_fits(size_t bytes) {
   return bytes <= static_cast<size_t>(limit);
 }
 
-// Whether a kernel with wgmma has code for this thread's device: an empty kernel is bound to fewer threads per block
-// (bound_with_wgmma, gpu/isa/architecture.cuh).
+// Whether a kernel with wgmma has code for this thread's current device. On other devices its code is empty, and limited
+// to fewer than `threads` threads per block (bound_with_wgmma in gpu/isa/architecture.cuh).
 template <typename Function>
 bool has_code_here(Function kernel, int threads) {
   cudaFuncAttributes compiled;
@@ -58,7 +58,7 @@ bool has_code_here(Function kernel, int threads) {
   return false;
 }
 
-// The number of SMs of this thread's device.
+// Sets *count to the number of SMs of this thread's current device.
 inline fops_status count_sms(int* count) {
   int device = 0;
   FOPS_CUDA(cudaGetDevice(&device));
@@ -66,7 +66,8 @@ inline fops_status count_sms(int* count) {
   return FOPS_OK;
 }
 
-// As many blocks as the device can run at the same time, for kernels whose blocks stay and process several tasks.
+// Sets *grid to the number of blocks that the device can run at the same time, but at most `tasks`. For persistent
+// kernels, whose blocks process several tasks.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {
   int sms = 0, blocks = 0;
@@ -76,10 +77,10 @@ fops_status resident_grid(Function kernel, int threads, size_t shared, long long
   return FOPS_OK;
 }
 
-// Launches a kernel that begins before the previous kernel in the stream has ended, if the kernel's code is for GPUs
-// that can do so (sm_90). The kernel must call wait_for_previous_kernel (gpu/isa/dependents.cuh) before it reads what
-// the previous kernel writes, and before it ends. Two successive launches then take less time. `cluster` blocks, a
-// divisor of the grid, run at the same time (sm_90).
+// Launches a kernel that may begin before the previous kernel in the stream has ended (programmatic dependent launch),
+// which saves time between the two. The kernel must call wait_for_previous_kernel (gpu/isa/dependents.cuh) before it
+// reads what the previous kernel writes, and in any case before it ends. `cluster` is the number of blocks per cluster,
+// a divisor of the grid. Code for GPUs before sm_90 is launched without early start and without clusters.
 template <typename... Parameters, typename... Arguments>
 fops_status launch_early(void (*kernel)(Parameters...), unsigned grid, unsigned cluster, int threads, size_t shared,
                          cudaStream_t stream, Arguments&&... arguments) {

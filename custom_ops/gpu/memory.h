@@ -1,9 +1,9 @@
-// The library's resources on a CUDA device: memory, streams, events and graphs, each released with its owner.
+// Owners of CUDA resources: memory, streams, events and graphs. Their destructors release the resources.
 //
-// Failed releases: a destructor may not throw and returns nothing, so it records the failure (FOPS_RELEASE). The entry
-// point that the destructor ran in ends with finish(status) (gpu/check.h), which reports it unless something failed
-// before. Where an entry point returns nothing (fops_network_destroy), the record is dropped (forget_releases), so that
-// no later call is blamed. release(), for an owner that needs the memory now, returns its status like any other call.
+// A destructor cannot return a status, so it records a failed release (FOPS_RELEASE). The entry point in which it ran
+// ends with finish(status) (gpu/check.h), which reports the failure if `status` is FOPS_OK. An entry point that returns
+// nothing (fops_network_destroy) clears the record (forget_releases). Memory::release() releases memory before its
+// owner's end, and returns its status directly.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace fops {
 
-// One handle of the CUDA runtime. `Kind` gives the handle's type and the way to release it.
+// The owner of a handle of the CUDA runtime. `Kind` has the handle's type and the function that releases it.
 template <typename Kind>
 class Owned {
  public:
@@ -27,7 +27,7 @@ class Owned {
   ~Owned() { clear(); }
 
   operator Handle() const { return handle_; }
-  // Releases the handle now, following the destructor's rule.
+  // Releases the handle now. A failure is recorded, as in a destructor.
   void clear() noexcept {
     if (handle_ != nullptr) released(Kind::release(std::exchange(handle_, nullptr)), Kind::kRelease);
   }
@@ -36,7 +36,7 @@ class Owned {
   Handle handle_ = nullptr;
 };
 
-// Memory that grows and never shrinks; growing discards the contents.
+// Memory that grows on demand and keeps its size until it is released. Growing discards the contents.
 template <typename Kind>
 class Memory : private Owned<Kind> {
  public:
@@ -48,7 +48,7 @@ class Memory : private Owned<Kind> {
     return *this;
   }
 
-  // `what` names the memory's purpose in the message.
+  // Makes sure that there are at least `bytes` bytes. `what` names the allocation in the message of a failure.
   fops_status reserve(size_t bytes, const char* what = Kind::kAllocate) {
     if (bytes <= bytes_) return FOPS_OK;
     FOPS_TRY(release());
@@ -81,7 +81,7 @@ struct DeviceKind {
 };
 using DeviceMemory = Memory<DeviceKind>;
 
-// Pinned host memory, which the device can copy asynchronously.
+// Pinned host memory, from and to which the device can copy asynchronously.
 struct PinnedKind {
   using Handle = void*;
   static constexpr const char *kAllocate = "cudaMallocHost", *kRelease = "cudaFreeHost";
@@ -95,7 +95,7 @@ struct StreamKind {
   static constexpr const char* kRelease = "cudaStreamDestroy";
   static cudaError_t release(Handle stream) { return cudaStreamDestroy(stream); }
 };
-// A stream that does not wait for the default one.
+// A stream that does not synchronise with the default stream.
 class Stream : public Owned<StreamKind> {
  public:
   fops_status create() {
@@ -116,7 +116,7 @@ class Event : public Owned<EventKind> {
     return FOPS_OK;
   }
 };
-// Adds the seconds between two events to *sum, unless sum is null. Both events must have passed.
+// Adds the seconds between two events to *sum, unless sum is null. Both events must have completed.
 inline fops_status add_time(cudaEvent_t start, cudaEvent_t stop, double* sum) {
   if (sum == nullptr) return FOPS_OK;
   float milliseconds = 0.0f;
@@ -135,11 +135,11 @@ struct GraphKind {
   static constexpr const char* kRelease = "cudaGraphExecDestroy";
   static cudaError_t release(Handle graph) { return cudaGraphExecDestroy(graph); }
 };
-// The work that a function queues on a stream, stored so that it can be launched again as a whole.
+// An executable CUDA graph of the work that a function queues on a stream.
 class Graph : public Owned<GraphKind> {
  public:
-  // Runs `queue`, a function that returns a status; the work that it queues on `stream` does not run yet. Meanwhile
-  // this thread must make no call that a capture forbids.
+  // Captures the work that `queue`, a function that returns a status, queues on `stream`. The work does not run yet.
+  // `queue` must not make CUDA calls that are forbidden during a capture, such as cudaMalloc.
   template <typename F>
   fops_status capture(cudaStream_t stream, F queue) {
     clear();
@@ -154,7 +154,7 @@ class Graph : public Owned<GraphKind> {
   }
 
  private:
-  struct Captured : Owned<CapturedKind> {  // the executable graph holds its own copy
+  struct Captured : Owned<CapturedKind> {  // not needed after the instantiation, which copies it
     using Owned<CapturedKind>::handle_;
   };
 };

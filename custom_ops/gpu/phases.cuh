@@ -1,11 +1,11 @@
-// Kernels that write much more than they read: reading in phases.
+// Reading in phases, for kernels that write much more than they read.
 //
-// DRAM takes time to change from writing to reading and back, so continuous small reads keep interrupting the writes.
-// Instead all blocks prefetch some megabytes into L2 at the same moment, those of the phase after next, and read from
-// there:
+// DRAM takes time to change between reading and writing, so continuous small reads would keep interrupting the writes.
+// Therefore the images are divided into phases of some megabytes. When the blocks begin a phase, they all prefetch the
+// next phase's images into L2 at the same moment, and read them from there later:
 //
-//   tasks taken     |  phase 0   |  phase 1   |  phase 2   | ...
-//   fetched into L2 | 0 1        | 2          | 3          |          DRAM reads for a moment, then writes alone
+//   phase in progress         |  phase 0   |  phase 1   |  phase 2   | ...
+//   prefetched at its start   | 0 1        | 2          | 3          |      DRAM reads for a moment, then only writes
 #pragma once
 
 #include "gpu/isa/bulk_copy.cuh"
@@ -13,17 +13,19 @@
 
 namespace fops {
 
-// Smaller phases read too often; larger ones are evicted from L2 before use (docs/notebook.md).
+// Bytes of images per phase. With smaller phases DRAM changes to reading too often; larger phases are evicted from L2
+// before they are used (docs/notebook.md).
 constexpr long long kPhaseBytes = 4 << 20;
 
 struct Phases {
-  unsigned count = 0;  // 0: nothing is fetched
-  unsigned tasks = 0, share = 0;  // tasks per phase; bytes of a phase that one block fetches
-  long long phase = 0, bytes = 0;  // bytes per phase, and of all images
+  unsigned count = 0;  // number of phases; 0: nothing is prefetched
+  unsigned tasks = 0, share = 0;  // tasks per phase; bytes of a phase that one block prefetches
+  long long phase = 0, bytes = 0;  // bytes per phase; bytes of all images
 };
 
-// Phases for images of the given number of bytes and tasks each. `blocks` blocks fetch them; the rules of TMA apply
-// (multiples of 16 bytes, aligned).
+// Returns the phases for `images` images of image_bytes bytes and image_tasks tasks each, prefetched by `blocks` blocks.
+// There are none if there are too few images, or if sizes are not multiples of 16 bytes, as TMA requires. The images
+// must begin on a 16-byte boundary.
 inline Phases phases_for(long long images, long long image_bytes, long long image_tasks, unsigned blocks) {
   Phases p;
   const long long each = std::max(1LL, kPhaseBytes / image_bytes);
@@ -35,8 +37,9 @@ inline Phases phases_for(long long images, long long image_bytes, long long imag
   return p;
 }
 
-// One thread per block calls this to fetch its block's share of each phase. `counter` is the number of tasks taken
-// beyond the first `given`. The thread reads the counter often, so that all blocks start a phase at the same moment.
+// Prefetches a block's share of each phase; used by one thread per block. *counter is the number of tasks that the
+// blocks have taken in addition to the first `given`. The thread reads the counter often, so that all blocks prefetch at
+// nearly the same moment. If `counter` is null, nothing is prefetched.
 class PhaseReader {
  public:
   __device__ PhaseReader(const Phases& phases, const void* x, const unsigned* counter, unsigned given, unsigned block)
@@ -44,10 +47,11 @@ class PhaseReader {
     if (counter && phases.count > 0) fetch(), fetch();
     else index = phases.count;
   }
+  // Reads the counter, and prefetches the next phase if its time has come.
   __device__ void look() {
     if (index < phases.count) pass(*reinterpret_cast<const volatile unsigned*>(counter) + given);
   }
-  // Fetches for a caller that knows how many tasks are taken.
+  // Does the same for a caller that knows how many tasks are taken.
   __device__ void pass(unsigned taken) {
     if (index < phases.count && taken >= (index - 1) * phases.tasks) fetch();
   }

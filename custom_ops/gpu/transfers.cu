@@ -14,7 +14,8 @@ namespace {
 
 constexpr size_t kChunk = 16 << 20;
 
-// These buffers are never freed: at the end of the process the driver may already be gone.
+// The buffers that are not in use, with their devices. They are never freed, because at the end of the process the
+// driver may have shut down before.
 struct Idle {
   std::mutex mutex;
   std::vector<std::pair<int, std::unique_ptr<Staging>>> pairs;
@@ -98,7 +99,7 @@ fops_status download(Staging& staging, cudaStream_t stream, void* host, const vo
                                 cudaMemcpyDeviceToHost, stream));
       FOPS_CUDA(cudaEventRecord(staging.done[i % 2], stream));
     }
-    if (i > 0) {  // the previous chunk, while this one is on the bus
+    if (i > 0) {  // copies the previous chunk to the caller while the bus transfers this one
       const size_t last = i - 1, n = std::min(kChunk, bytes - last * kChunk);
       FOPS_CUDA(cudaEventSynchronize(staging.done[last % 2]));
       copy_host(static_cast<char*>(host) + last * kChunk, staging.buffer[last % 2].as(), static_cast<int64_t>(n));

@@ -1,4 +1,4 @@
-// One memory pool per device, which is created at its first use and kept for the life of the process.
+// There is one memory pool per device. It is created at its first use and kept for the life of the process.
 #include "gpu/workspace.h"
 
 #include <mutex>

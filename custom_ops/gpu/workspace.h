@@ -1,4 +1,4 @@
-// Device memory for one pass, allocated in the order of the pass's stream, and kept in a separate pool between passes.
+// Device memory for one pass. It is allocated and freed in stream order, and comes from the library's memory pool.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace fops {
 
-// The default pool would return its memory to the driver at every synchronisation, and take 0.1 ms to get it again.
+// The owner of one allocation. The library has its own pool, because CUDA's default pool returns free memory to the
+// driver at each synchronisation, and takes 0.1 ms to get it again.
 class Workspace {
  public:
   explicit Workspace(cudaStream_t stream) : stream_(stream) {}

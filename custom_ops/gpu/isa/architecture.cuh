@@ -1,7 +1,8 @@
-// Which instructions the code that is being compiled may use. Each macro is 0 in the compiler's pass for the host.
+// Macros that say which instructions the target of the current compilation has. In the compiler's pass for the host they
+// are 0.
 //
-// A wrapper in this folder whose instruction is missing has an empty body, unless noted otherwise. Kernels that need it
-// are still compiled, empty or useless, and the host never launches them on that GPU.
+// If the target does not have an instruction, its wrapper in this folder has an empty body, unless noted otherwise.
+// Kernels that use it are still compiled for that target, but are useless, and the host does not launch them there.
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -16,7 +17,7 @@
 #define FOPS_SM_90 0
 #endif
 
-// Only code for sm_90a has wgmma; code for sm_90 and PTX for other GPUs' drivers do not.
+// wgmma exists only in code for sm_90a, not in code for sm_90 or for other GPUs.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define FOPS_SM_90A 1
 #else
@@ -25,8 +26,9 @@
 
 namespace fops {
 
-// The bound on threads per block for a kernel with wgmma. The kernel's code for other GPUs is empty and bound to one
-// warp, which tells the host which code the kernel has (has_code_here, gpu/launch.h).
+// Returns the maximum threads per block of a kernel with wgmma, for __launch_bounds__. For other targets than sm_90a the
+// kernel's code is empty, and the maximum is one warp: by that the host recognises empty code (has_code_here in
+// gpu/launch.h).
 #if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int bound_with_wgmma(int) { return 32; }
 #else

@@ -5,7 +5,8 @@
 
 namespace fops {
 
-// The time of day in nanoseconds, which is the same on all SMs. The interval between ticks depends on the GPU.
+// Returns the device's global time in nanoseconds, which is the same on all SMs. The interval between ticks depends on
+// the GPU.
 __device__ inline uint64_t device_nanoseconds() {
   uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));

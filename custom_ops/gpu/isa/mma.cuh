@@ -1,4 +1,4 @@
-// The matrix units by warp: mma.sync, and the load of its operands from shared memory.
+// The tensor-core instruction of a single warp, mma.sync, and ldmatrix, which loads its operands from shared memory.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -10,7 +10,7 @@
 
 namespace fops {
 
-// D (16 x 8, float32) += A (16 x 16, half) * B (16 x 8, half). Which lane holds what, and in which register:
+// D (16 x 8, float32) += A (16 x 16, half) * B (16 x 8, half). Lanes (L0 to L31) and registers of the fragments:
 //
 //   A  k  0 1   2 3   4 5   6 7   8 9  ... 14 15     B  col  0    1    2  ...  7     D  col 0 1   2 3   4 5   6 7
 //   row 0   L0    L1    L2    L3    L0  ...  L3      k 0 1   L0   L4   L8  ...  L28   row 0   L0    L1    L2    L3
@@ -19,9 +19,9 @@ namespace fops {
 //   row 8   L0    L1    L2    L3    L0  ...  L3      k 6 7   L3   L7   ...            row 8   L0    L1    L2    L3
 //   ...     a[1]                    a[3]             k 8 9   L0   L4   ...   (b1)     ...     d[2] d[3]
 //
-// With g = lane / 4 and t = lane % 4: rows g and g + 8 of A and D, column g of B, and k = 2t, 2t + 1, 2t + 8, 2t + 9.
-// The order of k is free as long as A and B agree: "pair" in steps 12 and 13 is one such register.
-// From sm_80 on.
+// With g = lane / 4 and t = lane % 4, a lane holds rows g and g + 8 of A and D, column g of B and columns 2t and 2t + 1
+// of D; its elements of A and B have k = 2t, 2t + 1, 2t + 8 and 2t + 9. The order of k is arbitrary if it is the same in
+// A and B. Available from sm_80 on.
 __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   asm(
@@ -31,7 +31,7 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
 #endif
 }
 
-// The first mma of a chain: D = A * B, without registers of zeros for D.
+// The first mma of a chain of additions: D = A * B, so that the caller need not set D to zero.
 __device__ inline void mma_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   asm(
@@ -41,14 +41,14 @@ __device__ inline void mma_first(float (&d)[4], const uint32_t (&a)[4], uint32_t
 #endif
 }
 
-// An mma of half the depth, with k = 2t and 2t + 1, from sm_75 on.
+// D (16 x 8) += A (16 x 8) * B (8 x 8): an mma of half the depth, with k = 2t and 2t + 1. Available from sm_75 on.
 __device__ inline void mma_k8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b0) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a0), "r"(a1), "r"(b0));
 }
 
-// The mma for any GPU with matrix units: where the full one is missing, its two halves.
+// The mma above for any GPU from sm_75 on: before sm_80, two instructions of half the depth.
 __device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   mma(d, a, b0, b1);
@@ -58,8 +58,8 @@ __device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uin
 #endif
 }
 
-// Four 8 x 8 matrices of halves: lane i gives the address of row i % 8 of matrix i / 8, in shared memory, and receives
-// from each matrix the two values that it holds as an operand of mma. From sm_75 on.
+// Loads four 8 x 8 matrices of halves from shared memory. Lane i passes the address of row i % 8 of matrix i / 8. From
+// matrix j it receives, in r[j], the two values that it holds in an mma fragment. Available from sm_75 on.
 __device__ inline void load_matrices(uint32_t (&r)[4], uint32_t row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

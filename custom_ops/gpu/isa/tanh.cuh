@@ -1,20 +1,20 @@
 // tanh at float32 grade.
 //
-// From |x| = 0.55 on tanh(x) = 1 - 2 / (e^2x + 1): the error of the two approximate instructions, exp2 and reciprocal,
-// shrinks with the second term, which is at most half of the first. Below, where that would cancel, an odd polynomial
-// of degree 9 (relative error 0.62 * 2^-24, minimax). Both are computed and one is chosen: 16 instructions without a
-// branch, because neighbouring values rarely take the same one.
-// Largest error over all floats: 2.02 ulp, near 0.568.
+// For |x| >= 0.55, tanh(|x|) = 1 - 2 / (e^(2|x|) + 1). The error of the two approximate instructions, exp2 and
+// reciprocal, matters little there, because the second term is at most half of the first. For smaller |x| this formula
+// would cancel, so an odd polynomial of degree 9 is used (minimax; relative error 0.62 * 2^-24). Both formulas are always
+// computed, and one result is selected, in 16 instructions without a branch: neighbouring values often need different
+// formulas. The largest error over all floats is 2.02 ulp, near 0.568.
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace fops {
 
-// exp2 needs v = 2 log2(e) x; kernels whose sums can be scaled to that save a multiplication.
+// 2 log2(e): e^(2x) = 2^(kTanhArgument x). Kernels that can include this factor in their weights save a multiplication.
 constexpr double kTanhArgument = 2.885390081777926815;
 
-// 2^x and 1 / x by the two approximate instructions, subnormals as zero.
+// Return 2^x and 1 / x, respectively, by approximate instructions that treat subnormals as zero.
 __device__ inline float exp2_approximate(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
@@ -26,7 +26,8 @@ __device__ inline float reciprocal_approximate(float x) {
   return y;
 }
 
-// tanh(x) * kScale, for a power of two, from v = kTanhArgument * x. Scaling before the last rounding costs nothing.
+// Returns tanh(x) * kScale for v = kTanhArgument * x. kScale is a power of two, which is included in the constants and
+// therefore costs nothing.
 template <int kScale = 1>
 __device__ inline float tanh_of_argument(float v) {
   const float r = reciprocal_approximate(exp2_approximate(fabsf(v)) + 1.0f);
@@ -41,6 +42,7 @@ __device__ inline float tanh_of_argument(float v) {
   return fabsf(v) < static_cast<float>(0.55 * kTanhArgument) ? small : large;
 }
 
+// Returns tanh(x).
 __device__ inline float tanh_scaled(float x) {
   const float r = reciprocal_approximate(exp2_approximate(fabsf(x) * static_cast<float>(kTanhArgument)) + 1.0f);
   const float large = copysignf(fmaf(r, -2.0f, 1.0f), x), u = x * x;

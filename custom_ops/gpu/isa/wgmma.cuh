@@ -1,5 +1,5 @@
-// Hopper's matrix units: wgmma, issued by the four warps of a warpgroup together and run asynchronously. Only in code
-// for sm_90a.
+// Hopper's tensor-core instruction wgmma, which a warpgroup (four warps) issues together and which runs asynchronously.
+// Only in code for sm_90a.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -11,28 +11,29 @@
 
 namespace fops {
 
-// A tile in shared memory as wgmma reads it: rows of 64 halves (128 bytes) with TMA's 128-byte swizzle,
-// eight rows 1,024 bytes apart. 16 inputs further on is 32 bytes, 2 in a descriptor's units.
+// Returns the descriptor of a tile in shared memory with rows of 64 halves (128 bytes) in TMA's 128-byte swizzle; groups
+// of eight rows are 1,024 bytes apart. Adding 2 to the descriptor (in units of 16 bytes) advances by 16 values of a row.
 __device__ inline uint64_t tile_descriptor(const void* tile) {
   return (shared_address(tile) & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
-// The descriptor of a tile of "core matrices", 8 rows of 8 halves in 128 contiguous bytes, without swizzle. There are
-// `depth` bytes from one core matrix to the next along the 16 inputs, and `rows` bytes from eight rows to the next
-// eight.
+// Returns the descriptor of a tile of "core matrices" (8 rows of 8 halves in 128 contiguous bytes) without swizzle.
+// `depth` is the number of bytes from a core matrix to the next one along k (the depth of 16), `rows` the number of bytes
+// from a group of eight rows to the next group.
 __device__ inline uint64_t core_descriptor(uint32_t address, uint32_t depth, uint32_t rows) {
   return (address & 0x3ffff) >> 4 | uint64_t{depth >> 4} << 16 | uint64_t{rows >> 4} << 32;
 }
 
-// ---- both factors in shared memory ----
+// ---- both operands in shared memory ----
 
-// D (64 x kColumns, float32) = A (64 x 16) * B (16 x kColumns), plus D if `keep`; asynchronous, by 4 warps together.
-// With warp w of the four, g = lane / 4 and t = lane % 4, a lane's d[4 j + e] is row 16 w + g + 8 (e / 2), column 8 j +
-// 2 t + e % 2 of D.
+// D (64 x kColumns, float32) = A (64 x 16) * B (16 x kColumns), plus D if `keep`; asynchronous, by the 4 warps of a
+// warpgroup. a and b are descriptors. In warp w of the four, with g = lane / 4 and t = lane % 4, a lane's accumulator
+// d[4 j + e] is row 16 w + g + 8 (e / 2), column 8 j + 2 t + e % 2 of D.
 template <int kColumns>
 __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep);
 
-// The instruction names each of its kColumns / 2 sums, both as operands of the assembler and in its text.
+// The assembler statement lists each of the kColumns / 2 accumulators twice: as an operand (FOPS_SUMS) and in its text
+// (FOPS_NAMES).
 #define FOPS_SUMS_4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define FOPS_SUMS_8(i) FOPS_SUMS_4(i), FOPS_SUMS_4(i + 4)
 #define FOPS_SUMS_EIGHT FOPS_SUMS_8(0)
@@ -68,7 +69,8 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_76 FOPS_NAMES_72 ", %72, %73, %74, %75"
 #define FOPS_NAMES_80 FOPS_NAMES_76 ", %76, %77, %78, %79"
 
-// wgmma with `columns` columns; the operands numbered a, b and keep follow its `sums` registers.
+// wgmma with `columns` columns and `sums` accumulators. a_, b_ and keep_ are the numbers of the operands that follow the
+// accumulators.
 #if FOPS_SM_90A
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)                                                        \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                             \
@@ -79,8 +81,8 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #else
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)
 #endif
-// Both in tiles of core matrices, given by the lower halves of their descriptors. A's groups of eight rows are
-// contiguous, B's groups of eight columns are `eight` columns of 16 bytes apart.
+// The wgmma with both operands in tiles of core matrices. a and b are the lower 32 bits of their descriptors. A's groups
+// of eight rows are contiguous; B's groups of eight columns are `eight` units of 16 bytes apart.
 template <int kColumns>
 __device__ inline void wgmma_ss(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep, uint32_t eight = 8) {
   wgmma<kColumns>(d, uint64_t{8} << 32 | a, uint64_t{eight} << 32 | b, keep);
@@ -107,8 +109,9 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_DEFINE_WGMMA
 #undef FOPS_WGMMA_BODY
 
-// The wgmma with A in registers. Of the 16 rows of their warp, lanes hold row g in a[0] and a[2] and row g + 8 in a[1]
-// and a[3], in columns 2t and 2t + 1 and the columns 8 further on. `b` is the lower half of the descriptor, as above.
+// The wgmma with A in registers. Of its warp's 16 rows, a lane holds row g in a[0] and a[2], and row g + 8 in a[1] and
+// a[3]; a[0] and a[1] are columns 2t and 2t + 1, and a[2] and a[3] are columns 2t + 8 and 2t + 9. `b` is the lower 32
+// bits of B's descriptor.
 template <int kColumns>
 __device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
 #if FOPS_SM_90A
@@ -175,12 +178,12 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_SUMS_8
 #undef FOPS_SUMS_4
 
-// ---- the first factor in registers ----
+// ---- operand A in registers, accumulators in rows of eight ----
 
 // sum[0] to sum[kCount - 1] += A (64 x 16, registers) * B (16 x 16 kCount, shared memory), 16 columns per row of `sum`.
-// `b`: the lower half of B's descriptor. Its groups of eight columns are kEight units of 16 bytes apart.
-// Lanes hold rows g and g + 8 of their warp's 16 as mma's operands do: of A in a[0], a[2] and a[1], a[3]; of the sums,
-// row g in elements 0, 1, 4, 5 and row g + 8 in 2, 3, 6, 7, columns 2t, 2t + 1 and those 8 further on.
+// `b` is the lower 32 bits of B's descriptor; B's groups of eight columns are kEight units of 16 bytes apart. `a` is as in
+// wgmma_rs. In a row of `sum`, elements 0, 1, 4 and 5 are row g of the warp's 16 rows, and elements 2, 3, 6 and 7 are row
+// g + 8; elements 0 to 3 are columns 2t and 2t + 1, and elements 4 to 7 are columns 2t + 8 and 2t + 9.
 #define FOPS_SUM(s)                                                                                      \
   "+f"(sum[s][0]), "+f"(sum[s][1]), "+f"(sum[s][2]), "+f"(sum[s][3]), "+f"(sum[s][4]), "+f"(sum[s][5]), \
       "+f"(sum[s][6]), "+f"(sum[s][7])
@@ -220,9 +223,9 @@ __device__ inline void wgmma_add(float (&sum)[kRows][8], const uint32_t (&a)[4],
 #undef FOPS_WGMMA
 #undef FOPS_SUM
 
-// ---- before, between and after ----
+// ---- synchronisation, accumulators and barriers ----
 
-// Before the first wgmma on registers that ordinary instructions have touched.
+// Called before the first wgmma, and before a wgmma whose registers ordinary instructions have changed.
 __device__ inline void wgmma_fence() {
 #if FOPS_SM_90A
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -245,12 +248,14 @@ __device__ inline void wgmma_wait_but() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #endif
 }
-// The compiler does not see that a wgmma in flight writes its sums and reads its operands. Marking a value as used
-// here, after the wait, keeps the value in its register until then, and keeps later uses from moving up.
+// The compiler does not know that a wgmma in flight still writes its accumulators and reads its operands. A call of
+// keep_register after the wait makes the compiler keep the value in its register until then, and keep later uses of the
+// value after the call.
 __device__ inline void keep_register(float& value) { asm volatile("" : "+f"(value)::"memory"); }
 __device__ inline void keep_register(uint32_t& value) { asm volatile("" : "+r"(value)::"memory"); }
 
-// Waits for all groups except the latest kPending, which do not write these sums; the sums are then in their registers.
+// Waits for all groups of wgmma except the latest kPending, which must not write these accumulators. Then the
+// accumulators may be read. (The second function waits for all groups.)
 template <int kPending = 0, int kRegisters>
 __device__ inline void wgmma_wait(float (&d)[kRegisters]) {
 #if FOPS_SM_90A
@@ -270,16 +275,16 @@ __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
 #endif
 }
 
-// Sets a sum to zero, by a multiplication. With an assignment the compiler waits after each wgmma ("serialized due to
-// insufficient register resources").
+// Sets a finite sum to zero, by a multiplication. With an assignment the compiler would insert a wait after each wgmma
+// ("serialized due to insufficient register resources").
 __device__ inline void clear_sum(float& sum) { asm volatile("mul.f32 %0, %0, 0f00000000;" : "+f"(sum)); }
 
-// Two functions: move a sum to other registers; set a sum to zero, whatever it was, even an infinity. Neither is an
+// move_sum copies a sum to another register; begin_sum sets any sum to zero, even an infinity. Neither uses an
 // assignment, for the reason given at clear_sum.
 __device__ inline void move_sum(float& to, float from) { asm volatile("mov.f32 %0, %1;" : "=f"(to) : "f"(from)); }
 __device__ inline void begin_sum(float& sum) { asm volatile("mov.f32 %0, 0f00000000;" : "=f"(sum)); }
 
-// Ends a chain: *total = sum (or += sum, if kMore), and then the sum is set to zero.
+// Ends a chain of additions: *total = sum (or *total += sum, if kMore); then sets the sum to zero.
 template <bool kMore>
 __device__ inline void take_chain(float* total, float& sum) {
   if constexpr (kMore) asm volatile("add.f32 %0, %0, %1;" : "+f"(*total) : "f"(sum));
@@ -287,8 +292,8 @@ __device__ inline void take_chain(float* total, float& sum) {
   clear_sum(sum);
 }
 
-// Combines two complete sums, of which the second is 2^11 times too large: *done = (total + sum + small / 2^11) *
-// scale. Both sums are set to zero.
+// Combines the accumulators of an output: *done = (total + sum + small / 2^11) * scale, where `small` is the sum of
+// products with enlarged low parts (split_enlarged). Then sets `sum` and `small` to zero.
 __device__ inline void take_sums(float* done, float total, float& sum, float& small, float scale) {
   asm volatile("fma.rn.f32 %0, %1, 0f3A000000, %2;" : "=f"(*done) : "f"(small), "f"(sum));
   asm volatile("add.f32 %0, %0, %1;" : "+f"(*done) : "f"(total));
@@ -297,15 +302,15 @@ __device__ inline void take_sums(float* done, float total, float& sum, float& sm
   clear_sum(small);
 }
 
-// Waits at barrier `number` of a block's sixteen, with `threads` threads; number 0 is __syncthreads.
+// Waits at barrier `number`, one of a block's sixteen, for `threads` threads; number 0 is the barrier of __syncthreads.
 __device__ inline void named_barrier(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// Arrives at a barrier without waiting: threads that wait there in `named_barrier` see what this thread has written.
+// Arrives at a barrier without waiting. Threads that wait there in named_barrier then see this thread's writes.
 __device__ inline void named_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-// Waits at a barrier, and returns whether `value` holds for any of its threads.
+// Waits at a barrier like named_barrier, and returns whether `value` is true in any of the `threads` threads.
 __device__ inline bool named_barrier_or(int number, int threads, bool value) {
   int any;
   asm volatile(
@@ -318,13 +323,14 @@ __device__ inline bool named_barrier_or(int number, int threads, bool value) {
       : "memory");
   return any != 0;
 }
-// A warpgroup releases registers, or waits for registers that others release.
+// Sets the maximum number of registers per thread of a warpgroup to kCount, which is less than before. Releases the rest.
 template <int kCount>
 __device__ inline void setmaxnreg_dec() {
 #if FOPS_SM_90A
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 #endif
 }
+// Sets the maximum to kCount, which is more than before. Waits until other warpgroups have released enough registers.
 template <int kCount>
 __device__ inline void setmaxnreg_inc() {
 #if FOPS_SM_90A
