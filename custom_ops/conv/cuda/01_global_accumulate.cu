@@ -1,11 +1,11 @@
-// Step 1: one thread per output (o), the running sum kept in global memory.
+// Step 1: one thread per output (o), which keeps its running sum in global memory.
 //
-//   . . . . . .      # # #      . . . .     The thread goes over its window of the image and the filter (#).
+//   . . . . . .      # # #      . . . .     The thread loops over the taps (#) of its window of the image and its filter.
 //   . # # # . .      # # #      . o . .     At every tap it reads the sum from memory, adds one product, and writes
 //   . # # # . .  x   # # #  ->  . . . .     the sum back.
 //   . # # # . .                             A block is 32 x 32 threads over one output plane.
 //
-// Costs: 2.9e8 outputs x 25 taps x 8 bytes are 58 GB of traffic for 1.15 GB of results; the caches hold most of it.
+// Costs: 2.9e8 outputs x 25 taps x 8 bytes are 58 GB of traffic for 1.15 GB of results; the caches serve most of it.
 // Gains: a correct kernel to compare with. docs/kernels.md has the times of all steps.
 #include "conv/cuda/own_output.cuh"
 
@@ -15,7 +15,7 @@ namespace {
 template <typename X>
 __global__ void __launch_bounds__(kSide * kSide, 2) global_accumulate(Dims d, const X* x, const float* k, float* y) {
   for_own_outputs(d, x, k, y, [&](const OwnOutput<X>& output) {
-    // volatile: the compiler would otherwise keep the sum in a register, which is step 2.
+    // Without volatile the compiler would keep the sum in a register, which is the idea of step 2.
     volatile float* sum = output.place;
     *sum = 0.0f;
     for (int c = 0; c < d.C; ++c)

@@ -1,10 +1,10 @@
-// Step 2: the running sum moves to a register. The rest is step 1.
+// Step 2: step 1 with the running sum in a register.
 //
 //   step 1    25 x ( load x, load k, load sum, store sum )
 //   step 2    25 x ( load x, load k, sum += x * k )  store sum
 //
-// Costs: two loads per multiply-add, from the L1 cache.
-// Gains: saves all of step 1's traffic except one store per output.
+// Costs: two loads per multiply-add, mostly from the L1 cache.
+// Gains: of step 1's traffic for sums only one store per output is left.
 #include "conv/cuda/own_output.cuh"
 
 namespace fops {

@@ -1,14 +1,14 @@
-// Step 3: a block's input tile and its filter's weights in shared memory, so that a pixel that up to 25 threads read is
-// loaded from global memory once.
+// Step 3: a block's input tile and its filter's weights in shared memory. A pixel that up to 25 threads read is loaded
+// from global memory once.
 //
 //   +--------------+      tile in shared memory: 32 x 32 outputs need 36 x 36 pixels
-//   | o o o o o .  |      o: one of 24 x 24 threads with an output
-//   | o o o o o .  |      .: one of 448 (of 1,024) threads without
+//   | o o o o o .  |      o: a thread with an output; there are 24 x 24 such threads
+//   | o o o o o .  |      .: a thread without an output; there are 448 of 1,024
 //   | . . . . . .  |
 //   +--------------+
 //
-// Costs: two barriers and a copy per channel. Gains: nothing on Hopper, where the L1 cache already served step 2 from
-// the same memory. On the GPUs of 2017 this was the large step, and the next steps build on it.
+// Costs: two barriers and a copy per channel. Gains: nothing on Hopper, where the L1 cache, which uses the same memory,
+// already served step 2. On the GPUs of 2017 this step gained the most, and the next steps build on it.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -52,7 +52,7 @@ __global__ void shared_tile(Dims d, const X* __restrict__ x, const float* __rest
 
 }  // namespace
 
-// (31 + K)^2 + K^2 floats within the 48 KB per block of every GPU.
+// (31 + K)^2 + K^2 floats must fit into the 48 KB of shared memory that a block can have on any GPU.
 bool takes_shared_tile(const fops_conv& c) { return takes_any(c) && c.K <= 32; }
 
 fops_status run_shared_tile(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {

@@ -1,13 +1,13 @@
-// Step 4: 1,024 threads in a line, mapped onto the output plane whatever its shape. The grid is one block per image and
-// filter (B x M, which step 5 replaces).
+// Step 4: a block's 1,024 threads are numbered in a line along the outputs of a plane of any shape. There is one block per
+// image and filter (B x M blocks).
 //
-//   row 0   0 0 0      each digit: 8 outputs of a row of 24, and the warp that computes them
-//   row 1   0 1 1      576 outputs keep 18 of 32 warps busy and 14 wholly free
-//   row 2   1 1 2      no tile, so no halo, and no warp partly idle, as every warp of a 32 x 32 tile was
+//   row 0   0 0 0      Each digit stands for 8 outputs of a row of 24, and is the number of the warp that computes them.
+//   row 1   0 1 1      576 outputs keep 18 of 32 warps busy; the other 14 have no work.
+//   row 2   1 1 2      There is no tile, so no halo. In step 3 every warp with outputs also had idle threads.
 //   row 3   2 2 2
 //
-// Costs: every block stages the whole image: 50 times for 50 filters.
-// Gains: only the last warp has idle threads.
+// Costs: every block stages the whole image, so an image is staged 50 times for 50 filters.
+// Gains: at most one warp with outputs has idle threads.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -15,7 +15,6 @@ namespace {
 
 constexpr int kThreads = 1024;
 
-// One block per image and filter (the B x M grid that step 5 replaces): each stages the whole image again.
 template <typename X>
 __global__ void __launch_bounds__(kThreads)
     linear_block(Dims d, const X* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {

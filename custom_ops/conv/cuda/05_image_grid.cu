@@ -1,12 +1,12 @@
-// Step 5: one block per image; it stages the image once and loops over all filters.
+// Step 5: one block per image, which stages the image once and loops over all filters.
 //
 //   step 4   image -> block (image, filter 0)     step 5   image -> block -> filter 0
 //            image -> block (image, filter 1)                             -> filter 1
 //            ...                                                          -> ...
 //
-// Costs: the weights of all filters are in shared memory beside the image.
-// Gains: M - 1 of M stagings, for fa2017 49 of 50 copies of each image, with their barriers. Layers of 12 and 24
-// filters have less to share.
+// Costs: the weights of all filters take shared memory in addition to the image.
+// Gains: an image is copied to shared memory once, not M times (50 times for fa2017), and with it go the barriers. Layers
+// with 12 or 24 filters gain less.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-// 24,000 floats are 96 KB: more than an sm_75 has (64 KB); the launch then reports that.
+// 24,000 floats are 96 KB. That is more than a block can have on sm_75 (64 KB); there the launch returns an error.
 bool takes_image_in_shared(const fops_conv& c) {
   return takes_any(c) && image_floats(c) <= 24000 && weight_floats(c) <= 24000 - image_floats(c) &&
          output_floats(c) <= INT_MAX;

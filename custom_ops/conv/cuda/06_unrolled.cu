@@ -1,10 +1,10 @@
-// Step 6: the K x K loops unrolled.
+// Step 6: the two loops over the K x K taps are unrolled.
 //
 //   step 5   25 x ( count, address, load x, load k, multiply-add, branch )
 //   step 6   address, load x, load k, load x, load k, ..., multiply-add, multiply-add, ...
 //
-// Costs: one compiled kernel for each K: 3, 5 and 7.
-// Gains: no loop counters and little address arithmetic; 25 multiply-adds in a row, their loads ahead of them.
+// Costs: one compiled kernel for each K (3, 5 and 7).
+// Gains: no loop counters and little address arithmetic; the loads of 25 multiply-adds can be issued ahead of them.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

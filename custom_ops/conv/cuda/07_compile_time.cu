@@ -1,11 +1,12 @@
-// Step 7: every size a compile-time constant, one kernel per layer. Where the course of 2017 ended.
+// Step 7: every size is a compile-time constant; there is one kernel per layer. The course of 2017 ended here.
 //
-//   registers: # # # # #     k[0] -> y[0]      the 25 pixels of a window do not change from filter to filter, and the
-//              # # # # #     k[1] -> y[1]      compiler now sees it: they stay in registers
-//              # # # # #     ...               addresses become a base and an immediate offset
+//   registers: # # # # #     k[0] -> y[0]      The 25 pixels of a window are the same for all filters. Now the compiler
+//              # # # # #     k[1] -> y[1]      can see that, and keeps them in registers.
+//              # # # # #     ...               Addresses become a base and an immediate offset.
 //
-// Costs: only the layers of course_layers.h. With several channels the window does change, and nothing is gained.
-// Gains: one load (a weight) per multiply-add in place of two.
+// Costs: supports only the layers of course_layers.h. With several channels the window's pixels change from channel to
+// channel, and cannot stay in registers.
+// Gains: one load (a weight) per multiply-add instead of two, with one channel.
 #include "conv/cuda/course_layers.h"
 #include "conv/cuda/kernels.h"
 
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// fa2018's second layer has 109 KB of them: more than a block may have on some GPUs.
+// Returns the shared memory per block. For fa2018's second layer it is 109 KB, more than a block can have on some GPUs.
 size_t shared_bytes(const fops_conv& c) { return sizeof(float) * (image_floats(c) + weight_floats(c)); }
 
 }  // namespace

@@ -1,13 +1,13 @@
-// Step 8: the weights in constant memory, which broadcasts one value to all lanes of a warp without a read of shared
-// memory.
+// Step 8: the weights are in constant memory, from which one read gives a value to all lanes of a warp. No weight is read
+// from shared memory.
 //
-//        k[m][p][q]              cache next to the lanes |----- about 2 KB -----|
+//        k[m][p][q]              innermost cache         |----- about 2 KB -----|
 //     /  /  |  |  \  \           12 filters, 1.2 KB      |=============|
 //   lane 0 1  ...  30 31         50 filters, 5 KB        |======================...=======|   does not fit
 //
-// Costs: one array per device, so that passes on several streams take turns.
-// Gains: with few filters twice the speed. With 50 it is slower: 5 KB do not fit, and docs/notebook.md says what the
-// compiler does then.
+// Costs: there is one constant array per device, so passes on several streams must take turns.
+// Gains: twice the speed with few filters. With 50 filters it is slower, because their 5 KB do not fit into the innermost
+// cache (docs/notebook.md).
 #include <mutex>
 
 #include "conv/cuda/course_layers.h"
@@ -17,7 +17,7 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 1024;
-__constant__ float g_weights[16000];  // fits CUDA's 64 KB; the largest course layer has 14,112
+__constant__ float g_weights[16000];  // the limit is 64 KB; the course's largest layer has 14,112 weights
 
 template <typename L, typename X>
 __global__ void __launch_bounds__(kThreads)
@@ -48,11 +48,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// There is one g_weights per device, and any number of streams. A pass waits (on the device, not on the host) until the
-// previous pass has read its weights, then copies its own, runs, and marks the end.
+// Lets passes on any number of streams take turns with a device's g_weights. A pass waits (on the device, not on the host)
+// until the previous pass's kernel has ended, copies its weights, runs its kernel, and records the event `read`.
 struct ConstantTurn {
   std::mutex mutex;
-  cudaEvent_t read[64] = {};  // by device number
+  cudaEvent_t read[64] = {};  // indexed by device number
 };
 
 ConstantTurn& turn() {

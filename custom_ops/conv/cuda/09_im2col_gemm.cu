@@ -1,13 +1,14 @@
-// Step 9: the input unrolled (im2col) into a matrix in global memory, then a tiled matrix product.
+// Step 9: a first kernel unrolls the input (im2col) into a matrix u in global memory; a second kernel computes a tiled
+// matrix product.
 //
 //               outputs ->                      k (50 x 25)  x  u (25 x 576)  =  y (50 x 576)
-//   u:  tap 0   x x x x x x        one column = the pixels of one window;
-//       tap 1   x x x x x x        a pixel is in up to 25 places
-//       ...                        the product: tiles of 32 x 32, a thread per output
+//   u:  tap 0   x x x x x x        A column of u is the pixels of one window. A pixel is in up to 25 places of u.
+//       tap 1   x x x x x x        The product is computed in tiles of 32 x 32, with one thread per output.
+//       ...
 //
-// Costs: K x K copies of every pixel: for fa2017 576 MB written and read again (twice, 50 filters being two tiles)
-// where 31 MB would do; and two reads of shared memory per multiply-add. Gains: any shape, by a program that is well
-// known.
+// Costs: up to K x K copies of each pixel. For fa2017 u is 576 MB, which are written once and read twice (50 filters are
+// two tiles), while x is 31 MB. A multiply-add needs two reads of shared memory. Gains: supports any shape by well-known
+// algorithms.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -17,7 +18,7 @@ constexpr int kTile = 32;
 constexpr int kThreads = 256;
 constexpr long long kWorkspace = 256LL << 20;  // bytes of unrolled input at a time; a single image may need more
 
-// u[b][tap][pixel] = x[b][c][h+p][w+q], tap = (c, p, q), pixel = (h, w): K x K copies of every pixel.
+// Computes u[b][tap][pixel] = x[b][c][h + p][w + q] with tap = (c, p, q) and pixel = (h, w).
 template <typename X>
 __global__ void im2col(Dims d, long long images, const X* __restrict__ x, float* __restrict__ u) {
   const long long plane = 1LL * d.OH * d.OW;
@@ -30,7 +31,7 @@ __global__ void im2col(Dims d, long long images, const X* __restrict__ x, float*
   }
 }
 
-// y[b] (M x plane) = k (M x taps) times u[b] (taps x plane), in 32 x 32 tiles, one output per thread.
+// Computes y[b] (M x plane) = k (M x taps) times u[b] (taps x plane), in 32 x 32 tiles with one output per thread.
 __global__ void tiled_product(long long images, int M, int taps, long long plane, const float* __restrict__ k,
                               const float* __restrict__ u, float* __restrict__ y) {
   __shared__ float a[kTile][kTile], b[kTile][kTile];
@@ -44,7 +45,7 @@ __global__ void tiled_product(long long images, int M, int taps, long long plane
       a[threadIdx.y][threadIdx.x] = m < M && ta < taps ? k[m * taps + ta] : 0.0f;
       b[threadIdx.y][threadIdx.x] = n < plane && tb < taps ? u[(image * taps + tb) * plane + n] : 0.0f;
       __syncthreads();
-      // Only the real taps: with a padded tap, 0 x inf would be NaN.
+      // Excludes padding taps: 0 times an infinity would be NaN.
       const int last = min(kTile, taps - t);
       for (int i = 0; i < last; ++i) sum += a[threadIdx.y][i] * b[i][threadIdx.x];
       __syncthreads();

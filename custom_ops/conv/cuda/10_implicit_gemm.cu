@@ -1,13 +1,14 @@
-// Step 10: implicit GEMM. Step 9 without the unrolled matrix: its tiles are gathered from x as they are needed.
+// Step 10: implicit GEMM, the product of step 9 without the unrolled matrix in global memory: tiles of that matrix are
+// gathered from x when they are needed.
 //
-//              lane 0     lane 1     ...  lane 31         a block makes 64 filters x 128 outputs (fewer filters
-//   warp 0     8 x 4      8 x 4           8 x 4           where M is small), 8 taps at a time:
-//   warp 1     8 x 4      8 x 4           8 x 4           a[8 taps][64 filters], b[8 taps][128 outputs] in
-//   ...        8 filters x 4 neighbouring outputs         shared memory; a lane's sums are in registers
+//              lane 0     lane 1     ...  lane 31         A block computes 64 filters x 128 outputs (fewer filters if M is
+//   warp 0     8 x 4      8 x 4           8 x 4           small), 8 taps at a time. a[8 taps][64 filters] and
+//   warp 1     8 x 4      8 x 4           8 x 4           b[8 taps][128 outputs] are in shared memory; a lane's sums, for
+//   ...                                                   8 filters x 4 neighbouring outputs, are in registers.
 //
-// Costs: index arithmetic for every value gathered.
-// Gains: no matrix and no traffic for it; a value read from shared memory serves several multiply-adds; any shape,
-// which is why "auto" falls back to it.
+// Costs: index arithmetic for every gathered value.
+// Gains: the matrix causes no traffic; a value that is read from shared memory serves several multiply-adds; any shape is
+// supported, so `auto` uses this kernel for shapes that no faster kernel supports.
 #include <type_traits>
 
 #include "conv/cuda/kernels.h"
@@ -16,16 +17,16 @@ namespace fops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPixels = 128;  // outputs per block, possibly across images
+constexpr int kPixels = 128;  // positions of outputs per block; they may belong to several images
 constexpr int kDepth = 8;     // taps per step
-// Beyond kShort taps, groups of taps are summed separately (kLong): a chain of equal terms rounds all sums the same
-// way, and 58 in a row lost more than docs/precision.md allows. n equal terms lose at most a third of a unit each. So
-// up to 256 taps use chains of 16 and of their sums, more taps chains of 32.
+// With more than kShort taps, groups of taps are summed separately, and their sums are added (kLong). In one long sum of
+// equal terms all additions may round in the same direction: a sum of 58 equal terms lost more than docs/precision.md
+// allows. A group has 16 taps if there are up to 256 taps, otherwise 32.
 constexpr int kShort = 25;
 constexpr int together(int taps) { return taps <= 256 ? 16 : 32; }
 
-// A block computes kFilters x 128 outputs. Each of its 8 warps owns kFilters/8 filters and each lane 4 neighbouring
-// pixels, so the weights are broadcast reads and the pixels 16-byte reads of shared memory.
+// A block computes kFilters x 128 outputs. Each of its 8 warps computes kFilters / 8 filters, and each lane 4 neighbouring
+// positions. So weights are read from shared memory by broadcasts, and pixels 16 bytes at a time.
 template <int kFilters, bool kLong, typename X>
 __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, int chain,
                                                           const X* __restrict__ x, const float* __restrict__ k,
@@ -42,7 +43,7 @@ __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, i
     const int m0 = static_cast<int>(task % tiles_m) * kFilters;
     const long long n0 = task / tiles_m * kPixels;
 
-    // The pixel whose taps this thread gathers, the same in every step.
+    // The position whose pixels this thread gathers. It is the same in every step.
     const long long n = n0 + threadIdx.x % kPixels;
     const bool inside = n < pixels;
     const long long image = n / plane, pixel = n % plane;
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, i
             inside && tap < taps ? static_cast<float>(corner[(1LL * c * d.H + p) * d.W + q]) : 0.0f;
       }
       __syncthreads();
-      // Only the real taps: with a padded tap, 0 x inf would be NaN.
+      // Excludes padding taps: 0 times an infinity would be NaN.
       const int last = min(kDepth, taps - t);
 #pragma unroll
       for (int i = 0; i < kDepth; ++i) {
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, i
         for (int i = 0; i < 4; ++i) sum[j][i] += total[j][i];
     }
 
-    const long long first = n0 + lane * 4;  // this thread's four outputs; they may belong to two images
+    const long long first = n0 + lane * 4;  // this thread's first position; its four may belong to two images
     for (int j = 0; j < kOwn; ++j) {
       const int m = m0 + warp * kOwn + j;
       if (m >= d.M || first >= pixels) continue;

@@ -1,12 +1,12 @@
-// Step 11: direct convolution, register-tiled in outputs and in filters, with 16-byte stores.
+// Step 11: direct convolution in which a thread has a tile of outputs and filters in registers, with 16-byte stores.
 //
 //   a row of the image    | x x x x | x x x x |       two 16-byte reads
 //   outputs of a thread     o o o o                   4 neighbours, of up to 12 filters
-//   weights of a tap      | k k k k | k k k k | k k - - |   10 filters: three 16-byte broadcasts
+//   weights of a tap      | k k k k | k k k k | k k - - |   10 filters: three 16-byte broadcast reads
 //
-// Costs: registers. A row of 5 taps takes 2 + 15 reads for 200 multiply-adds, where step 7 needed one read for each.
-// The float32 pipes are the limit then.
-// Gains: the fastest without tensor cores.
+// Costs: registers.
+// Gains: the fastest step without tensor cores on fa2017's layer. A row of 5 taps takes 2 + 15 reads for 200 multiply-adds
+// of 10 filters; in step 7 each multiply-add takes one read. Now the float32 pipes are the limit.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -17,15 +17,15 @@ constexpr int kPixels = 4;  // neighbouring outputs of a row per thread: one 16-
 
 __host__ __device__ constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
 
-// Input columns that kPixels outputs need, and the row length in shared memory: whole float4s, and long enough that
-// the last group of a row reads inside it.
+// window(K) is the number of input columns that kPixels outputs need, and row_floats the length of a row in shared memory.
+// Both are rounded up to whole float4s; a row is long enough for the reads of its last group of outputs.
 __host__ __device__ constexpr int window(int K) { return round_up(kPixels + K - 1, 4); }
 __host__ __device__ constexpr int row_floats(int OW, int K) { return round_up(OW, kPixels) - kPixels + window(K); }
 
 template <int K, int kFilters, typename X>
 __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, const X* __restrict__ x,
                                                           const float* __restrict__ k, float* __restrict__ y) {
-  constexpr int kPadded = round_up(kFilters, 4);  // a tap's weights for one group of filters, whole float4s
+  constexpr int kPadded = round_up(kFilters, 4);  // number of a tap's weights per group of filters, in whole float4s
   extern __shared__ __align__(16) float shared[];
   const int row = row_floats(d.OW, K), groups = (d.OW + kPixels - 1) / kPixels * d.OH;
   const int filter_groups = (d.M + kFilters - 1) / kFilters, taps = d.C * K * K, plane = d.OH * d.OW;
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
   }
 
   for (long long b = blockIdx.x; b < d.B; b += gridDim.x) {
-    __syncthreads();  // the previous image has been read
+    __syncthreads();  // waits until all threads have read the previous image
     const X* source = x + b * d.C * d.H * d.W;
     for (int i = threadIdx.x; i < d.C * d.H * row; i += kThreads) {
       const int w = i % row;
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
     }
     __syncthreads();
 
-    // Neighbouring threads take neighbouring pixels and the same filters: a warp's stores are whole lines, its reads
-    // of weights broadcasts.
+    // Neighbouring threads compute neighbouring outputs of the same filters, so that a warp's stores are whole cache lines,
+    // and its reads of weights are broadcasts.
     for (int task = threadIdx.x; task < groups * filter_groups; task += kThreads) {
       const int group = task % groups, filter_group = task / groups;
       const int h = group / (groups / d.OH), w = group % (groups / d.OH) * kPixels;
@@ -92,7 +92,8 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
   }
 }
 
-// Filters per thread: the number of 12, 10, 8 and 6 that pads M least, and the larger of two equally good ones.
+// Returns the number of filters per thread: that of 12, 10, 8 and 6 for which M needs the least padding; the larger one of
+// two equally good numbers.
 int filters_a_thread(int64_t M) {
   int best = 12;
   for (int f : {10, 8, 6})

@@ -1,17 +1,17 @@
-// Step 12: tensor cores at float32 grade. Step 11's sums as a matrix product, filters x taps times taps x outputs.
+// Step 12: tensor cores at float32 grade. The sums are a matrix product, (filters x taps) times (taps x outputs).
 //
-//   value   = high + low, two halves: 22 bits or more of a float's 24
+//   value   = high part + low part, two half-precision values ("halves") that keep 22 or more of a float's 24 bits
 //   product = high x high + low x high + high x low + low x low      each exact, added in float32
 //
-//   one mma       8 filters, high        pixels under            sums of the 8 filters, high
-//   16 x 16 x 8   8 filters, low    x    8 outputs          =    sums of the 8 filters, low
-//                 16 taps each           16 taps each            for 8 outputs
+//   one mma       8 filters, high        pixels under            sums with the high parts of 8 filters
+//   16 x 16 x 8   8 filters, low    x    8 outputs          =    sums with the low parts of the same filters
+//                 16 taps each           16 taps each            for 8 outputs each
 //
-// Two mma per 16 taps, one with the pixels' high halves and one with the low ones, are all four products. Lane 4g + t
-// of a warp ends with filter g's sums, high and low, for outputs 2t and 2t + 1.
-// Costs: four products in place of one, a scale for every image, and a layout that follows the instruction.
+// Two mma per 16 taps, with the pixels' high parts and with their low parts, give all four products. Lane 4g + t of a
+// warp has the accumulators of filter g, high and low part, for outputs 2t and 2t + 1.
+// Costs: four products instead of one, a scale for every image, and a layout that the instruction requires.
 // Gains: tensor cores multiply halves much faster than the float32 pipes multiply floats (docs/kernels.md).
-// `auto` runs the library in conv/hopper/ instead, which does this for every shape.
+// `auto` uses the library in conv/hopper/ instead, which applies this idea to many more shapes.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/table.h"
@@ -24,12 +24,12 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kFilters = 8, kOutputs = 8;  // filters and outputs per tile
 
-// Taps go in pairs of neighbours, two halves in a register. An odd K leaves a pair whose second weight is zero, and the
-// last step has pairs of zeros.
+// Two neighbouring taps of a row are a pair, which is two halves in a register. With an odd K, the second weight of a
+// row's last pair is zero. Pairs beyond the filter's last row, in the last step, are zeros.
 __host__ __device__ constexpr int pairs_per_row(int K) { return (K + 1) / 2; }
 __host__ __device__ constexpr int steps(int K) { return (K * pairs_per_row(K) + 7) / 8; }
 
-// The registers of A for one lane, one step and one tile of filters: see the lane map in gpu/isa/mma.cuh.
+// Returns a lane's four registers of operand A for one step: filter m, t = lane % 4 (see the lane map in gpu/isa/mma.cuh).
 template <int K>
 __device__ uint4 weights_of(const Dims& d, const float* k, float scale, int m, int step, int t) {
   SplitPair parts[2];
@@ -51,16 +51,17 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int pixels = d.H * d.W, plane = d.OH * d.OW, tiles = (d.M + kFilters - 1) / kFilters;
   uint4* weights = reinterpret_cast<uint4*>(shared);                     // [tile][step][lane]
-  uint32_t* high = shared + 4 * tiles * kSteps * 32;                     // [H][W], each with its right neighbour
-  uint32_t* low = high + pixels;                                         // [H][W]
+  uint32_t* high = shared + 4 * tiles * kSteps * 32;                     // [H][W]: a pixel and its right neighbour
+  uint32_t* low = high + pixels;                                         // [H][W]: their low parts
 
-  // A value far below its image's or its layer's largest has no good split (docs/precision.md).
+  // A pixel or weight far below the image's or the layer's largest, respectively, cannot be split well
+  // (docs/precision.md).
   const float minimum = min_scaled(K * K);
   const WeightScale by = weight_scale(k, d.M * K * K, minimum, kThreads, &scratch);
   for (int i = threadIdx.x; i < tiles * kSteps * 32; i += kThreads)
     weights[i] = weights_of<K>(d, k, by.scale, i / 32 / kSteps * kFilters + i % 32 / 4, i / 32 % kSteps, i % 4);
 
-  int offset[2 * kSteps];  // this lane's pairs of pixels, from an output's upper left pixel on
+  int offset[2 * kSteps];  // offsets of this lane's pairs of pixels from an output's upper left pixel
 #pragma unroll
   for (int i = 0; i < 2 * kSteps; ++i) {
     const int pair = min(4 * i + t, K * pairs_per_row(K) - 1);
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
       fallback_image_band(image, k, out, 1, d.H, d.W, d.M, K, 0, d.OH);
       continue;
     }
-    __syncthreads();  // the previous image has been read
+    __syncthreads();  // waits until all threads have read the previous image
     for (int i = threadIdx.x; i < pixels; i += kThreads) {
       const float next = i + 1 < pixels ? static_cast<float>(image[i + 1]) : 0.0f;
       const SplitPair parts = split_pair(static_cast<float>(image[i]) * scale, next * scale);
@@ -86,13 +87,13 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
     const float unscale = inverse_power(scale) * inverse_power(by.scale);
     for (int first = warp * kOutputs; first < plane; first += kWarps * kOutputs) {
       const int column = min(first + g, plane - 1), corner = column / d.OW * d.W + column % d.OW;
-      uint32_t pixels_high[2 * kSteps], pixels_low[2 * kSteps];  // for output g: this lane's column of B
+      uint32_t pixels_high[2 * kSteps], pixels_low[2 * kSteps];  // this lane's elements of column g of operand B
 #pragma unroll
       for (int i = 0; i < 2 * kSteps; ++i)
         pixels_high[i] = high[corner + offset[i]], pixels_low[i] = low[corner + offset[i]];
 
       for (int tile = 0; tile < tiles; ++tile) {
-        float sum[4] = {}, small[4] = {};  // products with the pixels' high halves; with their low ones
+        float sum[4] = {}, small[4] = {};  // sums of products with the pixels' high parts; with their low parts
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
           const uint4 w = weights[(tile * kSteps + step) * 32 + lane];
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) tensor_core_tile(Dims d, const X* __
         }
         const int m = tile * kFilters + g;
 #pragma unroll
-        for (int e = 0; e < 2; ++e) {  // registers 0 and 1: high weights, 2 and 3: low weights
+        for (int e = 0; e < 2; ++e) {  // accumulators 0 and 1: the weights' high parts; 2 and 3: their low parts
           const float lows = sum[e + 2] + small[e] + small[e + 2] / kLowScale;
           if (m < d.M && first + 2 * t + e < plane)
             out[m * plane + first + 2 * t + e] = (sum[e] + lows / kLowScale) * unscale;

@@ -1,10 +1,11 @@
-// Step 13: half precision, for users who request it by name. Step 12 without the products that restore float32 grade.
+// Step 13: half precision, for users who request it by name: step 12's idea without the products that restore float32
+// grade.
 //
 //   value = high + low      step 12: high x high + low x high + high x low
 //                           step 13: high x high
 //
-// Costs: accuracy. The error is about 2^-11 of an operand, where step 12 keeps the bound of docs/precision.md.
-// Gains: fewer products, which helps only where they are the limit; docs/kernels.md has the times of both steps.
+// Costs: accuracy. Each operand has an error of up to 2^-11 of its value; step 12 keeps the bound of docs/precision.md.
+// Gains: fewer products, which helps only if products are the limit; docs/kernels.md has the times of both steps.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/table.h"
 

@@ -1,11 +1,12 @@
-// Step 14: few products per output. Inputs in registers, weights broadcast, one run of outputs per filter.
+// Step 14: few products per output. A thread keeps the inputs of its outputs in registers, and computes these outputs for
+// one filter after another; weights are broadcast reads of shared memory.
 //
-//   thread    inputs of its 4 outputs, C K K each: loaded once, kept     filter 0   o o o o   16 bytes
-//             then filter after filter: C K K x 4 multiply-adds          filter 1   o o o o   16 bytes
+//   thread    loads C K K inputs for each of its 4 outputs, once         filter 0   o o o o   stores 16 bytes
+//             then per filter: C K K x 4 multiply-adds                   filter 1   o o o o   stores 16 bytes
 //                                                                        ...
 //
-// A 1x1 layer or a 3x3 one over a single channel has 1 to 36 products per output: too few for tensor cores to make up
-// for splitting. The float32 pipes hide them behind the stores.
+// Layers such as 1x1, or 3x3 with one channel, have at most 36 products per output. That is too few for tensor cores,
+// whose operands must be split first. The float32 pipes compute so few products while outputs are being stored.
 // Costs: an input is loaded once per tap that uses it, mostly from L1.
 #include <algorithm>
 #include <type_traits>
@@ -18,21 +19,23 @@ namespace {
 
 constexpr int kThreads = 128;
 constexpr int kMostProducts = 36;
-// Two per SM of an H200. With more, a block has fewer filters per load of its inputs.
+// The number of blocks from which filters are not divided among more blocks: two per SM of an H200. With more blocks, a
+// block would compute fewer filters for each load of its inputs.
 constexpr long long kEnoughBlocks = 264;
-constexpr int kLeastFilters = 4;          // per block
-constexpr int64_t kFewOutputs = 1 << 20;  // up to here a thread has one output, for more threads
-constexpr size_t kWeights = 48 * 1024;    // bytes of shared memory per block on every GPU without a request
+constexpr int kLeastFilters = 4;          // minimum filters per block if filters are divided among blocks
+constexpr int64_t kFewOutputs = 1 << 20;  // with up to this number of outputs a thread has one, so that threads are many
+constexpr size_t kWeights = 48 * 1024;    // bytes of shared memory that a block can have on any GPU without a request
 
-// Products are padded to a multiple of four, a 16-byte read of weights.
+// Products are padded to a multiple of four, because weights are read 16 bytes at a time.
 constexpr int padded(int64_t products) { return static_cast<int>((products + 3) / 4 * 4); }
 
-// The sums of taps kBegin to kEnd of one filter for kOutputs outputs, added in pairs of pairs, down to short chains: in
-// one chain every addition after a large first term can round the same way, which exceeded the bound by 1.28 times.
+// Computes, for kOutputs outputs, the sum over taps kBegin to kEnd - 1 of one filter. The taps are divided in two again
+// and again until at most kChain are left, which are added one after the other. In one long chain every addition after a
+// large first term can round in the same direction, which led to errors of 1.28 times the bound.
 template <int kBegin, int kEnd, int kTaps, int kOutputs>
 __device__ __forceinline__ void sum_in_pairs(const float (&in)[kTaps][kOutputs], const float* weights,
                                              float (&sum)[kOutputs]) {
-  constexpr int kChain = kTaps <= 20 ? 4 : 12;  // few products are hidden behind the stores in any case
+  constexpr int kChain = kTaps <= 20 ? 4 : 12;  // short chains cost no time if there are few products
   if constexpr (kEnd - kBegin > kChain) {
     constexpr int kMiddle = kTaps <= 20 ? (kBegin + kEnd) / 2 / 4 * 4 : kBegin + kChain;
     float second[kOutputs];
@@ -57,19 +60,19 @@ __device__ __forceinline__ void sum_in_pairs(const float (&in)[kTaps][kOutputs],
   }
 }
 
-// A block takes kThreads kOutputs outputs, of one image or several, and `filters` filters: all of them, unless the
-// pieces of a small batch would leave SMs idle. With kVector a thread's outputs are neighbours in a plane, one 16-byte
-// store; else they are kThreads apart, so that a warp's stores still cover 128 bytes.
-// The bound is 128 registers: versions with more are slower, by their occupancy.
+// A block computes kThreads * kOutputs positions, of one image or several, for `filters` filters: for all filters, unless
+// a small batch would then leave SMs idle. If kVector, a thread's outputs are neighbours in a plane and are stored with
+// one instruction; otherwise they are kThreads apart, so that a warp's stores still cover 128 bytes.
+// The launch bound limits a thread to 128 registers; with more, the lower occupancy costs time.
 template <int kTaps, int kOutputs, bool kVector, typename X>
 __global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
     few_products(Dims d, Divisor by_plane, int filters, const X* __restrict__ x, const float* __restrict__ k,
                  float* __restrict__ y) {
   extern __shared__ __align__(16) float weights[];  // [filter][kTaps]
-  constexpr int kPlaces = kVector ? 1 : kOutputs;  // places that a thread stores to per filter
+  constexpr int kPlaces = kVector ? 1 : kOutputs;  // number of stores of a thread per filter
   const int taps = d.C * d.K * d.K, plane = d.OH * d.OW;
   const int m0 = blockIdx.y * filters, own_filters = min(filters, d.M - m0);
-  const long long outputs = d.B * plane;  // outputs per filter
+  const long long outputs = d.B * plane;  // outputs of one filter, in all images
   for (long long first = blockIdx.x * (1LL * kThreads * kOutputs), task = 0; first < outputs;
        first += gridDim.x * (1LL * kThreads * kOutputs), ++task) {
     const long long image = first / plane;
@@ -147,7 +150,7 @@ fops_status launch(const fops_conv& c, const void* x, const float* k, float* y, 
 
 template <int kTaps>
 fops_status run(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
-  constexpr int kOutputs = kTaps <= 20 ? 4 : 2;  // at most 80 registers of inputs
+  constexpr int kOutputs = kTaps <= 20 ? 4 : 2;  // the inputs take at most 80 registers
   const bool few = c.B <= kFewOutputs && c.B * output_floats(c) <= kFewOutputs;
   return few ? launch<kTaps, 1>(c, x, k, y, stream) : launch<kTaps, kOutputs>(c, x, k, y, stream);
 }

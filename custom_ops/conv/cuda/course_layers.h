@@ -1,5 +1,5 @@
-// The eleven convolutions of the course's six networks, as types, for the kernels whose sizes are compile-time
-// constants (steps 7 and 8).
+// The eleven convolutions of the course's six networks as types, for the kernels of steps 7 and 8, in which all sizes are
+// compile-time constants.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -43,7 +43,7 @@ fops_status with_one_of(const fops_conv& c, F f, CourseLayerList<Layers...>) {
   return status;
 }
 
-// Calls `f` with the layer that matches `c`, which must be in the list.
+// Calls `f` with the CourseLayer that has the sizes of `c`. There must be one: see is_course_layer.
 template <typename F>
 fops_status with_course_layer(const fops_conv& c, F f) {
   return with_one_of(c, f, CourseLayers{});

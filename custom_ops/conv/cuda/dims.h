@@ -1,4 +1,4 @@
-// A convolution as the device sees it: its sizes, the predicates' arithmetic, the element type of x.
+// A convolution's sizes as kernels receive them, numbers of values for the predicates takes_*, and a call with a typed x.
 #pragma once
 
 #include <climits>
@@ -9,8 +9,8 @@
 
 namespace fops {
 
-// One side of a tensor fits in an int (takes_any checks it); a whole tensor does not, so B stays 64 bits wide and
-// every kernel forms its base pointers in 64 bits: 10,000 images of fa2017 are already 2.9e8 outputs, 1.15e9 bytes.
+// The sides of a tensor fit into an int (takes_any checks that). The number of a tensor's values may not: 10,000 images
+// of fa2017 already have 2.9e8 outputs, 1.15e9 bytes. So B has 64 bits, and kernels compute an image's address in 64 bits.
 struct Dims {
   long long B;
   int C, H, W, M, K, OH, OW;
@@ -27,18 +27,20 @@ inline Dims dims(const fops_conv& c) {
           static_cast<int>(out_w(c))};
 }
 
+// Whether a kernel for any shape supports `c`: the sides, and the number of products per output, fit into an int.
 inline bool takes_any(const fops_conv& c) {
   return c.C <= INT_MAX && c.H <= INT_MAX && c.W <= INT_MAX && c.M <= INT_MAX && c.K <= INT_MAX &&
          c.C * c.K * c.K <= INT_MAX;
 }
 
-// Products that could overflow 64 bits for absurd sizes, saturated: predicates compare them with small limits.
+// Return numbers of values, which predicates compare with small limits. A number that would overflow 64 bits becomes
+// INT64_MAX.
 inline int64_t saturating(double value) { return value < 9e18 ? static_cast<int64_t>(value) : INT64_MAX; }
 inline int64_t image_floats(const fops_conv& c) { return saturating(1.0 * c.C * c.H * c.W); }
 inline int64_t weight_floats(const fops_conv& c) { return saturating(1.0 * c.M * c.C * c.K * c.K); }
 inline int64_t output_floats(const fops_conv& c) { return saturating(1.0 * c.M * out_h(c) * out_w(c)); }
 
-// Calls `f` with x cast to the convolution's type.
+// Calls `f` with x cast to a pointer to the convolution's input type.
 template <typename F>
 fops_status with_input(const fops_conv& c, const void* x, F f) {
   return c.x_type == FOPS_UINT8 ? f(static_cast<const uint8_t*>(x)) : f(static_cast<const float*>(x));

@@ -1,4 +1,5 @@
-// The ladder: the functions of each numbered file, for the table.
+// The functions of the ladder's numbered files, for the table (table.cu): run_NAME launches a kernel, takes_NAME says
+// whether it supports a shape.
 #pragma once
 
 #include "conv/cuda/dims.h"

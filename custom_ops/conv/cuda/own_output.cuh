@@ -1,20 +1,20 @@
-// Steps 1 and 2: a thread per output, blocks of 32 x 32 threads over each output plane. This file computes which output
-// a thread has and where its values are, so that the two steps show only their idea.
+// For steps 1 and 2: one thread per output, in blocks of 32 x 32 threads over each output plane. The two steps share this
+// file, which finds a thread's output and the addresses of its inputs.
 #pragma once
 
 #include "conv/cuda/kernels.h"
 
 namespace fops {
 
-constexpr int kSide = 32;  // side of a block, as in the course
+constexpr int kSide = 32;  // side of a block in threads, as in the course
 
-// One output and its inputs: its window of the image, and its filter.
+// A thread's output and its inputs: a window of the image, and a filter.
 template <typename X>
 struct OwnOutput {
   const Dims& d;
-  const X* window;      // its upper left pixel, in channel 0
-  const float* filter;  // its first weight
-  float* place;
+  const X* window;      // the window's upper left pixel, in channel 0
+  const float* filter;  // the filter's first weight
+  float* place;         // the output
 
   __device__ float pixel(int c, int p, int q) const {
     return static_cast<float>(window[(1LL * c * d.H + p) * d.W + q]);
@@ -22,12 +22,13 @@ struct OwnOutput {
   __device__ float weight(int c, int p, int q) const { return filter[(c * d.K + p) * d.K + q]; }
 };
 
+// Returns the number of tiles of 32 x 32 outputs in all planes.
 inline __host__ __device__ long long output_tiles(const Dims& d) {
   return d.B * d.M * ceil_div(d.OH, kSide) * ceil_div(d.OW, kSide);
 }
 
-// Calls f(output) for every output of this thread. A block takes a tile of a plane; if the grid has fewer blocks than
-// tiles, each takes several.
+// Calls f(output) for every output of this thread. A block computes a tile of a plane; if the grid has fewer blocks than
+// there are tiles, a block computes several tiles.
 template <typename X, typename F>
 __device__ __forceinline__ void for_own_outputs(const Dims& d, const X* x, const float* k, float* y, F f) {
   const long long tiles_h = ceil_div(d.OH, kSide), tiles_w = ceil_div(d.OW, kSide);

@@ -1,4 +1,4 @@
-// The table of CUDA kernels, the ladder first, and the choice that "auto" makes.
+// The table of CUDA kernels (the ladder's kernels come first), and the function that chooses the kernel for `auto`.
 #include "conv/cuda/table.h"
 
 #include <vector>
@@ -44,7 +44,7 @@ constexpr Kernel kKernels[] = {
      run_tensor_core_half},
     {"few-products", "a thread's inputs in registers, filter after filter",
      "at most 36 products per output (channels x K x K)", "float32", takes_few_products, run_few_products},
-    // After the ladder: the library of conv/hopper/.
+    // Not part of the ladder: the library in conv/hopper/.
     {"tensor-core", "tensor cores on split operands, the fastest variant for the shape", kTensor, "float32",
      takes_tensor_core, run_tensor_core},
 };
@@ -55,8 +55,9 @@ constexpr const Kernel &kImplicitGemm = line_of(kKernels, run_implicit_gemm),
                        &kTensorCore = line_of(kKernels, run_tensor_core),
                        &kFewProducts = line_of(kKernels, run_few_products);
 
-// Shapes that step 14 takes but tensor cores compute faster: 5x5 over one channel, except for planes of up to
-// kSmallPlane outputs, whose single images are faster in step 14; on Hopper also few 3x3 filters over four channels.
+// Whether tensor cores are faster than step 14 for a shape that step 14 supports. They are for one channel and 5x5
+// filters, unless a plane has at most kSmallPlane outputs, for which step 14 computes a single image faster. On Hopper
+// they are also for four float32 channels, up to 32 3x3 filters and planes of kLargePlane outputs or more.
 constexpr int kSmallPlane = 128, kLargePlane = 26 * 26;
 bool suits_tensor_cores(const fops_conv& c, int major) {
   const int64_t outputs = out_h(c) * out_w(c);
@@ -64,9 +65,10 @@ bool suits_tensor_cores(const fops_conv& c, int major) {
   return (c.C == 1 && c.K == 5 && outputs > kSmallPlane) || (four_channels && major == 9);
 }
 
-// The batch size does not matter: an image's result has the same bits in every batch. On the H200 every layer
-// ran fastest in this order; a GPU before sm_80 has no mma of this shape. Without a device (fops_conv_check on a build
-// machine) the answer is that for a present-day one.
+// Returns the kernel for `auto`. The choice does not depend on the batch size, so that an image's result has the same
+// bits in every batch. The order of the kernels here is that of their speed on an H200. GPUs before sm_80 do not have the
+// mma instruction that the tensor-core kernels use. Without a device (fops_conv_check on a build machine) the choice is
+// that for sm_80.
 const Kernel* choose(const fops_conv& c) {
   int device = 0, major = 8;
   if (cudaGetDevice(&device) != cudaSuccess ||
@@ -84,7 +86,8 @@ const Kernel* choose(const fops_conv& c) {
 
 const Kernel& ladder(Kernel::Run run) { return line_of(kKernels, run); }
 
-// The ladder, followed by the tensor-core variants by name. Never destroyed: other threads may still read it at exit.
+// Returns the table above, followed by the tensor-core variants, which can be chosen by name. The vector is never
+// destroyed, because other threads may still read it when the process ends.
 KernelTable gpu_kernels() {
   static const std::vector<Kernel>& all = *[] {
     auto* kernels = new std::vector<Kernel>(kKernels, kKernels + kCount);

@@ -1,4 +1,4 @@
-// The ladder's steps, for code that needs a particular one. All other code finds a kernel by conv/dispatch.h.
+// The ladder's kernels, for code that needs a particular one. Other code finds a kernel through conv/dispatch.h.
 #pragma once
 
 #include "conv/kernel.h"
@@ -6,7 +6,7 @@
 
 namespace fops {
 
-// The table's row for a function of kernels.h.
+// Returns the table's row with the function `run`, one of those in kernels.h.
 const Kernel& ladder(Kernel::Run run);
 
 }  // namespace fops

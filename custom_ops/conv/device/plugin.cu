@@ -1,4 +1,4 @@
-// Registered kernels over device tensors.
+// Runs a registered kernel on tensors in device memory.
 #include "conv/device/plugin.h"
 
 #include "conv/cuda/dims.h"

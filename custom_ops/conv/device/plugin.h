@@ -1,4 +1,4 @@
-// A registered kernel over device tensors.
+// Runs a registered kernel on tensors in device memory.
 #pragma once
 
 #include "conv/plugin.h"
@@ -6,8 +6,9 @@
 
 namespace fops {
 
-// Runs one call over device tensors, on `stream`. prepare() queues work that does not belong to the kernel and is not
-// timed: it widens pixels, and zeroes y if the format requires that (otherwise, with `poison`, it fills y with NaN).
+// One call of a registered kernel. First prepare() queues work on `stream` that does not belong to the kernel and is not
+// timed: it converts uint8 pixels to float32, and sets y to zero if the file's format requires that (otherwise, if
+// `poison`, to NaN). Then run() calls the kernel; `quiet` and `times` are as in call_plugin.
 class CallOnDevice {
  public:
   fops_status prepare(const Kernel& kernel, const fops_conv& conv, const void* x, float* y, void* stream, bool poison);
@@ -19,7 +20,7 @@ class CallOnDevice {
   const float* x_ = nullptr;
   float* y_ = nullptr;
   void* stream_ = nullptr;
-  DeviceMemory wide_;  // releasing this memory waits for the kernel that reads it
+  DeviceMemory wide_;  // the converted pixels; releasing this memory waits for the kernel that reads it
 };
 
 }  // namespace fops

@@ -1,7 +1,6 @@
-// The kernel runs over as many images at the same time as fit into the device's free memory, so that its time is
-// measured as in the course: tensors are on the device, and the device is synchronised before and after. Only the
-// transfers go in chunks. With 1.15 GB of output and 0.3 ms of kernel time, overlapping the kernel too would gain
-// nothing.
+// Each launch of the kernel processes as many images as fit into the device's free memory, and is timed as in the course:
+// tensors are on the device, and the device is idle before and after. Transfers are cut into chunks, but do not overlap
+// with the kernel: for 1.15 GB of output and 0.3 ms of kernel time that would gain nothing.
 #include "conv/device/staged.h"
 
 #include <chrono>
@@ -15,7 +14,8 @@
 namespace fops {
 namespace {
 
-// Resources of a pass. Memory is freed first, which waits for work that a failed pass left on the stream.
+// Resources of a pass. The memory, declared last, is freed first, which waits for work that a failed pass left on the
+// stream.
 struct Pass {
   Stream stream;
   Event start, stop;
@@ -25,8 +25,8 @@ struct Pass {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Allocates memory for as many images as fit into nine tenths of the free memory, because im2col-gemm also needs a
-// workspace. Halves the number of images each time that another process has taken the memory first.
+// Allocates x and y for as many images as fit into nine tenths of the free memory (the rest is for the workspace of
+// im2col-gemm); *slice receives the number of images. If an allocation fails for lack of memory, tries half as many.
 fops_status allocate(const fops_conv& c, size_t x_bytes, size_t y_bytes, Pass* pass, int64_t* slice) {
   constexpr const char* kWhat = "allocation of a layer's tensors";
   size_t free = 0, total = 0;
@@ -70,9 +70,9 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
     FOPS_TRY(upload(staging, pass.stream, pass.x.as(), images, part.B * x_bytes));
     upload_s += since(began);
 
-    // Runs one image unmeasured, because the driver loads a kernel's code at its first launch, which takes some
-    // milliseconds. A registered kernel gets the whole slice, once per shape, because it may keep buffers of its first
-    // call's size.
+    // Calls the kernel once without timing it, because the driver loads a kernel's code at its first launch, which takes
+    // some milliseconds. One image is enough for the library's kernels. A registered kernel gets the whole slice, once
+    // per shape, because it may keep buffers whose size fits its first call.
     PluginTimes times{-1, 0, 0};
     CallOnDevice call;
     if (kernel.plugin != nullptr) {
@@ -81,7 +81,7 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
         FOPS_TRY(first.prepare(kernel, part, pass.x.as(), output, pass.stream, true));
         FOPS_TRY(first.run(weights, true, &times));
         FOPS_CUDA(cudaStreamSynchronize(pass.stream));
-        // The measured call must detect a file that writes into its inputs, so the call gets fresh inputs.
+        // Uploads the inputs again, so that wrong outputs of the timed call show if the kernel writes into its inputs.
         FOPS_TRY(upload(staging, pass.stream, pass.k.as(), k, k_bytes));
         FOPS_TRY(upload(staging, pass.stream, pass.x.as(), images, part.B * x_bytes));
       }
@@ -120,7 +120,7 @@ fops_status run_staged(const Kernel& kernel, int device, const fops_conv& conv, 
   std::unique_ptr<Staging> staging;
   FOPS_TRY(take_staging(device, &staging));
   const fops_status status = forward(kernel, conv, x, k, y, *staging, node);
-  if (status == FOPS_OK) give_back(device, std::move(staging));  // after a failure the buffers may be in use: drop them
+  if (status == FOPS_OK) give_back(device, std::move(staging));  // after a failure a transfer may still use the buffers
   return status;
 }
 
@@ -129,7 +129,8 @@ fops_status run_plugin_on_host(const Kernel& kernel, const fops_conv& c, const v
   const size_t x_bytes = (c.x_type == FOPS_UINT8 ? 1 : sizeof(float)) * image_floats(c);
   size_t free = 0, total = 0;
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
-  // At most half of the free memory: a user's kernel may also allocate an unrolled or half-precision copy of the input.
+  // The tensors may use half of the free memory. The other half is for further buffers of a user's kernel, such as an
+  // unrolled or half-precision copy of the input.
   const size_t image = sizeof(float) * (image_floats(c) + output_floats(c));
   const int64_t fit = std::max<int64_t>(1, static_cast<int64_t>(free / 2 / image));
   const int64_t slice = slice_of(kernel, std::min<int64_t>(c.B, fit));

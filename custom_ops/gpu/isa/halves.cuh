@@ -82,7 +82,7 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
 
 // Returns the power of two that scales `largest` into [2^13, 2^14), clamped to [2^-60, 2^100]; 1 for zero. The lower limit
 // keeps the product of the inverses of two scales finite. (With 2^-78, outputs that are sums of zeros were NaN where the
-// weights and other pixels were 1e26.) The upper limit keeps the inverses from becoming too small for float32.
+// weights and other pixels were 1e26.) The upper limit keeps the scale finite and its inverse a normal number.
 __device__ inline float scale_for(float largest) {
   if (!(largest > 0.0f)) return 1.0f;
   const int exponent = static_cast<int>(__float_as_uint(largest) >> 23);  // of `largest`, plus 127
