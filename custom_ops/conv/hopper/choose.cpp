@@ -1,4 +1,4 @@
-// Candidates, their cost, and the choice of the cheapest: see choose.h.
+// Finds the candidates, estimates their costs, and chooses the cheapest one. See choose.h.
 #include "conv/hopper/choose.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ namespace hopper {
 namespace {
 
 struct Traits {
-  bool hopper_only;  // uses wgmma; so does any_shape, but its predicate checks for the code
-  bool half;         // has a kernel that uses a single product of halves
+  bool hopper_only;  // uses wgmma; false for any_shape, whose predicate checks that the device has the code
+  bool half;         // has a kernel for step 13: with a single product of halves
 };
 
 // In the order of Variant.
@@ -41,7 +41,8 @@ bool is_candidate(Variant variant, bool half, int major) {
   return (!traits.hopper_only || major == 9) && (!half || traits.half);
 }
 
-// Where wgmma's tiles would be mostly empty: planes of few outputs, or few filters over few channels.
+// Whether wgmma's tiles would be mostly empty: because planes have few outputs, or because there are few filters and
+// channels.
 bool leaves_tiles_empty(const fops_conv& c) {
   const int64_t outputs = out_h(c) * out_w(c);
   const bool small_planes = outputs <= 144 && c.C <= 32 && c.C * c.M <= (c.K <= 5 ? 256 : 64);
@@ -49,9 +50,9 @@ bool leaves_tiles_empty(const fops_conv& c) {
   return small_planes || few_filters;
 }
 
-// Relative time; only the order counts. Specialised variants were measured faster than general ones on nearly all
-// shapes that they take (docs/notebook.md), so a variant's cost is its place in the table. One cost depends on the
-// shape: channel_quads, with mma.sync, computes as many filters and outputs as there are.
+// Returns a variant's cost, a number that only orders the variants. Specialised variants were measured faster than general
+// ones on nearly all shapes that they support (docs/notebook.md), so a variant's cost is its index in the table. Only the
+// cost of channel_quads depends on the shape: its small mma.sync tiles waste little on few filters and outputs.
 double cost(Variant variant, const fops_conv& c, bool half, int major) {
   const double place = static_cast<int>(variant);
   if (variant != Variant::channel_quads) return place;
@@ -63,7 +64,7 @@ double cost(Variant variant, const fops_conv& c, bool half, int major) {
 
 }  // namespace
 
-// Predicates plan a layer's tiles, which takes microseconds, so they are called in order of cost until one holds.
+// Calls the predicates in order of cost until one is true, because each takes microseconds to plan a layer's tiles.
 Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes) {
   std::array<Variant, kVariants> order;
   for (int i = 0; i < kVariants; ++i) order[i] = static_cast<Variant>(i);
@@ -76,27 +77,32 @@ Variant choose_variant(const fops_conv& c, bool half, int major, const std::func
 
 // ---- among tilings of the any-shape variant ----
 
-// Shared memory of a block on Hopper, less what the kernel needs besides pixels and weights.
+// The shared memory of a block on Hopper that is left for pixels and weights, in bytes.
 constexpr size_t kShared = 227 * 1024 - kSharedBytes - kOutgoingBytes - 1024;
 constexpr int kMinStages = 2, kPreferredStages = 4, kMaxReach = 8;
-constexpr int64_t kMaxStrips = 32, kMaxStripsPerImage = 0x7fff;  // strips side by side; their number has 16 bits
+constexpr int64_t kMaxStrips = 32,                               // maximum strips per task
+    kMaxStripsPerImage = 0x7fff;                                 // maximum for divisions with 16-bit numbers
 
 // Terms of the cost, in cycles, fitted to measurements on an H200 (docs/notebook.md).
 constexpr double kEpilogue = 3000;                // storing a task's outputs
-constexpr int kPartsOfRows = 2, kLineStrips = 4;  // factor if outputs are parts of rows; strips per 128 bytes
-constexpr double kClusterSum = 4000;              // the barrier and the sums of blocks that share a task
-constexpr double kMinProduct = 33;                // a wgmma, however few its columns
-constexpr double kTwoStages = 1.3;                // factor of a wgmma where only two stages of weights fit
-// Costs of a staged pixel of a slot: the time it adds to the products, loaded by threads or by TMA, and its time where
-// staging is the bottleneck, for rows and for strips.
-constexpr double kBeside = 2.2, kRowsBeside = 1.2, kAlone = 5.3, kStripsAlone = 8;
+constexpr int kPartsOfRows = 2,                   // minimum factor of kEpilogue if a task has parts of rows
+    kLineStrips = 4;                              // strips whose outputs in a row fill 128 bytes
+constexpr double kClusterSum = 4000;              // cluster barrier, and adding the sums of the blocks that share a task
+constexpr double kMinProduct = 33;                // minimum time of a wgmma
+constexpr double kTwoStages = 1.3;                // factor of a wgmma's time if only two stages of weights fit
+// Time per staged pixel and slot.
+constexpr double kBeside = 2.2,  // added to the products' time, if threads load the pixel
+    kRowsBeside = 1.2,           // added to the products' time, if TMA loads the pixel
+    kAlone = 5.3,                // if staging is the bottleneck, without strips
+    kStripsAlone = 8;            // if staging is the bottleneck, with strips
 
-// Whether loading rows of pixels by TMA is worth the shared memory that longer chunks could use.
+// Whether loading rows of pixels by TMA gains more than using its shared memory for longer chunks would.
 static bool wants_rows(const fops_conv& c, const Chunks& chunks) {
   return has_rows(c) && chunks.units({0, 8}) >= (many_images_per_row(c) ? 7 : 5);
 }
 
-// Slots per chunk: enough for eight steps, or five, to spread a chunk's overhead.
+// Returns the number of slots per chunk: enough for eight steps (five with rows by TMA), over which a chunk's overhead is
+// spread.
 static int slots_per_chunk(const fops_conv& c, const Chunks& chunks) {
   int per_chunk = 2;
   if (!chunks.full) return chunks.rest;
@@ -105,7 +111,8 @@ static int slots_per_chunk(const fops_conv& c, const Chunks& chunks) {
   return std::min(per_chunk, chunks.slots());
 }
 
-// The number of sums that the kernel completes in some chunks: its chains, and one sum of small products per segment.
+// Returns the number of sums that the kernel completes in chunks begin to end - 1: one per chain, and per segment one of
+// the products with a low part.
 static int sums_of(const Plan& plan, int begin, int end) {
   int sums = 0;
   for (int chunk = begin, chain = 0; chunk < end; ++chunk) {
@@ -123,7 +130,7 @@ static int sums_of(const Plan& plan, int begin, int end) {
 static int strip_width(const fops_conv& c) { return 8 + static_cast<int>(c.K) - 1; }
 static int64_t strips_per_image(const fops_conv& c) { return ceil_div(out_w(c), 8); }
 
-// The strips of a choice, if it has any.
+// Returns the strips of a choice; all fields are 0 if it has none.
 static Strips strips_of(const fops_conv& c, const Choice& choice) {
   if (!choice.strips) return {};
   const int width = strip_width(c), per_image = static_cast<int>(strips_per_image(c));
@@ -131,7 +138,7 @@ static Strips strips_of(const fops_conv& c, const Choice& choice) {
           inverse_of(width), inverse_of(choice.strips * width), per_image > 1 ? inverse_of(per_image) : 0};
 }
 
-// Pixels staged per slot for a task.
+// Returns the number of pixels that are staged per slot for a task.
 static int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach) {
   const int64_t below = c.K - 1, eights = choice.eights();
   const int64_t pixels = choice.strips ? (eights + below * choice.strips) * strip_width(c)
@@ -139,15 +146,16 @@ static int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach
   return ceil_div(pixels, 8) * 8;
 }
 
-// Whether two buffers and the minimum number of stages fit into shared memory, and entry numbers into 14 bits.
+// Whether two buffers of pixels and the minimum number of stages of weights fit into shared memory, and the numbers of
+// staged entries into 14 bits (the width of a descriptor's address).
 static bool fits(const Choice& choice, int64_t per_chunk, int64_t staged) {
   const int64_t room = static_cast<int64_t>(kShared), stages = kMinStages * choice.group() * choice.step_bytes();
   return 4 * per_chunk * staged * 16 + stages <= room && per_chunk * staged <= 0x3fff;
 }
 
-// The number of slots whose rows TMA loads, in multiples of 16 bytes: kMaxPieces, two or none. Threads divide the
-// task's positions, including those of previous images, by an image's pixels. Many copies per row take longer than
-// staging if there are few filters or tasks.
+// Returns the number of slots whose rows of pixels TMA keeps in shared memory: kMaxPieces, 2, or 0 if rows are not loaded
+// by TMA. The limit of 2^16 is that of `divide`, by which the threads find a position's image. If a row takes many copies,
+// and there are few filters or tasks, the copies take longer than staging by threads.
 constexpr uint32_t kManyTasks = 1024;
 static int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan, int64_t room) {
   const bool many_copies = !plan.by_image && many_images_per_row(c);
@@ -159,20 +167,18 @@ static int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan
   return pieces >= kMaxPieces ? kMaxPieces : pieces >= 2 ? 2 : 0;
 }
 
-// The number of groups of weights that fit into shared memory beside `buffers` buffers of pixels and the plan's pieces
-// of rows.
+// Returns the number of stages, each for a group of weights, that fit into shared memory together with `buffers` buffers
+// of pixels and the plan's pieces of rows.
 static int places_left(const Plan& plan, int buffers) {
   const int64_t room = static_cast<int64_t>(kShared), rows = static_cast<int64_t>(plan.pieces * plan.row_bytes());
   const int64_t left = room - rows - buffers * plan.buffer_bytes();
   return static_cast<int>(std::min<int64_t>(kMaxStages, left / plan.group_bytes));
 }
 
-// False if the pixels of a task do not fit into shared memory, however few channels are staged at a time. `per_chunk`:
-// slots per chunk, 0 for as many as fit.
 bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* plan) {
   const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
   const int64_t room = static_cast<int64_t>(kShared);
-  plan->threshold = 0.0f, plan->half = plan->early = false;  // set by the caller
+  plan->threshold = 0.0f, plan->half = plan->early = false;  // the caller sets these
   Chunks& chunks = plan->chunks = chunks_for(C, K);
   chunks.taps = std::max(1, choice.taps);
   plan->reach = (chunks.taps - 1) * chunks.shift;
@@ -196,7 +202,7 @@ bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* pla
   plan->first_group = group(plan->first_steps), plan->last_group = group(plan->last_steps);
   plan->group_bytes = std::max(plan->first_group, plan->last_group) * choice.step_bytes();
   plan->blocks = static_cast<int>(ceil_div(c.M, choice.filters()));
-  const int64_t last = (out_h(c) - 1) * c.W + out_w(c);  // positions up to an image's last output
+  const int64_t last = (out_h(c) - 1) * c.W + out_w(c);  // number of positions up to an image's last output
   const int64_t by_image = c.B * ceil_div(last, plan->positions);
   const int64_t through = ceil_div((c.B - 1) * c.H * c.W + last, plan->positions);
   int64_t spans = std::min(by_image, through);
@@ -216,7 +222,7 @@ bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* pla
     return raw_pieces(c, choice, *plan, room - wanted * plan->group_bytes - 2 * plan->buffer_bytes());
   };
   plan->pieces = pieces();
-  if (plan->pieces == 2) wanted = kPreferredStages - 1, plan->pieces = pieces();  // four are worth one stage less
+  if (plan->pieces == 2) wanted = kPreferredStages - 1, plan->pieces = pieces();  // four pieces instead of a stage
   if (!plan->pieces) sized(8);
   plan->inverse_staged = inverse_of(static_cast<uint32_t>(staged));
   plan->inverse_pixels = ((uint64_t{1} << 42) + c.H * c.W - 1) / (c.H * c.W);
@@ -231,7 +237,6 @@ bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* pla
   return true;
 }
 
-// Offsets of the units of a plan's steps.
 Steps steps_for(const fops_conv& c, const Plan& plan) {
   const uint32_t width = static_cast<uint32_t>(plan.strips.together ? plan.strips.together * plan.strips.width : c.W);
   const Chunks& chunks = plan.chunks;
@@ -239,7 +244,7 @@ Steps steps_for(const fops_conv& c, const Plan& plan) {
   for (const int last : {0, 1}) {
     const int chunk = last * (plan.chunk_count - 1);
     const bool as_first = chunks.full_of(chunk) == chunks.full_of(0) && chunks.slots_of(chunk) == chunks.slots_of(0);
-    if (last && as_first) {  // computing it again takes as long as choosing
+    if (last && as_first) {  // a copy saves time: computing these takes as long as choosing the tiling
       std::copy_n(steps.places[0], plan.first_steps, steps.places[1]);
       std::copy_n(steps.origins[0], 2 * plan.first_steps, steps.origins[1]);
       break;
@@ -252,10 +257,10 @@ Steps steps_for(const fops_conv& c, const Plan& plan) {
   return steps;
 }
 
-// With few filters, rows of a tile that would be empty hold other taps, as long as that reduces the steps of a filter's
-// row.
+// With few filters, the rows of a tile that would be empty get the filters at other taps, as long as that reduces the
+// number of units per row of a filter.
 Choice default_choice(const fops_conv& c) {
-  // With few products the product of two low halves matters, and only stacked tiles compute it.
+  // With few products per output, the products of two low parts matter; only stacked tiles compute them.
   const bool stacked = c.M <= 32 || c.C * c.K * c.K < kMinProducts;
   Choice choice = {stacked ? 1 : 0, !stacked && c.M > 64 ? 2 : 1, kMaxColumns, 1};
   Chunks chunks = chunks_for(static_cast<int>(c.C), static_cast<int>(c.K));
@@ -268,8 +273,9 @@ Choice default_choice(const fops_conv& c) {
   return choice;
 }
 
-// Estimated cycles: the tasks of the busiest SM, times the larger of a task's products with epilogue and its staging.
-// An instruction takes one cycle per two columns, plus 12, as measured on deep layers.
+// Returns the estimated time in cycles: the number of tasks of the busiest SM, times the time of a task. That is the time
+// of its products and epilogue, or of its staging if this is longer. A wgmma takes one cycle per two columns, plus 12, as
+// measured on layers with many products.
 static double cycles(const Choice& choice, const Plan& plan, int sms) {
   const int products = choice.taps > 0 ? 2 : 3, warpgroups = 2, parts = choice.parts, strips = choice.strips;
   const double instructions = static_cast<double>(plan.steps) / parts * products * warpgroups;
@@ -284,17 +290,17 @@ static double cycles(const Choice& choice, const Plan& plan, int sms) {
   return (std::max(instructions * product + beside + outputs, alone) + cluster_sum) * static_cast<double>(rounds);
 }
 
-// The cheapest way to cut a task into strips with the given columns; no strips if none fit. `without`: the plan without
-// strips, which has the same chunks.
+// Returns `choice` with the cheapest strips and rows for its columns, or without strips if none fit. `without`: the plan
+// without strips, which has the same chunks.
 static Choice best_strips(const fops_conv& c, Choice choice, const Plan& without, int sms) {
   const int64_t per_image = strips_per_image(c), eights = choice.eights();
-  // Offsets in x and y, counted from a task's first image, stay below 2^31.
+  // Limits a task's images, so that offsets in x and y from its first image are below 2^31.
   const int64_t images = INT_MAX / (std::max(c.C, c.M) * c.H * c.W) - 1;
   double minimum = 0;
   Choice best = choice;
-  Plan plan = without;  // the fields that the cost reads are computed again
+  Plan plan = without;  // of its fields, those that the cost depends on are computed again
   plan.pieces = 0;
-  // Cuts an image's rows into `cuts` pieces; skips numbers of cuts that give the same number of rows.
+  // Cuts an image's rows into `cuts` pieces. Skips a number of pieces if a smaller one has the same rows per piece.
   for (int64_t cuts = ceil_div(out_h(c), eights), rows, next; cuts <= out_h(c); cuts = next) {
     rows = ceil_div(out_h(c), cuts), next = rows > 1 ? ceil_div(out_h(c), rows - 1) : out_h(c) + 1;
     const int64_t together = std::min({eights / rows, c.B * per_image, kMaxStrips, images * per_image});

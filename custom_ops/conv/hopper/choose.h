@@ -1,5 +1,5 @@
-// Which variant runs a convolution, and how the any-shape variant tiles it: the cheapest of several candidates. Plain
-// C++: tests/build/test_choose.py compiles it without CUDA.
+// Chooses the variant that runs a convolution, and the tiling of the variant any-shape: each is the cheapest of several
+// candidates. This is plain C++: tests/build/test_choose.py compiles it without CUDA.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace hopper {
 
 // ---- among variants ----
 
-// In the order of the table (table.cu), which names them.
+// The variants, in the order of the table in table.cu, which also has their names.
 enum class Variant {
   shifted_filters,
   quad_columns,
@@ -30,31 +30,34 @@ enum class Variant {
 };
 constexpr int kVariants = static_cast<int>(Variant::none);
 
-// The cheapest variant that takes this convolution, or `none`. `half`: step 13's single product of halves. `major`: the
-// GPU's compute capability. takes(variant): whether the shape fits, and the variant has code for this GPU.
+// Returns the cheapest variant that supports this convolution, or `none`. `half`: whether to use a single product of halves
+// (step 13). `major`: the major number of the GPU's compute capability. takes(variant): whether the variant supports the
+// shape and has code for this GPU.
 Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes);
 
 // ---- among tilings of the any-shape variant ----
 
-// How tasks are cut. An output has the same bits with every choice. `columns` is the number of positions of a wgmma. It
-// is 128, or 112 or 72 where an image's end would leave most of 128 empty, or 32 where tasks would be few; then `parts`
-// blocks may also share the depth. With strips it is 128, 96 or 32: a task has `strips` strips side by side, `rows`
-// output rows each.
+// A tiling: how the work is divided into tasks. An output has the same bits with every tiling. `columns` is the number of
+// positions per wgmma: 128; 112 or 72 if an image's last task would leave most of 128 positions empty; or 32 if there would
+// be few tasks, in which case `parts` blocks may also divide a task's products. With strips `columns` is 128, 96 or 32.
 struct Choice {
-  int taps, tiles, columns, parts;  // taps: see Form
-  int strips = 0, rows = 0;
-  int filters() const { return tiles * (taps > 0 ? kTileRows / 2 / taps : kTileRows); }
-  int step_bytes() const { return tiles * (taps > 0 ? 1 : 2) * kTileBytes; }
-  // Steps whose weights are loaded together. They decide where chains end, so they are the same for one tile and two.
+  int taps, tiles,             // see Form in variants/any_shape/kernel.cuh
+      columns, parts;
+  int strips = 0, rows = 0;    // strips of a task, side by side, or 0; output rows per strip
+  int filters() const { return tiles * (taps > 0 ? kTileRows / 2 / taps : kTileRows); }  // per block
+  int step_bytes() const { return tiles * (taps > 0 ? 1 : 2) * kTileBytes; }             // weights of a step
+  // Number of steps whose weights are loaded together. Chains end after such groups, so the number does not depend on
+  // `tiles`: otherwise outputs would have other bits.
   int group() const { return taps > 0 ? 8 : 4; }
   int eights() const { return columns / 8 * (tiles == 1 ? 2 : 1); }  // groups of eight positions per task
 };
 
-// The tiling for large batches. Chunks and chains end at the same places in every other tiling of the layer.
+// Returns the tiling for large batches. Chunks and chains of the layer's other tilings end at the same places.
 Choice default_choice(const fops_conv& c);
 
-// Fills in the plan of a choice, except for its threshold. False if the pixels of a task do not fit into shared memory,
-// however few channels are staged at a time. `per_chunk`: slots per chunk, 0 for as many as fit.
+// Sets *plan to the plan of a tiling, except for the fields threshold, half and early. Returns false if the pixels of a
+// task do not fit into shared memory, even with one slot per chunk. `per_chunk`: desired slots per chunk, or 0 for a number
+// that depends on the layer.
 bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* plan);
 
 struct Candidate {
@@ -62,16 +65,16 @@ struct Candidate {
   Plan plan;
 };
 
-// The tilings worth comparing. The default one, whose plan is given, comes first.
+// Returns the tilings to compare. The default tiling, whose plan is `plan`, comes first.
 std::vector<Candidate> tilings(const fops_conv& c, const Plan& plan, int sms);
 
-// Estimated time of a candidate, in cycles.
+// Returns the estimated time of a candidate, in cycles.
 double cost(const Candidate& candidate, int sms);
 
-// The cheapest candidate; the first one among equals.
+// Returns the cheapest candidate; the first one of equally cheap ones.
 Candidate choose_tiling(const fops_conv& c, const Plan& plan, int sms);
 
-// Offsets of the units of a plan's steps.
+// Returns the offsets of the units of a plan's steps.
 Steps steps_for(const fops_conv& c, const Plan& plan);
 
 }  // namespace hopper

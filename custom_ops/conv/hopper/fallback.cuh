@@ -1,4 +1,5 @@
-// The float32 fallback: recomputes outputs that depend on a value without a good split, without tensor cores.
+// The float32 fallback: recomputes outputs that depend on an unsplittable value (ImageScale in split.cuh), without tensor
+// cores.
 #pragma once
 
 #include "conv/hopper/epilogue.cuh"
@@ -6,10 +7,10 @@
 
 namespace fops {
 
-// Whether the outputs at a position depend on an unsplittable value.
+// Whether the outputs at a position depend on an unsplittable pixel. `corner` is the offset in x of the position's window.
 template <typename X>
 __device__ __noinline__ bool any_unsplittable(const Dims& d, const X* x, int corner, const ImageScale& by) {
-  bool found = false;  // no early exit, so that loads overlap
+  bool found = false;  // the loop has no early exit, so that its loads overlap
   const int taps = d.C * d.K * d.K;
   int p = 0, q = 0;
   const X* at = x + corner;
@@ -24,15 +25,15 @@ __device__ __noinline__ bool any_unsplittable(const Dims& d, const X* x, int cor
   return found;
 }
 
-// The unsplittable pixels under a task's outputs, in any channel: about one in 100 million of a network's activations.
-// The search runs once per task, whereas `any_unsplittable` reads each pixel again for every output that uses it. In
-// shared memory.
+// The pixels of a task that are unsplittable in some channel (about one in 100 million of a network's activations), in
+// shared memory. A search for this list reads each pixel once, while `any_unsplittable` reads it again for every output
+// that uses it.
 struct Unsplittable {
   static constexpr int kMax = 31;
   int count;          // may exceed kMax: then the list is incomplete
-  int pixels[kMax];   // their offsets in x, in channel 0
+  int pixels[kMax];   // the pixels' offsets in x, in channel 0
 
-  // Whether the outputs at `corner`, an offset in x, depend on one of them.
+  // Whether the outputs whose window begins at offset `corner` of x depend on one of these pixels.
   template <typename X>
   __device__ bool enters(const Dims& d, const X* x, int corner, const ImageScale& by) const {
     if (count > kMax) return any_unsplittable(d, x, corner, by);
@@ -45,7 +46,8 @@ struct Unsplittable {
   }
 };
 
-// Searches `pixels` pixels of one image, from x + first on, with `threads` threads. The caller sets found->count to 0.
+// Adds to *found the unsplittable ones of `pixels` pixels of an image, from x + first on. `threads` threads call this.
+// The caller must have set found->count to 0.
 template <typename X>
 __device__ __noinline__ void find_unsplittable(const Dims& d, const X* x, const ImageScale& by, int first, int pixels,
                                          Unsplittable* found, int thread, int threads) {
@@ -59,13 +61,15 @@ __device__ __noinline__ void find_unsplittable(const Dims& d, const X* x, const 
   }
 }
 
-// Computes outputs of some filters at some positions in float32, for infinities, NaN, and values too far apart for one
-// scale. `list` holds indices into `offsets` (of filter 0's output in y) and `corners` (of the first pixel in x).
+// Computes the outputs of some filters at some positions without tensor cores. `list` has `count` indices of positions. For
+// position i, offsets[i] is the offset in y of filter 0's output, and corners[i] the offset in x of the window's first
+// pixel. `threads` threads call this.
 //
-// A warp computes kFilters filters at kPositions positions at a time. Its lanes share the products in the order of a
-// filter's weights in memory, so that loads are coalesced. Each lane adds kChain products in float32 and these sums in
-// double: longer float32 chains lose more than the bound allows. The order of sums depends on C and K alone. Two
-// filters at a time, and shuffles that show which loops are uniform, keep the registers of the kernels that call this.
+// A warp computes kFilters filters at kPositions positions at a time. The products of an output are divided among the
+// lanes in the order of the weights in memory, so that loads are coalesced. A lane adds kChain products in float32, and
+// these sums in double: longer float32 chains lose more than the bound allows. The order of additions depends only on C
+// and K. Two filters at a time, and shuffles that show the compiler which loops are uniform, keep this function from
+// increasing the registers of the kernels that call it.
 template <typename X, typename Y>
 __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const float* k, Y y, const int* offsets,
                                            const int* corners, const int* list, int count, int m0, int filters,
@@ -78,7 +82,7 @@ __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const f
 #pragma unroll 1
   for (int unit = uniform(thread / 32); unit < units; unit += warps) {
     const int m = m0 + unit % pairs * kFilters, n = unit / pairs * kPositions;
-    const float* weights[kFilters];  // past the last filter or position: the last one again
+    const float* weights[kFilters];  // past the last filter or position, repeats the last one
     const X* corner[kPositions];
 #pragma unroll
     for (int a = 0; a < kFilters; ++a) weights[a] = k + 1LL * min(m + a, end - 1) * taps;
@@ -90,7 +94,7 @@ __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const f
       float part[kFilters][kPositions] = {};
       float v[kChain][kPositions], w[kChain][kFilters];
 #pragma unroll
-      for (int j = 0; j < kChain; ++j) {  // without a branch, or one load would wait for the other
+      for (int j = 0; j < kChain; ++j) {  // has no branch: with one, each load would wait for the previous one
         const int tap = min(begin + 32 * j + lane, taps - 1), c = tap / (d.K * d.K), p = tap / d.K - c * d.K;
         const int from = (c * d.H + p) * d.W + tap - (c * d.K + p) * d.K;
 #pragma unroll
@@ -110,7 +114,7 @@ __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const f
 #pragma unroll
         for (int b = 0; b < kPositions; ++b) sum[a][b] += part[a][b];
     }
-    float mine = 0.0f;  // lane a * kPositions + b has that output
+    float mine = 0.0f;  // in lane a * kPositions + b: the output of filter m + a at position n + b
 #pragma unroll
     for (int i = 0; i < kFilters * kPositions; ++i) {
       double all = sum[i / kPositions][i % kPositions];
@@ -124,15 +128,16 @@ __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const f
   }
 }
 
-// Shared memory of a group of 128 threads for the fallback.
+// Shared memory in which 128 threads prepare the arguments of fallback_outputs.
 struct FallbackScratch {
-  int offsets[128], corners[128];  // see fallback_outputs
-  int list[128], listed;
+  int offsets[128], corners[128];
+  int list[128], listed;  // listed: length of the list
   Unsplittable found;
 };
 
-// Computes a band of an image in float32, for infinities, NaN, and values too far apart for one scale. Rows' sums are
-// added in double: one long chain would lose more than the bound allows. Rarely needed, so simple rather than fast.
+// Computes the output rows row0 to row0 + rows - 1 of an image without tensor cores, because it has infinities, NaN, or
+// values too far apart for one scale. The products of a row of taps are added in float32, and these sums in double: one
+// long float32 chain would lose more than the bound allows. Rarely needed, so the function is simple rather than fast.
 template <typename X, typename Y>
 __device__ void fallback_image_band(const X* x, const float* k, Y y, int C, int H, int W, int M, int K, int row0,
                             int rows, int thread = threadIdx.x, int threads = blockDim.x) {

@@ -1,4 +1,4 @@
-// The products of several steps, unrolled: in a loop over steps the address arithmetic of each product took as long as
+// Issues the wgmma instructions of several steps, unrolled: in a loop over steps the address arithmetic took as long as
 // the tensor cores.
 #pragma once
 
@@ -10,11 +10,12 @@
 namespace fops {
 namespace hopper {
 
-// Numbers of steps in a group, those of 5x5 and 7x7, 3x3 and 1x1 first.
+// The possible numbers of steps in a group. The numbers that occur with 5x5, 7x7, 3x3 and 1x1 filters come first.
 using UpToFour = std::integer_sequence<int, 4, 3, 1, 2>;
 using UpToEight = std::integer_sequence<int, 7, 4, 5, 1, 6, 3, 8, 2>;
 
-// Calls `body` with `steps` as a compile-time constant: one of kFirst, kOthers, tried in this order.
+// Calls `body` with `steps` as a compile-time constant. Compares `steps` with kFirst and kOthers in this order; the last of
+// them is not compared.
 template <int kFirst, int... kOthers, typename Body>
 __device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps,
                                            const Body& body) {
@@ -23,8 +24,9 @@ __device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kO
   body(std::integral_constant<int, kFirst>());
 }
 
-// kSteps products of weights, kStepBytes per step, and pixels at offsets `places`. `keep`: whether to add to `sum` or
-// overwrite it.
+// Issues the products of kSteps steps: operand A is the weights, kStepBytes per step; operand B of step i is the pixels at
+// offset places[i]. `weights` and `pixels` are the lower 32 bits of descriptors. `keep`: whether to add to `sum` (otherwise
+// it is overwritten). `eight`: as in wgmma_ss.
 template <int kSteps, int kStepBytes, int kRegisters>
 __device__ __forceinline__ void multiply_steps(float (&sum)[kRegisters], uint32_t weights, uint32_t pixels,
                                                const uint32_t* places, uint32_t eight, int keep) {

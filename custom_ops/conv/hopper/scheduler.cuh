@@ -1,8 +1,9 @@
-// Persistent blocks: each takes the next tile from a counter in global memory.
+// Scheduling for persistent blocks: a block gets the number of its next task (a tile of the output) from a counter in
+// global memory.
 //
-// SMs differ by a tenth in how fast they write, so equal shares would leave some idle at the end. A block requests
-// tiles three ahead, so that it can load the next tile's pixels while it works. A tile's results do not depend on the
-// block.
+// SMs differ by a tenth in the speed of their writes, so with equal numbers of tasks some SMs would be idle at the end. A
+// block reads the counter three tasks ahead, so that it can load a task's pixels while it computes the previous task. The
+// results of a task do not depend on the block.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +14,8 @@
 
 namespace fops {
 
-// The counters of a launch, one for each y of the grid. There are none where blocks have only a few tasks, because
-// zeroing counters takes a launch.
+// The counters of a launch, one for each y of the grid. There are none (a null pointer) if blocks have only a few tasks,
+// because setting counters to zero takes a launch.
 class TileCounter {
  public:
   explicit TileCounter(cudaStream_t stream) : stream_(stream), memory_(stream) {}
@@ -31,8 +32,9 @@ class TileCounter {
   Workspace memory_;
 };
 
-// The number of blocks that share each task, the grid's z: 1 unless tasks leave SMs idle. A task consists of `turns`,
-// which are divided evenly. Blocks that share a task have only that task and need no counters.
+// Sets *slices to the number of blocks that share a task, the grid's z. It is 1 unless there are so few tasks that SMs
+// would be idle. A task consists of `turns` turns, which are divided evenly among these blocks. Such blocks have only one
+// task, and need no counters.
 inline fops_status slices_for(long long tasks, long long turns, unsigned* slices) {
   int sms = 0;
   FOPS_TRY(count_sms(&sms));
@@ -41,21 +43,23 @@ inline fops_status slices_for(long long tasks, long long turns, unsigned* slices
   return FOPS_OK;
 }
 
-// How a block gets tasks: its first task, the stride to the next, and the thread that reads the counter.
+// For PersistentTilesOf: the number of a block's first task, the distance to its second one, and whether this thread reads
+// the counter.
 struct ByBlock {
   static __device__ unsigned first() { return blockIdx.x; }
   static __device__ unsigned stride() { return gridDim.x; }
   static __device__ bool asks() { return threadIdx.x == 0; }
 };
 
-// The tasks of a block, or of a part of a block, numbered below 2^31. Every thread has a copy; `slot` is a word of
-// shared memory.
+// The tasks of a block, or of a part of a block: the current one (now), the next one, and the one after that (claimed; only
+// in the thread that reads the counter). Numbers of tasks are below 2^31. Every thread has a copy; `slot` is one word of
+// shared memory, through which that thread passes its number to the others.
 template <typename By = ByBlock>
 struct PersistentTilesOf {
   unsigned now, next, claimed;
   __device__ PersistentTilesOf() : now(By::first()), next(now + By::stride()), claimed(next + By::stride()) {}
-  // Called once per task, after one barrier and before the one that precedes `advance`. The counter's value is needed
-  // only in the next task.
+  // Called once per task, with a barrier before it and another one between it and `advance`. The value that the counter
+  // returns is first needed in the next call, so that the thread need not wait for it now.
   __device__ void claim(unsigned* slot, unsigned* counters) {
     if (!By::asks()) return;
     *slot = claimed;
@@ -65,8 +69,8 @@ struct PersistentTilesOf {
 };
 using PersistentTiles = PersistentTilesOf<>;
 
-// Calls f(first image, number of images) for pieces of a batch whose tasks, `each` per image, stay below 2^30. There is
-// nearly always one piece.
+// Calls f(first image, number of images) for pieces of a batch, so small that a piece has fewer than 2^30 tasks at `each`
+// tasks per image. There is nearly always one piece.
 template <typename F>
 fops_status in_pieces(long long images, long long each, F f) {
   const long long maximum = std::max(1LL, INT_MAX / 2 / each);

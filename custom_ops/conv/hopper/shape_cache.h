@@ -1,5 +1,5 @@
-// Caches the plan of a layer for its next call: a network calls the same layers repeatedly, and planning a layer takes
-// as long as a small kernel.
+// Caches what was computed for a layer until its next call: a network calls the same layers repeatedly, and planning a
+// layer takes as long as a small kernel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,12 +12,12 @@
 
 namespace fops {
 
-// Caches what `work_out` returns for a layer on the current device, and for a `kind` of question. Each thread has its
-// own cache.
+// Caches what `work_out` returns, by layer, current device and `kind`, a number that distinguishes the caller's questions
+// about a layer. Objects are thread_local, so there are no locks.
 template <typename Answer>
 class ShapeCache {
  public:
-  // The cached answer, or work_out()'s. Valid until the next call.
+  // Returns the cached answer or, if there is none, that of work_out(). The reference is valid until the next call.
   template <typename WorkOut>
   const Answer& of(const fops_conv& layer, int kind, const WorkOut& work_out) {
     if (entries_.empty()) entries_.resize(kEntries);

@@ -1,5 +1,5 @@
-// Float32 to halves: scales of images and filters, the split into high and low halves, and which values have no good
-// split. gpu/isa/halves.cuh has the arithmetic.
+// Splits images and filters into high and low parts: chooses their scales, and finds values that cannot be split well.
+// gpu/isa/halves.cuh has the arithmetic.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -10,11 +10,12 @@
 
 namespace fops {
 
-// Each image's values are multiplied by the image's own power of two before they are split, so that its result depends
-// on that image alone. A value is unsplittable if, scaled, it exceeds half's largest value, is infinite or NaN, or is
-// nonzero and below `minimum`. Outputs that depend on it need the fallback.
+// The scale of an image, by which its values are multiplied before they are split. It depends on the image alone, so that
+// the image's result does too. A value is unsplittable if it is infinite or NaN, if it exceeds half precision's range once
+// scaled, or if it is nonzero and its magnitude is below `minimum`. Outputs that depend on such a value need the fallback.
 struct ImageScale {
-  float scale, minimum;  // powers of two, except for the threshold in `minimum`
+  float scale;    // a power of two
+  float minimum;  // minimum magnitude before scaling: the plan's threshold divided by `scale`
 };
 
 template <typename X>
@@ -26,28 +27,28 @@ __device__ inline bool is_unsplittable(X x, const ImageScale& by) {
 
 namespace hopper {
 
-constexpr int kSamples = 8;  // values of an image that each lane samples: 256 in all
+constexpr int kSamples = 8;  // values of an image that a lane samples; a warp samples 256
 
-// Where row `row` of a tile keeps the 16 bytes of its unit `half`.
+// Returns the offset, in a tile of weights, of the 16 bytes of row `row` and unit `half` (0 or 1).
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
-// A sample's index in an image of `count` values, limited to the last one. Four neighbours make a run, because memory
-// is read 32 bytes at a time. The stride between runs is odd, so that they do not fall into one column of the image,
-// whose sides are often even. An image of up to 256 values is sampled completely.
+// Returns the index of a sample in an image of `count` values, at most count - 1. Samples are taken in runs of four
+// neighbours, because memory is read 32 bytes at a time. The stride between runs is odd: with an even stride and an even
+// width, the runs might all be in a few columns. An image of up to 256 values is sampled completely.
 __device__ inline int sample_at(int sample, int count) {
   constexpr int kRun = 4, kRuns = 32 * kSamples / kRun;
   const int stride = max(kRun, (count / kRuns - 1) | 1);
   return min(sample / kRun * stride + sample % kRun, count - 1);
 }
 
-// An image's scale, which brings the largest value of a sample into [2^11, 2^12). That leaves a factor of 16 for values
-// that the sample missed.
+// Returns an image's scale, which brings the largest magnitude of a sample into [2^11, 2^12). Values outside the sample may
+// be up to about 16 times as large.
 __device__ inline float sampled_scale(float largest) {
   return scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
 }
 
-// A warp's sample of an image: the constructor starts the loads, `scale` waits for them. Bytes need no sample. `lane`:
-// this thread's lane; a caller with few registers reads it again.
+// A warp's sample of an image: the constructor starts the loads, `scale` waits for them. uint8 images have a fixed scale,
+// and need no sample. `lane`: this thread's lane; a caller with few registers can read it again instead of keeping it.
 template <typename X>
 struct ImageSample {
   float v[kSamples];
@@ -79,23 +80,24 @@ __device__ void choose_scale(const X* image, int count, float threshold, ImageSc
   if (lane == 0) *to = by;
 }
 
-// Fetches the sample of an image into L2. Called by a warp.
+// Prefetches the sample of an image into L2. A warp calls this.
 __device__ inline void prefetch_sample(const float* image, int count) {
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < 32 * kSamples; i += 32) prefetch_l2(image + sample_at(i, count));
 }
 
-// Computes the scale of each filter, with kWarps warps, kEach filters each: unscale[m] undoes filter m's scale.
-// `keep(m, i, weight)` receives the weights, i from 0 to taps - 1. Returns whether a weight that this lane's warp saw
+// Computes the scales of kWarps * kEach filters with kWarps warps. unscale[m] receives the factor that undoes filter m's
+// scale. Calls keep(m, i, weight) for each weight, i from 0 to taps - 1. Returns whether a weight that this lane's warp read
 // is unsplittable.
 //
-// A lane loads kOnce weights of each filter together, without a branch in between: past the last weight or filter it
-// loads the last one again.
+// A lane loads kOnce weights of each filter together, without a branch in between: past the last weight or filter it loads
+// the last one again.
 template <int kWarps, int kEach, int kOnce, typename Keep>
 __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float threshold, const float* __restrict__ k,
                                               float* unscale, Keep keep) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t largest[kEach] = {}, smallest[kEach];  // twice a magnitude's bits; nonzero_bits
+  uint32_t largest[kEach] = {},  // twice the bits of the largest magnitude
+      smallest[kEach];           // nonzero_bits of the smallest nonzero weight
 #pragma unroll
   for (int n = 0; n < kEach; ++n) smallest[n] = ~0u;
 #pragma unroll 1
@@ -127,7 +129,7 @@ __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float thr
   return needs_fallback;
 }
 
-// Eight weights, split: `pair` takes 0 to 3 and gives two of them, scaled.
+// Splits eight scaled weights, of which pair(t) returns numbers 2 t and 2 t + 1, into *hi and *lo.
 template <typename Pair>
 __device__ __forceinline__ void split_eight(Pair pair, uint4* hi, uint4* lo) {
   uint32_t high[4], low[4];
@@ -141,10 +143,11 @@ __device__ __forceinline__ void split_eight(Pair pair, uint4* hi, uint4* lo) {
   *lo = make_uint4(low[0], low[1], low[2], low[3]);
 }
 
-// A filter's eight weights at a unit, split: `channels` weights per column (8, 4, 2 or 1), from (channel, p, q) on.
+// Splits a filter's eight weights of a unit: row p of the filter, from column q on, `channels` channels (8, 4, 2 or 1) per
+// column, from `channel` on.
 __device__ inline void split_unit(const float* filter, int channel, int p, int q, int channels, const Dims& d,
                                   float scale, uint4* hi, uint4* lo) {
-  const int shift = __ffs(channels) - 1;  // dividing by a variable would take as long as everything else
+  const int shift = __ffs(channels) - 1;  // e >> shift is e / channels; the division would double this function's time
   const auto weight = [&](int e) {
     const int c = channel + (e & (channels - 1)), column = q + (e >> shift);
     return c < d.C && column < d.K ? filter[(c * d.K + p) * d.K + column] * scale : 0.0f;
@@ -152,13 +155,14 @@ __device__ inline void split_unit(const float* filter, int channel, int p, int q
   split_eight([&](int t) { return make_float2(weight(2 * t), weight(2 * t + 1)); }, hi, lo);
 }
 
-// Whether a word of two halves has an infinity or NaN.
+// Whether a word of two halves contains an infinity or NaN.
 __device__ inline bool not_finite(uint32_t halves) {
   const uint32_t magnitudes = halves & 0x7fff7fffu;
   return max(magnitudes & 0xffffu, magnitudes >> 16) >= 0x7c00u;
 }
 
-// Sets values without a finite high half to zero: infinities would spoil outputs whose weight there is zero.
+// Sets values whose high part is not finite to zero: otherwise a zero weight times an infinity would make outputs NaN that
+// do not depend on the value.
 __device__ inline void drop_not_finite(uint32_t& hi, uint32_t& lo) {
   const uint32_t keep = (not_finite(hi & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi >> 16) ? 0u : ~0xffffu);
   hi &= keep, lo &= keep;
@@ -168,12 +172,12 @@ __device__ inline void drop_not_finite(uint32_t (&hi)[4], uint32_t (&lo)[4]) {
   for (int e = 0; e < 4; ++e) drop_not_finite(hi[e], lo[e]);
 }
 
-// Properties of the values that a thread split: nonzero low halves, unsplittable values.
+// Properties of the values that a thread has split.
 struct Seen {
-  uint32_t low = 0;
-  bool needs_fallback = false;
+  uint32_t low = 0;             // bitwise or of all low parts, two halves per word
+  bool needs_fallback = false;  // whether a value is unsplittable
 
-  // Splits 8 values, a row of a slot, and stores it.
+  // Splits the 8 values of a slot's entry, and stores their high and low parts.
   __device__ void split_row(const float (&v)[8], const ImageScale& by, uint4* high_to, uint4* low_to) {
     uint32_t hi[4], lo[4], largest = 0, smallest = ~0u;
 #pragma unroll
@@ -198,7 +202,7 @@ struct Seen {
 template <int kRows>
 struct SplitRows {
   uint32_t hi[kRows][4], lo[kRows][4];
-  bool infinite;  // whether one of the values has no high half; zero stands for it
+  bool infinite;  // whether a value's high part is not finite; such values are set to zero
 
   __device__ SplitRows(const float (&v)[kRows][8], const float (&scale)[kRows]) {
     uint32_t largest = 0;
@@ -210,7 +214,7 @@ struct SplitRows {
         hi[n][e] = parts.hi, lo[n][e] = parts.lo;
         largest = __vmaxu2(largest, parts.hi & 0x7fff7fffu);
       }
-    infinite = (largest + 0x04000400u & 0x80008000u) != 0;  // one of them is 0x7c00 or more
+    infinite = (largest + 0x04000400u & 0x80008000u) != 0;  // whether one of the two halves is 0x7c00 or more
     if (infinite)
 #pragma unroll
       for (int n = 0; n < kRows; ++n) drop_not_finite(hi[n], lo[n]);

@@ -1,5 +1,5 @@
-// The table of variants, one row each, and the functions that call them: the kernel `tensor-core`, step 13, and the
-// fused mode's dense layers.
+// The table of variants, and the functions that run them: for the kernel `tensor-core`, for step 13, for variants by name,
+// and for outputs in halves.
 #include "conv/hopper/table.h"
 #include "conv/cuda/table.h"
 
@@ -14,7 +14,7 @@ namespace fops {
 namespace hopper {
 namespace {
 
-// For the table: wraps a variant that has only float32 grade.
+// Wraps a variant without a half-precision kernel: adds the parameter `half`, which is ignored.
 using FloatRun = fops_status(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
 template <FloatRun* kRun>
 fops_status float32_only(const fops_conv& c, bool, const void* x, const float* k, float* y, cudaStream_t stream) {
@@ -87,7 +87,7 @@ fops_status check_gpu(int major, const char* kernel) {
   return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", kernel, major);
 }
 
-// A variant by name, as a kernel of the library's table.
+// Runs the variant with a given name; the function for the library's table of kernels.
 template <Variant kVariant>
 fops_status run_named(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
   int major = 0;
@@ -125,7 +125,8 @@ fops_status check_tensor_cores(const char* kernel) {
 
 }  // namespace hopper
 
-// Skips variants that need Hopper: any_shape also takes nearly all of their shapes.
+// Passes 0 as the compute capability, which excludes the variants that need Hopper: any_shape, whose predicate looks at the
+// device, supports nearly all of their shapes.
 bool takes_tensor_core(const fops_conv& c) { return hopper::variant_for(c, false, 0) != hopper::Variant::none; }
 
 fops_status run_tensor_core(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {

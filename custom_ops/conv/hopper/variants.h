@@ -1,4 +1,5 @@
-// The tensor-core kernels: each variant takes some shapes. table.cu lists the variants, choose.cpp picks one.
+// The functions of the tensor-core kernels' variants, each of which supports some shapes. table.cu lists the variants;
+// choose.cpp picks one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,23 +11,24 @@
 namespace fops {
 namespace hopper {
 
-// A row of the table. `run` takes floats, `run_to_halves` leaves halves for a dense layer, or is null.
+// A row of the table of variants.
 struct VariantRow {
   Variant variant;
   const char* name;  // the part after "tensor-core/"
   const char* summary;
-  const char* shapes;  // the shapes that it takes, in words
+  const char* shapes;  // the shapes that the variant supports, in words
   bool (*takes)(const fops_conv&);
-  // `half` leaves out the products that restore float32 grade (step 13).
+  // Writes float32 outputs. `half`: whether to omit the products that restore float32 grade (step 13).
   fops_status (*run)(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
+  // Writes the outputs in halves, for a dense layer; null if the variant cannot.
   fops_status (*run_to_halves)(const fops_conv&, const void* x, const float* k, const HalvesOut& y, cudaStream_t);
-  HalvesOrder order;  // the order of these halves
+  HalvesOrder order;  // order of the outputs of run_to_halves
 };
 
 }  // namespace hopper
 
-// The functions of each file of variants/: whether it takes a shape (on this thread's device, if it needs wgmma), and a
-// run.
+// The functions of the files in variants/: takes_NAME says whether the variant supports a shape (on this thread's device,
+// if it needs wgmma), run_NAME runs it.
 #define FOPS_TAKES(name) bool takes_##name(const fops_conv&)
 #define FOPS_RUN(name) fops_status run_##name(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t)
 #define FOPS_RUN_HALF(name) \

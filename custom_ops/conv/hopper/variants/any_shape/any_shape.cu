@@ -1,12 +1,13 @@
-// Any shape, on Hopper: an implicit GEMM whose operands wgmma reads from shared memory.
+// Any shape, on Hopper: an implicit GEMM whose operands wgmma reads from shared memory. plan.h explains its terms.
 //
-//   pixels of 8 channels    | 0 | 1 | 2 | ... | W | W+1 | ...      16 bytes each, high halves; the low ones after them
-//   position i, tap (p, q)    reads entry i + p W + q              a tap is an address, not a copy
+//   entries of a slot       | 0 | 1 | 2 | ... | W | W+1 | ...      16 bytes each: 8 channels of a pixel as halves, first
+//                                                                  the high parts of all pixels, then the low parts
+//   position i, tap (p, q)    reads entry i + p W + q              a tap is an offset, not a copy
 //
 // A block computes up to 128 filters at up to 256 positions. With few filters a tile's rows hold several taps; with few
-// tasks a cluster of blocks shares the depth. Two warpgroups consume. Two produce: they stage pixels chunk by chunk,
-// and one of their warps loads weights and rows of pixels by TMA (raw_rows.cuh).
-// Costs: positions in the K - 1 last columns of a row are computed and dropped, where strips (plan.h) are not faster;
+// tasks a cluster of blocks divides a task's depth. Two warpgroups are consumers, two are producers: they stage pixels
+// chunk by chunk, and one of their warps loads weights and rows of pixels by TMA (raw_rows.cuh).
+// Costs: positions in the last K - 1 columns and rows of an image are computed and dropped, except with strips (plan.h);
 // weights are packed again in each call. Small batches run any_shape_resident.cu.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
@@ -22,11 +23,11 @@ namespace {
 
 using namespace hopper;
 
-// How a call is tiled; `plan` may depend on the batch, `usual` does not.
+// The tiling of a call.
 struct Planned {
-  bool fits = false;  // whether the call fits into shared memory
+  bool fits = false;  // whether the layer fits into shared memory; otherwise the other fields are not set
   Choice choice;
-  Plan usual, plan;
+  Plan usual, plan;   // the plan of default_choice; the plan of `choice`, which depends on the batch size
   Steps steps;
 };
 
@@ -79,7 +80,7 @@ fops_status run_any_shape(const fops_conv& c, bool half, const void* x, const fl
   const Plan& plan = planned.plan;
 
   size_t bytes = 0;
-  const auto room = [&](size_t more) {  // reserves `more` bytes; returns where they begin
+  const auto room = [&](size_t more) {  // adds `more` bytes to the workspace; returns their offset
     const size_t at = bytes;
     bytes += ceil_div(more, 128) * 128;
     return at;

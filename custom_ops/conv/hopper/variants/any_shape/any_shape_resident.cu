@@ -1,13 +1,13 @@
-// any_shape.cu for small batches: all operands of a block resident in shared memory.
+// The second kernel of any_shape.cu, for small batches: all operands of a block are resident in shared memory.
 //
-//   warps 0 to 7     weights of 64 filters: copied, split          |         |  0 to 3: multiply, and store
-//   warps 8 to 15    pixels of 32 positions and their taps: split  | barrier |  4 to 7: 32 positions more
-//   warps 16 to 19   where these are, and outputs go               |         |
+//   warps 0 to 7     copy and split the weights of up to 64 filters   |         |  0 to 3: multiply and store 32 positions
+//   warps 8 to 15    split the pixels under 32 or 64 positions        | barrier |  4 to 7: multiply and store 32 more
+//   warps 16 to 19   compute the addresses of weights and outputs     |         |
 //
-// For one image, the kernel that packs weights and the start of the pipeline take most of any_shape.cu's time: the
-// length of the chain of dependent instructions decides. Chains of sums are the same, so an image has the same bits in
-// every batch.
-// Costs: every block splits its filters' weights, so this is for at most one block per SM.
+// For one image, packing weights in a separate kernel and starting the pipeline take most of any_shape.cu's time. Here the
+// chain of dependent instructions is shorter. Products are added in the same chains, so an image has the same bits in every
+// batch.
+// Costs: every block splits its filters' weights, so this kernel is used only for at most one block per SM.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
 #include "conv/hopper/pipeline.cuh"
@@ -20,9 +20,9 @@ namespace fops {
 namespace hopper {
 namespace {
 
-constexpr int kColumns = 32;  // columns of a wgmma: positions of a warpgroup
+constexpr int kColumns = 32;  // columns of a wgmma: a warpgroup's positions
 
-// kWarpgroups: warpgroups that multiply, 32 positions each.
+// kWarpgroups: number of warpgroups that multiply, 32 positions each.
 template <bool kStacked, int kWarpgroups, bool kLong, typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     tensor_core_any_shape_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   uint4* const pixels = reinterpret_cast<uint4*>(tiles + plan.steps * Layout::kStepBytes);
   const int low_plane = plan.chunks.per_chunk * plan.staged, m0 = blockIdx.y * Layout::kFilters;
   const X* const image = x + 1LL * blockIdx.z * d.C * d.H * d.W;
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler: warp-uniform
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler that this is warp-uniform
   const bool needs_fallback = prepare<Layout, kPositions>(
       d, plan, steps, by_width, image, k + 1LL * m0 * d.C * d.K * d.K, min(Layout::kFilters, d.M - m0),
       blockIdx.x * kPositions, warp, tiles, pixels, shared);
@@ -47,7 +47,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   uint32_t w = static_cast<uint32_t>(core_descriptor(shared_address(tiles), kTileDepth, 128));
   uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(pixels), 0, 128)) + group_of_warps * kColumns;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, sum[kColumns / 2] = {};
-  int chain = 0, in_segment = 0, low_begun = 0;  // steps in `high`; chunks of the segment that are done
+  int chain = 0,       // number of steps that `high` contains
+      in_segment = 0,  // number of the segment's chunks that are done
+      low_begun = 0;   // whether `low` contains products
   for (int chunk = 0; chunk < plan.chunk_count; ++chunk, corner += 2 * low_plane) {
     const bool last = chunk == plan.chunk_count - 1, ends_segment = ++in_segment == plan.segment || last;
     if (ends_segment) in_segment = 0;
@@ -89,7 +91,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   wgmma_wait(high);
   wgmma_wait(low);
 
-  // Adds a stacked filter's two sums, into that of its high halves. See `value` in kernel.cuh.
+  // Combines an output's accumulators in `sum`. With stacked tiles, those of a filter's low part (registers i + 2) are added
+  // to those of its high part. See `value` in kernel.cuh.
 #pragma unroll
   for (int i = 0; i < kColumns / 2; ++i) {
     if (kStacked && i % 4 >= 2) continue;
@@ -120,17 +123,16 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   }
   if (needs_fallback) {
     __syncwarp();
-    named_barrier(kResidentFallback, 128 * kWarpgroups);  // these stores come after those above
+    named_barrier(kResidentFallback, 128 * kWarpgroups);  // the fallback's stores must come after the stores above
     fallback_block<128 * kWarpgroups>(d, shared, image, k, out, m0, Layout::kFilters, kPositions);
   }
 #endif
 }
 
-// Plan of a run of these kernels. `groups`: warpgroups that multiply, 1 or 2; 0 for too many blocks or too little
-// shared memory.
+// The tiling of a call for this kernel.
 struct Resident {
-  int groups = 0;
-  size_t shared = 0;
+  int groups = 0;     // warpgroups that multiply, 1 or 2; 0 if there would be too many blocks or too little shared memory
+  size_t shared = 0;  // bytes of dynamic shared memory
   Plan plan;
   Steps steps;
 };

@@ -1,10 +1,10 @@
-// Any shape, small batches: the blocks of a cluster share the depth of a task's sums.
+// For any_shape.cu, small batches: the blocks of a cluster divide the depth of a task's sums.
 //
 //   block 0   chain chain .. small | chain chain .. small |            each segment's sums go to global memory
 //   block 1                                               chain chain .. small | ..
 //             --------------------- cluster barrier ---------------------
-//   block 0   columns  0 to 15: adds up all blocks' sums, in order     so an output has the same bits as when one block
-//   block 1   columns 16 to 31                                         computes the whole depth
+//   block 0   columns  0 to 15: adds all blocks' sums, in order        So an output has the same bits as if one block
+//   block 1   columns 16 to 31: the same                               computed the whole depth.
 #pragma once
 
 #include "conv/hopper/pipeline.cuh"
@@ -14,23 +14,27 @@
 namespace fops {
 namespace hopper {
 
+// The sums of a task, which the blocks of a cluster keep for one another in global memory.
 template <int kColumns>
 struct KeptSums {
-  static constexpr int kEights = kColumns / 8;  // groups of eight columns; a thread has four sums of each
+  static constexpr int kEights = kColumns / 8;  // groups of eight columns; a thread has four values of each
   const float4* all;                            // sums of the whole task
-  uint32_t* marks;
-  int part, parts, maximum;  // maximum: sums that a part has space for
-  int count = 0;
+  uint32_t* marks;                              // per part: see Packed::marks
+  int part, parts, maximum;  // this block's part; number of parts; number of sums per part for which there is space
+  int count = 0;             // number of sums that this block has kept
 
   __device__ KeptSums(const Packed& packed, const Plan& plan, uint32_t task, int part)
       : all(packed.kept + 1LL * task * plan.parts * plan.kept * kEights * kConsumerThreads),
         marks(packed.marks + task * plan.parts), part(part), parts(plan.parts), maximum(plan.kept) {}
 
+  // Returns the index in `all` of this thread's values.
   __device__ int at(int of_part, int sum, int eight) const {
     return ((of_part * maximum + sum) * kEights + eight) * kConsumerThreads + threadIdx.x;
   }
+  // Whether this block adds up and stores a group of eight columns.
   __device__ bool owns(int eight) const { return eight * parts / kEights == part; }
 
+  // Stores a sum for the other blocks.
   __device__ void keep(const float (&sum)[kColumns / 2]) {
     float4* to = const_cast<float4*>(all);
 #pragma unroll
@@ -39,8 +43,8 @@ struct KeptSums {
     ++count;
   }
 
-  // Adds up the sums of all parts for the columns that this block owns, with `next` also for the next eight. Returns
-  // whether any part has an unsplittable value. Loads of all parts are in flight together.
+  // Adds up the sums of all parts for the columns that this block owns and, if `next`, for the next eight columns. Returns
+  // whether any part has an unsplittable value. A thread has loads of several parts in flight together.
   __device__ bool add_up(float (&sum)[kColumns / 2], bool next, bool needs_fallback) {
     if (threadIdx.x == 0) marks[part] = count | (needs_fallback ? 1u << 16 : 0);
     cluster_sync();
@@ -57,7 +61,7 @@ struct KeptSums {
         bool real[kAhead];
 #pragma unroll
         for (int n = 0; n < kAhead; ++n) {
-          real[n] = i < static_cast<int>(__shfl_sync(0xffffffffu, mark, p) & 0xffff);  // 0 for parts past the last
+          real[n] = i < static_cast<int>(__shfl_sync(0xffffffffu, mark, p) & 0xffff);  // false past the last part
           v[n] = __ldcg(all + at(min(p, parts - 1), i, j));
           if (++i == maximum) i = 0, ++p;
         }

@@ -1,4 +1,4 @@
-// Any shape: the kernel.
+// The kernel of any_shape.cu for all but small batches.
 #pragma once
 
 #include <cstddef>
@@ -16,17 +16,19 @@ namespace hopper {
 
 // The roles of the warpgroups:
 //
-//   0, 1  multiply   <- buffers of staged pixels  <- 2, 3 but for a warp   stage them     <- global memory
-//                    <- stages of weights           <- that warp's first thread: TMA loads them
+//   0, 1: consumers  <- buffers of staged pixels  <- 2, 3, except for one warp: split and stage pixels <- global memory
+//                    <- stages of weights         <- that warp: loads weights by TMA                   <- global memory
 //
-// Alternatively that warp loads rows of pixels by TMA as well, and the others stage them from there (raw_rows.cuh).
-// Barriers count arrivals: `full` when a buffer or a stage may be read, `empty` when it may be written.
+// If TMA loads rows of pixels, that warp starts these copies too, and the other producer warps split pixels from there
+// (raw_rows.cuh). The mbarriers `full` complete when a buffer or a stage may be read, the mbarriers `empty` when it may be
+// written.
 constexpr int kThreads = kConsumerThreads + kProducerThreads + 32;
 static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
 
-// kTaps: 0 for tiles of 64 filters with low halves in a separate tile. 1: a tile's rows are high and low halves of 32
-// filters; 2, 4 or 8: of 16, 8 or 4 filters at as many taps. kTiles: tiles of filters per block. With two, the two
-// warpgroups share positions; with one, they share filters.
+// The form of a block's weights. kTaps = 0: a tile's rows are 64 filters, with the low parts in a separate tile. kTaps = 1:
+// the rows are the high and low parts of 32 filters ("stacked"). kTaps = 2, 4 or 8: the rows are the high and low parts of
+// 16, 8 or 4 filters at 2, 4 or 8 taps. kTiles: tiles of filters per block. With two, the two consumer warpgroups have
+// different filters at the same positions; with one, the same filters at different positions.
 template <int kTaps, int kTiles>
 struct Form {
   static constexpr int kParts = kTaps > 0 ? 1 : 2;                                // tiles of memory per tile of filters
@@ -35,13 +37,13 @@ struct Form {
   using Steps = std::conditional_t<(kTaps > 0), UpToEight, UpToFour>;  // steps per group: see Choice::group
 };
 
-// Findings of staging: the number of the latest chunk with each, counted from 1.
+// What the producers found in a buffer's pixels. Each field is the number of the latest chunk (from 1) with the property.
 struct Flags {
-  uint32_t low;             // some low half is not zero
+  uint32_t low;             // some low part is not zero
   uint32_t needs_fallback;  // some value is unsplittable: see `ImageScale` in split.cuh
 };
 
-struct Shared {  // of fixed size; stages and buffers follow
+struct Shared {  // static shared memory; stages and buffers are in dynamic shared memory
   uint64_t full_pixels[kMaxBuffers], empty_pixels[kMaxBuffers], full_weights[kMaxStages], empty_weights[kMaxStages];
   uint64_t full_rows[kMaxPieces], empty_rows[kMaxPieces];
   Flags flags[kMaxBuffers];
@@ -50,8 +52,8 @@ struct Shared {  // of fixed size; stages and buffers follow
 
 static_assert(sizeof(Shared) == kSharedBytes, "choose.cpp leaves room for it");
 
-// How a task is cut: its columns per wgmma; whether it is made of strips; whether a cluster shares its depth, one or
-// more segments per block; whether TMA loads its pixels (raw_rows.cuh).
+// How the work is divided. columns: positions per wgmma. strips: whether tasks consist of strips. parts: whether the blocks
+// of a cluster divide a task's depth, in whole segments. raw: whether TMA loads rows of pixels (raw_rows.cuh).
 template <int columns, bool strips = false, bool parts = false, bool raw = false>
 struct Cut {
   static constexpr int kColumns = columns;
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   }
   __syncthreads();
 
-  const int team = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // shows the compiler: warp-uniform
+  const int team = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // shows the compiler that this is warp-uniform
   if (team >= 2) {
     if constexpr (!Cut::kEarly) setmaxnreg_dec<kLong ? 56 : 72>();
     const int thread = threadIdx.x - kConsumerThreads;
@@ -109,12 +111,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     if (thread >= kProducerThreads) {
       const int lane = thread - kProducerThreads;
       if (!kRaw && lane > 0) return;
-      wait_for_previous_kernel();  // the kernel that packs the weights
+      wait_for_previous_kernel();  // pack_weights
       const auto load_weights = [&](const uint8_t* from, int bytes) {
         barrier_expect(&shared.full_weights[state.stage], bytes);
         bulk_load(weight_stages + state.stage * plan.group_bytes, from, bytes, &shared.full_weights[state.stage]);
       };
-      if constexpr (kRaw) {  // weights or rows, whichever has space: other warps wait for each
+      if constexpr (kRaw) {  // loads weights or rows, whichever there is space for, because other warps wait for both
         Groups groups(plan, packed, first_task, form::kStepBytes);
         const auto next_weights = [&] {
           if (lane == 0) load_weights(groups.from, groups.bytes(plan, form::kStepBytes));
@@ -155,8 +157,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       }
       return;
     }
-    uint32_t number = 0, piece = 0;                               // number of the chunk, and of its first slot's piece
-    int slot = 0, at = __shfl_sync(0xffffffffu, thread / 32, 0);  // see `stage_raw`
+    uint32_t number = 0, piece = 0;                               // number of the chunk; number of its first piece
+    int slot = 0, at = __shfl_sync(0xffffffffu, thread / 32, 0);  // this warp's next lot: see `stage_raw`
     for (; at >= plane / kLot; at -= plane / kLot) ++slot;
     const bool early = Cut::kEarly && plan.early;
     if (!early) wait_for_previous_kernel();
@@ -203,14 +205,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
   const int tile = kTiles == 2 ? team : 0, first = kTiles == 2 ? 0 : team * (kColumns - plan.reach);
   const uint32_t weights_corner = static_cast<uint32_t>(
       core_descriptor(shared_address(weight_stages) + tile * form::kParts * kTileBytes, kTileDepth, 128));
-  const uint32_t eight = Cut::kStrips ? plan.strips.width : 8;  // staged pixels between two groups of eight positions
+  const uint32_t eight = Cut::kStrips ? plan.strips.width : 8;  // entries from a group of eight positions to the next
   const uint32_t buffers_corner = static_cast<uint32_t>(core_descriptor(shared_address(buffers), 0, 128)) +
                                   (Cut::kStrips ? first / 8 * eight : first);
   const int low_plane = plan.chunks.per_chunk * plane;
   const uint32_t group_units = static_cast<uint32_t>(plan.group_bytes) / 16;
   float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
-  constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters per storing warp
-  // Kept in registers: the compiler would compute these addresses again for each group of steps.
+  constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters that a warp stores
+  // The barriers' addresses, in registers; from pointers the compiler would compute them again for each group of steps.
   const uint32_t barriers = __shfl_sync(0xffffffffu, shared_address(&shared), 0);
   const uint32_t full_pixels = barriers + offsetof(Shared, full_pixels);
   const uint32_t empty_pixels = barriers + offsetof(Shared, empty_pixels);
@@ -224,17 +226,17 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     const Span span(plan, d, task / plan.blocks);
     const int m0 = static_cast<int>(task % plan.blocks) * kTiles * form::kFilters + tile * form::kFilters;
     const int m_warp = m0 + threadIdx.x / 32 % 4 * kRows;
-    // Loads the factors that undo the scales, without a branch: after a divergent branch the compiler would wait after
-    // each wgmma.
+    // The factors that undo the scales. They are loaded without a branch: after a divergent branch the compiler would
+    // insert a wait after each wgmma.
     const float filter_unscale = packed.unscale[min(m_warp + lane, d.M - 1)];
     const Position position(plan, d, span, first + rank);
     const float image_scale = packed.images[min(span.image + position.further, d.B - 1)].scale;
 
     bool needs_fallback = false, low_begun = false;
-    int chain = 0;            // steps in `high`
-    int in_segment = 0;       // chunks of the segment that are done
-    int last_weights = -1;    // places that are still being read: the previous group's, and the previous chunk's
-    int last_pixels = -1;
+    int chain = 0;            // number of steps that `high` contains
+    int in_segment = 0;       // number of the segment's chunks that are done
+    int last_weights = -1;    // stage of the previous group, whose weights may still be read; -1 if there is none
+    int last_pixels = -1;     // buffer of the previous chunk, whose pixels may still be read; -1 if there is none
     KeptSums<kColumns> kept(packed, plan, task, part);
     if constexpr (kLong)
 #pragma unroll
@@ -278,8 +280,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
           low_begun = true;
         }
         wgmma_commit();
-        // After the wait only this group's products are in flight, or, where the chain ends, only the small ones: the
-        // tensor cores have these to do while the chain's sums are added up.
+        // After the wait only this group's products are in flight. If the chain ends, only those with a low part are: they
+        // keep the tensor cores busy while the chain's sum is added.
         if (kLong && (chain + group > plan.chain || (done && ends_segment))) {
           wgmma_wait<1>(high);
           if constexpr (kParts) {
@@ -328,7 +330,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     const bool weights_need_fallback = columns.fallback == number;
     if (!weights_need_fallback) {
       const auto value = [&](int i) {
-        const bool stacked = kTaps > 0 && !plan.half;  // else only a filter's high half counts, or has a row
+        const bool stacked = kTaps > 0 && !plan.half;  // whether rows with low parts of weights are added
         if constexpr (kLong) {
           return stacked ? long_sum[i] + long_sum[i + 2] * (1.0f / kLowScale) : long_sum[i];
         } else {
@@ -343,7 +345,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
         store_tile<kRows, kColumns>(d, columns, filter_unscale, m_warp, out, outgoing_all, value);
     }
     if (needs_fallback || weights_need_fallback) {
-      // The offsets have been read, and these stores come after those above.
+      // Waits until all threads have read the offsets, and have made the stores above, which the fallback overwrites.
       named_barrier(kAnyShapeConsumers + team, 128);
       const long long origin = span.image * d.C * d.H * d.W;
       const auto again = [&](auto* in) {
@@ -353,7 +355,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
           const int further = columns.corners[rank] / (d.C * d.H * d.W);
           if (weights_need_fallback ||
               any_unsplittable(d, in, columns.corners[rank], packed.images[span.image + further]))
-            columns.list[atomicAdd(&columns.listed, 1)] = rank;  // in any order: outputs are independent
+            columns.list[atomicAdd(&columns.listed, 1)] = rank;  // the order does not matter: outputs are independent
         }
         named_barrier(kAnyShapeConsumers + team, 128);
         fallback_outputs(d, in, k, out, columns.offsets, columns.corners, columns.list, columns.listed, m0,
@@ -362,7 +364,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       if (bytes) again(static_cast<const uint8_t*>(x) + origin);
       else again(static_cast<const float*>(x) + origin);
     }
-    named_barrier(kAnyShapeConsumers + team, 128);  // the offsets have been read
+    named_barrier(kAnyShapeConsumers + team, 128);  // waits until all threads have read the offsets
   }
 #endif
 }

@@ -1,4 +1,4 @@
-// Any shape: from a choice to the kernel that was compiled for it.
+// For any_shape.cu: launches the instance of the kernel that was compiled for a tiling.
 #pragma once
 
 #include "conv/cuda/kernels.h"
@@ -16,7 +16,7 @@ fops_status launch_kernel(const Call& call, Kernel* kernel) {
                         static_cast<size_t>(plan.buffers * plan.buffer_bytes()) +
                         plan.pieces * plan.row_bytes();
   FOPS_TRY(allow_shared(kernel, shared));
-  unsigned grid = plan.tasks * plan.parts;  // few if there are parts: a cluster has one task
+  unsigned grid = plan.tasks * plan.parts;  // with several parts, each cluster has one task
   if (plan.parts == 1) FOPS_TRY(resident_grid(kernel, kThreads, shared, plan.tasks, &grid));
   const bool one_image = call.c.B == 1 || (plan.by_image && !plan.strips.together);
   plan.early = one_image && grid == plan.tasks * plan.parts;

@@ -1,5 +1,5 @@
-// Any shape: passes a call from any_shape.cu to the files with its kernels. There are three files because each takes a
-// minute to compile.
+// For any_shape.cu: passes a call to the files with the kernel's instances (tiles.cu, stacked.cu, taps.cu). There are three
+// files because each takes a minute to compile.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,12 +13,12 @@ namespace hopper {
 
 // A call's packed weights and scales, on the device.
 struct Packed {
-  float* unscale;  // per filter: the factor that undoes its scale; 0 if some weight is unsplittable, which
-                       // sends all outputs of its tile's filters to the fallback
+  float* unscale;      // per filter: the factor that undoes its scale; 0 if a weight is unsplittable, in which case the
+                       // fallback computes all outputs of the tile's filters
   ImageScale* images;  // per image
-  float4* kept;        // [task][part][sum][columns / 8][kConsumerThreads]
+  float4* kept;        // the sums of KeptSums: [task][part][sum][columns / 8][kConsumerThreads]
   uint32_t* marks;     // [task][part]: number of sums | 1 << 16 if a value is unsplittable
-  uint8_t* tiles;      // [block][step][tile of the block][high, low][kTileBytes]
+  uint8_t* tiles;      // weights: [block of filters][step][tile of the block][high, low][kTileBytes]
 };
 
 struct Call {
@@ -32,11 +32,11 @@ struct Call {
   cudaStream_t stream;
 };
 
-fops_status launch_tiles(const Call& call, const Choice& choice);    // taps 0
-fops_status launch_stacked(const Call& call, const Choice& choice);  // taps 1
-fops_status launch_taps(const Call& call, const Choice& choice);     // taps 2, 4, 8
+fops_status launch_tiles(const Call& call, const Choice& choice);    // for choice.taps of 0
+fops_status launch_stacked(const Call& call, const Choice& choice);  // for choice.taps of 1
+fops_status launch_taps(const Call& call, const Choice& choice);     // for choice.taps of 2, 4 or 8
 
-// Whether the kernels have code for this thread's device.
+// Whether the kernel has code for this thread's device.
 bool usable();
 
 }  // namespace hopper

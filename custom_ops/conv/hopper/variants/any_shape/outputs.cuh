@@ -1,4 +1,4 @@
-// Any shape: stores a tile of sums from registers to y.
+// For any_shape.cu: the epilogue, which stores a tile of sums from registers to y.
 #pragma once
 
 #include "conv/hopper/fallback.cuh"
@@ -9,11 +9,10 @@
 namespace fops {
 namespace hopper {
 
-// The pixel of a task's position: its image, counted from the task's first, its place in the image, and whether it has
-// an output.
+// The pixel at a task's position.
 struct Position {
-  int further, h, w;
-  bool real;
+  int further, h, w;  // number of its image, counted from the task's first; row and column in the image
+  bool real;          // whether the position is an output
   __device__ Position(const Plan& plan, const Dims& d, const Span& span, int position) {
     const int image_pixels = d.H * d.W, at = span.first + position;
     further = plan.by_image ? 0 : at / image_pixels;
@@ -31,14 +30,16 @@ struct Position {
   }
 };
 
-// The columns of a warpgroup's tile, in shared memory; read two at a time.
+// The columns of a warpgroup's tile, in shared memory. Aligned, because threads read two columns at a time.
 struct alignas(8) Columns {
-  int offsets[128], corners[128];  // offsets in y for filter 0 and in x for channel 0; -1 if nothing is stored
-  float unscale[128];
+  int offsets[128],       // offset in y of filter 0's output; -1 if the column is not stored
+      corners[128];       // offset in x of the window's first pixel
+  float unscale[128];     // factor that undoes the scale of the column's image
   int list[128], listed;  // columns that need the fallback, and their number
-  uint32_t fallback;      // the last chunk of the latest task with an unsplittable filter: all take the fallback
+  uint32_t fallback;      // number of the last chunk of the latest task with an unsplittable weight, whose outputs all
+                          // need the fallback
 
-  // `own`: whether this tile stores the column; padding columns are skipped in any case.
+  // Sets the fields of a column. `own`: whether this tile stores the column if it is an output.
   __device__ void place(const Dims& d, int column, const Position& at, bool own, float scale) {
     offsets[column] = own && at.real ? (at.further * d.M * d.OH + at.h) * d.OW + at.w : -1;
     corners[column] = (at.further * d.C * d.H + at.h) * d.W + at.w;
@@ -46,17 +47,18 @@ struct alignas(8) Columns {
   }
 };
 
-// Outputs of a warp before they are stored: 16 filters by 64 positions, four banks between filters.
+// A warp's buffer for outputs before they are stored: 16 filters by 64 positions. A row has 4 more floats, which shifts the
+// next row by four banks.
 constexpr int kOutgoingStride = 68, kOutgoingFloats = 16 * kOutgoingStride;
-constexpr int kTapsStride = 76;  // per warpgroup 32 rows of 72 positions
+constexpr int kTapsStride = 76;  // floats per row for store_taps, where a warpgroup has 32 rows of 72 positions
 static_assert(32 * kTapsStride <= 4 * kOutgoingFloats, "");
 static_assert(kOutgoingBytes == 4 * kOutgoingFloats * kConsumerThreads / 32, "");
 
-// Two neighbouring columns of a tile: where they go, and the factors that undo their pixels' scales.
+// Two neighbouring columns of a tile.
 struct Pair {
-  int2 at;
-  float2 unscale;
-  bool vector, first, second;  // whether one store of 8 bytes does, for every filter; else which of two of 4 bytes
+  int2 at;         // their offsets in y for filter 0, or -1
+  float2 unscale;  // factors that undo the scales of their images
+  bool vector, first, second;  // whether to store both with 8 bytes; otherwise whether to store the first, the second
   __device__ Pair(const Dims& d, const Columns& columns, int column, bool used, const float* out)
       : at(*reinterpret_cast<const int2*>(columns.offsets + column)),
         unscale(*reinterpret_cast<const float2*>(columns.unscale + column)) {
@@ -65,7 +67,8 @@ struct Pair {
     vector = pair && d.OH * d.OW % 2 == 0 && reinterpret_cast<uintptr_t>(out + at.x) % 8 == 0;
     first = !vector && at.x >= 0, second = !vector && at.y >= 0;
   }
-  // `to`: where the first column goes. Uses predicates: branches took most of the epilogue's time.
+  // Stores the two outputs of a filter if `valid`. `to`: address of the first one. Uses predicates, because branches took
+  // most of the epilogue's time.
   __device__ void store(bool valid, float* to, float2 v) const {
     store_streaming_if(valid && vector, to, v);
     store_streaming_if(valid && first, to, v.x);
@@ -73,9 +76,9 @@ struct Pair {
   }
 };
 
-// Scales a warp's kRows filters from m_warp on, by the `unscale` that each lane has for one filter, and stores them
-// through shared memory, so that a store covers a run of one filter's outputs, 256 bytes. `value(i)`: the sum in
-// register i of a wgmma's kColumns columns.
+// Scales and stores a warp's outputs: kRows filters from m_warp on, for which lane i has the factor `unscale` of filter
+// m_warp + i. The outputs go through shared memory, so that a warp stores 256 contiguous bytes of a filter. value(i)
+// returns the sum in register i of a wgmma with kColumns columns.
 template <int kRows, int kColumns, typename Value>
 __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns, float unscale, int m_warp,
                                            float* out, float* outgoing_all, Value value) {
@@ -89,7 +92,7 @@ __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns
     for (int r = 0; r < kRows / 8; ++r)
 #pragma unroll
       for (int j = 0; j < kRun / 8; ++j) {
-        if (8 * j >= run) continue;  // a non-constant bound would keep the loop from being unrolled
+        if (8 * j >= run) continue;  // not in the loop's condition, because the loop must be unrolled
         const int i = 4 * (begin / 8 + j) + 2 * r;
         *reinterpret_cast<float2*>(outgoing + (8 * r + g) * kOutgoingStride + 8 * j + 2 * t) =
             make_float2(value(i), value(i + 1));
@@ -116,8 +119,9 @@ __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns
   }
 }
 
-// The same where the rows of kTaps taps are added up, each `shift` columns further right than the previous one. The
-// four warps of a warpgroup work together, each on a quarter of the filters.
+// Does the same for tiles whose rows have kTaps taps: first adds up the rows of a filter, that of each tap from `shift`
+// columns further right than that of the previous tap. The four warps of a warpgroup exchange their rows; then each adds
+// and stores a quarter of the filters.
 template <int kTaps, int kColumns, typename Value>
 __device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns, float unscale, int m_warp,
                                            float* out, float* outgoing_all, int shift, Value value) {
@@ -127,7 +131,7 @@ __device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns
   float* outgoing = outgoing_all + 4 * team * kOutgoingFloats;  // [tap][filter][column]
 #pragma unroll
   for (int begin = 0; begin < kColumns; begin += kRun) {
-    // Eight columns more than the run: a sum reaches this far.
+    // Stores eight columns more than the run has, because sums need columns up to there.
 #pragma unroll
     for (int j = 0; j < kRun / 8 + 1; ++j) {
       if (begin + 8 * j >= kColumns) continue;

@@ -1,11 +1,12 @@
-// Any shape: rows of pixels that TMA loads, for threads to split from shared memory.
+// For any_shape.cu: TMA loads rows of pixels (a row is one channel of a task's pixels) into shared memory, from where
+// threads split them.
 //
-//   global memory   channel 0, a plane  .. | up to 3 | the task's pixels | ..     copies begin at 16 bytes; a task's
-//                                          |         |                   |        images follow one another in a row
-//   shared memory   row 0, of a slot's 8   | up to 3 | staged pixels | zeros
+//   global memory   plane of a channel     | up to 3 | the task's pixels | ..     Copies begin on 16-byte boundaries, so up
+//                                          |         |                   |        to 3 pixels precede the task's. In a row
+//   shared memory   row, one of a slot's 8 | up to 3 | the task's pixels | zeros  a task's images are contiguous.
 //
-// In staging.cuh threads load pixels themselves, eight channels each, and wait for global memory, which is slower. That
-// serves strips, and planes whose size is not a multiple of 16 bytes.
+// In staging.cuh, which is slower, threads load pixels from global memory themselves. It is used for strips, for planes
+// whose size is not a multiple of 16 bytes, and in other cases listed at raw_pieces in choose.cpp.
 #pragma once
 
 #include "conv/hopper/pipeline.cuh"
@@ -15,24 +16,23 @@
 namespace fops {
 namespace hopper {
 
-// One row of a task's slots, as a lane loads it: where it begins in the first slot, up to three floats before the
-// task's first pixel, and its length.
+// The row of a slot that a lane loads.
 struct RowSpan {
-  const float* from;
-  int first, floats;  // start in the task's first image; length over all its images
+  const float* from;  // address for the task's first slot, up to three floats before the task's first pixel
+  int first, floats;  // number of floats of the row in the task's first image; in all images
   __device__ RowSpan(const Plan& plan, const Dims& d, const float* x, const Span& span, int lane) {
-    const int pixels = d.H * d.W, begin = span.first & ~3;  // copies begin at 16 bytes
+    const int pixels = d.H * d.W, begin = span.first & ~3;  // copies must begin on 16-byte boundaries
     const long long there = (plan.by_image ? 1 : d.B - span.image) * pixels - begin;
     from = x + ((span.image * d.C + lane) * pixels + begin);
     floats = static_cast<int>(min(static_cast<long long>(plan.raw_row), there)), first = min(floats, pixels - begin);
   }
 };
 
-// Iterates over the groups of steps whose weights are loaded together, task by task, for a warp that also does other
-// work.
+// An iterator over the groups of steps whose weights are loaded together, of all of a block's tasks. It is used by a warp
+// that loads rows of pixels in between.
 struct Groups {
-  uint32_t task;
-  int chunk, left;      // the group's chunk, and the chunk's steps from the group on
+  uint32_t task;        // the current group's task
+  int chunk, left;      // the group's chunk; the number of the chunk's steps from the group on
   const uint8_t* from;  // the group's weights
   __device__ Groups(const Plan& plan, const Packed& packed, uint32_t task, int step_bytes) : task(task) {
     begin(plan, packed, step_bytes);
@@ -53,11 +53,12 @@ struct Groups {
   }
 };
 
-// Pieces in shared memory, each a slot's eight rows, and their barriers. Pieces are counted through all tasks.
+// A circular buffer of pieces in shared memory. A piece is the eight rows of a slot. Pieces are numbered through all of a
+// block's tasks.
 struct RawRows {
   float* rows;
-  uint64_t *full, *empty;  // `empty` counts the producer warps
-  uint32_t mask;           // pieces - 1
+  uint64_t *full, *empty;  // mbarriers per piece; each producer warp arrives once at `empty`
+  uint32_t mask;           // number of pieces in shared memory - 1
   int per_row;             // floats per row
   uint32_t log;            // log2 of the number of pieces: 1 or 2
 
@@ -70,13 +71,15 @@ struct RawRows {
   __device__ void init_barriers(int pieces) const {
     for (int i = 0; i < pieces; ++i) barrier_init(&full[i], 1), barrier_init(&empty[i], kProducerThreads / 32);
   }
-  // Stores zeros, with the whole block: the floats of a row after its image are split too, and must have good halves.
+  // Sets all rows to zero; all threads of the block call this. Floats past the end of a row's pixels are split too, and must
+  // not be unsplittable.
   __device__ void clear(const Plan& plan) const {
     for (int i = threadIdx.x; i < plan.pieces * 2 * per_row; i += blockDim.x) reinterpret_cast<float4*>(rows)[i] = {};
     bulk_fence();
   }
-  // Whether there is space for a piece; and a function by which a warp loads it. `slot`: slot of the task.
+  // Whether there is space for a piece.
   __device__ bool room(uint32_t number) const { return warp_barrier_done(&empty[number & mask], parity(number) ^ 1); }
+  // Starts the copies of a piece, slot `slot` of the task; a warp calls this.
   __device__ void load(uint32_t number, const Dims& d, const RowSpan& row, int slot, int lane) const {
     uint64_t* barrier = &full[number & mask];
     if (lane == 0) barrier_expect(barrier, 8 * 4 * row.floats);
@@ -86,7 +89,7 @@ struct RawRows {
       const float* from = row.from + 8LL * slot * pixels;
       float* to = piece(number) + lane * per_row;
       bulk_load(to, from, 4 * row.first, barrier);
-      from += row.first - pixels;  // one image back, to where its plane begins
+      from += row.first - pixels;  // the beginning of the first image's plane
       for (int done = row.first; done < row.floats; done += pixels)
         bulk_load(to + done, from += 1LL * d.C * pixels, 4 * min(row.floats - done, pixels), barrier);
     }
@@ -94,9 +97,9 @@ struct RawRows {
   }
 };
 
-// Splits the slots of a chunk out of their rows, the first of them piece `number`. The seven warps take lots of
-// kLot entries in turn, through slots and chunks. A warp's next lot is lot `at` of slot `slot`, counted from this
-// chunk's first slot; if that is past the chunk, the warp has nothing to split in it.
+// Splits the `slots` slots of a chunk from their rows into `buffer`; the first slot is piece `number`. The seven warps take
+// turns at lots of kLot entries, through all slots and chunks. This warp's next lot is lot `at` of slot `slot`, counted from
+// the chunk's first slot; both are advanced. If the slot is past the chunk, the warp has nothing to split in this chunk.
 template <bool kByImage>
 __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, uint32_t number, const Span& span,
                           int slots, const ImageScale* images, uint4* buffer, int& slot, int& at) {
@@ -105,10 +108,10 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
   const int images_behind = static_cast<int>(min(d.B - 1 - span.image, static_cast<long long>(plan.staged)));
   Seen seen;
   uint32_t smallest = ~0u;
-  int done = 0;  // slots that this warp will not read again
+  int done = 0;  // number of slots that this warp has released, because it will not read them again
   const auto let_go = [&](int until) {
     for (; done < until; ++done) {
-      raw.wait(number + done);  // otherwise pieces without lots of this warp would get ahead of it
+      raw.wait(number + done);  // needed for a piece in which this warp has no lot: it must not arrive a round too early
       __syncwarp();
       if (lane == 0) barrier_arrive(&raw.empty[(number + done) & raw.mask]);
     }

@@ -1,4 +1,4 @@
-// Any shape: the kernels whose tiles hold high and low halves of 32 filters.
+// For any_shape.cu: the kernel's instances whose tiles have the high and low parts of 32 filters.
 #include "conv/hopper/variants/any_shape/launch.cuh"
 
 namespace fops {

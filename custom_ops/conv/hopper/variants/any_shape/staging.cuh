@@ -1,4 +1,4 @@
-// Any shape: the pixels of a chunk from global memory, split, to shared memory.
+// For any_shape.cu: loads the pixels of a chunk from global memory, splits them, and stages them in shared memory.
 #pragma once
 
 #include <type_traits>
@@ -10,9 +10,9 @@
 namespace fops {
 namespace hopper {
 
-constexpr int kProducerThreads = 224;  // two warpgroups except for the warp that loads weights
+constexpr int kProducerThreads = 224;  // two warpgroups without the warp that loads weights
 
-// Which positions a task has. Avoids 64-bit divisions where possible: they take as long as a chunk.
+// The first position of a task. Its computation avoids 64-bit divisions if possible, because these take as long as a chunk.
 struct Span {
   long long image;  // first image
   int first;        // first position in that image
@@ -30,10 +30,10 @@ struct Span {
   }
 };
 
-// The same for a task made of strips.
+// The first strip of a task that consists of strips.
 struct StripSpan {
   long long image;  // first image
-  int strip, row;   // first strip in that image, and output row
+  int strip, row;   // number of the first strip in that image; first output row
   __device__ StripSpan(const Plan& plan, const Dims&, uint32_t span) {
     const Strips& s = plan.strips;
     const uint32_t group = span / s.pieces;
@@ -42,7 +42,8 @@ struct StripSpan {
     image = at >> 32 ? static_cast<long long>(at / s.per_image) : static_cast<uint32_t>(at) / s.per_image;
     strip = static_cast<int>(at - image * s.per_image);
   }
-  // For the strip `further` strips on: its image, counted from the first, and the strip in that image.
+  // Returns the image, counted from the task's first, of the strip that is `strips` strips after the first one. *in_image
+  // receives the strip's number in that image.
   __device__ int further(const Strips& s, int strips, int* in_image) const {
     const int at = strip + strips, images = s.per_image == 1 ? at : divide(at, s.inverse_per_image);
     *in_image = at - images * s.per_image;
@@ -52,15 +53,14 @@ struct StripSpan {
 template <bool kStrips>
 using SpanOf = std::conditional_t<kStrips, StripSpan, Span>;
 
-// Where a staged pixel is read: its image, counted from the task's first, and its offset in the image. Past the end,
-// which affects only positions that are not stored, it is the last pixel or image again, so that there is no branch
-// between loads.
+// The position in x of the i-th staged pixel. Past the last pixel or image it is the last one again, so that there is no
+// branch between loads; such pixels affect only positions that are not stored.
 struct Pixel {
-  int image, at;
+  int image, at;  // its image, counted from the task's first; its offset in a plane of the image
   __device__ Pixel(const Plan& plan, const Dims& d, const Span& span, int i) {
     const int pixels = d.H * d.W;
     at = span.first + i, image = 0;
-    if (!plan.by_image) {  // a number below 2^21 by one of at most 2^20: exact
+    if (!plan.by_image) {  // the division is exact for numbers below 2^21 and divisors up to 2^20
       image = static_cast<int>(static_cast<uint32_t>(at) * plan.inverse_pixels >> 42);
       at -= image * pixels;
       image = static_cast<int>(min(static_cast<long long>(image), d.B - 1 - span.image));
@@ -78,16 +78,16 @@ struct Pixel {
   }
 };
 
-// Scales of a task's images: those of its first image and the following ones, each loaded from global memory as two
-// words at once; or, for a task with one image, the scale given here.
+// Return the scale of a task's image number `image`: from the array of the images' scales, with one load of two words; or,
+// if the task has one image, the given scale.
 __device__ inline ImageScale of_image(const ImageScale* images, int image) {
   const float2 both = __ldg(reinterpret_cast<const float2*>(images) + image);
   return {both.x, both.y};
 }
 __device__ inline ImageScale of_image(const ImageScale& own, int) { return own; }
 
-// Rows of full slots, from the chunk's first slot on. kRagged: with 5 to 7 channels, the last one is read again for the
-// missing ones.
+// Stages `count` full slots from slot `first` on; a thread splits kRows entries (eight channels of a pixel) together.
+// kRagged: the last slot has 5 to 7 channels, and the last channel is read again in place of the missing ones.
 template <int kRows, bool kRagged, typename X, typename AnySpan, typename Scales>
 __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                            const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
@@ -102,7 +102,7 @@ __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const An
       const int row = min(i + n * kProducerThreads, rows - 1), s = divide(row, plan.inverse_staged);
       const Pixel pixel(plan, d, span, row - s * plan.staged);
       const int channel = 8 * (first + s);
-      // Below 2^32: an image has at most 2^28 values, and a task begins at its first image.
+      // Fits into 32 bits: an image has at most 2^28 values, and the offset is counted from the task's first image.
       const uint32_t from = (static_cast<uint32_t>(pixel.image) * d.C + channel) * pixels + pixel.at;
       by[n] = of_image(images, pixel.image);
 #pragma unroll
@@ -117,7 +117,7 @@ __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const An
   }
 }
 
-// Rows of narrow slots: kChannels channels of 8 / kChannels neighbours.
+// Stages slots of kChannels channels of 8 / kChannels neighbouring pixels.
 template <int kChannels, typename X, typename AnySpan, typename Scales>
 __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                              const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
@@ -138,8 +138,8 @@ __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const 
   }
 }
 
-// Rows of slots of one channel, 8 neighbours each. A lane splits one pixel and gets the other halves of its row from
-// the seven lanes after it, so 25 lanes of 32 have a row.
+// Stages slots of one channel of 8 neighbouring pixels. A lane splits one pixel, and gets the other seven values of its
+// entry from the next seven lanes, so only 25 of 32 lanes have an entry.
 template <typename X, typename AnySpan, typename Scales>
 __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                              const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {
@@ -184,8 +184,9 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
   }
 }
 
-// Stages the slots [pixel][16 bytes] of a chunk: high halves of all its slots, then the low halves. kProducerThreads
-// threads call it; `x` and `images` point to the task's first image. 8 kRows loads are in flight together.
+// Stages the slots [pixel][16 bytes] of a chunk in `buffer`: first the high parts of all its slots, then the low parts.
+// kProducerThreads threads call this. `x` and `images` point to the task's first image. A thread has 8 * kRows loads in
+// flight.
 template <int kRows, typename X, typename AnySpan, typename Scales>
 __device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int chunk,
                       const Scales& images, uint4* buffer, int thread) {

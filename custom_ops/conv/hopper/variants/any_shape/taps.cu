@@ -1,4 +1,4 @@
-// Any shape: the kernels for few filters, whose rows hold several taps.
+// For any_shape.cu: the kernel's instances for few filters, whose tiles have the filters at several taps.
 #include "conv/hopper/variants/any_shape/launch.cuh"
 
 namespace fops {

@@ -1,4 +1,4 @@
-// Any shape: the kernels for more than 32 filters, with their low halves in separate tiles.
+// For any_shape.cu: the kernel's instances for more than 32 filters, whose low parts are in separate tiles.
 #include "conv/hopper/variants/any_shape/launch.cuh"
 
 namespace fops {
