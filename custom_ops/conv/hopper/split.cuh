@@ -14,8 +14,8 @@ namespace fops {
 // the image's result does too. A value is unsplittable if it is infinite or NaN, if it exceeds half precision's range once
 // scaled, or if it is nonzero and its magnitude is below `minimum`. Outputs that depend on such a value need the fallback.
 struct ImageScale {
-  float scale;    // a power of two
-  float minimum;  // minimum magnitude before scaling: the plan's threshold divided by `scale`
+  float scale,  // a power of two
+      minimum;  // minimum magnitude before scaling: the plan's threshold divided by `scale`
 };
 
 template <typename X>

@@ -2,10 +2,10 @@
 //
 //   activation x weight = high x high + high x low + low x high        three products of halves, float32 sums
 //
-// Activations are not exact in half, so both operands are split. An image is split once for all filters and taps, and
-// one 16-byte read of it is the operand of five mma instructions (24 filters).
-// Costs: three times the products, and the padding of filters to groups of eight.
-// Gains: the tensor cores' rate; docs/notebook.md has what limits it.
+// Activations are not exact in half precision, so both operands are split. A band of an image is split once for all filters
+// and taps. With 24 filters, a 16-byte read of it is the operand of five mma instructions.
+// Costs: three times as many products, and the padding of filters to groups of eight.
+// Gains: the tensor cores' rate; docs/notebook.md says what limits it.
 #include "conv/hopper/variants/channel_quads.cuh"
 
 #include "conv/cuda/kernels.h"
@@ -25,41 +25,41 @@ using namespace channel_quads;
 
 // The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t, g = 0..7, t = 0..3, holds
 //
-//   B: the pixel of column g, its quad t       |  c0 c1  |  c2 c3  |  c0 c1  |  c2 c3  |    one 16-byte read
+//   B: quad t of the pixel of column g         |  c0 c1  |  c2 c3  |  c0 c1  |  c2 c3  |    one 16-byte read
 //   (four channels of one tap, mostly)         |   high  |   high  |   low   |   low   |
 //                                                 b0         b1       b0        b1
-//                                              `- first operand -'  `- second one ---'
+//                                              `- first operand -'  `- second operand -'
 //   A: quad t of rows g and g + 8              a0: row g, c0 c1     a2: row g, c2 c3        one 16-byte read
 //                                              a1: row g + 8        a3: row g + 8
 //   D: rows g (d0 d1), g + 8 (d2 d3), columns 2t and 2t + 1
 //
 //   rows of A, 24 filters in groups of 8:      tile 0      tile 1      tile 2
-//                                    rows 0-7  high of 0   high of 2   low of 1
-//                                    rows 8-15 high of 1   low of 0    low of 2
+//                                    rows 0-7  high of 0   high of 2   low of 1       ("high of 0": the high parts of
+//                                    rows 8-15 high of 1   low of 0    low of 2       group 0's weights)
 
-// Filters are the rows of the product, in groups of eight: first the groups' high halves, then their low halves, two
-// groups per mma tile. kGroups = 3 (24 filters): tiles (hi0, hi1), (hi2, lo0), (lo1, lo2), without padding. All tiles
-// are multiplied with the pixels' high halves; those that contain a high half also with the low ones.
+// Filters are the rows of the product, in groups of eight: first the high parts of all groups, then their low parts, two
+// groups per mma tile. All tiles are multiplied with the pixels' high parts, and tiles that contain high parts of weights
+// also with the pixels' low parts. Returns the number of these tiles.
 __host__ __device__ constexpr int tiles_with_high(int groups) { return (groups + 1) / 2; }
 
 struct Tiling {
   int rows;   // output rows per band
   int bands;  // bands per image
-  int chain;  // maximum steps per chain
+  int chain;  // maximum number of steps per chain
   uint32_t inverse_OW;
 };
 
-// Steps whose sums the tensor cores add up before ordinary additions take them over. mma.sync adds 16 products in two
-// groups, each truncated toward zero. So s steps of one sign lose up to 2 s + 1 units of 2^-24, plus up to 4 for the
-// product of the low halves. The bound allows 4 + sqrt(products). 125 equal products in one chain of 8 steps lost 15.7
-// of 15.2 units, 100 in chains of 6 lost 1.1 times the bound.
+// Returns the maximum number of steps per chain, which the tensor cores add up before an ordinary addition takes over the
+// sum. mma.sync adds 16 products in two groups, and truncates each sum toward zero. So a chain of s steps with terms of one
+// sign loses up to 2 s + 1 units of 2^-24, and the omitted products of two low parts up to 4. The bound allows 4 +
+// sqrt(products). 125 equal products in one chain of 8 steps lost 15.7 units, of 15.2 allowed; 100 equal products in chains
+// of 6 lost 1.1 times the bound.
 constexpr int max_chain(int64_t products) {
   return products >= 169 ? 6 : products >= 121 ? 5 : products >= 81 ? 4 : 3;
 }
 
-// A block stays on its SM with all weights, split, in shared memory and processes one band after another. Pixels
-// are the columns of the product.
-// kLong: more steps than a chain may have.
+// A persistent block: it has all weights, split, in shared memory, and processes one band after another. Pixels are the
+// columns of the product. kLong: whether there are more steps than a chain may have.
 template <int kGroups, bool kHalf, bool kLong>
 __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     tensor_core_channel_quads(Dims d, Tiling tiling, bool vector, const float* __restrict__ x,
@@ -74,21 +74,21 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
   uint4* weights = shared;  // [step][tile][lane]
   float* outgoing = reinterpret_cast<float*>(shared + depth * kGroups * 32) + warp * 8 * kGroups * kStride;
   uint4* staged = shared + depth * kGroups * 32 + warps * 8 * kGroups * kStride / 4;  // [entry][pixel]
-  // [quad]: bytes from a pixel's corner. Two extra steps at the end, which the loop loads but does not use.
+  // [quad]: byte offset from a window's first pixel. Two more steps follow, which the loop loads but does not use.
   int* offsets = reinterpret_cast<int*>(staged + entries(d.C) * entry_stride);
 
   const float minimum = kHalf ? 0.0f : min_scaled(static_cast<float>(taps));
   const auto [filter_scale, finite] = weight_scale(k, d.M * taps, minimum, threads, &scratch);
   const float filter_unscale = 1.0f / filter_scale;
 
-  // The weights as mma operands: register 2j + r of a lane is row g + 8 r, pair 2t + j.
+  // Stores the weights as operands A of the mma: register 2j + r of a lane is row g + 8 r, pair 2t + j.
   for (int i = threadIdx.x; i < depth * kGroups * 32; i += threads) {
     const int at = i % 32, tile = i / 32 % kGroups, step = i / (32 * kGroups);
     uint32_t registers[4];
     for (int e = 0; e < 4; ++e) {
       const int group = 2 * tile + e % 2, m = group % kGroups * 8 + at / 4;
       const Quad quad = quad_at(4 * step + at % 4, d.C, d.K);
-      // Word e / 2 of the quad: two channels of this tap, or the rest of this tap and of the next.
+      // The weights of word e / 2 of the quad: two channels of a tap; in a `rest` quad, the last channels of tap e / 2.
       const int q = quad.q + (quad.rest ? e / 2 : 0), c = 4 * quad.entry + (quad.rest ? 0 : e / 2 * 2);
       const bool real = m < d.M && quad.p < d.K && q < d.K;
       const float* filter = k + (m * d.C + c) * d.K * d.K + quad.p * d.K + q;
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     }
     weights[i] = make_uint4(registers[0], registers[1], registers[2], registers[3]);
   }
-  for (int i = threadIdx.x; i < (depth + 2) * 4; i += threads) {  // past the last quad: any entry, as weights are zero
+  for (int i = threadIdx.x; i < (depth + 2) * 4; i += threads) {  // past the last quad 0, because weights are zero there
     const Quad quad = quad_at(i, d.C, d.K);
     offsets[i] = i < quads(d.C, d.K) ? 16 * (quad.entry * entry_stride + quad.p * d.W + quad.q) : 0;
   }
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     const float* source = x + (image * d.C * d.H + h0) * d.W;
     float* out = y + image * d.M * plane + h0 * d.OW;
 
-    __syncthreads();  // the previous band has been read
+    __syncthreads();  // waits until all threads have read the previous band
     float scale = kImageScale;
     Seen seen = stage(source, d.C, staged_pixels, d.H * d.W, scale, staged, entry_stride);
     const bool high = __syncthreads_or(seen.top > __half_as_ushort(__float2half_rn(kWindowHigh)) ||
@@ -135,14 +135,14 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     }
     const float image_unscale = 1.0f / scale;
 
-    // Prefetches the next image into L2 while this one is multiplied: its staging then waits for L2 alone.
+    // Prefetches the next image into L2 while this one is multiplied, so that its staging waits only for L2.
     if (task + gridDim.x < tasks && tiling.bands == 1) {
       const char* next = reinterpret_cast<const char*>(source + 1LL * gridDim.x * d.C * d.H * d.W);
       for (int i = threadIdx.x * 128; i < d.C * d.H * d.W * 4; i += threads * 128) prefetch_l2(next + i);
     }
 
     for (int chunk = warp * kChunk; chunk < pixels; chunk += warps * kChunk) {
-      const char* corner[kColumns];  // corner of this lane's pixel (column g) in each tile
+      const char* corner[kColumns];  // per tile: first pixel of the window of this lane's column g
 #pragma unroll
       for (int n = 0; n < kColumns; ++n) {
         const int pixel = min(chunk + 8 * n + g, pixels - 1);
@@ -152,12 +152,11 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
 #pragma unroll
         for (int n = 0; n < kColumns; ++n) to[n] = *reinterpret_cast<const uint4*>(corner[n] + offset);
       };
-      // This lane's two sums of filter g in group i, columns 2t and 2t + 1 of tile n.
+      // Returns where this lane's two outputs of filter g in group i, columns 2t and 2t + 1 of tile n, are stored.
       const auto outgoing_at = [&](int i, int n) { return outgoing + (i * 8 + g) * kStride + 8 * n + 2 * t; };
       float sum[kTiles][kColumns][4] = {};
-      float small[kHalf ? 1 : kHigh][kColumns][4] = {};  // products of the pixels' low halves
-      // The operands of the next step are in flight while this step's are multiplied: always the pixels and, where
-      // registers allow, the weights too.
+      float small[kHalf ? 1 : kHigh][kColumns][4] = {};  // products with the pixels' low parts
+      // While a step is multiplied, the next step's pixels are in flight and, if there are enough registers, its weights.
       constexpr bool kWeightsAhead = kGroups == 3;
       uint4 in[kColumns], next[kColumns], w_next[kTiles];
       const auto load_weights = [&](int step, uint4(&to)[kTiles]) {
@@ -192,7 +191,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
 #pragma unroll
             for (int n = 0; n < kColumns; ++n) mma(sum[tile][n], w[tile], in[n].x, in[n].y);
         }
-        // Sums of finished chains are kept where the outputs will be: registers have no room for them.
+        // Sums of finished chains are kept in the buffer for outputs, because there are no registers for them.
         if (kLong && end < depth) {
 #pragma unroll
           for (int i = 0; i < kGroups; ++i)
@@ -207,8 +206,8 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
         }
       }
 
-      // Outputs go through shared memory, so that a warp writes runs of 48 pixels, not of 8. Group i is rows g + 8 (i %
-      // 2) of tile i / 2; its low half is group kGroups + i, in the same lane.
+      // Outputs go through shared memory, so that a warp writes runs of kChunk outputs, not of 8. Group i is rows
+      // g + 8 (i % 2) of tile i / 2; the sums with its low parts are group kGroups + i, in the same lane.
 #pragma unroll
       for (int i = 0; i < kGroups; ++i) {
 #pragma unroll
@@ -235,7 +234,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
             __stcs(reinterpret_cast<float4*>(out + m * plane + chunk + at),
                    *reinterpret_cast<const float4*>(outgoing + m * kStride + at));
         }
-      } else {  // 32 pixels of a filter at a time, then the last 16, if any, of two filters
+      } else {  // stores 32 outputs of a filter at a time; a longer chunk's last 16 of two filters at a time
         if (chunk + lane < pixels) {
           float* to = out + chunk + lane;
           const float* from = outgoing + lane;
@@ -255,14 +254,14 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
   }
 }
 
-constexpr size_t kEveryGpu = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
+constexpr size_t kEveryGpu = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
 
 template <int kGroups, bool kHalf, bool kLong = false>
 fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
   int device = 0, sm_shared = 0;
   FOPS_CUDA(cudaGetDevice(&device));
   FOPS_CUDA(cudaDeviceGetAttribute(&sm_shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-  // Two blocks per SM, where that allows more than kEveryGpu (1.5 KB per block are already taken).
+  // Half of an SM's shared memory, for two blocks per SM (1.5 KB per block are used otherwise); at least kEveryGpu.
   const size_t limit = std::max<size_t>(kEveryGpu, sm_shared / 2 - 1536);
 
   const Dims d = dims(c);

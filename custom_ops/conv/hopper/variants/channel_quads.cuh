@@ -1,4 +1,4 @@
-// channel_quads.cu: an image of several channels in shared memory, split, and the order in which a product reads it.
+// For channel_quads.cu: the layout of a split image in shared memory, the order in which the product reads it, and staging.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,20 +12,22 @@
 namespace fops {
 namespace channel_quads {
 
-// Per number of groups of eight filters: 8-pixel mma tiles that a warp computes at a time, maximum warps per block, and
-// blocks that an SM's registers must hold. Few filters need few registers, so more blocks hide one another's staging.
+// For a number of groups of eight filters: columns is the number of mma tiles of 8 pixels that a warp computes at a time,
+// max_warps the maximum number of warps per block, min_blocks the minimum number of blocks per SM. Few filters need few
+// registers, so there can be more blocks, which hide one another's staging.
 __host__ __device__ constexpr int columns(int) { return 4; }
 __host__ __device__ constexpr int max_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int min_blocks(int groups) { return groups <= 2 ? 4 : 2; }
-// Pixels a warp computes at a time, and the floats between two filters' staged outputs: 8 banks apart.
+// chunk_pixels is the number of pixels that a warp computes at a time. outgoing_stride is the number of floats from one
+// filter's outputs in shared memory to the next; the 8 more floats avoid bank conflicts.
 __host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
 __host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
 
-// The product's depth runs over quads, four values of a pixel's neighbourhood in one 16-byte entry of the staged image:
-// { hi, hi, lo, lo }, two halves per word, which is two mma operands without conversion. A pixel has an entry for every
-// four channels; one or two channels left over get an entry that holds them for this pixel and the next, and so serves
-// two taps of a row. So 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150.
-// Four quads are an mma step, one for each lane of four.
+// The product's depth consists of quads. A quad is four values in a 16-byte entry of the staged image, { hi, hi, lo, lo }
+// with two halves per word: two mma operands, without conversion. A pixel has an entry for every four channels. If one or
+// two channels are left over, an entry has them for this pixel and the next one, and so serves two taps of a row. For
+// example, 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150 products. Four quads are an mma step, one for
+// each of four lanes.
 __host__ __device__ constexpr int full_entries(int C) { return C / 4 + (C % 4 == 3); }
 __host__ __device__ constexpr bool has_rest(int C) { return C % 4 == 1 || C % 4 == 2; }
 __host__ __device__ constexpr int entries(int C) { return full_entries(C) + has_rest(C); }
@@ -34,10 +36,9 @@ __host__ __device__ constexpr int quads(int C, int K) {
 }
 __host__ __device__ constexpr int steps(int C, int K) { return (quads(C, K) + 3) / 4; }
 
-// A quad: its entry, the tap whose pixel holds that entry, and whether it belongs to the channels left over.
 struct Quad {
-  int p, q, entry;
-  bool rest;
+  int p, q, entry;  // the tap, and the number of the entry at that tap's pixel
+  bool rest;        // whether it is a quad of the channels left over, for taps (p, q) and (p, q + 1)
 };
 
 __device__ inline Quad quad_at(int i, int C, int K) {
@@ -47,14 +48,13 @@ __device__ inline Quad quad_at(int i, int C, int K) {
   return {rest / per_row, rest % per_row * 2, full, true};
 }
 
-// Properties of the values: the largest magnitude, rounded, as the bits of two halves (infinities and NaN are above all
-// others), and the smallest nonzero one.
+// Properties of the values that a thread has split.
 struct Seen {
-  unsigned top = 0;
-  uint32_t smallest = ~0u;
+  unsigned top = 0;         // bits of the largest high parts' magnitudes, two halves; infinity and NaN are the largest
+  uint32_t smallest = ~0u;  // nonzero_bits of the smallest nonzero value
 };
 
-// Four values, scaled, as { hi, hi, lo, lo }.
+// Scales and splits four values, and returns { hi, hi, lo, lo }.
 __device__ inline uint4 split4(float a, float b, float c, float d, float scale, Seen* seen) {
   const SplitPair ab = split_pair(a * scale, b * scale), cd = split_pair(c * scale, d * scale);
   seen->top = __vmaxu2(seen->top, __vmaxu2(ab.hi & 0x7fff7fffu, cd.hi & 0x7fff7fffu));
@@ -63,8 +63,8 @@ __device__ inline uint4 split4(float a, float b, float c, float d, float scale, 
   return make_uint4(ab.hi, cd.hi, ab.lo, cd.lo);
 }
 
-// Stages kEntries entries of every pixel, from channel `first` on: kEntries * kPixels * 4 loads in flight together.
-// Past the last channel or pixel it reads the last one again, so that there is no branch between the loads.
+// Stages kEntries entries of every pixel, from channel `first` on. A thread has kEntries * kPixels * 4 loads in flight. Past
+// the last channel or pixel it reads the last one again, so that there is no branch between the loads.
 template <int kEntries, int kPixels>
 __device__ void stage_full(const float* source, int first, int C, int pixels, int image_pixels, float scale,
                            uint4* staged, int entry_stride, Seen* seen) {
@@ -92,8 +92,7 @@ __device__ void stage_full(const float* source, int first, int C, int pixels, in
   }
 }
 
-// Stages `pixels` pixels of every channel. Returns the properties that this thread saw, the largest magnitude as the
-// bits of a half.
+// Stages `pixels` pixels of all channels. Returns the properties of this thread's values, with `top` as the bits of one half.
 __device__ Seen stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
                           int entry_stride) {
   const int full = full_entries(C), last = C - 1, threads = blockDim.x;
@@ -137,8 +136,8 @@ inline size_t shared_bytes(const fops_conv& c, int64_t rows, int warps) {
   return 16 * depth * groups * 32 + outgoing + staged + 16 * (depth + 2);
 }
 
-// Warps per block: the number whose rounds of chunks fit a band best. fa2019's second layer has 841 pixels, 17.5
-// chunks, which 6 warps take in three rounds; 5 warps would need four.
+// Returns the number of warps per block, from 4 to max_warps, for which the fewest warps are idle in the last round of
+// chunks of a band.
 inline int warps_for(int groups, int64_t rows, int64_t OW) {
   const int64_t chunks = ceil_div(rows * OW, chunk_pixels(groups));
   int best = max_warps(groups);
@@ -150,7 +149,8 @@ inline int warps_for(int groups, int64_t rows, int64_t OW) {
   return best;
 }
 
-// As few bands per image as fit in `limit` bytes of shared memory; 0 rows when not even one does.
+// Returns the number of output rows per band, with as few bands per image as fit into `limit` bytes of shared memory; 0 if
+// not even a band of one row fits.
 inline int64_t band_rows(const fops_conv& c, size_t limit) {
   const int64_t OH = out_h(c);
   for (int64_t bands = 1; bands <= OH; ++bands) {

@@ -1,4 +1,4 @@
-// column_major_tiles.cu: tasks of 64 columns of outputs, the order in which weights are split, and the fallback.
+// For column_major_tiles.cu: tasks of 64 columns of outputs, splitting the weights, and the fallback.
 #pragma once
 
 #include <algorithm>
@@ -15,33 +15,33 @@
 namespace fops {
 namespace column_major {
 
-constexpr int kTileColumns = 64;      // columns per task: the rows of a wgmma
-constexpr int kProducerThreads = 96;  // producer threads per row of pixels, one column each
-constexpr int kMinColumns = 8;        // columns of outputs; so 64 columns come from at most kMaxImages images
+constexpr int kTileColumns = 64;      // columns of outputs per task: the rows of a wgmma
+constexpr int kProducerThreads = 96;  // producer threads per team, each for one column of pixels
+constexpr int kMinColumns = 8;        // minimum output width of an image; 64 columns then span at most kMaxImages images
 constexpr int kMaxImages = 9;
-constexpr int kStride = kTileColumns + 4;  // floats between two filters' staged outputs: 4 banks
+constexpr int kStride = kTileColumns + 4;  // floats from one filter's outputs to the next; 4 more avoid bank conflicts
 
 struct Tiling {
-  unsigned whole;    // the first tiles, one task each; the others are cut into bands, one task each
-  int bands, rows;   // bands per such tile, and their output rows: a multiple of a phase's
-  int positions;     // staged positions per row of pixels, an even number
-  int chunk;         // words per chunk
-  unsigned tasks;    // tasks of tiles of 64 columns of outputs, all images side by side
-  bool pairs;        // whether two neighbouring outputs are 8 aligned bytes of one image
+  unsigned whole;    // number of first tiles that are one task each; in the other tiles each band is a task
+  int bands, rows;   // bands per such tile; output rows per band, a multiple of the rows of a phase
+  int positions;     // staged columns per row of pixels
+  int chunk;         // words of 8 bytes (a high and a low word) per chunk
+  unsigned tasks;    // number of tasks; tiles are 64 columns of all images' outputs, side by side
+  bool pairs;        // whether a lane can store two neighbouring outputs with 8 bytes
   Divisor by_columns, by_bands;
   uint32_t inverse_W;
-  float threshold;  // smallest scaled magnitude that can be split: see ImageScale
+  float threshold;  // minimum scaled magnitude of a nonzero value: see ImageScale
 };
 
-// Whether a row of pixels of 64 columns has a thread for each of its columns.
+// Whether there is a producer thread for each column of pixels that a task stages. Also limits the image's size.
 inline bool fits_producers(const fops_conv& c) {
   return out_w(c) >= kMinColumns && c.H <= 4096 && c.W <= 4096 && c.H * c.W <= 1 << 20 &&
          kTileColumns + (ceil_div(kTileColumns - 1, out_w(c)) + 1) * (c.K - 1) <= kProducerThreads;
 }
 
-// Chooses the bands of `tiles` tiles. More bands make more tasks, but each adds K - 1 rows of pixels and takes a few
-// rows' time to start. Returns how long they take, in rows of pixels. `teams`: teams, each of which has one task at a
-// time.
+// Chooses the bands of `tiles` tiles, and returns the time that they take, in the time of a row of pixels. More bands make
+// more tasks, but each band adds K - 1 rows of pixels, and the time of four rows to start. `teams`: number of teams, each of
+// which processes one task at a time.
 inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long long teams, Tiling* tiling) {
   long long minimum = LLONG_MAX;
   for (int rows = static_cast<int>(ceil_div(d.OH, phase)) * phase; rows >= 1; rows -= phase) {
@@ -51,8 +51,8 @@ inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long 
   return minimum;
 }
 
-// `phase`: rows of outputs that are completed together. Tiles stay whole as long as every team has one. Only the tiles
-// left over are cut into bands, if that is faster than cutting all.
+// Returns the tiling. `phase`: number of rows of outputs that are completed together. If it is faster than cutting all
+// tiles, only the tiles of the last, incomplete round are cut into bands.
 inline Tiling cut_into_column_tiles(const Dims& d, int phase, long long teams) {
   Tiling tiling = {};
   tiling.by_columns = Divisor(static_cast<uint32_t>(d.OW));
@@ -74,17 +74,17 @@ inline Tiling cut_into_column_tiles(const Dims& d, int phase, long long teams) {
   return tiling;
 }
 
-// Which outputs of a row of pixels exist: place p is the output row p rows up. At an image's first rows of pixels the
-// last places are left out, at its last rows the first ones.
+// The output rows to which a row of pixels contributes, as a range of places: place p is the output row p rows up. At an
+// image's first rows of pixels the last places do not exist, at its last rows the first ones.
 template <int kFirst_, int kLast_>
 struct Places {
   static constexpr int kFirst = kFirst_, kLast = kLast_, kCount = kLast - kFirst + 1;
 };
 
-// Computes the filters' scales, then calls split(0) to split(units - 1), which store the weights where wgmma reads
-// them. Called by kThreads threads, which synchronise at `barrier`. unscale[m] undoes filter m's scale; *fallback:
-// whether some weight is unsplittable. The weights are copied to `staged`, in shared memory, and split from there, so
-// that threads wait for global memory once.
+// Copies the weights to `staged`, in shared memory, and computes the filters' scales; then calls split(0) to split(units -
+// 1), which must split the weights and store them where wgmma reads them. So threads wait for global memory only once.
+// unscale[m] receives the factor that undoes filter m's scale, *fallback whether a weight is unsplittable. kThreads threads
+// call this; they synchronise at `barrier`.
 template <int kThreads, int kFilters, typename Split>
 __device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k,
                                               float* staged, int barrier, int units, float* unscale, uint32_t* fallback,
@@ -106,7 +106,7 @@ __device__ __forceinline__ void split_filters(const Dims& d, float threshold, co
 template <int kValue>
 using Number = std::integral_constant<int, kValue>;
 
-// Calls then(0) to then(kCount - 1), with Numbers.
+// Calls then(0) to then(kCount - 1), with compile-time constants.
 template <int... kNumbers, typename Then>
 __device__ __forceinline__ void each(std::integer_sequence<int, kNumbers...>, Then then) {
   (then(Number<kNumbers>()), ...);
@@ -116,17 +116,18 @@ __device__ __forceinline__ void each(Then then) {
   each(std::make_integer_sequence<int, kCount>(), then);
 }
 
-// threadIdx.x, read again each time: values derived from it are computed again rather than kept in local memory.
+// Returns threadIdx.x, which it reads anew in each call. So the compiler computes values that depend on it again instead of
+// spilling them.
 __device__ __forceinline__ uint32_t thread_anew() {
   uint32_t thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   return thread;
 }
 
-// Where a task's columns begin.
+// The columns and rows of a task.
 struct Task {
-  int image, column;  // image and column of the first column
-  int h0, rows;       // output rows: the first one and their number; a band's last rows may be below the image
+  int image, column;  // image, and column in that image, of the first column
+  int h0, rows;       // first output row, and number of rows; the last rows of a band may be below the image
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
     unsigned tile = task;
     if (task < tiling.whole) {
@@ -140,17 +141,18 @@ struct Task {
     image = static_cast<int>(tiling.by_columns.divide(first));
     column = static_cast<int>(first) - image * d.OW;
   }
+  // Returns the number of images to which the task's columns belong.
   __device__ int images(const Dims& d) const {
     return static_cast<int>(min(static_cast<long long>((column + kTileColumns - 1) / d.OW + 1), d.B - image));
   }
 };
 
-// A row of pixels as it is staged: from every image the task's columns, and the K - 1 after them.
+// A column of the pixels that a task stages: of each image, the columns of the task's outputs, and the next K - 1.
 //
-//   columns    |  27 28 | 0 1 2 ... 28 | 0 1 ...          of images i, i + 1, i + 2
-//   staged   |  27 28 .. 32 | 0 1 2 ... 32 | 0 1 ...
+//   output columns  |  27 28 | 0 1 2 ... 28 | 0 1 ...          of images i, i + 1, i + 2
+//   staged columns  |  27 28 .. 32 | 0 1 2 ... 32 | 0 1 ...
 struct Column {
-  int image, at;  // image, counted from the task's first; position in the row
+  int image, at;  // number of its image, counted from the task's first; column in the image
   __device__ Column(const Tiling& tiling, const Dims& d, const Task& task, int position) {
     const int first = d.W - task.column;  // columns of the first image
     const bool in_first = position < first;
@@ -158,8 +160,10 @@ struct Column {
     at = in_first ? task.column + position : position - first - (image - 1) * d.W;
   }
 };
+// A column of a task's outputs.
 struct OutputColumn {
-  int image, column, position;  // image, from the task's first on; output column; its first staged pixel
+  int image, column,  // number of its image, counted from the task's first; column in that image's output
+      position;       // its first staged column of pixels
   __device__ OutputColumn(const Tiling& tiling, const Dims& d, const Task& task, int index) {
     const int at = task.column + index;
     image = static_cast<int>(tiling.by_columns.divide(at));
@@ -168,9 +172,9 @@ struct OutputColumn {
   }
 };
 
-// Recomputes the outputs of a task that depend on an unsplittable value, or all of them, by the float32 fallback.
-// Called by 128 threads, which synchronise at `barrier`.
-// `inline` and not `static`: with a name that depends on the file's path, ptxas spills in the kernels that call it.
+// Recomputes the outputs of a task that depend on an unsplittable value (if `all`, all outputs) by the float32 fallback. 128
+// threads call this; they synchronise at `barrier`. The function is `inline`, not `static`: with a name that depends on the
+// file's path, ptxas spills in the kernels that call it.
 inline __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, int barrier, bool all,
                                                   unsigned at, const ImageScale* scales, const float* x, const float* k,
                                                   float* y, int filters, FallbackScratch& room) {
@@ -196,7 +200,7 @@ inline __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& t
     room.corners[thread] = corner;
     if (h < rows && task.image + output.image < d.B &&
         (all || room.found.enters(d, source, corner, scales[output.image])))
-      room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: outputs are independent
+      room.list[atomicAdd(&room.listed, 1)] = thread;  // the order does not matter: outputs are independent
     together();
     fallback_outputs(d, source, k, y + 1LL * task.image * d.M * plane, room.offsets, room.corners, room.list,
                      room.listed, 0, filters, thread, 128);

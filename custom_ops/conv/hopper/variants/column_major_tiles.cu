@@ -1,14 +1,15 @@
 // Several channels and few filters, on Hopper: a row of pixels contributes to all K rows of outputs at once.
 //
 //   A: 64 columns, registers    B: K rows x filters, shared      D: 64 columns x K output rows x filters, registers
-//   4 warps x 16 columns    x   | row 0 | 1 | ... | K - 1 |  +=  one wgmma; a few make a row of pixels
+//   4 warps x 16 columns    x   | row 0 | 1 | ... | K - 1 |  +=  a row of pixels takes a few wgmma
 //
-// A tile is 64 columns of outputs, computed from top to bottom, a row of pixels at a time. Row p of the filters gives a
-// part of the output p rows up: a sum moves on by a place with every row of pixels, and is complete at the last one.
-// The first and last K - 1 rows of pixels contribute to fewer rows of outputs: narrower instructions.
-// Costs: small batches run longer than with image_bands.cu, which is not used for them because an image must have the
+// A tile is 64 columns of outputs, computed from top to bottom, a row of pixels at a time. A row of pixels, multiplied with
+// row p of the filters, contributes to the output row p rows up. So with every row of pixels a sum moves on by a place, and
+// at the last place it is complete. The first and last K - 1 rows of pixels contribute to fewer rows of outputs, which takes
+// narrower instructions.
+// Costs: small batches take longer than with image_bands.cu, which cannot be used for them, because an image must have the
 // same bits in every batch.
-// Gains: a staged pixel is read K times and not K K times, the filters fill the instruction, and no column is dropped.
+// Gains: a staged pixel is read K times, not K K times; the filters fill the instruction; no computed column is dropped.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
@@ -27,14 +28,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #if FOPS_SM_90A
   constexpr int K = Form::K, kFilters = Form::kFilters, kWords = Form::kWords;
   constexpr int kPhase = Form::kPhase, kPlaces = Form::kPlaces, kSteps = Form::kSteps, kStored = Form::kStored;
-  constexpr int kSums = kFilters / 2;  // sums per place and lane
+  constexpr int kSums = kFilters / 2;  // accumulators per place and lane
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ Shared<Form> shared;
   uint4* weights = dynamic;
   uint2* all_pixel_stages = reinterpret_cast<uint2*>(weights + kSteps * 4 * kStored);
   float* outgoing_all = reinterpret_cast<float*>(all_pixel_stages + kTeams * kBuffers * tiling.chunk);
 
-  // A column's words extend past its pixels, where weights are zero: no NaN may be there.
+  // Words past the staged pixels are multiplied by zero weights, so they must not be NaN.
   for (int i = threadIdx.x; i < kTeams * kBuffers * tiling.chunk / 2; i += kThreads)
     reinterpret_cast<uint4*>(all_pixel_stages)[i] = make_uint4(0, 0, 0, 0);
   if (threadIdx.x == 0) {
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   }
   __syncthreads();
 
-  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // shows the compiler: warp-uniform
+  const int group = __shfl_sync(0xffffffffu, threadIdx.x / 128, 0);  // shows the compiler that this is warp-uniform
   const int team = group % kTeams;
   uint2* pixel_stages = all_pixel_stages + team * kBuffers * tiling.chunk;
   float* outgoing = outgoing_all + team * Form::kOutgoing * Form::kOutputs;
@@ -67,26 +68,26 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   setmaxnreg_inc<Form::kConsumerRegisters>();
   static_assert(kTeams * Form::kOutgoing * Form::kOutputs >= kFilters * 2 * kWords * K * K, "room for all weights");
-  split_weights(d, tiling.threshold, k, outgoing_all, weights, shared);  // there are no outputs yet
+  split_weights(d, tiling.threshold, k, outgoing_all, weights, shared);  // uses the buffer for outputs, still empty
   const bool weights_need_fallback = shared.weights_need_fallback;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
   const int row_words = tiling.positions * kWords;
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
 
-  // A phase's products of high halves, [place][sum of a lane], and the products with one low half. `sum`: the sums of
-  // the previous phases.
+  // all_high: a phase's products of high parts, [place][accumulator of a lane]. all_small: its products with a low part.
+  // sum: the sums of the previous phases.
   float all_high[kPlaces * kSums] = {}, all_small[kPlaces * kSums] = {}, sum[kPlaces][kSums] = {};
   Operands now[2];
   PipelineState state, out;
   uint32_t number = 0;  // number of the chunk
-  // The teams multiply in turn, one phase each, and switch when half of the steps are issued: while one multiplies, the
-  // other adds up. When each began as soon as it could, both multiplied at half the speed and then both added up.
+  // The teams multiply in turn, one phase each, and switch when half of the steps are issued. So one team multiplies while
+  // the other adds up. Without turns, both multiplied at the same time, at half the speed, and then both added up.
   const auto wait_turn = [&] { named_barrier(kColumnTilesTurn + team, 128 * kTeams); };
   const auto pass_turn = [&] { named_arrive(kColumnTilesTurn + (team ^ 1), 128 * kTeams); };
   if (team == 1) pass_turn();
   for (unsigned round = 0, base = blockIdx.x * kTeams; base < tiling.tasks; ++round, base += gridDim.x * kTeams) {
     const unsigned at = base + team;
-    if (at >= tiling.tasks) {  // the other team has one more task
+    if (at >= tiling.tasks) {  // only the other team has another task; this team passes its turns on
       const int rows = Task(tiling, d, base).rows + K - 1;
       for (int row = 0; row < rows; row += kPhase) wait_turn(), pass_turn();
       break;
@@ -96,10 +97,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     const int from_a = a.position * kWords + 2 * t, from_b = b.position * kWords + 2 * t;
     barrier_wait(&shared.full[team][state.stage], state.phase);
     bool needs_fallback = shared.needs_fallback[team][state.stage] == ++number;
-    // The factors that undo the scales are in shared memory: the columns', stored by their warp, and the filters'.
+    // The factors that undo the scales of the columns' images go to shared memory, stored by the columns' warp.
     const ImageScale* scales = shared.scales[team][round % kScales];
     const int last_image = task.images(d) - 1;
-    __syncwarp();  // the previous task has read its factors
+    __syncwarp();  // waits until the warp has read the previous task's factors
     if (t == 0) {
       shared.image_unscale[team][warp * 16 + g] = 1.0f / scales[min(a.image, last_image)].scale;
       shared.image_unscale[team][warp * 16 + g + 8] = 1.0f / scales[min(b.image, last_image)].scale;
@@ -111,8 +112,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       now[step % 2].load(words + from_a, words + from_b);
     };
     load(0), load(1);
-    int in_chunk = 0;  // rows of the chunk that have been multiplied
-    // The next phase, for these places: its products, then its sums while the other team multiplies.
+    int in_chunk = 0;  // number of rows of the chunk that have been multiplied
+    // Computes the next phase for the given places: multiplies, and adds up while the other team multiplies.
     const auto phase = [&](auto places) {
       constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
       constexpr int kColumns = decltype(places)::kCount * kFilters, kAll = kPhase * kSteps;
@@ -122,7 +123,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       wait_turn();
 #pragma unroll
       for (int s = 0; s < kAll; ++s) {
-        // The phase's second row of pixels uses weights one filter row further on.
+        // The phase's second row of pixels is multiplied with weights that begin one filter row further on.
         const uint32_t b = corner + s % kSteps * 4 * kStored + (s / kSteps + kFirst) * kFilters;
         wgmma_fence();
         wgmma_rs<kColumns>(high, now[s % 2].high, b, s > 0);
@@ -144,7 +145,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           }
           if (kComplete) barrier_wait(&shared.empty_out[team][out.stage], out.phase ^ 1);
         }
-        if (s > 0) {  // the next step's words: the previous step freed their registers
+        if (s > 0) {  // loads the next step's words into the registers of the previous step
           wgmma_wait_but<1>();
           now[(s + 1) % 2].keep();
           load(s + 1 == kAll ? 0 : s + 1);
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           if (p >= kPhase) v = sum[p][i] + v;
           if (p < K - 1) {
             sum[p + kPhase][i] = v;
-          } else {  // complete: row kPlaces - 1 - p of the phase's outputs
+          } else {  // the sum is complete; it is an output in row kPlaces - 1 - p of the phase
             const float of_filter = i % 2 ? unscale[i / 4].y : unscale[i / 4].x;
             outputs[((kPlaces - 1 - p) * kFilters + i / 4 * 8 + i % 2) * kStride + i % 4 / 2 * 8] =
                 v * of_filter * image_unscale[i % 4 / 2];
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
     if (needs_fallback || weights_need_fallback) {
       PipelineState last = out;
-      for (int i = 0; i < Form::kOutgoing; ++i, last.next(Form::kOutgoing))  // all outputs have been stored
+      for (int i = 0; i < Form::kOutgoing; ++i, last.next(Form::kOutgoing))  // waits until all outputs have been stored
         barrier_wait(&shared.empty_out[team][last.stage], last.phase ^ 1);
       fallback_task(d, tiling, kColumnTilesFallback + team, weights_need_fallback, at, scales, x, k, y, kFilters,
                  *reinterpret_cast<FallbackScratch*>(outgoing));
@@ -215,7 +216,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     piece.B = count;
     Tiling tiling = cut_into_column_tiles(piece, Form::kPhase, static_cast<long long>(kTeams) * sms);
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
-    tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // and the words past the last column's
+    tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // 8: words that are read past the last column's
     const size_t shared = shared_bytes<Form>(tiling);
     FOPS_TRY(allow_shared(kernel, shared));
     const long long blocks = std::min<long long>(ceil_div(tiling.tasks, kTeams), sms);

@@ -1,4 +1,4 @@
-// column_major_tiles.cu: the state that its warps share, and the weights.
+// For column_major_tiles.cu: the state that its warps share, and the weights.
 #pragma once
 
 #include "conv/hopper/pipeline.cuh"
@@ -8,26 +8,26 @@
 namespace fops {
 namespace column_major {
 
-// Each team of two warpgroups has 64 columns. One warpgroup multiplies, in turn with the other team's. The other has
-// three producer warps, which split pixels and place the words of a column's channels side by side, so that K columns
-// are a run that lanes read 16 bytes at a time. Its fourth warp stores.
-constexpr int kTeams = 2;  // teams per block: a consumer warpgroup, and one that helps it
+// A team of two warpgroups computes 64 columns. Its consumer warpgroup multiplies, in turn with the other team's. In its
+// second warpgroup three producer warps split pixels, and place the words of a column's channels side by side, so that K
+// columns are a run that lanes read 16 bytes at a time; the fourth warp stores outputs.
+constexpr int kTeams = 2;  // teams per block
 constexpr int kThreads = 2 * 128 * kTeams;
-constexpr int kScales = 4;            // tasks whose scales are in shared memory
-constexpr int kBuffers = 4;           // buffers for a team's chunks
+constexpr int kScales = 4;            // number of tasks whose scales are in shared memory
+constexpr int kBuffers = 4;           // buffers per team for chunks of pixels
 
-// kWords: pairs of channels, a word of two halves each; an even number. kPhase: rows of pixels that are multiplied
-// together, 1 or 2.
+// kWords: number of pairs of channels, which are a word of two halves each; must be even. kPhase: number of rows of pixels
+// that are multiplied together, 1 or 2.
 template <int K_, int kFilters_, int kWords_, int kPhase_>
 struct Form {
   static constexpr int K = K_, kFilters = kFilters_, kWords = kWords_, kPhase = kPhase_;
   static constexpr int kSteps = (K * kWords + 7) / 8;                // steps of wgmma per row of pixels
   static constexpr int kPlaces = K + kPhase - 1;                     // output rows that a phase's pixels belong to
-  static constexpr int kStored = (K + 2 * (kPhase - 1)) * kFilters;  // columns of weights; rows of zeros at both ends
+  static constexpr int kStored = (K + 2 * (kPhase - 1)) * kFilters;  // columns of weights, with zeros at both ends
   static constexpr int kRows = 4;                                    // rows of pixels per chunk
   static constexpr int kOutgoing = 8 / kPhase;                       // phases of outputs in flight
   static constexpr int kOutputs = kPhase * kFilters * kStride;       // floats per phase of outputs
-  // Registers per consumer thread and per helping thread: together all of an SM's.
+  // Registers per consumer thread and per thread of the other warpgroups; together they fill an SM's registers.
   static constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;
 
   static_assert(kWords % 2 == 0, "operands are read 16 bytes at a time");
@@ -37,17 +37,16 @@ struct Form {
 
 template <typename Form>
 struct Shared {
-  // Barriers: a chunk of pixels may be read, or written; the same for a phase of outputs.
-  uint64_t full[kTeams][kBuffers], empty[kTeams][kBuffers];
-  uint64_t full_out[kTeams][Form::kOutgoing], empty_out[kTeams][Form::kOutgoing];
-  uint32_t needs_fallback[kTeams][kBuffers];  // the latest chunk, counted from 1, with an unsplittable value
+  uint64_t full[kTeams][kBuffers], empty[kTeams][kBuffers];  // mbarriers: a chunk of pixels may be read; overwritten
+  uint64_t full_out[kTeams][Form::kOutgoing], empty_out[kTeams][Form::kOutgoing];  // the same for a phase of outputs
+  uint32_t needs_fallback[kTeams][kBuffers];  // number of the latest chunk (from 1) with an unsplittable value
   ImageScale scales[kTeams][kScales][kMaxImages];
-  float unscale[Form::kFilters];              // undoes a filter's scale
-  float image_unscale[kTeams][kTileColumns];  // undoes the scales of the columns' images
+  float unscale[Form::kFilters];              // factors that undo the filters' scales
+  float image_unscale[kTeams][kTileColumns];  // factors that undo the scales of the columns' images
   uint32_t weights_need_fallback;             // whether a weight is unsplittable
 };
 
-// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds, of a step's eight words of a pixel's row,
+// The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds these of a step's eight words of K columns of pixels:
 //
 //   A: column 16w + g        words 2t -> a0, 2t + 1 -> a2        D: column 16w + g      filters 2t, 2t+1 of every eight
 //      column 16w + g + 8          2t -> a1, 2t + 1 -> a3           column 16w + g + 8  the same
@@ -58,7 +57,7 @@ struct Operands {
     high[0] = v.x, high[1] = w.x, high[2] = v.z, high[3] = w.z;
     low[0] = v.y, low[1] = w.y, low[2] = v.w, low[3] = w.w;
   }
-  // After the wait for the wgmma that read them.
+  // Called after the wait for the wgmma that read the operands: see keep_register.
   __device__ __forceinline__ void keep() {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -68,9 +67,9 @@ struct Operands {
   }
 };
 
-// Stores weights as wgmma reads them: [step][half of the depth][high, low][column][8 halves]; columns are [row of
-// weights] [filter]. In step s lane t of four has words 8 s + 2 t and the next one of a pixel's row, K columns of
-// kWords: the first is 2 t and 2 t + 1 of the depth, the second those 8 further on. Called by the consumer threads.
+// Splits the weights and stores them as wgmma reads them: [step][half of the depth][high, low][column][8 halves]; columns
+// are [row of weights][filter]. In step s, lane t of four has words 8 s + 2 t and 8 s + 2 t + 1 of the K * kWords words of a
+// row: the first word is 2 t and 2 t + 1 of the depth, the second word 2 t + 8 and 2 t + 9. The consumer threads call this.
 template <typename Form>
 __device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* staged,
                               uint4* weights, Shared<Form>& shared) {

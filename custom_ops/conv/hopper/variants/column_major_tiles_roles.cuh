@@ -1,5 +1,5 @@
-// column_major_tiles.cu: the warps that do not multiply. Each team has three producer warps, which stage pixels, and
-// one that stores.
+// For column_major_tiles.cu: the work of the warps that do not multiply. Each team has three producer warps, which stage
+// pixels, and a warp that stores outputs.
 #pragma once
 
 #include <type_traits>
@@ -12,9 +12,9 @@
 namespace fops {
 namespace column_major {
 
-constexpr int kAhead = 6;  // rows of pixels that are fetched into L2 before they are loaded
+constexpr int kAhead = 6;  // a row of pixels is prefetched into L2 this many rows before it is staged
 
-// A pixel's channels, in registers.
+// The channels of a pixel, in registers.
 template <int kWords>
 struct Pixel {
   float v[2 * kWords];
@@ -23,8 +23,8 @@ struct Pixel {
     v[2 * word] = __ldg(from + 2 * word * plane);
     v[2 * word + 1] = __ldg(from + (2 * word + 1) * plane);
   }
-  // Stores a word of high and one of low halves for each pair of channels. `then(word)` is called after a pair's last
-  // use. Returns whether a value is unsplittable.
+  // Splits each pair of channels into a word of high parts and a word of low parts, and stores them if `used`. Calls
+  // then(word) when a pair's registers are free. Returns whether a value is unsplittable.
   template <typename Then>
   __device__ __forceinline__ bool split(const ImageScale& by, uint2* to, bool used, Then then) {
     uint2 split[kWords];
@@ -38,7 +38,7 @@ struct Pixel {
       then(w);
     }
     const bool infinite = hopper::not_finite(largest);
-    if (infinite)  // it would spoil outputs whose weight there is zero
+    if (infinite)  // such words become zero: an infinity times a zero weight would be NaN
 #pragma unroll
       for (int w = 0; w < kWords; ++w)
         if (hopper::not_finite(split[w].x)) split[w] = make_uint2(0, 0);
@@ -52,8 +52,8 @@ struct Pixel {
   }
 };
 
-// Stages a team's pixels, chunk by chunk: `stages` is [buffer][row of pixels][position][word]. A thread has one column
-// of them, and two rows in registers: the next two are in flight while these are split.
+// Stages a team's pixels, chunk by chunk; pixel_stages is [buffer][row of pixels][column][word]. A thread stages one column,
+// two rows at a time: the next two rows are in flight while these are split.
 template <typename Form>
 __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                              const float* __restrict__ x, uint2* pixel_stages) {
@@ -70,9 +70,9 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
     const int input_rows = task.rows + Form::K - 1, images = task.images(d);
     const int last_row = min(input_rows, d.H - task.h0) - 1;
     const Column column(tiling, d, task, thread);
-    const int image = min(column.image, images - 1);  // clamps columns past the last
+    const int image = min(column.image, images - 1);  // columns past the last one use the last image
     const float* from = x + (task.image + image) * 1LL * d.C * plane + task.h0 * d.W + min(column.at, d.W - 1);
-    // Rows below the last one affect only outputs that are not stored: the last row is read again.
+    // Below the image the last row is read again; such rows affect only outputs that are not stored.
     const auto row_from = [&](int row) { return from + min(row, last_row) * d.W; };
     const auto prefetch = [&](int row) {
       if (lane < d.C) prefetch_l2(row_from(row) + lane * plane);
@@ -85,8 +85,8 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
 #pragma unroll 1
     for (int row = kBatch; row < kAhead; ++row) prefetch(row);
     ImageScale* scales = shared.scales[team][round % kScales];
-    // Shows the compiler that these belong to this task: otherwise it would keep the samples' addresses across tasks,
-    // and spill.
+    // keep_register makes the compiler compute the samples' addresses in each task. Otherwise it would keep them across
+    // tasks, and spill.
     uint32_t floats = d.C * plane;
     keep_register(floats);
     for (int i = thread / 32; i < images; i += kProducerThreads / 32)
@@ -118,7 +118,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   }
 }
 
-// Where a lane's outputs of a row go.
+// The addresses of a lane's outputs of a row.
 struct Target {
   float* to;       // address for the first filter
   uint32_t bytes;  // distance from one filter to the next
@@ -127,7 +127,7 @@ struct Target {
 
 __device__ __forceinline__ void keep(float& v) { keep_register(v); }
 __device__ __forceinline__ void keep(float2& v) { keep_register(v.x), keep_register(v.y); }
-// With epilogue.cuh's store_global, which tells the compiler where `to` is, the consumer warps spill.
+// Store a value to global memory. With epilogue.cuh's store_global, which contains an assumption, the consumer warps spill.
 __device__ __forceinline__ void store_global(uint64_t to, float v) {
   asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(v) : "memory");
 }
@@ -135,10 +135,10 @@ __device__ __forceinline__ void store_global(uint64_t to, float2 v) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(v.x), "f"(v.y) : "memory");
 }
 
-// Stores a lane's outputs of a row: `from` is [filter][column]. Eight filters are loaded before the first is stored;
-// the compiler would put each load right before its store, and wait. kAll: the target has kFilters filters or none, so
-// that a lane checks once and not per filter. Each address is the previous one plus `bytes`, two instructions; for to +
-// m * bytes the compiler emits three or four (213 per phase instead of 165).
+// Stores a lane's outputs of a row; `from` is [filter][column]. Eight filters are loaded before the first one is stored; the
+// compiler would place each load directly before its store, and wait for it. kAll: whether the target has kFilters filters
+// or none, so that a lane need not check each filter. An address is the previous address plus `bytes`, which takes two
+// instructions; for to + m * bytes the compiler emits three or four (213 per phase instead of 165).
 template <int kFilters, bool kAll, typename Value>
 __device__ __forceinline__ void store_row(const float* from, const Target& target) {
   constexpr int kOnce = 8;
@@ -158,8 +158,8 @@ __device__ __forceinline__ void store_row(const float* from, const Target& targe
   }
 }
 
-// Stores a team's outputs, row by row: `outgoing` is [phase][row][filter][column]. kPairs: a lane's two columns are
-// neighbours whose outputs are 8 aligned bytes; else they are 32 apart. kAll: there are kFilters filters.
+// Stores a team's outputs, row by row; `outgoing` is [phase][row][filter][column]. kPairs: whether a lane's two columns are
+// neighbours, stored with 8 bytes; otherwise they are 32 columns apart. kAll: whether there are kFilters filters.
 template <typename Form, bool kPairs, bool kAll>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                               const float* x, const float* outgoing, float* y) {
@@ -167,8 +167,8 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   constexpr int kFilters = Form::kFilters;
   const int lane = threadIdx.x % 32, plane = d.OH * d.OW, mine = kPairs ? 2 * lane : lane;  // mine: the first column
   PipelineState state;
-  // Staging is some 16 rows ahead. The samples for the next task's scales are fetched into L2 shortly before: if
-  // fetched much earlier, they leave L2 again and are read twice.
+  // The producers are about 16 rows ahead. The samples for the next task's scales are prefetched into L2 shortly before the
+  // producers need them: much earlier, they would be evicted again, and read twice.
   constexpr int kFetch = kBuffers * Form::kRows + 6;
   for (unsigned at = blockIdx.x * kTeams + team; at < tiling.tasks; at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);
@@ -178,7 +178,7 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
                     4 * static_cast<uint32_t>(plane), task.image + output.image < d.B ? d.M : 0};
     };
     Target first = target(mine), second = target(kPairs ? mine : mine + 32);
-    const int rows = d.OH - task.h0;  // remaining rows from the band's first on
+    const int rows = d.OH - task.h0;  // number of the image's output rows from the band's first on
     const int fetch_row = max(0, task.rows - kFetch) / Form::kPhase * Form::kPhase;
 #pragma unroll 1
     for (int row = 0; row < task.rows; row += Form::kPhase) {

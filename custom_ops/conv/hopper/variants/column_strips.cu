@@ -1,13 +1,12 @@
-// Few filters over a few channels: weights stay in registers, and a pixel that is read once serves five rows of
-// outputs.
+// Few filters over a few channels: weights stay in registers, and a pixel is read once for five rows of outputs.
 //
 //       columns 0 1 2 ... 7
-//   row r     > # # #     #      a warp goes down eight columns of the image, a row per step; the row's words,
-//               . . .     .      read once, are multiplied with all five rows of the filters and added to the
-//               . . .     .      five output rows in progress: 32 bytes per lane for 30 mma instructions
+//   row r     > # # #     #      A warp goes down eight columns of the image, a row per step. A row's words are read
+//               . . .     .      once, multiplied with all five rows of the filters, and added to the five output
+//               . . .     .      rows in progress: a lane reads 32 bytes for 30 mma instructions.
 //
-// Costs: 80 registers per lane for the weights of 16 filters, high and low halves, loaded once per launch.
-// Gains: 16 filters are little work compared with reading their weights from shared memory, which is not needed here.
+// Costs: 80 registers per lane for the weights of 16 filters, high and low parts, loaded once per launch.
+// Gains: no weights are read from shared memory, which would take longer than multiplying only 16 filters.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/epilogue.cuh"
 #include "conv/hopper/fallback.cuh"
@@ -26,46 +25,46 @@ constexpr int kWarps = 4, kThreads = 32 * kWarps;
 
 // The lane map. One mma: D (16 x 8) += A (16 x 16) x B (16 x 8). Lane 4g + t, g = 0..7, t = 0..3, holds
 //
-//   A: weights, in registers      words  0 1 2 3   4 5 6 7       B: pixels               D: sums
+//   A: weights, in registers      words  0 1 2 3   4 5 6 7       B: pixels               D: accumulators
 //      row g      filter g               t -> a0   t -> a2       column g = walk g       columns 2t, 2t + 1 = two walks
 //      row g + 8  filter g + 8           t -> a1   t -> a3       word t      -> b0       filter g      -> d0 d1
 //      (a word: two channels of a tap)                           word t + 4  -> b1       filter g + 8  -> d2 d3
 //
-//   at input row r     sum[0]    sum[1]    sum[2]    sum[3]    sum[4]       then all move one place to the left:
-//   is output row      r - 4     r - 3     r - 2     r - 1     r            sum[0] is complete and leaves,
-//   gets filters' row  4         3         2         1         0 (of K = 5) sum[4] begins at zero
+//   at input row r     sum[0]    sum[1]    sum[2]    sum[3]    sum[4]       Then all move one place to the left:
+//   is output row      r - 4     r - 3     r - 2     r - 1     r            sum[0] is complete and is stored,
+//   gets filters' row  4         3         2         1         0 (of K = 5) sum[4] begins at zero.
 //
-// The eight columns of an mma tile are eight walks down the image, one pixel per step. In a strip they are eight
-// neighbouring columns from top to bottom; the columns left over make one more tile, cut into bands of rows, as many as
-// fill it.
+// The eight columns of an mma tile are eight walks down the image, one pixel per step. In a strip, walks are eight
+// neighbouring columns from top to bottom. The columns left over, fewer than eight, are one more tile: each is cut into
+// bands of rows, and each band is a walk.
 struct Tiling {
   int strips;
-  int tail_columns;  // columns left over, fewer than eight
-  int tail_rows;     // output rows of a band there: at least K - 1
-  int stride;        // floats between two filters' outputs in shared memory: 4 banks beyond a multiple of 32
+  int tail_columns;  // number of columns left over
+  int tail_rows;     // output rows of their bands, at least K - 1
+  int stride;        // floats from one filter's outputs in shared memory to the next: 4 more than a multiple of 32
   int plane;         // words of a staged plane, kPad included
   bool vector_in, vector_out;
 };
 
 struct Walk {
-  int column, start;  // the output pixel where it begins
-  int skipped;        // first steps, which another walk or none writes
+  int column, start;  // column and row of its first output
+  int skipped;        // number of first outputs that are not stored, because another walk stores them
 };
 
-// Walk n of a tile. Even n are the first four columns of a strip, odd n the last four, so that a lane's outputs, walks
-// 2t and 2t + 1, go to words 0..3 and then 4..7 of eight filters' rows: each time 32 different banks.
+// Returns walk n of a tile. Even n are the first four columns of a strip, odd n the last four. So the stores of walks 2t,
+// for eight filters, and then those of walks 2t + 1 have no bank conflicts.
 __device__ inline Walk walk_at(int tile, int n, const Tiling& tiling, int OH) {
   if (tile < tiling.strips) return {8 * tile + n / 2 + n % 2 * 4, 0, 0};
   int band = 0, column = n;
   while (column >= tiling.tail_columns) column -= tiling.tail_columns, ++band;
   if ((band + 1) * tiling.tail_columns > 8) return {8 * tile, 0, INT_MAX};
   const int want = band * tiling.tail_rows;
-  const int start = min(want, OH - tiling.tail_rows);  // the last bands end with the image, and overlap
+  const int start = min(want, OH - tiling.tail_rows);  // the last bands end with the image, and may overlap others
   return {8 * tile + column, start, want - start};
 }
 
-// One input row's products: to sums kFirst to kLast, of which sum j gets those with the filters' row K - 1 - j.
-// Neighbouring instructions add to different sums.
+// Adds the products of one input row to sums kFirst to kLast; sum j gets the products with the filters' row K - 1 - j.
+// Successive instructions add to different sums, so that none waits for the previous one.
 template <bool kHalf, int kFirst, int kLast, int kSteps>
 __device__ inline void multiply(float (&sum)[K][4], float (&small)[K][4], const uint32_t (&w_hi)[K][kSteps][4],
                                 const uint32_t (&w_lo)[K][kSteps][4], const uint32_t* words, int plane) {
@@ -93,7 +92,7 @@ __device__ inline void multiply(float (&sum)[K][4], float (&small)[K][4], const 
   }
 }
 
-// A block stays on its SM, all weights in its warps' registers, and processes one image after another.
+// A persistent block: each warp has all weights in registers, and the block processes one image after another.
 template <int kWords, bool kHalf>
 __global__ void __launch_bounds__(kThreads, 3)
     tensor_core_column_strips(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
@@ -132,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     unsigned top = seen.top_or_small(minimum / scale);
     for (int offset = 16; offset > 0; offset /= 2) top = max(top, __shfl_xor_sync(0xffffffffu, top, offset));
     if (lane == 0) tops[warp] = top;
-    bulk_wait_read();  // the previous image has left `outgoing`
+    bulk_wait_read();  // the copies of the previous image's outputs have read `outgoing`
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kWarps; ++i) top = max(top, tops[i]);
@@ -155,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
     const float image_unscale = 1.0f / scale;
 
-    // A strip is more work than the rest, so the warps, each on a quarter of the SM, take turns.
+    // A strip is more work than the tile of the columns left over, so that tile is another warp's in each image.
     for (int tile = (warp + turn) % kWarps; tile < tiles; tile += kWarps) {
       const int rows = tile < tiling.strips ? d.OH : tiling.tail_rows;
       const Walk in = walk_at(tile, g, tiling, d.OH);
@@ -163,7 +162,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       const uint32_t* from = hi + (in.start * d.W + in.column) * kWords + t;
       float* to_a = outgoing + g * tiling.stride + a.start * d.OW + a.column;
       float* to_b = outgoing + g * tiling.stride + b.start * d.OW + b.column;
-      // sum[j] is output row r - 4 + j at input row r; small, the products that have one low half.
+      // sum[j] is output row r - 4 + j at input row r; small[j] has its products with a low part.
       float sum[K][4] = {}, small[K][4] = {};
       const int row_words = d.W * kWords;
       const auto shift = [&] {
@@ -206,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     bulk_fence();
     __syncthreads();
     if (kHasTma && tiling.vector_out) {
-      // One copy per filter. TMA writes whole lines while the block splits and multiplies its next image.
+      // One copy per filter. TMA writes whole cache lines while the block splits and multiplies its next image.
       if (threadIdx.x < d.M) {
         bulk_store(out + threadIdx.x * plane, outgoing + threadIdx.x * tiling.stride, plane * 4);
         bulk_commit();
@@ -215,7 +214,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       store_filters<kWarps>(out, plane, outgoing, tiling.stride, d.M, plane, tiling.vector_out);
     }
   }
-  bulk_wait_read();  // shared memory outlives the copies that read it
+  bulk_wait_read();  // the block must not end before the copies have read its shared memory
 }
 
 Tiling tiling_for(const fops_conv& c) {

@@ -61,8 +61,9 @@ struct Cut {
   static constexpr bool kEarly = columns == kFewColumns;  // whether `Plan::early` may be set
 };
 
-// kLong: more steps than a chain may have. Where pixels may be staged early, a thread has 96 registers, which leaves
-// room for a block that packs weights on the same SM; registers are then not moved between warpgroups.
+// kLong: whether there are more steps than a chain may have. If pixels may be staged early (Cut::kEarly), a thread has 96
+// registers, which leaves registers for a block of pack_weights on the same SM; then registers are not moved between
+// warpgroups.
 template <int kTaps, int kTiles, typename Cut, bool kLong>
 __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 : kThreads), 1)
     tensor_core_any_shape(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
