@@ -1,11 +1,11 @@
 // Several channels and few filters, on Hopper: wgmma between a band of an image and all weights.
 //
-// Positions are the rows of the product and filters its columns, so that 24 filters cost 24 columns, where any_shape.cu
-// has 32 rows. A block keeps all weights in shared memory and processes one band after another. Two blocks share an SM,
-// and one stages while the other multiplies. For small batches image_bands_resident.cu has less overhead.
-// Costs: positions in the K - 1 last columns of a row are computed and dropped. Reading 64 positions takes an
-// instruction longer than multiplying 24 columns.
-// Gains: channel_quads.cu's shapes at wgmma's rate. docs/notebook.md has more.
+// Positions are the rows of the product and filters its columns, so that 24 filters take 24 columns; in any_shape.cu they
+// take 32 rows. A block keeps all weights in shared memory and processes one band after another. Two blocks share an SM:
+// one stages while the other multiplies. For small batches image_bands_resident.cu has less overhead.
+// Costs: positions in the last K - 1 columns of a row are computed and dropped. For 24 columns, a wgmma takes longer to read
+// its 64 positions than to multiply them.
+// Gains: wgmma's rate for the shapes of channel_quads.cu. docs/notebook.md has more.
 #include "conv/hopper/variants/image_bands.cuh"
 
 #include "conv/cuda/kernels.h"
@@ -21,18 +21,18 @@ using namespace image_bands;
 
 // The lane map. One wgmma: D (64 x columns) += A (64 x 16) x B (16 x columns), A and B from shared memory.
 //
-//   A: row i, halves 0-7    the entry of position first + i at the step's first unit: 16 bytes, as it was staged
-//            halves 8-15    the same at its second unit
-//   B: columns 0 to F - 1   the filters' high halves           `both`: A of the pixels' high halves, all 2 F columns
-//              F to 2 F - 1 their low halves                   `small`: of the low halves, the first F columns
+//   A: row i, halves 0-7    the entry of position first + i for the step's first unit: 16 bytes, as they were staged
+//            halves 8-15    the entry for the step's second unit
+//   B: columns 0 to F - 1   the filters' high parts            `both`: D for the pixels' high parts, all 2 F columns
+//              F to 2 F - 1 the filters' low parts             `small`: D for their low parts, the first F columns
 //   D: lane 4g + t of warp w holds rows 16 w + g and 16 w + g + 8, columns 2t and 2t + 1 of every eight
 //
-// So the three sums of a filter at a position end in one lane.
+// So a lane has all three sums of a filter at a position.
 
 constexpr int kBlocks = 2;  // blocks per SM
 
-// Recomputes the outputs of a band, `rows` rows from h0 on, that depend on an unsplittable value, or all of them, in
-// plain float32. Called by all threads.
+// Recomputes the outputs of a band (`rows` rows from h0 on) that depend on an unsplittable value, or if `all` all of them,
+// without tensor cores. All threads of the block call this.
 template <int kFilters>
 __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, bool all, int h0, int rows,
                                         const float* source, const float* k, float* out, FallbackScratch& room) {
@@ -49,7 +49,7 @@ __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, 
       const int corner = (h0 + n / d.OW) * d.W + n % d.OW;
       room.offsets[thread] = n, room.corners[thread] = corner;
       if (all || room.found.enters(d, source, corner, by))
-        room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: outputs are independent
+        room.list[atomicAdd(&room.listed, 1)] = thread;  // the order does not matter: outputs are independent
     }
     __syncthreads();
     fallback_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
@@ -57,8 +57,9 @@ __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, 
   }
 }
 
-// kFilters: filters, padded to a multiple of 8. kLong: more steps than a chain may have. kFew: fewer products than
-// kMinProducts, so that the product of two low halves counts: low pixels are multiplied with the low weights too.
+// kFilters: number of filters, padded to a multiple of 8. kLong: whether there are more steps than a chain may have. kFew:
+// whether there are fewer products than kMinProducts, so that the pixels' low parts must be multiplied with the weights' low
+// parts too.
 template <int kFilters, bool kLong, bool kFew>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     tensor_core_image_bands(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
@@ -83,13 +84,13 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     const int count = d.C * pixels;
     return larger(0.0f, __ldg(x + 1LL * tiling.by_bands.divide(task) * count + sample_at(threadIdx.x, count)));
   };
-  float sampled = schedule.now < tasks ? sample(schedule.now) : 0.0f;  // in flight while the weights are split
+  float sampled = schedule.now < tasks ? sample(schedule.now) : 0.0f;  // loaded while the weights are split
 
   const bool weights_need_fallback =
       split_weights<kFilters>(d, tiling, k, reinterpret_cast<float*>(staged), weights, unscale);
 
-  // both: the products of the pixels' high halves with the filters' high halves, then with their low ones; `sum` has
-  // those of the finished chains. `small`: the same for the pixels' low halves.
+  // both: sums of products of the pixels' high parts with the filters' high parts, followed by those with the filters' low
+  // parts. sum: the same for all finished chains. small: the sums for the pixels' low parts.
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
   float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
   for (; schedule.now < tasks; schedule.advance(&slot_of_task)) {
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 
     const unsigned top = warp_max(__float_as_uint(sampled));
     if (lane == 0) tops[warp] = top;
-    __syncthreads();  // also: the previous band has been read
+    __syncthreads();  // also waits until all threads have read the previous band
     schedule.claim(&slot_of_task, tile_counter);
     unsigned largest = 0;
 #pragma unroll
@@ -125,14 +126,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 
     const float image_unscale = 1.0f / scale;
     const int positions = (rows - 1) * d.W + d.OW;
-    // The lower half of a descriptor. Its units are 16 bytes, one entry, so a tap is a number to add.
+    // The lower 32 bits of descriptors. Their unit is 16 bytes, an entry, so a tap is a number that is added.
     const uint32_t weights_corner = core_descriptor(shared_address(weights), 2 * kFilters * 16, 128);
     const uint32_t staged_corner = core_descriptor(shared_address(staged), 0, 128);
     const auto multiply = [&](int first, int begin, int end) {
       image_bands::multiply<kFilters, 4>(both, small, staged_corner + first, low, weights_corner, tiling.places, begin,
                                          end);
     };
-    // Outputs of the previous tile, which are stored while this one is multiplied.
+    // The outputs of the previous tile, which are stored while this tile is multiplied.
     float done[kFilters / 2];
     const auto store = [&](int first) {
       const int row = warp % 4 * 16 + g;
@@ -166,7 +167,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 #pragma unroll
         for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
         int begin = tiling.chain;
-        do {  // shows the compiler at least one pass; else it waits after each wgmma ("serialized")
+        do {  // not `while`: if the loop could be skipped, the compiler would wait after each wgmma ("serialized")
           multiply(first, begin, min(begin + tiling.chain, tiling.steps));
           wgmma_wait(both);
 #pragma unroll
@@ -194,18 +195,18 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 #endif
 }
 
-// Hopper has 228 KB per SM, of which each block reserves 1 KB; 512 bytes are static.
+// Dynamic shared memory per block: of the 228 KB of an SM on Hopper, 1 KB is reserved per block, and 512 bytes are static.
 constexpr size_t kShared = 228 * 1024 / kBlocks - 1024 - 512;
 
-// Split weights, followed by a split band, and outputs.
+// Bytes of shared memory: the split weights; a split band and its outputs.
 size_t weight_bytes(const Tiling& tiling, int filters) { return 64 * static_cast<size_t>(tiling.steps) * filters; }
 size_t band_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
   const size_t staged = static_cast<size_t>(tiling.rows + c.K - 1) * c.W * tiling.chunks.slots();
   return 32 * staged + 4 * kGroups * filters * kStride;
 }
 
-// As few bands as fit twice into an SM's shared memory beside all weights, but at least `minimum` while a band's
-// positions are more than both warpgroups compute at once. False if none fit.
+// Cuts an image into as few bands as possible. A band must fit into a block's shared memory together with all weights. There
+// are at least `minimum` bands, unless both warpgroups can compute a band's positions at once. Returns false if no band fits.
 bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   const int64_t OH = out_h(c);
   const int filters = std::max(16, static_cast<int>(ceil_div(c.M, 8)) * 8);
@@ -223,8 +224,8 @@ bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   return false;
 }
 
-// Fills in everything except the bands for a small batch. The slots do not depend on the batch: otherwise results
-// would.
+// Sets *tiling, with bands for a large batch. The choice of slots does not depend on the batch size, because the results
+// would then depend on it. Returns false if no tiling fits.
 bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
   float minimum = 0.0f;
@@ -235,7 +236,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     one.steps = one.chunks.steps_of(0);
     one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // with few products: one chain
     if (one.steps > kMaxSteps || !cut(c, 1, &one)) continue;
-    // Staging a slot takes as long as two steps, and the rows between two bands are staged twice.
+    // The cost in steps: staging a slot takes as long as two steps, and K - 1 rows between two bands are staged twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
     if (minimum == 0.0f || cost < minimum) minimum = cost, *tiling = one;
   }
@@ -252,7 +253,7 @@ fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const floa
   const size_t room = std::max(band, std::min(c.M * filter_bytes, kShared - weights));
   tiling.piece = kFilters;
   if (c.M * filter_bytes > room)
-    // One fits if a row of a band does.
+    // If a row of a band fits, one filter fits too.
     for (tiling.piece = 8; tiling.piece * filter_bytes > room;) tiling.piece /= 2;
   const size_t shared = weights + room;
   FOPS_TRY(allow_shared(kernel, shared));
@@ -279,14 +280,14 @@ fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const 
 
 bool usable() { return has_code_here(tensor_core_image_bands<24, true, false>, kThreads); }
 
-// Where most rows of a band are also staged for other bands, or most of a tile is empty, any_shape.cu is faster.
+// Whether most rows of a band are also staged for other bands, or most of a tile is empty. Then any_shape.cu is faster.
 bool thin(const fops_conv& c, const Tiling& tiling) {
   const int64_t positions = (tiling.rows - 1) * c.W + out_w(c);
   return tiling.bands > 1 && (tiling.rows < c.K - 1 || 2 * positions <= kGroups * kTile);
 }
 
-// Shapes whose pixels any_shape.cu stages faster: few filters over many channels. For one image it is slower, because
-// of its second launch.
+// Whether any_shape.cu is faster, because it loads rows of pixels by TMA: few filters over many channels. (For one image it
+// is slower, because it needs two launches.)
 bool faster_by_rows(const fops_conv& c) {
   return has_rows(c) && !many_images_per_row(c) && c.C % 16 == 0 && c.C * c.K * c.K >= 576 &&
          (c.M <= 8 || (c.M <= 16 && c.C >= 64));

@@ -1,4 +1,4 @@
-// image_bands.cu: the tiling, and a band of an image from global to shared memory.
+// For image_bands.cu: the tiling, staging of a band of an image, and splitting the weights.
 #pragma once
 
 #include "conv/hopper/fallback.cuh"
@@ -12,28 +12,28 @@ namespace image_bands {
 using namespace hopper;  // slots, units and steps (plan.h), splitting, the fallback
 
 constexpr int kGroups = 2, kThreads = 128 * kGroups;  // warpgroups and threads per block
-constexpr int kTile = 64;                             // positions a warpgroup computes at a time: a wgmma's rows
-constexpr int kStride = kTile + 4;                    // floats between two filters' staged outputs: 4 banks
+constexpr int kTile = 64;                             // positions that a warpgroup computes at a time: a wgmma's rows
+constexpr int kStride = kTile + 4;                    // floats from one filter's outputs to the next; 4 shift the banks
 
 struct Tiling {
   Chunks chunks;                    // all slots in one chunk
   int rows;                         // output rows per band
   int bands;                        // bands per image
   int steps;                        // wgmma steps over all units
-  int chain;                        // maximum number of steps that are added up in one sum
+  int chain;                        // maximum number of steps per chain
   uint32_t places[kMaxSteps];       // see place_of
   uint16_t origins[2 * kMaxSteps];  // see origin_of
   uint32_t inverse_W, inverse_staged;
   Divisor by_bands;
-  int piece;        // filters whose raw weights are in the bands' space at a time: all, or 8, 4, 2 or 1
-  float threshold;  // smallest scaled magnitude that can be split: see ImageScale
+  int piece;        // number of filters whose original weights are in shared memory at a time: all, or 8, 4, 2 or 1
+  float threshold;  // minimum scaled magnitude of a nonzero value: see ImageScale
 
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // positions
 };
 
-// Steps `begin` to `end` of the products of 64 positions. `both` starts from zero: the pixels' high halves times the
-// filters' high halves, then their low halves. `small` continues, with the pixels' low halves, `low` entries after the
-// high ones. `corner` and `weights`: lower halves of descriptors, whose units, 16 bytes, are an entry and a filter.
+// Issues steps `begin` to `end` - 1 for 64 positions. `both` is overwritten with products of the pixels' high parts; products
+// of their low parts, which are `low` entries after the high parts, are added to `small` (overwritten if `begin` is 0).
+// `corner` and `weights` are the lower 32 bits of descriptors. Their unit is 16 bytes: an entry, or a filter.
 template <int kFilters, int kUnroll, int kSmallSums>
 __device__ __forceinline__ void multiply(float (&both)[kFilters], float (&small)[kSmallSums], uint32_t corner,
                                          uint32_t low, uint32_t weights, const uint32_t* places, int begin, int end) {
@@ -49,8 +49,8 @@ __device__ __forceinline__ void multiply(float (&both)[kFilters], float (&small)
   wgmma_commit();
 }
 
-// Sum i of a lane belongs to filter i / 4 * 8 + 2 t + i % 2, and is still scaled. `total`: the chains' sums of `both`.
-// kFew: see image_bands.cu.
+// Combines a lane's sums of number i, which belong to filter i / 4 * 8 + 2 t + i % 2. The result is still scaled. `total`:
+// the sum of all chains of `both`. kFew: see image_bands.cu.
 template <bool kFew, int kFilters, int kSmallSums>
 __device__ __forceinline__ float scaled_sum(const float (&total)[kFilters], const float (&small)[kSmallSums], int i) {
   float v = total[kFilters / 2 + i] + small[i];
@@ -58,16 +58,17 @@ __device__ __forceinline__ float scaled_sum(const float (&total)[kFilters], cons
   return total[i] + v * (1.0f / kLowScale);
 }
 
-// Properties of a band's values.
+// Properties of the values of a band that a thread has staged.
 struct Band {
-  uint32_t smallest = ~0u;  // smallest nonzero magnitude, as nonzero_bits
-  bool infinite = false;    // whether a value has no high half
+  uint32_t smallest = ~0u;  // nonzero_bits of the smallest nonzero value
+  bool infinite = false;    // whether a value's high part is not finite
 };
 
-// Stages `slots` slots from `channel` on, kChannels each, for `count` positions of a band. All threads share the
-// positions of all slots, because a band of one row of 14 is shorter than a warp. `left`: values of a plane from the
-// band's first on. Past them, and past the last channel, weights are zero and the last value is read again, so that
-// there is no branch between loads. kMany: more than one slot; without it, one division per entry is saved.
+// Stages `slots` slots of kChannels channels each, from `channel` on, for `count` positions of a band. The positions of all
+// slots are divided among the threads together, because a band may have fewer positions than a warp has lanes. `left`:
+// number of values of a plane from the band's first on. Past these, and past the last channel, the last value is read again,
+// so that there is no branch between loads; such values do not affect outputs. kMany: whether there are several slots; for
+// one slot, a division per entry is saved.
 template <int kChannels, bool kMany>
 __device__ void stage_slots(const Dims& d, const float* band, int left, int channel, int slots, int count,
                             uint32_t inverse_count, float scale, uint4* high_to, uint4* low_to, Band* seen) {
@@ -104,8 +105,8 @@ __device__ void stage_slots(const Dims& d, const float* band, int left, int chan
   }
 }
 
-// Stages all slots of a band: [slot][position] high halves, and the low ones `low` entries after them. A band of fewer
-// rows than others is staged to the same length.
+// Stages all slots of a band: the high parts as [slot][position], and the low parts `low` entries after them. A last band
+// with fewer rows is staged to the same length as others.
 __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const float* band, int left, float scale,
                                   uint4* to, int low) {
   Band seen;
@@ -132,9 +133,9 @@ __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const flo
   return seen;
 }
 
-// Splits weights into shared memory: [unit][high, low][filter]. They are read several times, so they are first copied,
-// unchanged, to where bands will be: for a single image this step takes longer than everything else. *unscale of
-// kFilters filters undoes their scales. Returns whether a weight is unsplittable.
+// Splits the weights into shared memory: [unit][high, low][filter]. Each weight is read several times, so the weights are
+// first copied to `room`, the space of the bands. (For a single image, splitting takes longer than the rest.) unscale[m]
+// receives the factor that undoes filter m's scale. Returns whether a weight is unsplittable.
 template <int kFilters>
 __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* k, float* room, uint4* weights,
                               float* unscale) {
@@ -151,15 +152,16 @@ __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* 
       for (int i = lane; i < taps; i += 32) copy_async_4(to + 4 * i, from + i);
     }
     copy_async_wait_all();
-    __syncwarp();  // until the block's barrier only this warp uses its filters
+    __syncwarp();  // is enough here: until the block's barrier, a warp reads only filters that it has copied
     for (int m = warp; m < tiling.piece; m += kThreads / 32) {
-      uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits; nonzero_bits
+      uint32_t largest = 0,  // twice the bits of the largest magnitude
+          smallest = ~0u;    // nonzero_bits of the smallest nonzero weight
 #pragma unroll 4
       for (int i = lane; m < real && i < taps; i += 32) {
         const uint32_t twice = 2 * __float_as_uint(room[m * stride + i]);
         largest = max(largest, twice), smallest = min(smallest, twice - 1);
       }
-      // NaN stays NaN: its bits exceed every number's.
+      // The result is NaN if a weight is: the bits of NaN exceed those of all numbers.
       const float maximum = __uint_as_float(warp_max(largest) / 2);
       const bool finite = maximum < kLargestScaled;
       const float scale = finite ? scale_for(maximum) : 1.0f;
@@ -181,7 +183,7 @@ __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* 
       weights[unit * 2 * kFilters + first + m] = hi;
       weights[unit * 2 * kFilters + kFilters + first + m] = lo;
     }
-    if (first + tiling.piece < kFilters) __syncthreads();  // before the next filters are copied there
+    if (first + tiling.piece < kFilters) __syncthreads();  // waits until all threads have read these filters
   }
   return __syncthreads_or(needs_fallback);
 }

@@ -1,8 +1,8 @@
-// image_bands.cu for small batches: all operands of a block resident in shared memory.
+// The second kernel of image_bands.cu, for small batches: all operands of a block are resident in shared memory.
 //
-//   A: 64 positions   x   B: 16, 24 or 32 filters, high and low halves   =   D of a warpgroup, straight to y
+//   A: 64 positions   x   B: 16, 24 or 32 filters, high and low parts   =   D of a warpgroup, stored to y from registers
 //
-// Chains of sums are those of image_bands.cu, so an image's outputs have the same bits in every batch.
+// Chains are those of image_bands.cu, so an image's outputs have the same bits in every batch.
 // any_shape/any_shape_resident.cu says why small batches have separate kernels.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   uint8_t* const tiles = dynamic;
   uint4* const pixels = reinterpret_cast<uint4*>(tiles + plan.steps * Layout::kStepBytes);
   const float* const image = x + 1LL * blockIdx.z * d.C * d.H * d.W;
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler: warp-uniform
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler that this is warp-uniform
   const bool needs_fallback = prepare<Layout, kPositions>(d, plan, steps, by_width, image, k, d.M,
                                                           blockIdx.x * kPositions, warp, tiles, pixels, shared);
   if (warp >= 4 * kWarpgroups) return;
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
 #pragma unroll
     for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
     int begin = plan.chain;
-    do {  // shows the compiler at least one pass; else it waits after each wgmma ("serialized")
+    do {  // not `while`: if the loop could be skipped, the compiler would wait after each wgmma ("serialized")
       multiply(begin, min(begin + plan.chain, plan.steps));
       wgmma_wait(both);
 #pragma unroll
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   }
   if (needs_fallback) {
     __syncwarp();
-    named_barrier(kResidentFallback, 128 * kWarpgroups);  // these stores come after those above
+    named_barrier(kResidentFallback, 128 * kWarpgroups);  // the fallback's stores must come after the stores above
     fallback_block<128 * kWarpgroups>(d, shared, image, k, out, 0, kFilters, kPositions);
   }
 #endif

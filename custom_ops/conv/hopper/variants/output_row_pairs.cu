@@ -1,13 +1,13 @@
-// Several channels and few filters, on Hopper: a position is a column of two outputs.
+// Several channels and few filters, on Hopper: a position is two outputs, one above the other.
 //
-//   pixels, row h    row 0             A row of pixels contributes through two rows of the filters. They are in shared
-//           h + 1    rows 1 and 0      memory in reverse order, so that these two are neighbours:
-//           h + K    row K - 1         B: | row 1, for output h | row 0, for output h + 1 |
+//   pixels, row h    row 0             A row of pixels is multiplied with one or two rows of the filters, as listed here.
+//           h + 1    rows 1 and 0      The filters' rows are in shared memory in reverse order, so that the two rows are
+//           h + K    row K - 1         neighbours in B: | row 1, for output h | row 0, for output h + 1 |
 //
 // A position's pixels are read once for both outputs, as operands in registers, and the instruction has twice as many
-// columns: image_bands.cu reads 64 positions for the 24 columns of 24 filters, and that reading is its limit.
-// Costs: the first and last row of pixels are multiplied by zeros for one of the outputs: one product of six with 5x5.
-// Gains: half the reads of pixels. Shared memory and power are the limit now: docs/notebook.md.
+// columns. (In image_bands.cu a wgmma reads 64 positions for the 24 columns of 24 filters, and this reading is the limit.)
+// Costs: the first and last row of pixels are multiplied by zeros for one of the outputs: with 5x5, one product of six.
+// Gains: half as many reads of pixels. The limits are now shared memory and power (docs/notebook.md).
 #include "conv/hopper/variants/output_row_pairs.cuh"
 
 #include <utility>
@@ -23,8 +23,8 @@ namespace {
 
 using namespace output_row_pairs;
 
-// Recomputes the outputs of a tile that depend on an unsplittable value, or all of them, by the float32 fallback.
-// Called by a warpgroup.
+// Recomputes the outputs of a tile that depend on an unsplittable value, or if `all` all of them, by the float32 fallback. A
+// warpgroup calls this.
 template <int kFilters, int kRows, typename Y>
 __device__ __noinline__ void fallback_tile(const Dims& d, const Tiling& tiling, int group, const Task& task, int first,
                                         int positions, bool all, float scale, const float* x, const float* k,
@@ -45,23 +45,22 @@ __device__ __noinline__ void fallback_tile(const Dims& d, const Tiling& tiling, 
   }
   warpgroup_sync(group);
   if (n < positions && h < task.rows && (all || room.found.enters(d, source, room.corners[thread], by)))
-    room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: outputs are independent
+    room.list[atomicAdd(&room.listed, 1)] = thread;  // the order does not matter: outputs are independent
   warpgroup_sync(group);
   fallback_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread, 128);
   warpgroup_sync(group);
 }
 
-// The operands of a row of pixels, halves of one kind, for each step.
+// Operands A of a row of pixels for all steps: the high parts or the low parts.
 //
-// Lane l of warp w of a warpgroup names a row of four 8 x 8 matrices, which load_matrices loads in the layout that
-// wgmma needs:
-//   position 16 w + l % 16, the step's unit l / 16
+// load_matrices loads four 8 x 8 matrices in the layout that wgmma needs. Lane l of warp w of a warpgroup passes the address
+// of unit l / 16 of the step at position 16 w + l % 16.
 template <typename F>
 struct Operands {
   static constexpr int kSteps = F::kSteps;
   uint32_t of[kSteps][4];
-  // Loads steps kBegin to kEnd - 1. units[s] + behind: address of this lane's unit of step s in shared memory. Only
-  // units[Form::like(s)] is read, so that steps share registers.
+  // Loads steps kBegin to kEnd - 1. The address of this lane's unit of step s in shared memory is units[s] + behind. It is
+  // computed from units[Form::like(s)], so that several steps need one register.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void load(const uint32_t (&units)[kSteps], uint32_t behind) {
     load<kBegin>(units, behind, std::make_integer_sequence<int, kEnd - kBegin>());
@@ -75,7 +74,7 @@ struct Operands {
   __device__ __forceinline__ void load_step(const uint32_t (&units)[kSteps], uint32_t behind) {
     load_matrices(of[kStep], units[kLike] + behind + 16 * (F::column(2 * kStep) - F::column(2 * kLike)));
   }
-  // After the wait for the wgmma that read these steps.
+  // Called after the wait for the wgmma that read these steps: see keep_register.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void keep() {
 #pragma unroll
@@ -85,19 +84,21 @@ struct Operands {
   }
 };
 
-// Stores a tile's outputs, scaled, as halves, filters side by side; all kFilters filters are present. Each warp puts
-// the outputs of a row of its 16 positions, from `first` on, into memory order in `room`: high halves, then low ones.
-// Then a lane stores a unit of eight at a time, and the warp's units are neighbours.
+// Splits a warp's outputs, which have been scaled, and stores them as halves in the order (OH, OW, M). There must be all
+// kFilters filters. For one output row at a time, the warp writes the outputs of its 16 positions, from `first` on, to `room`
+// in their order in memory: high parts, then low parts. Then each lane stores eight outputs at a time, and a warp's stores
+// are contiguous.
 template <int kFilters, int kRows, int kSums>
 __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling, const Task& task, int first,
                                              int positions, const float (&sum)[kSums], const HalvesOut& out,
                                              uint4* room) {
-  constexpr int kEach = kFilters / 8, kUnits = 16 * kEach;  // units per position; per row, high or low
+  constexpr int kEach = kFilters / 8, kUnits = 16 * kEach;  // units of eight outputs: per position; per row
   static_assert(2 * kUnits % 32 == 0, "");
   static_assert(4 * 2 * kUnits * sizeof(uint4) <= kFilters * kStride * sizeof(float), "four warps' outputs have room");
   const int lane = threadIdx.x % 32;
   uint32_t* words = reinterpret_cast<uint32_t*>(room) + lane / 4 * 4 * kEach + lane % 4;
-  int to[2 * kUnits / 32], left[2 * kUnits / 32];  // where this lane's units go; rows of the task from theirs on
+  int to[2 * kUnits / 32],      // offsets of this lane's units in the output
+      left[2 * kUnits / 32];    // number of the task's rows from the unit's first row on
 #pragma unroll
   for (int i = 0; i < 2 * kUnits / 32; ++i) {
     const int unit = (lane + 32 * i) % kUnits, at = first + unit / kEach, group = divide(at, tiling.inverse_OW);
@@ -106,7 +107,7 @@ __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling
   }
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
-    __syncwarp();  // the previous row and the previous tile have been read
+    __syncwarp();  // waits until all lanes have read the previous row
 #pragma unroll
     for (int part = 0; part < 2; ++part)
 #pragma unroll
@@ -128,7 +129,7 @@ __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling
   }
 }
 
-// Y: floats or halves (epilogue.cuh).
+// Y: float* or HalvesOut (epilogue.cuh).
 template <typename F, typename Y>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_output_row_pairs(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   constexpr bool kHalves = std::is_same_v<Y, HalvesOut>;
   constexpr int kFilters = F::kFilters, kRows = F::kRows, kStored = F::kStored, kColumns = F::kColumns;
   constexpr int kSteps = F::kSteps, kSums = kFilters / 2;  // kSums: per output row and lane
-  constexpr int kHalf = (kSteps + 1) / 2;                  // steps whose high halves are loaded first
+  constexpr int kHalf = (kSteps + 1) / 2;                  // number of steps whose high parts are loaded first
   constexpr int kInputRows = F::K + kRows - 1;             // rows of pixels that a group of output rows needs
   static_assert(kInputRows % kRows == 0, "rows of pixels are multiplied a group at a time");
   extern __shared__ __align__(128) uint4 dynamic[];
@@ -179,8 +180,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       split_weights<F>(d, tiling.threshold, k, room, &shared.room_is_free, weights, shared.unscale);
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
   const int plane = d.OH * d.OW;
-  const uint32_t to_lows = 16 * slot_stride, row_bytes = 16 * d.W, to_group = row_bytes + 16 * tiling.pad;  // in bytes
-  uint32_t units[kSteps];  // offset in bytes of this lane's unit of a step from its position's pixel
+  // In bytes: from high to low parts; from one row of pixels to the next; the same from one group of rows to the next.
+  const uint32_t to_lows = 16 * slot_stride, row_bytes = 16 * d.W, to_group = row_bytes + 16 * tiling.pad;
+  uint32_t units[kSteps];  // byte offset of this lane's unit of a step from its position's first pixel
 #pragma unroll
   for (int s = 0; s < kSteps; ++s)
     units[s] = 16 * (lane < 16 ? 2 * F::slot(2 * s) * slot_stride + F::column(2 * s)
@@ -188,11 +190,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   PipelineState state;
   uint32_t number = 0;
-  int tile = group;  // this warpgroup's next tile, counted from the task's first
+  int tile = group;  // number of this warpgroup's next tile in the task
 #pragma unroll 1
   for (;;) {
     barrier_wait(&shared.full[state.stage], state.phase);
-    const unsigned at = __shfl_sync(0xffffffffu, shared.task[state.stage], 0);  // shuffle: a uniform value
+    const unsigned at = __shfl_sync(0xffffffffu, shared.task[state.stage], 0);  // shows that this is warp-uniform
     if (at >= tasks) break;
     const Task task(tiling, d, at);
     const Y out = advanced(image_of(y, task.image, d.M, plane), output_at(y, 0, task.h0 * d.OW, d.M, plane));
@@ -209,29 +211,29 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       const int first = tile * kTile;
       const int mine = min(first + warp % 4 * 16 + lane % 16, positions - 1), its = divide(mine, tiling.inverse_OW);
       const uint4* pixels = pixel_stages + state.stage * band_stride + its * groups.of + mine - its * d.OW;
-      uint32_t at_units[kSteps];  // the same for the row of pixels that is loaded next
+      uint32_t at_units[kSteps];  // addresses of the units in the row of pixels that is loaded next
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) at_units[s] = shared_address(pixels) + units[s];
-      // high: the products of high halves of a row of pixels, [output row][sum of a lane]. Then the products of all
-      // rows with one low half. `sum`: the sums of the previous rows.
+      // high: a row of pixels' products of high parts, [output row][accumulator of a lane]. small: the products with a low
+      // part of all rows of pixels. sum: the products of high parts of the previous rows.
       float high[kRows * kSums] = {}, small[kRows * kSums] = {}, sum[kRows * kSums] = {};
       Operands<F> highs, lows;
       lows.template load<0, kSteps>(at_units, to_lows);
 #pragma unroll 1
       for (int left = kInputRows - kRows; left >= 0; left -= kRows) {
-        // All lanes have the same value. The shuffle shows that to the compiler, which then keeps it, and the places of
-        // all steps, in uniform registers: four instructions less per product.
+        // The shuffle shows the compiler that all lanes have the same value. Then it keeps this, and the descriptors of all
+        // steps, in uniform registers, which saves four instructions per product.
         const uint32_t windows = __shfl_sync(0xffffffffu, corner + left * kFilters, 0);
         const uint32_t to_next = left > 0 ? to_group : 0;
 #pragma unroll
-        for (int row = kRows - 1; row >= 0; --row) {  // rows of this group of rows of pixels, counted from the last
+        for (int row = kRows - 1; row >= 0; --row) {  // row of the group of rows of pixels, counted from its last
           const uint32_t window = windows + row * kFilters;
           wgmma_fence();
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) wgmma_rs<kColumns>(small, lows.of[s], window + s * 4 * kStored, 1);
           wgmma_commit();
-          // As soon as half of the last row's steps are done, their registers take this row's high halves; then the
-          // other half follows.
+          // When the first half of the previous row's steps are done, this row's high parts are loaded into their registers;
+          // then those of the second half.
           wgmma_wait_but<2>();
           highs.template keep<0, kHalf>();
           highs.template load<0, kHalf>(at_units, 0);
@@ -253,8 +255,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           wgmma_commit();
           wgmma_wait_but<3>();
           lows.template keep<0, kSteps>();
-          // After the last row, that row is read again: a branch around these loads is slower. (The row after it may be
-          // written meanwhile.)
+          // After the last row, the same row is loaded again, because a branch would be slower. (The next row may not be
+          // read: a producer may be writing it.)
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) at_units[s] += row > 0 ? row_bytes : to_next;
           lows.template load<0, kSteps>(at_units, to_lows);
@@ -277,7 +279,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           sum[row * kSums + i] = (sum[row * kSums + i] + small[row * kSums + i] * (1.0f / kLowScale)) * back;
       }
       if constexpr (kHalves) {
-        if (out.relu)  // one branch instead of two instructions per output
+        if (out.relu)  // a branch here saves two instructions per output
 #pragma unroll
           for (int i = 0; i < kRows * kSums; ++i) sum[i] = with_relu(out, sum[i]);
         store_halves<kFilters, kRows>(d, tiling, task, first + warp % 4 * 16, positions, sum, out,
@@ -315,13 +317,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #endif
 }
 
-// Minimum tasks per block for which they come from a counter; zeroing the counter takes a launch.
+// Minimum number of tasks per block for which a counter is used; setting it to zero takes a launch.
 constexpr long long kManyTasks = 32;
 
-// Bytes of shared memory that a block may have, except static ones.
+// Bytes of dynamic shared memory that a block can have.
 constexpr size_t kShared = 227 * 1024 - 512;
 
-// Bytes of split weights, a band, the outputs of all warpgroups, and unsplit weights.
+// Bytes of shared memory for the split weights, a band, the outputs of all warpgroups, and the original weights. minimum():
+// if the original weights are in the space of later bands and outputs; maximum(): if they have their own space.
 template <typename F>
 struct Bytes {
   size_t weights, band, outgoing, room;
@@ -334,8 +337,8 @@ struct Bytes {
   size_t maximum() const { return weights + kBuffers * band + outgoing + room; }
 };
 
-// As few bands as fit beside the weights, but at least `minimum` while a band has more positions than a tile. False if
-// none fit.
+// Cuts an image into as few bands as possible. A band must fit into shared memory together with the weights. There are at
+// least `minimum` bands, unless a band has no more positions than a tile. Returns false if no band fits.
 template <typename F>
 bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   const int64_t groups = ceil_div(out_h(c), F::kRows);
@@ -380,10 +383,10 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& 
   });
 }
 
-using Fa2019 = Form<5, 1, true, 24, 2>;  // the courses' second layers
+using Fa2019 = Form<5, 1, true, 24, 2>;  // the second layers of fa2019 and fa2018
 using Fa2018 = Form<7, 1, true, 24, 2>;
 
-// Calls `f` with the form that takes a shape; false if no form does.
+// Calls `f` with the form that supports a shape. Returns false if there is none.
 template <typename Call>
 bool with_form(const fops_conv& c, Call f) {
   const auto takes = [&](auto form) {

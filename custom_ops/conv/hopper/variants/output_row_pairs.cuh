@@ -1,4 +1,4 @@
-// output_row_pairs.cu: the tiling, and pixels and weights from global to shared memory.
+// For output_row_pairs.cu: the tiling, and staging of pixels and weights.
 #pragma once
 
 #include "conv/hopper/pipeline.cuh"
@@ -9,16 +9,16 @@ namespace output_row_pairs {
 
 using image_bands::Band;
 
-// Three consumer warpgroups multiply and store, tile after tile; a producer warpgroup splits the next bands' pixels.
+// Three consumer warpgroups multiply and store one tile after another; a producer warpgroup stages the next bands.
 constexpr int kConsumerGroups = 3, kProducerThreads = 128, kThreads = 128 * kConsumerGroups + kProducerThreads;
 constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // per thread; 3 x 136 + 104 = 512: all of an SM's
 constexpr int kBuffers = 2;                                        // buffers for bands
 static_assert(kConsumerGroups < kRowPairsWeights, "the consumers' own barriers come before");
-constexpr int kTile = 64;            // positions a warpgroup computes at a time: a wgmma's rows
-constexpr int kStride = kTile + 4;   // floats between two filters' staged outputs: 4 banks
+constexpr int kTile = 64;            // positions that a warpgroup computes at a time: a wgmma's rows
+constexpr int kStride = kTile + 4;   // floats from one filter's outputs to the next; 4 shift the banks
 
-// kFull: slots of eight channels; kPair: a slot of up to four channels after them, with a pixel and its right
-// neighbour.
+// The form of a layer. kFull: number of slots of eight channels. kPair: whether there is one more slot, of up to four
+// channels of a pixel and of its right neighbour. kRows: output rows per position.
 template <int K_, int kFull_, bool kPair_, int kFilters_, int kRows_>
 struct Form {
   static constexpr int K = K_, kFull = kFull_, kFilters = kFilters_, kRows = kRows_;
@@ -27,16 +27,16 @@ struct Form {
   static constexpr int kUnits = kFull * K + kPair * ((K + 1) / 2);  // units per row of a filter
   static constexpr int kSteps = (kUnits + 1) / 2;                   // steps of wgmma
   static constexpr int kColumns = kRows * kFilters;
-  static constexpr int kStored = (K + 2 * (kRows - 1)) * kFilters;  // columns of weights, zeros at both ends
+  static constexpr int kStored = (K + 2 * (kRows - 1)) * kFilters;  // columns of weights, with zeros at both ends
   static constexpr int kWeights = kSteps * 4 * kStored;             // entries of 16 bytes
 
-  // A unit's slot, and its column of the filter, or the first of two. A surplus unit repeats the last one.
+  // A unit's slot, and its column of the filter (in the last slot the first of two). A surplus unit repeats the last one.
   static constexpr __host__ __device__ int slot(int unit) { return unit < kFull * K ? unit / K : kFull; }
   static constexpr __host__ __device__ int column(int unit) {
     return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
   }
-  // The first step that is a constant distance before `step`: the same slots, and both units the same number of columns
-  // to the left. A lane derives the places of `step` from that step's, and needs no registers for them.
+  // Returns the first step with the same slots as `step` whose units are both the same number of columns to the left. A lane
+  // computes the addresses of `step` from those of that step, and needs no registers for them.
   static constexpr __host__ __device__ int like(int step) {
     int other = 0;
     while (slot(2 * other) != slot(2 * step) || slot(2 * other + 1) != slot(2 * step + 1) ||
@@ -49,28 +49,30 @@ struct Form {
 struct Tiling {
   int rows;                            // output rows per band
   int bands;                           // bands per image
-  int pad;                             // entries between a group of rows of pixels and the next one
-  uint32_t inverse_OW, inverse_group;  // inverses of an output row's positions, and of a group's pixels
+  int pad;                             // unused entries after each group of rows of pixels
+  uint32_t inverse_OW, inverse_group;  // for `divide`: inverses of OW, and of the pixels of a group of rows
   Divisor by_bands;
-  float threshold;               // smallest scaled magnitude that can be split: see ImageScale
-  bool separate_weight_staging;  // whether weights that are not split yet have separate space
+  float threshold;               // minimum scaled magnitude of a nonzero value: see ImageScale
+  bool separate_weight_staging;  // whether the original weights have their own space in shared memory
 
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
 };
 
-// A slot's rows of pixels are in groups of kRows; a group begins `of` entries of 16 bytes after the previous one. Where
-// a tile's positions reach the end of an output row they go on in the next group. `pad` unused entries between the
-// groups put the first position there into the banks after the last one's, so that load_matrices has no bank conflicts.
-// (Without them the kernel took a fifth longer.)
+// The layout of a slot: its rows of pixels are in groups of kRows. At the end of an output row, a tile's positions continue
+// in the next group. The `pad` unused entries between groups place the next group's first position into the banks after
+// those of the last position, so that load_matrices has no bank conflicts. (Without them the kernel took a fifth longer.)
 template <int kRows>
 struct Groups {
-  int pixels, of;
+  int pixels,  // pixels of a group
+      of;      // entries from the beginning of a group to the next
   __host__ __device__ Groups(const Dims& d, const Tiling& tiling) : pixels(kRows * d.W), of(pixels + tiling.pad) {}
   static __host__ int pad(const Dims& d) { return (8 - (kRows * d.W - d.OW) % 8) % 8; }
-  // Entries from one slot to the next. A tile's last row may read a few entries past a band's pixels.
+  // Returns the number of entries from one slot to the next. It includes K entries after a band's pixels, up to which a
+  // tile's last row may read.
   __host__ __device__ int slot_entries(const Dims& d, const Tiling& tiling) const {
     return (tiling.staged(d) + pixels - 1) / pixels * of + d.K;
   }
+  // Returns the number of a pixel's entry in its slot.
   __device__ int entry(int pixel, const Tiling& tiling) const {
     return pixel + divide(pixel, tiling.inverse_group) * tiling.pad;
   }
@@ -79,28 +81,28 @@ struct Groups {
 // State shared by the warpgroups of a block.
 template <int kFilters>
 struct Shared {
-  uint64_t full[kBuffers], empty[kBuffers];  // a band has been staged; all its tiles have been multiplied
-  uint64_t room_is_free;                     // see split_weights
-  float image_unscale[kBuffers];             // factor that undoes its image's scale
-  uint32_t needs_fallback[kBuffers];         // the number, from 1, of the last band with an unsplittable value
-  unsigned task[kBuffers];                   // that band's task; after the last one a number that no task has
+  uint64_t full[kBuffers], empty[kBuffers];  // mbarriers: a band has been staged; all its tiles have been multiplied
+  uint64_t room_is_free;                     // mbarrier: see split_weights
+  float image_unscale[kBuffers];             // factor that undoes the scale of the band's image
+  uint32_t needs_fallback[kBuffers];         // number (from 1) of the last band with an unsplittable value
+  unsigned task[kBuffers];                   // number of the band's task; after the last task, the number of tasks
   unsigned slots[2];                         // for ProducerTiles
   float unscale[kFilters];                   // factors that undo the filters' scales
 };
 
-// Which band of which image.
+// A task: a band of an image.
 struct Task {
   long long image;
-  int h0, rows;  // its first output row, and number of rows
+  int h0, rows;  // first output row; number of output rows
   __device__ Task(const Tiling& tiling, const Dims& d, unsigned task) {
     const unsigned i = tiling.by_bands.divide(task);
     image = i, h0 = static_cast<int>(task - i * tiling.bands) * tiling.rows, rows = min(tiling.rows, d.OH - h0);
   }
 };
 
-// Splits a band into shared memory: [slot][high, low][pixel]. kSharing threads share its pixels. `left`: values of a
-// plane from the band's first on. Past them, where outputs are not stored, and past the last channel, where weights are
-// zero, the last value is read again, so that there is no branch between loads.
+// Splits a band into shared memory: [slot][high, low][pixel]. kSharing threads call this. `left`: number of values of a plane
+// from the band's first on. Past these, where outputs are not stored, and past the last channel, where weights are zero, the
+// last value is read again, so that there is no branch between loads.
 template <typename F, int kSharing>
 __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, const float* __restrict__ band,
                                            int left, float scale, int thread, uint4* to) {
@@ -139,7 +141,7 @@ __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, 
   return seen;
 }
 
-// A block's tasks, as the producer warps process them (scheduler.cuh); Shared::task tells the other warps.
+// A block's tasks in the producer warps, like PersistentTilesOf (scheduler.cuh). The other warps read Shared::task.
 struct ProducerTiles {
   unsigned now, next, claimed;
   int slot = 0;
@@ -147,16 +149,16 @@ struct ProducerTiles {
   __device__ void advance(unsigned* slots, unsigned* tile_counter) {
     if (threadIdx.x % kProducerThreads == 0) {
       slots[slot] = claimed;
-      // The result is needed only in the next task.
+      // The counter's value is first needed in the next task, so that the thread need not wait for it now.
       claimed = tile_counter ? 3 * gridDim.x + atomicAdd(tile_counter, 1u) : claimed + gridDim.x;
     }
     named_barrier(kRowPairsProducers, kProducerThreads);
     now = next, next = slots[slot];
-    slot ^= 1;  // the other warps may still read this one
+    slot ^= 1;  // two slots in turn, because other warps may still read this one
   }
 };
 
-// Stages band `number`, counted from 1, in `buffer`. Called by kSharing threads.
+// Stages the band of task `at`, the block's band `number` (from 1), in `buffer`. kSharing threads call this.
 template <typename F, int kSharing>
 __device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                            const float* __restrict__ x, unsigned at, const ImageScale& by,
@@ -170,7 +172,7 @@ __device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, 
   if (thread == 0) shared.image_unscale[buffer] = 1.0f / by.scale, shared.task[buffer] = at;
 }
 
-// Stages the block's first band, with all threads: nothing else hides the time that it takes.
+// Stages the block's first band. All threads call this, because there is no other work yet that could overlap with it.
 template <typename F>
 __device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                             const float* __restrict__ x, uint4* pixel_stages) {
@@ -180,7 +182,7 @@ __device__ __forceinline__ void stage_first(const Dims& d, const Tiling& tiling,
   stage_task<F, kThreads>(d, tiling, shared, x, blockIdx.x, by, threadIdx.x, 1, 0, pixel_stages);
 }
 
-// The fourth warpgroup: stages band after band, each with its image's scale.
+// The work of the fourth warpgroup: stages one band after another, each with its image's scale.
 template <typename F>
 __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
                                             const float* __restrict__ x, uint4* pixel_stages, unsigned* tile_counter) {
@@ -188,12 +190,12 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   const unsigned tasks = static_cast<unsigned>(d.B * tiling.bands);
   const Groups<F::kRows> groups(d, tiling);
   const int slot_stride = groups.slot_entries(d, tiling), rows = (slot_stride - d.K) / groups.of;
-  // Every warp reads an image's sample, so that none waits for another.
+  // All warps read the image's whole sample, so that they need not wait for one another.
   const auto sample_of = [&](unsigned task) {
     const int count = d.C * pixels;
     return hopper::ImageSample<float>(x + Task(tiling, d, task).image * count, count);
   };
-  const auto fetch = [&](unsigned task) {  // into L2
+  const auto fetch = [&](unsigned task) {  // prefetches a task's pixels into L2
     const Task its(tiling, d, task);
     const char* from = reinterpret_cast<const char*>(x + its.image * d.C * pixels + its.h0 * d.W);
     const int bytes = min(tiling.staged(d), pixels - its.h0 * d.W) * 4;
@@ -203,14 +205,14 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   ProducerTiles schedule;
   PipelineState state;
   uint32_t number = 0;
-  if (!tiling.separate_weight_staging) {  // stage_first has staged it
+  if (!tiling.separate_weight_staging) {  // stage_first has staged the first band
     schedule.advance(shared.slots, tile_counter);
     number = 1;
     if (schedule.now < tasks) fetch(schedule.now);
     barrier_wait(&shared.room_is_free, 0);
   }
-  // Entries that a tile reads between two groups of rows and after the last are multiplied by zero weights: no NaN may
-  // be there.
+  // Sets entries to zero that a tile reads between two groups of rows and after the last group: they are multiplied by zero
+  // weights, and must not be NaN.
   for (int i = thread; i < kBuffers * 2 * F::kSlots * rows; i += kProducerThreads) {
     uint4* behind = pixel_stages + i / rows * slot_stride + i % rows * groups.of + groups.pixels;
     for (int n = 0; n < tiling.pad + (i % rows == rows - 1 ? d.K : 0); ++n) behind[n] = make_uint4(0, 0, 0, 0);
@@ -224,7 +226,7 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   for (; schedule.now < tasks; schedule.advance(shared.slots, tile_counter)) {
     const ImageScale by = sample.scale(tiling.threshold);
     ++number;
-    if (schedule.next < tasks) {  // loaded while this one is staged
+    if (schedule.next < tasks) {  // starts loads for the next band while this one is staged
       sample = sample_of(schedule.next);
       fetch(schedule.next);
     }
@@ -238,13 +240,14 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
   barrier_arrive(&shared.full[state.stage]);
 }
 
-__host__ __device__ inline int room_stride(int taps) { return taps | 1; }  // odd: filters in different banks
+// Floats from one filter's original weights in shared memory to the next: odd, so that filters are in different banks.
+__host__ __device__ inline int room_stride(int taps) { return taps | 1; }
 
-// Splits weights into shared memory: [step][half of the depth][high, low][column][8 halves]; columns are [row of the
-// filters, the last one first][filter], between rows of zeros. `room`: where the raw weights are kept meanwhile,
-// because each is read several times. *unscale of F::kFilters filters undoes their scales. Returns whether a weight is
-// unsplittable. Called by the consumer threads. The others stage meanwhile, unless `room` is where bands will be: then
-// they wait for `room_is_free`.
+// Splits the weights into shared memory: [step][half of the depth][high, low][column][8 halves]. Columns are [row of the
+// filters, the last one first][filter], with zeros before and after. The weights are first copied to `room`, because each is
+// read several times. unscale[m] receives the factor that undoes filter m's scale. Returns whether a weight is unsplittable.
+// The consumer threads call this. Meanwhile the producers stage bands, unless `room` is part of the bands' buffers: then
+// they wait for the mbarrier room_is_free.
 template <typename F>
 __device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room,
                               uint64_t* room_is_free, uint4* weights, float* unscale) {

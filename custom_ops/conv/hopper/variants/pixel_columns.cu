@@ -1,12 +1,12 @@
 // One input channel: a column of the product is one output. Read this file first.
 //
-//   weight = high + low, two halves, 22 bits or more of its 24;   pixel 0..255 = one half, exactly
-//   sum    = high x pixel + low x pixel,   each product exact, added in float32
+//   weight = high part + low part, two halves with 22 or more of its 24 bits;   pixel 0..255 = one half, exactly
+//   sum    = high x pixel + low x pixel; each product is exact, and is added in float32
 //
 // Tensor cores multiply halves fifteen times faster than the float32 pipes multiply floats, so two products are cheap.
 // Weights stay in registers; a block processes one band of an image after another.
-// Costs: 25 taps are padded to 32 and 50 filters to 56. Pixels that are not exact in half are detected during staging,
-// and need a third and a fourth product.
+// Costs: 25 taps are padded to 32 and 50 filters to 56. If some pixels of a band are not exact in half precision, which is
+// detected during staging, their low parts need a third and a fourth product.
 // Gains: the stores of the output are the limit, not the arithmetic.
 #include "conv/hopper/variants/pixel_columns.cuh"
 
@@ -35,41 +35,44 @@ using namespace pixel_columns;  // pixel_columns.cuh: staging, and the products 
 //   row g      hi   t -> a0   t -> a2    filter   pair t      -> b0        row g      -> d0 d1   high sums of filter g
 //   row g + 8  lo   t -> a1   t -> a3    g        pair t + 4  -> b1        row g + 8  -> d2 d3   low sums of filter g
 //
-// High and low sums of one filter and output end in the same lane, which adds them. Column n of mma tile j (two side by
-// side) is output 4 (n / 2) + 2 j + n % 2 of a chunk of 16, so that the lane ends with outputs 4t to 4t + 3:
+// So a lane has the high and low sums of a filter's outputs, and adds them. A chunk of 16 outputs takes two mma tiles:
+// column n of tile j is output 4 (n / 2) + 2 j + n % 2 of the chunk, so that lane t has outputs 4t to 4t + 3:
 //
 //   outputs   0 1    2 3    4 5    6 7    8 9    10 11  12 13  14 15
 //   tile      0      1      0      1      0      1      0      1
 //   columns   0 1    0 1    2 3    2 3    4 5    4 5    6 7    6 7
 //   lane t    0             1             2             3              one 16-byte store each
 
-// A band is some rows of one image's output, all filters. Its pixels are staged as words; its outputs, where they do
-// not go straight to global memory, as a row of `stride` floats per filter. Where outputs go through shared memory, two
-// blocks share an SM; four warps per block instead of eight are slower.
+// A band is some rows of one image's output, for all filters of a block. Its pixels are staged in shared memory as words. Its
+// outputs are stored from registers to global memory (direct), or gathered in shared memory in a row of `stride` floats per
+// filter.
+
+// Returns the number of warps per block. If outputs go through shared memory, two blocks share an SM; then blocks of four
+// warps would be slower.
 __host__ __device__ constexpr int warps(bool direct) { return direct ? 4 : 8; }
 
-// Minimum blocks per SM, which decides how many registers a thread has. Two tiles of 7x7 filters spill with eight
-// blocks, 64 registers.
+// Returns the minimum number of blocks per SM, which limits the registers per thread. With eight blocks (64 registers), two
+// tiles of 7x7 filters would spill.
 __host__ __device__ constexpr int min_blocks(bool direct, int tiles, int K) {
   return !direct ? 2 : tiles > 2 ? 4 : tiles * steps(K) <= 4 ? 8 : 6;
 }
 
 struct Tiling {
-  int filters;      // filters of y; a block takes d.M of them, the blockIdx.y-th part
+  int filters;      // number of filters of y; a block computes d.M of them, part blockIdx.y
   int rows;         // output rows per band
   int bands;        // bands per image
-  int slice;        // outputs of a band per block, the blockIdx.z-th slice: all, except in small batches
-  int words;        // words per staged copy of the pixels: a whole number of 16-byte groups
-  int stride;       // 16 floats past a multiple of 32: neighbouring filters' stores use different banks; or 4 more
-  bool vector_in;   // every band of x begins on a 16-byte boundary
-  bool vector_out;  // the same for y, and bands are multiples of 16 bytes
+  int slice;        // number of a band's outputs that a block computes, slice blockIdx.z; all, except in small batches
+  int words;        // words of a band's pixels in shared memory, for the high or the low parts; a multiple of 4
+  int stride;       // a multiple of 32 plus 16 or 20, so that neighbouring filters' stores use different banks
+  bool vector_in;   // whether each band of x begins at a multiple of four pixels
+  bool vector_out;  // whether each band of y begins on a 16-byte boundary and is a multiple of 16 bytes
   uint32_t inverse_OW;
   Divisor by_bands;
 };
 
-// A block stays on its SM, its weights in registers, and processes one band after another. A block that computes only a
-// slice of a band still stages the whole band, so that its scale, and with it the results, are the same in every batch.
-// kTiles: tiles of 16 rows of the product, eight filters each; with kPairs (pixel_columns_pairs.cuh) four.
+// A persistent block: it has its weights in registers, and processes one band after another. A block that computes only a
+// slice of a band still stages the whole band, so that the band's scale, and with it the results, are the same in every
+// batch. kTiles: number of mma tiles of 16 rows, for eight filters each; with kPairs (pixel_columns_pairs.cuh) four each.
 template <int K, int kTiles, bool kDirect, bool kPairs, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTiles, K))
     tensor_core_pixel_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -84,7 +87,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
   uint32_t *hi = shared, *lo = shared + tiling.words;
   float* staged = reinterpret_cast<float*>(shared + 2 * tiling.words);
 
-  // One scale for all weights, and their halves in the registers that the mma needs.
+  // All weights have the same scale. Their high and low parts are loaded into the registers that the mma needs.
   const float minimum = half ? 0.0f : min_scaled(kTaps);
   const auto [filter_scale, finite] = weight_scale(k, d.M * kTaps, minimum, kThreads, &scratch);
   const float unscale = 1.0f / kImageScale / filter_scale;
@@ -92,7 +95,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
   if constexpr (kPairs) load_pair_weights<K>(k, d.M, filter_scale, half, weights);
   else load_weights<K>(k, d.M, filter_scale, half, weights);
 
-  int offset[2 * kSteps];  // offsets of this lane's pairs from the pixel's corner, in bytes
+  int offset[2 * kSteps];  // byte offsets of this lane's pairs of taps from the window's top left pixel
 #pragma unroll
   for (int i = 0; i < 2 * kSteps; ++i) {
     const int pair = min(i * 4 + t, K * pairs_per_row(K) - 1);
@@ -110,8 +113,8 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
     float* out = y + (image * tiling.filters + m0) * plane + h0 * d.OW;
 
     bool exact = stage<false, kThreads>(source, count, tiling.vector_in, kImageScale, hi, lo);
-    bulk_wait_read();                   // the previous band has left its staging rows
-    exact = !__syncthreads_or(!exact);  // image pixels are exact: this is all they cost
+    bulk_wait_read();                   // the copies of the previous band's outputs have read `staged`
+    exact = !__syncthreads_or(!exact);  // for exact pixels, such as an image's, this check is the only additional cost
     schedule.claim(&slot, tile_counter);
     float rescale = 1.0f;
     if (!exact || !finite) {
@@ -127,7 +130,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
       __syncthreads();
     }
 
-    // Prefetches the next band into L2 while this one is multiplied: its staging then waits for L2 alone.
+    // Prefetches the next band into L2 while this one is multiplied, so that its staging waits only for L2.
     if (schedule.next < tasks) {
       const long long next = tiling.by_bands.divide(schedule.next);
       const int next_h0 = static_cast<int>(schedule.next - next * tiling.bands) * tiling.rows;
@@ -136,10 +139,10 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
       prefetch_l2(from, bytes, kThreads);
     }
 
-    const int first = blockIdx.z * tiling.slice, end = min(pixels, first + tiling.slice);  // none if end < first
-    // TMA is half as fast where source and destination differ in their offset within 32 bytes, as every second plane of
-    // 4,356 floats would. So `stride` differs from a plane by a multiple of eight floats, and rows begin where the band
-    // does.
+    const int first = blockIdx.z * tiling.slice, end = min(pixels, first + tiling.slice);  // empty if end <= first
+    // TMA is half as fast if source and destination have different offsets from a 32-byte boundary. Every second plane of
+    // 4,356 floats has another offset. So `stride` differs from a plane by a multiple of eight floats, and the first row
+    // has the same offset as the band in y.
     float* const rows_out = staged + (reinterpret_cast<uintptr_t>(out) / 4 - shared_address(staged) / 4) % 8 / 4 * 4;
     float* to = kDirect ? out : rows_out;
     const int stride = kDirect ? plane : tiling.stride;
@@ -161,8 +164,8 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
     bulk_fence();
     __syncthreads();
     if (kHasTma && tiling.vector_out) {
-      // One copy per filter. TMA writes whole lines while the block stages and multiplies its next band. Starting a
-      // copy takes a warp some time, so each warp starts its own.
+      // One copy per filter. TMA writes whole cache lines while the block stages and multiplies its next band. Starting a
+      // copy takes time, so the warps share that work.
       if (lane == 0 && first < end) {
         for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
           bulk_store(out + m * plane + first, rows_out + m * tiling.stride + first, (end - first) * 4);
@@ -172,25 +175,24 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
       store_filters<kWarps>(out + first, plane, rows_out + first, tiling.stride, d.M, end - first, tiling.vector_out);
     }
   }
-  bulk_wait_read();  // shared memory outlives the copies that read it
+  bulk_wait_read();  // the block must not end before the copies have read its shared memory
 }
 
 size_t shared_bytes(const Tiling& tiling, const fops_conv& c) {
   return sizeof(float) * (2 * tiling.words + ceil_div(c.M, 8) * 8 * tiling.stride);
 }
 
-// Bytes of a band's outputs, evened out over an image's bands. Measured: straight from registers, 48 KB (a third of
-// fa2017's image) was the best of 24 to 85 KB; through shared memory, 96 KB (two blocks per SM) was the best of 24 to
-// 96 KB.
+// Target for the bytes of a band's outputs. Of 24 to 85 KB, 48 KB (a third of fa2017's image) was the fastest for outputs
+// stored from registers. Of 24 to 96 KB, 96 KB (two blocks per SM) was the fastest through shared memory.
 constexpr int64_t kDirectBand = 48 << 10, kStagedBand = 96 << 10;
-constexpr int kRoomy = 160 << 10;  // GPUs with less shared memory per block use 48 KB bands either way
+constexpr int kRoomy = 160 << 10;  // GPUs with less shared memory per block use kDirectBand in both cases
 
 Tiling tiling_for(const fops_conv& c, int64_t band) {
   Tiling tiling;
   const int64_t OH = out_h(c), OW = out_w(c);
   const int64_t maximum = std::max<int64_t>(1, band / 4 / (ceil_div(c.M, 8) * 8) / OW);
   int64_t rows = ceil_div(OH, ceil_div(OH, maximum));
-  while (rows < OH && rows * OW % 4 != 0) ++rows;  // whole 16-byte groups; at most three rows more
+  while (rows < OH && rows * OW % 4 != 0) ++rows;  // up to a multiple of 16 bytes; at most three more rows
   tiling.rows = static_cast<int>(rows);
   tiling.bands = static_cast<int>(ceil_div(OH, rows));
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));
@@ -201,18 +203,18 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
   return tiling;
 }
 
-// Maximum tiles for pixel_columns_pairs.cuh. With more filters, loads are not the limit. For more than four tiles of
-// 7x7 there are no registers.
+// Returns the maximum number of tiles with pixel_columns_pairs.cuh. With more filters, loads are not the limit; for more than
+// four tiles of 7x7 there are not enough registers.
 constexpr int max_pair_tiles(int K) { return K == 7 ? 4 : 5; }
 
-// `c` with as many filters as a block takes of `filters`.
+// Runs the kernel. `c` has the number of filters per block; `filters` is the number of all filters.
 template <int K, int kTiles>
 fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, const float* k, float* y,
                 cudaStream_t stream) {
   const Dims d = dims(c);
-  // Planes of whole 32-byte sectors are stored straight from registers, 64 bytes per filter and warp. A plane of 4,356
-  // floats is not whole sectors, so every second filter's 64 bytes would partly cover two sectors. Such planes go
-  // through shared memory, where runs are some kilobytes and only their ends are partial sectors.
+  // Planes of whole 32-byte sectors are stored from registers, 64 bytes per filter and warp. A plane of 4,356 floats is not
+  // whole sectors, so the 64 bytes of every second filter would begin and end inside a sector. Such planes go through shared
+  // memory, where runs are some kilobytes long and only their ends are partial sectors.
   const bool direct = d.OH * d.OW % 8 == 0 && reinterpret_cast<uintptr_t>(y) % 32 == 0 &&
                       tiling_for(c, kDirectBand).rows * d.OW % 4 == 0;
   int device = 0, max_shared = 0;
@@ -260,11 +262,11 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
   });
 }
 
-// 49 taps are four steps of weights in registers; 64 filters of them would be 128 registers.
+// Returns the maximum number of tiles per block. 49 taps are four steps of weights; 64 such filters would take 128 registers.
 constexpr int max_tiles(int K) { return K == 7 ? 4 : 8; }
 
-// A convolution with as many filters as a block takes: all of them, or as few parts as possible, as even as whole tiles
-// allow.
+// Returns `c` with the number of filters per block: all filters, or the size of a part if they are divided into as few parts
+// as possible, which are as even as whole tiles allow.
 fops_conv part_of(const fops_conv& c) {
   const int64_t parts = ceil_div(c.M, 8 * max_tiles(static_cast<int>(c.K)));
   fops_conv part = c;
