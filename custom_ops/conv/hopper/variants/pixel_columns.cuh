@@ -1,4 +1,4 @@
-// pixel_columns.cu: a band of an image from global to shared memory, and from there to outputs.
+// For pixel_columns.cu: staging of a band of an image, and the products from staged pixels to outputs.
 #pragma once
 
 #include "gpu/divide.cuh"
@@ -8,10 +8,10 @@
 namespace fops {
 namespace pixel_columns {
 
-constexpr int kChunk = 16;  // pixels a warp computes at a time: two 8-column mma tiles
+constexpr int kChunk = 16;  // outputs that a warp computes at a time: two mma tiles of 8 columns
 
-// Taps are taken in pairs (p, q) and (p, q + 1), one 32-bit register of two halves. An odd K leaves a last pair whose
-// second weight is zero: 15 pairs for K = 5, padded to two mma steps of 8 pairs.
+// Two neighbouring taps (p, q) and (p, q + 1) are a pair, two halves in a 32-bit register. With an odd K, the second weight
+// of a row's last pair is zero. For K = 5 there are 15 pairs, padded to two mma steps of 8 pairs.
 __host__ __device__ constexpr int pairs_per_row(int K) { return (K + 1) / 2; }
 __host__ __device__ constexpr int steps(int K) { return (K * pairs_per_row(K) + 7) / 8; }
 
@@ -20,15 +20,15 @@ struct alignas(4 * sizeof(X)) Four {
   X at[4];
 };
 
-// Stages `count` pixels, in memory order, as words (x[i], x[i+1]) scaled and rounded to half, and with kResidue also
-// the rounding residue. Returns whether all values that this thread saw are exact in half.
+// Stages `count` pixels in their order in memory: word i of `hi` is (x[i], x[i + 1]), scaled and rounded to halves. If
+// kResidue, also stores the rounding errors in `lo`. Returns whether this thread's values are all exact in half precision.
 template <bool kResidue, int kThreads, typename X>
 __device__ bool stage(const X* source, int count, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
   for (int first = 4 * threadIdx.x; first < count; first += 8 * kThreads) {
     float v[2][5] = {};
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {  // both groups' loads are in flight before either is used
+    for (int j = 0; j < 2; ++j) {  // starts the loads of both groups before either is used
       const int i = first + j * 4 * kThreads;
       if (i >= count) break;
       if (vector) {
@@ -56,7 +56,7 @@ __device__ bool stage(const X* source, int count, bool vector, float scale, uint
   return exact;
 }
 
-// Loads the halves of M filters into the registers that the mma needs.
+// Splits the weights of M filters into the registers that the mma needs. `half`: whether low parts are set to zero.
 template <int K, int kTiles>
 __device__ void load_weights(const float* k, int M, float scale, bool half, uint32_t (&weights)[kTiles][steps(K)][4]) {
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -73,8 +73,8 @@ __device__ void load_weights(const float* k, int M, float scale, bool half, uint
     }
 }
 
-// Loads a lane's pairs of pixels under output number `output` of a band. offset: their distances from its corner, in
-// bytes.
+// Loads a lane's pairs of pixels for output number `output` of a band. `offset`: the pairs' byte offsets from the output's top
+// left pixel.
 template <int K>
 __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, uint32_t inverse_OW,
                                            const int (&offset)[2 * steps(K)], uint32_t (&in)[2 * steps(K)]) {
@@ -83,12 +83,11 @@ __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, ui
   for (int i = 0; i < 2 * steps(K); ++i) in[i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
 }
 
-// The products of outputs `first` to `end` of one band, from staged pixels to outputs: `to_band` is global memory
-// (kDirect) or the staging rows. `first` is a multiple of kChunk, `end` another or the band's end.
-// Filters are the rows of the product, eight per tile: row g of a tile holds the high halves of filter 8 tile + g's
-// weights and row g + 8 the low ones, so that both sums end in the same lane. Pixels are the columns: column n of mma
-// tile j is pixel 4 (n / 2) + 2j + n % 2 of the chunk, so that a lane ends with four neighbouring pixels, one 16-byte
-// store.
+// Computes outputs `first` to `end` - 1 of a band from staged pixels, and stores them at `to_band`: in global memory
+// (kDirect) or in shared memory. `first` is a multiple of kChunk; `end` is too, or is the band's end.
+// Filters are the rows of the product, eight per tile: row g of a tile has the high parts of the weights of filter
+// 8 tile + g, and row g + 8 their low parts, so that a lane has both sums. Outputs are the columns: column n of mma tile j is
+// output 4 (n / 2) + 2 j + n % 2 of the chunk, so that a lane has four neighbouring outputs, which take one 16-byte store.
 template <bool kExact, bool kDirect, int kWarps, int K, int kTiles>
 __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                          float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,
@@ -100,7 +99,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
     for (int j = 0; j < 2; ++j)
       load_pairs<K>(words, min(chunk + g / 2 * 4 + 2 * j + g % 2, end - 1), inverse_OW, offset, in[j]);
   };
-  uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // pixels of this chunk, and of the next, loaded early
+  uint32_t in[2][2 * kSteps], ahead[2][2 * kSteps];  // pixels of this chunk; of the next one, loaded early
   load(first + warp * kChunk, hi, ahead);
   for (int chunk = first + warp * kChunk; chunk < end; chunk += kWarps * kChunk) {
 #pragma unroll
@@ -115,7 +114,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
     float* to = to_band + g * stride + chunk + 4 * t;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile, to += 8 * stride) {
-      float sum[2][4] = {}, small[2][4] = {};  // small: for the pixels' low halves
+      float sum[2][4] = {}, small[2][4] = {};  // products with the pixels' high parts; with their low parts
 #pragma unroll
       for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -135,7 +134,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
       if (!kDirect)
         store_shared(to, v);
       else if (inside && tile * 8 + g < M)
-        __stcs(reinterpret_cast<float4*>(to), v);  // evict-first: with plain stores this pattern took 2.4 times as long
+        __stcs(reinterpret_cast<float4*>(to), v);  // evict first: plain stores took 2.4 times as long here
     }
   }
 }

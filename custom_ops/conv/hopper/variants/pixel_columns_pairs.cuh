@@ -1,13 +1,14 @@
-// pixel_columns.cu with few filters: a column of the product is two neighbouring outputs.
+// For pixel_columns.cu with few filters: a column of the product is two neighbouring outputs.
 //
 //   weights of output s of a column, K = 5:   s = 0   k0 k1 k2 k3 k4  0
 //                                             s = 1    0 k0 k1 k2 k3 k4
 //
-// The last pair of an odd K has room for the shift, so the same pixels serve both outputs: half the loads. Output 0 is
-// in rows g = 0..7 of a tile, output 1 in rows 8 to 15. A lane ends with four outputs in a row. Rows g and g + 8 of
+// With an odd K, the second tap of a row's last pair is free for the shifted filter. So the same pixels serve both outputs,
+// which halves the loads. Output 0 is in rows g = 0..7 of a tile, output 1 in rows g + 8, and a lane has four outputs in a
+// row. Rows g and g + 8 of
 //
-//   two tiles     filter g of eight: the high halves of its weights in the first tile, the low ones in the second
-//   a last tile   filter g / 2 of four: high halves where g is even, else low ones; lanes g and g + 1 exchange sums
+//   two tiles     are filter g of eight: the high parts of its weights in the first tile, the low parts in the second
+//   a last tile   are filter g / 2 of four: the high parts if g is even, otherwise the low parts; lanes exchange sums
 #pragma once
 
 #include "conv/hopper/variants/pixel_columns.cuh"
@@ -15,7 +16,7 @@
 namespace fops {
 namespace pixel_columns {
 
-constexpr int kFiltersOfTile = 4;  // two tiles together have eight
+constexpr int kFiltersOfTile = 4;  // filters per tile: two tiles have eight together
 
 // Loads weights into registers, like load_weights.
 template <int K, int kTiles>
@@ -45,7 +46,7 @@ __device__ void load_pair_weights(const float* k, int M, float scale, bool half,
   }
 }
 
-// Like `multiply`, into the staging rows; `end` is even, since an output row is.
+// Computes outputs like `multiply`, and stores them in shared memory. `end` is even, because output rows have even lengths.
 template <bool kExact, int kWarps, int K, int kTiles>
 __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                                float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, float* to_band,
@@ -57,15 +58,15 @@ __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], c
   const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2 * kSteps]) {
     load_pairs<K>(words, min(chunk + 2 * g, end - 2), inverse_OW, offset, in);
   };
-  // Factors that turn this lane's sum and the other lane's into parts of an output.
+  // In a last tile: the factors of this lane's sum and of the other lane's sum in an output.
   const float mine = odd ? unscale * kBack : unscale, others = odd ? unscale : unscale * kBack;
-  uint32_t in[2][2 * kSteps];  // pixels of this chunk, and of the next, loaded early
+  uint32_t in[2][2 * kSteps];  // pixels of this chunk and of the next one, loaded early, in turn
   load(first + warp * kChunk, hi, in[0]);
   const auto products = [&](int chunk, const uint32_t(&now)[2 * kSteps], uint32_t(&next)[2 * kSteps]) {
     load(chunk + kWarps * kChunk, hi, next);
     uint32_t rest[2 * kSteps];
     if (!kExact) load(chunk, lo, rest);
-    float sum[kTiles][4] = {}, small[kTiles][4] = {};  // small: for the pixels' low halves
+    float sum[kTiles][4] = {}, small[kTiles][4] = {};  // products with the pixels' high parts; with their low parts
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -90,7 +91,7 @@ __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], c
       store_shared(to + (tile * 4 + g) * stride, make_float4(v[0], v[2], v[1], v[3]));
     }
     if constexpr (kTiles % 2 != 0) {
-      // The even row's lane keeps column 2t, the odd one's column 2t + 1.
+      // A lane with an even g keeps column 2t, a lane with an odd g column 2t + 1.
       const auto& last = sum[kTiles - 1];
       float v[2];
 #pragma unroll

@@ -1,8 +1,8 @@
-// Code shared by column_strips.cu and warpgroup_images.cu: staging pixels and taking weights.
+// For column_strips.cu and warpgroup_images.cu: staging pixels and splitting weights.
 //
-// A staged pixel is kWords words of two channels each, in a plane of high and one of low halves. The taps of a filter's
-// row, over all channels, are then 5 kWords neighbouring words: one or two mma steps of eight words. Words past the
-// last tap are multiplied with zero weights; kPad zeros end each plane so that these words are numbers.
+// A staged pixel is kWords words of two channels each, in a plane of high parts and in a plane of low parts. So the taps of a
+// filter's row, for all channels, are 5 kWords neighbouring words: one or two mma steps of eight words. Words past the last
+// tap are multiplied by zero weights; kPad zeros at the end of each plane ensure that these words are not NaN.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -18,12 +18,12 @@ constexpr int kFilters = 16;
 constexpr int kPad = 16;
 __host__ __device__ constexpr int steps(int words) { return (K * words + 7) / 8; }
 
-// The threads that share an image: this one's number among them, and how many they are.
+// The threads that stage an image together: this thread's number among them, and their number.
 struct Threads {
   int rank, count;
 };
 
-// The largest magnitude of this thread's pixels.
+// Returns the largest magnitude of this thread's pixels.
 __device__ inline float own_largest(Threads own, const float* source, int C, int pixels, bool vector) {
   const int group = vector ? 4 : 1;
   float largest = 0.0f;
@@ -33,11 +33,12 @@ __device__ inline float own_largest(Threads own, const float* source, int C, int
   return largest;
 }
 
-// Properties of the values: the largest magnitude, rounded, as the bits of two halves, and the smallest nonzero one.
+// Properties of the values that a thread has split.
 struct Seen {
-  unsigned top = 0;
-  uint32_t smallest = ~0u;
+  unsigned top = 0;         // bits of the largest high parts' magnitudes, two halves
+  uint32_t smallest = ~0u;  // nonzero_bits of the smallest nonzero value
 
+  // Scales and splits two values into a word of high parts and a word of low parts.
   __device__ void split(float a, float b, float scale, uint32_t* hi, uint32_t* lo) {
     const SplitPair v = split_pair(a * scale, b * scale);
     *hi = v.hi;
@@ -45,13 +46,14 @@ struct Seen {
     top = __vmaxu2(top, *hi & 0x7fff7fffu);
     smallest = min(smallest, min(nonzero_bits(a), nonzero_bits(b)));
   }
-  // The largest magnitude as the bits of a half; above all halves if some value is below `minimum`.
+  // Returns the largest high part's magnitude as the bits of a half; if a nonzero value is below `minimum`, a number that is
+  // larger than the bits of any half.
   __device__ unsigned top_or_small(float minimum) const {
     return smallest < nonzero_bits(minimum) ? 0x10000u : max(top & 0xffffu, top >> 16);
   }
 };
 
-// Splits this thread's pixels, kGroups groups of four at a time, with all their loads in flight together.
+// Splits this thread's pixels into `hi` and `lo`. Loads kGroups groups of four pixels together.
 template <int kWords, int kGroups = 2>
 __device__ Seen split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale,
                               uint32_t* hi, uint32_t* lo) {
@@ -100,7 +102,7 @@ __device__ Seen split_own(Threads own, const float* source, int C, int pixels, b
   return seen;
 }
 
-// Word `word` (two channels of one tap) of row p of filter m, split.
+// Splits word `word` (two channels of a tap) of row p of filter m.
 template <int kWords>
 __device__ inline SplitPair weight_word(const float* k, const Dims& d, float scale, int m, int p, int word) {
   const int q = word / kWords, c = word % kWords * 2;

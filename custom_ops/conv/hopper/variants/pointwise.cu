@@ -3,10 +3,10 @@
 //   A: filters x channels, registers      B: channels x positions, shared memory      D: filters x positions
 //   a warp: 16 filters, all channels   x  a task: some positions of an image       =  16 x 16 at a time
 //
-// Positions are split into halves once per task. Every warp then reads them 16 bytes per lane: the high and the low
-// halves that one step of an mma needs. The kernel splits its weights itself, so that a call is one launch.
-// Costs: the weights of 128 channels are 64 registers per lane; more channels run any_shape.cu.
-// Gains: no second launch, which any_shape.cu needs for the weights.
+// The pixels of a task are split into halves once. Then a lane reads 16 bytes per mma step, which are the high and low parts
+// that the step needs. The kernel also splits the weights, so that a call is one launch.
+// Costs: the weights of 128 channels take 64 registers per lane; layers with more channels run any_shape.cu.
+// Gains: any_shape.cu needs a second launch to split the weights.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/scheduler.cuh"
@@ -27,27 +27,28 @@ namespace {
 //      g, g + 8                    a0, a1               a2, a3            high: b0 b1, low: b0 b1: one 16-byte read
 //   D: filter g: d0 d1, filter g + 8: d2 d3, columns 2t and 2t + 1
 //
-// Column n of mma tile j (two side by side) is position 4 (n / 2) + 2 j + n % 2 of a chunk of 16, so that a lane ends
-// with four neighbouring outputs of two filters: 16-byte stores.
+// A chunk of 16 positions takes two mma tiles. Column n of tile j is position 4 (n / 2) + 2 j + n % 2 of the chunk, so that a
+// lane has four neighbouring outputs of two filters, which take one 16-byte store each.
 
 constexpr int kWarps = 8, kThreads = 32 * kWarps, kChunk = 16;
-constexpr int kMaxSteps = 8;  // steps of 16 channels
+constexpr int kMaxSteps = 8;  // maximum number of steps, of 16 channels each
 
-// Steps whose sums the tensor cores add up before ordinary additions take them over. mma.sync adds 16 products in two
-// groups, each truncated toward zero. So n steps of one sign lose up to 2 n + 1 units of 2^-24, plus up to 4 for the
-// product of the low halves. The bound allows 4 + sqrt(C): 12 for 64 channels.
+// Number of steps per chain, which the tensor cores add up before an ordinary addition takes over the sum. mma.sync adds 16
+// products in two groups, and truncates each sum toward zero. So a chain of n steps with terms of one sign loses up to
+// 2 n + 1 units of 2^-24, and the omitted products of two low parts up to 4. The bound allows 4 + sqrt(C): 12 units for 64
+// channels.
 constexpr int kChain = 2;
 
 struct Tiling {
-  int positions, tiles;  // positions per task, a multiple of kChunk; tiles per image
-  bool vector;           // whether four outputs in a row are 16 aligned bytes
-  float threshold;       // smallest scaled magnitude that can be split: see ImageScale
+  int positions, tiles;  // positions per task, a multiple of kChunk; tasks per image
+  bool vector;           // whether a lane can store four neighbouring outputs with 16 bytes
+  float threshold;       // minimum scaled magnitude of a nonzero value: see ImageScale
   uint32_t inverse_positions;
   Divisor by_tiles;
 };
 
-// Where a position's 16 bytes for lanes t are stored: neither the lanes that write, for eight positions, nor those that
-// read, for two positions, have bank conflicts.
+// Returns the index of the 16 bytes of a position and step that lanes with lane % 4 = t read. In this order neither the stores
+// nor the loads have bank conflicts.
 __device__ inline int entry_of(int position, int t) { return position * 4 + (t ^ (position >> 1 & 3)); }
 
 template <int kSteps, int kFilterWarps>
@@ -69,7 +70,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     const float* image = x + 1LL * tiling.by_tiles.divide(task) * image_floats;
     return larger(0.0f, __ldg(image + hopper::sample_at(threadIdx.x, image_floats)));
   };
-  float sampled = sample(schedule.now);  // in flight while the weights are split, and so are the first pixels
+  float sampled = sample(schedule.now);  // this load, and the prefetch of the first pixels, overlap with the weights' split
   if (schedule.now < tasks) {
     const long long image = tiling.by_tiles.divide(schedule.now);
     const int first = static_cast<int>(schedule.now - image * tiling.tiles) * tiling.positions;
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       for (int i = 0; i < left + 31; i += 32) prefetch_l1(from + c * plane + min(i, left - 1));
   }
 
-  // A lane has a quarter of two filters' weights; a filter's scale covers all four lanes.
+  // A lane has a quarter of the weights of two filters. Four lanes determine a filter's scale together.
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   float unscale[2];
   bool weights_need_fallback = false;
@@ -97,7 +98,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     float scale[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      uint32_t largest = 0, smallest = ~0u;  // a magnitude's bits; nonzero_bits
+      uint32_t largest = 0,  // bits of the largest magnitude
+          smallest = ~0u;    // nonzero_bits of the smallest nonzero weight
 #pragma unroll
       for (int s = 0; s < kSteps; ++s)
 #pragma unroll
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, i));
         smallest = min(smallest, __shfl_xor_sync(0xffffffffu, smallest, i));
       }
-      const bool finite = __uint_as_float(largest) < kLargestScaled;  // false for NaN: its bits exceed every number's
+      const bool finite = __uint_as_float(largest) < kLargestScaled;  // false if a weight is NaN, whose bits are the largest
       scale[row] = finite ? scale_for(__uint_as_float(largest)) : 1.0f;
       weights_need_fallback |= !finite || smallest < nonzero_bits(tiling.threshold / scale[row]);
       unscale[row] = 1.0f / scale[row];
@@ -136,7 +138,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
     const unsigned top = warp_max(__float_as_uint(sampled));
     if (lane == 0) tops[warp] = top;
-    __syncthreads();  // also: the previous task has been read
+    __syncthreads();  // also waits until all threads have read the previous task's pixels
     schedule.claim(&slot, tile_counter);
     unsigned largest = 0;
 #pragma unroll
@@ -144,8 +146,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     const float scale = hopper::sampled_scale(__uint_as_float(largest)), image_unscale = 1.0f / scale;
     const ImageScale by = {scale, tiling.threshold / scale};
 
-    // A thread splits 16 channels of a position. Past the last channel (zero weights) or the last position (outputs
-    // that are not stored) it reads the last one again.
+    // A thread splits 16 channels of a position. Past the last channel or position it reads the last one again; such values
+    // are multiplied by zero weights or affect only outputs that are not stored.
     uint32_t smallest = ~0u;
     bool infinite = false;
 #pragma unroll 1
@@ -163,7 +165,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         maximum = __vmaxu2(maximum, parts.hi & 0x7fff7fffu);
         smallest = min(smallest, min(nonzero_bits(v[2 * w]), nonzero_bits(v[2 * w + 1])));
       }
-      if (hopper::not_finite(maximum)) {  // it would spoil outputs whose weight there is zero
+      if (hopper::not_finite(maximum)) {  // sets such words to zero: an infinity times a zero weight would be NaN
         infinite = true;
 #pragma unroll
         for (int w = 0; w < 8; ++w)
@@ -175,7 +177,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
     const bool needs_fallback = __syncthreads_or(infinite || smallest < nonzero_bits(by.minimum));
 
-    // Fetches the next positions and a sample of their image into L2 while these are multiplied.
+    // While this task is multiplied, loads a sample of the next task's image, and prefetches its pixels into L2.
     if (schedule.next < tasks) {
       sampled = sample(schedule.next);
       const long long its_image = tiling.by_tiles.divide(schedule.next);
@@ -188,7 +190,7 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 #pragma unroll 1
     for (int chunk = warp / kFilterWarps * kChunk; chunk < left; chunk += kGroups * kChunk) {
-      float sum[2][4] = {}, small[2][4] = {};  // small: products with one low half
+      float sum[2][4] = {}, small[2][4] = {};  // products of two high parts; products with a low part
 #pragma unroll
       for (int begin = 0; begin < kSteps; begin += kChain) {
         float high[2][4];
@@ -230,7 +232,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       }
     }
 
-    // Outputs that depend on an unsplittable value, 128 positions at a time.
+    // Recomputes outputs that depend on an unsplittable value, 128 positions at a time.
     if (needs_fallback || weights_need_fallback) {
       for (int base = 0; base < left; base += 128) {
         __syncthreads();
@@ -239,7 +241,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         if (const int n = base + threadIdx.x; threadIdx.x < 128 && n < left) {
           offsets[threadIdx.x] = first + n;
           if (weights_need_fallback || any_unsplittable(d, source, first + n, by))
-            list[atomicAdd(&listed, 1)] = threadIdx.x;  // in any order: outputs are independent
+            list[atomicAdd(&listed, 1)] = threadIdx.x;  // the order does not matter: outputs are independent
         }
         __syncthreads();
         fallback_outputs(d, source, k, out - first, offsets, offsets, list, listed, m0, kFilters, threadIdx.x,
@@ -249,7 +251,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// Bytes of a task's positions. Among sizes from 16 to 64 KB, 64 KB was best or close to it.
+// Maximum bytes of a task's split pixels. Of sizes from 16 to 64 KB, 64 KB was the fastest or close to it.
 constexpr long long kStaged = 64 << 10;
 
 template <int kSteps, int kFilterWarps>
@@ -261,7 +263,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   Tiling tiling = {};
   tiling.vector = plane % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   tiling.threshold = min_scaled(static_cast<float>(c.C));
-  // As many positions as fit into kStaged, or fewer, so that most SMs have a task.
+  // As many positions per task as fit into kStaged; fewer if many SMs would then have no task.
   long long maximum = kStaged / (kSteps * 64);
   while (maximum > 2 * kChunk && 2 * c.B * ceil_div(plane, maximum) * parts <= sms) maximum /= 2;
   tiling.positions = static_cast<int>(ceil_div(ceil_div(plane, ceil_div(plane, maximum)), kChunk) * kChunk);

@@ -1,14 +1,14 @@
-// One channel, few filters: a column of the product is four neighbouring outputs, where pixel_columns.cu has one.
+// One channel, few filters: a column of the product is four neighbouring outputs (in pixel_columns.cu it is one output).
 //
 //   weights of output s of a column, K = 5:   s = 0   k0 k1 k2 k3 k4  0  0  0
 //                                             s = 1    0 k0 k1 k2 k3 k4  0  0
 //                                             s = 2    0  0 k0 k1 k2 k3 k4  0
 //                                             s = 3    0  0  0 k0 k1 k2 k3 k4
 //
-// With few filters, loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
-// With up to four filters a column has two rows of outputs: rows 0-3 of the product make the upper one, 4-7 the lower.
-// Costs: half as many products again, with zeros.
-// Gains: a third of the loads.
+// With few filters, loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs. With up
+// to four filters, a column has two rows of outputs: rows 0-3 of the product compute the upper row, rows 4-7 the lower one.
+// Costs: about half as many products more, with zeros.
+// Gains: only a third as many loads.
 #include "conv/hopper/variants/quad_columns.cuh"
 
 #include <type_traits>
@@ -33,22 +33,23 @@ using namespace quad_columns;
 //   row g      hi   t -> a0   t -> a2   filter g   pair t      -> b0    row g      -> d0 d1   high sums
 //   row g + 8  lo   t -> a1   t -> a3              pair t + 4  -> b1    row g + 8  -> d2 d3   low sums
 //
-// Column g is column g / 2 + g % 2 * 4 of the eight of a turn, so that four lanes store 64 contiguous bytes.
+// Column g of B is column g / 2 + g % 2 * 4 of the eight columns of a turn, so that four lanes store 64 contiguous bytes.
 
 struct Tiling {
   int rows;         // output rows per band
   int bands;        // bands per image
-  int words;        // words per staged copy of the pixels
-  bool vector_in;   // every band of x begins at a multiple of four pixels and has a multiple of four
-  bool vector_out;  // y begins on a 16-byte boundary
+  int words;        // words of a band's pixels in shared memory, for the high or the low parts
+  bool vector_in;   // whether each band of x begins at a multiple of four pixels and is a multiple of four pixels
+  bool vector_out;  // whether y begins on a 16-byte boundary
   Divisor by_bands;
 };
 
-constexpr int min_blocks(int K) { return K == 7 ? 3 : 4; }  // registers: 80 or 48 for the weights alone
+// Returns the minimum number of blocks per SM. The weights take 80 (K = 7) or 48 registers.
+constexpr int min_blocks(int K) { return K == 7 ? 3 : 4; }
 
-// A block stays on its SM, its weights in registers, and processes one band after another. With more than eight filters
-// every second warp has the upper eight. The grid's z are slices of a small batch's bands: blocks that share a band's
-// columns. Each stages the whole band, because the scale, and with it the results, must be the same in every batch.
+// A persistent block: it has its weights in registers, and processes one band after another. With more than eight filters,
+// every second warp has filters 8 and up. For small batches the grid's z divides a band's columns among several blocks. Each
+// of them stages the whole band, because the scale, and with it the results, must be the same in every batch.
 template <int K, bool kTwoRows, typename X>
 __global__ void __launch_bounds__(kThreads, min_blocks(K))
     tensor_core_quad_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -62,7 +63,9 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
 
   const float minimum = half ? 0.0f : min_scaled(kTaps);
   const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, minimum, kThreads, &scratch);
-  uint32_t finite = fits;  // opaque to the compiler, which would otherwise keep, and spill, the values it comes from
+  // The assembler statement hides from the compiler where `finite` comes from. Otherwise it would keep the values from which
+  // it is computed, and spill them.
+  uint32_t finite = fits;
   asm volatile("" : "+r"(finite));
   const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kShifts][steps(K)][4];
@@ -73,7 +76,7 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
   columns.per_row = d.OW / kShifts;
   const int plane = d.OH * d.OW, pad = (kTwoRows ? d.W / 2 : 0) + kShifts;
   const bool waits = kWaits<X> && tiling.vector_in;
-  // The pixels of a task, and their number.
+  // Points *source at a task's pixels, and returns their number.
   const auto pixels_of = [&](unsigned task, const X** source) {
     const long long image = tiling.by_bands.divide(task);
     const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
@@ -97,9 +100,9 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
     copy_async_wait_all();
     bool exact = waits ? stage<false>(waiting, count, pad, true, kImageScale, hi, lo)
                        : stage<false>(source, count, pad, tiling.vector_in, kImageScale, hi, lo);
-    exact = !__syncthreads_or(!exact);  // image pixels are exact: this is all they cost
+    exact = !__syncthreads_or(!exact);  // for exact pixels, such as an image's, this check is the only additional cost
     schedule.claim(&slot, tile_counter);
-    float scale = kImageScale;  // 0: no scale fits
+    float scale = kImageScale;  // 0 if the pixels cannot be split well
     const auto stage_again = [&](const X* from, bool vector) {
       scale = finite ? band_scale<kThreads>(from, count, minimum, &scratch) : 0.0f;
       if (scale != 0.0f) stage<true>(from, count, pad, vector, scale, hi, lo);
@@ -108,7 +111,8 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
       waits ? stage_again(waiting, true) : stage_again(source, tiling.vector_in);
       __syncthreads();
     }
-    // The next band is loaded while this one is multiplied, not sooner, because the waiting band may be staged twice.
+    // Starts loading the next band, which overlaps with this band's products. Not sooner, because the band in `waiting` may
+    // be staged twice.
     if (schedule.next < tasks) {
       const int more = pixels_of(schedule.next, &next);
       if (waits) fetch(next, more, waiting);
@@ -138,12 +142,12 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
   }
 }
 
-// Bytes of a band's outputs, evened out over an image's bands. Measured on an H200: docs/notebook.md.
+// Target for the bytes of a band's outputs. docs/notebook.md has measurements on an H200.
 constexpr int64_t kBand = 40 << 10;
-constexpr size_t kEveryGpu = 98 * 1024;  // shared memory per block on every GPU from sm_80 on
+constexpr size_t kEveryGpu = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
 
 size_t shared_bytes(const Tiling& tiling, bool waits) {
-  return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words;  // a waiting pixel takes as much as a pair
+  return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words;  // a pixel in `waiting` takes 4 bytes, like a staged pair
 }
 
 Tiling tiling_for(const fops_conv& c) {
@@ -151,7 +155,7 @@ Tiling tiling_for(const fops_conv& c) {
   const int64_t OH = out_h(c), OW = out_w(c);
   const int64_t maximum = std::max<int64_t>(1, kBand / 4 / c.M / OW);
   int64_t rows = ceil_div(OH, ceil_div(OH, maximum));
-  while (rows < OH && rows % 2 != 0) ++rows;  // up to a whole number of pairs of rows
+  while (rows < OH && rows % 2 != 0) ++rows;  // rounds up to whole pairs of rows
   tiling.rows = static_cast<int>(rows);
   tiling.bands = static_cast<int>(ceil_div(OH, rows));
   tiling.by_bands = Divisor(static_cast<uint32_t>(tiling.bands));

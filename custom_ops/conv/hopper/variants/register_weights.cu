@@ -2,12 +2,13 @@
 //
 //   A: 64 filters, registers    B: pixels, shared memory      D: 64 filters x up to 112 columns, registers
 //   a row of a filter:      x   | column 0 | 1 | 2 | ... +=   a row of outputs
-//   8 taps, 5 to 8 real         | 8 pixels from there on
+//   8 taps, 5 to 8 real         | 8 pixels from the column on
 //
-// Weights stay in registers, except for a few low halves (stored_low): only pixels are read repeatedly. Two consumer
-// warpgroups compute a row of outputs each. Four producer warps split rows of pixels ahead of them; four store outputs.
-// Costs: some of a row's 8 taps are zeros where K is smaller. A block takes a whole SM.
-// Gains: half the shared memory traffic of any_shape.cu, and one launch.
+// Weights stay in registers, except for a few low parts (stored_low), so only pixels are read repeatedly. Two consumer
+// warpgroups compute tiles of output rows in turn. Four producer warps split rows of pixels ahead of them, and four warps
+// store outputs.
+// Costs: if K is less than 8, some of a row's 8 taps are zeros. A block takes a whole SM.
+// Gains: half the shared memory traffic of any_shape.cu, and one launch instead of two.
 #include "conv/hopper/variants/register_weights.cuh"
 
 #include "conv/cuda/kernels.h"
@@ -27,16 +28,16 @@ using namespace register_weights;
 //      filter 16w + g + 8                                           -> a1               -> a3
 //   D: filter 16w + g      columns 2t, 2t + 1 of every eight -> d0 d1       filter 16w + g + 8 -> d2 d3
 //
-// A unit is a row of a filter at a channel; units follow one another channel by channel, then row by row.
+// A unit is a row of a filter in one channel. The units of a row for all channels come first, then those of the next row.
 
-constexpr int kChain = 4;  // steps: max_chain_steps for up to 399 products
+constexpr int kChain = 4;  // steps per chain: max_chain_steps for up to 399 products
 
-// The number of steps whose low weights stay in shared memory, because sums take the registers.
+// Returns the number of steps whose low parts of weights stay in shared memory, because accumulators need the registers.
 constexpr int stored_low(int steps, int columns) { return steps <= 8 || columns < 96 ? 0 : columns == 96 ? 2 : 5; }
 
-// Splits the weights, with all consumer threads: `operands` is [step][high, low][thread of a group], and `low_tiles`
-// has the low halves of the first kStored steps as wgmma reads them. Stores the filters' scales in shared memory. A
-// thread loads all its weights before it uses one, so that they take one latency instead of several.
+// Splits the weights; all consumer threads call this. operands receives [step][high, low][thread of a group], and low_tiles
+// the low parts of the first kStored steps as wgmma reads them. Stores the filters' scales in shared memory. A thread loads
+// all its weights before it uses one, so that it waits for memory only once.
 template <int kSteps, int kStored>
 __device__ __forceinline__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, int filters,
                                               Shared& shared, uint4* operands, uint8_t* low_tiles) {
@@ -44,7 +45,8 @@ __device__ __forceinline__ void split_weights(const Dims& d, float threshold, co
   const int lane = threadIdx.x % 32, group = threadIdx.x / 128, thread = threadIdx.x % 128;
   const int own = thread / 32 * 16 + lane / 4, t = lane % 4;
   float v[kEach][4][2];
-  uint32_t largest[2] = {}, smallest[2] = {~0u, ~0u};  // for two filters: a magnitude's bits; nonzero_bits
+  uint32_t largest[2] = {},       // for two filters: bits of the largest magnitude
+      smallest[2] = {~0u, ~0u};   // nonzero_bits of the smallest nonzero weight
 #pragma unroll
   for (int n = 0; n < kEach; ++n)
 #pragma unroll
@@ -73,7 +75,7 @@ __device__ __forceinline__ void split_weights(const Dims& d, float threshold, co
   float scale[2];
 #pragma unroll
   for (int e = 0; e < 2; ++e) {
-    const float maximum = __uint_as_float(shared.largest[own + 8 * e]);  // NaN stays NaN: its bits exceed all numbers'
+    const float maximum = __uint_as_float(shared.largest[own + 8 * e]);  // NaN if a weight is: its bits are the largest
     const bool finite = maximum < kLargestScaled;
     scale[e] = finite ? scale_for(maximum) : 1.0f;
     if (!finite || shared.smallest[own + 8 * e] < nonzero_bits(threshold / scale[e])) shared.weights_need_fallback = 1;
@@ -128,7 +130,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   if (threadIdx.x < kFilters) shared.largest[threadIdx.x] = 0, shared.smallest[threadIdx.x] = ~0u;
   __syncthreads();
 
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler: warp-uniform
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler that this is warp-uniform
   if (warp >= 4 * kGroups) {
     setmaxnreg_dec<kProducerRegisters>();
     const int helper = warp - 4 * kGroups, store_warp = helper - kProducerWarps;
@@ -143,7 +145,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   setmaxnreg_inc<kConsumerRegisters>();
   const int group = warp / 4, lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const int m0 = blockIdx.y * kFilters, own = warp % 4 * 16 + g;
-  uint4* operands = reinterpret_cast<uint4*>(outgoing_all);  // used before there are outputs
+  uint4* operands = reinterpret_cast<uint4*>(outgoing_all);  // in the buffer for outputs, which is not used yet
   split_weights<kSteps, kStored>(d, tiling.threshold, k + 1LL * m0 * d.C * d.K * d.K, min(kFilters, d.M - m0), shared,
                                  operands, low_tiles);
   uint32_t w_hi[kSteps][4], w_lo[kSteps - kStored][4];
@@ -156,20 +158,20 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       to[0] = u.x, to[1] = u.y, to[2] = u.z, to[3] = u.w;
     }
   }
-  named_barrier(kRegisterWeightsSplit, 128 * kGroups);  // the outputs' space may be written
+  named_barrier(kRegisterWeightsSplit, 128 * kGroups);  // waits until all threads have read `operands`
   const bool weights_need_fallback = shared.weights_need_fallback;
   const float filter_unscale[2] = {shared.unscale[own], shared.unscale[own + 8]};
   float* outgoing = outgoing_all + group * kFilters * kStride;
-  // The lower half of a descriptor. Its units are 16 bytes: the next entry is 1 more.
+  // The lower 32 bits of descriptors. Their unit is 16 bytes, so the next entry is 1 more.
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(staged), 0, 128));
   const uint32_t low_corner =
       static_cast<uint32_t>(core_descriptor(shared_address(low_tiles), hopper::kTileDepth, 128));
   const uint32_t low = tiling.low(d.C);
 
-  // A chain of products of high halves; the products with one low half, and then the sum of everything finished.
+  // high: a chain of products of high parts. sum: first the products with a low part, then the sum of everything finished.
   float high[kSums] = {}, sum[kSums] = {};
   uint32_t out_phase = 0;
-  PipelineState ahead, behind;  // rows of pixels: the next one to wait for, and the next one to release
+  PipelineState ahead, behind;  // the next row of pixels to wait for; the next one to release
   unsigned round = 0, producer = 0;
   for (unsigned at = blockIdx.x; at < tiling.tasks; at += gridDim.x, ++round) {
     const Task task(tiling, d, at);
@@ -178,7 +180,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         barrier_wait(&shared.full[ahead.stage], ahead.phase);
     };
     wait_for(d.K - 1);
-    // The scale of the warp that staged the first row.
+    // The image's scale, as stored by the warp that staged the task's first row.
     const ImageScale by = shared.scales[round % kTasks][producer % kProducerWarps];
     producer += task.rows + d.K - 1;
     const float image_unscale = 1.0f / by.scale;
@@ -191,7 +193,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       const uint32_t row_at = behind.stage * row_entries;
 #pragma unroll 1
       for (int tile = tiling.first_tile(group, row); tile < tiling.tiles; tile += kGroups) {
-        // A step's pixels: the circular buffer continues at its beginning.
+        // Returns the descriptor of a step's pixels. Past the end of the circular buffer it continues at the beginning.
         const auto pixels_of = [&](int s) {
           const uint32_t place = tiling.places[s], in_ring = row_at + (place & 0xffffu);
           const uint32_t passed = in_ring >= stage_entries ? stage_entries : 0;
@@ -236,7 +238,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     }
 
     if (needs_fallback || weights_need_fallback) {
-      barrier_wait(&shared.empty_out[group], out_phase ^ 1);  // all outputs have been stored
+      barrier_wait(&shared.empty_out[group], out_phase ^ 1);  // waits until all outputs have been stored
       fallback_task<kColumns>(d, tiling, weights_need_fallback, task, group, by, x, k, y,
                               *reinterpret_cast<FallbackScratch*>(outgoing));
     }
@@ -244,11 +246,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #endif
 }
 
-constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - 256;  // shared memory per block on Hopper
+constexpr size_t kShared = 227 * 1024 - sizeof(Shared) - 256;  // dynamic shared memory per block on Hopper
 
 int units(const fops_conv& c) { return static_cast<int>(c.C * c.K); }
 
-// Tiles are as wide as a row of outputs cut evenly into pieces of up to 112, rounded up to what there is code for.
+// A row of outputs is cut evenly into tiles of up to 112 columns; their width is rounded up to one that was compiled.
 int tiles_of(const fops_conv& c) { return static_cast<int>(ceil_div(out_w(c), 112)); }
 int columns_of(const fops_conv& c) {
   const int64_t minimum = ceil_div(out_w(c), tiles_of(c));
@@ -260,14 +262,14 @@ int columns_of(const fops_conv& c) {
 int steps_of(const fops_conv& c) { return units(c) <= 16 ? 8 : 11; }
 size_t low_bytes(const fops_conv& c) { return stored_low(steps_of(c), columns_of(c)) * hopper::kTileBytes; }
 
-// Rows of pixels and outputs reuse the shared memory of the staged weights.
+// Returns the bytes of dynamic shared memory. The split weights are temporarily in the buffer for outputs.
 size_t shared_bytes(const fops_conv& c, int row_stages) {
   const int64_t width = tiles_of(c) * columns_of(c), outgoing = kGroups * kFilters * outgoing_stride(columns_of(c));
   return low_bytes(c) + (row_stages + 1) * 2 * c.C * width * sizeof(uint4) +
          std::max<size_t>(sizeof(float) * outgoing, steps_of(c) * 256 * sizeof(uint4));
 }
 
-// Rows of pixels: as many as are useful and fit into shared memory.
+// Returns the number of rows of pixels in shared memory: as many as are useful and fit; 0 if none fits.
 int row_stages_of(const fops_conv& c) {
   int row_stages = static_cast<int>(std::min<int64_t>(kMaxRows, 2 * c.K));
   while (row_stages > 0 && shared_bytes(c, row_stages) > kShared) --row_stages;
@@ -285,12 +287,13 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     piece.B = count;
     Tiling tiling = {};
     tiling.tiles = tiles_of(c), tiling.width = tiling.tiles * kColumns;
-    const int products = piece.C * piece.K * piece.K;  // three channels of 5x5 exceeded the bound with the usual one
+    // With the usual threshold, min_scaled(75), three channels of 5x5 exceeded the bound.
+    const int products = piece.C * piece.K * piece.K;
     tiling.threshold = min_scaled(products <= 75 ? 1.0f : static_cast<float>(products));
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.row_stages = row_stages_of(c);
-    // As many whole images per block as there are for all blocks; the others in bands, each of which stages K - 1 rows
-    // of pixels more.
+    // All blocks get the same number of whole images. The remaining images are cut into bands, each of which stages K - 1
+    // additional rows of pixels.
     const long long blocks = std::max(1LL, sms / parts), others = count % blocks;
     tiling.whole = static_cast<unsigned>(count - others);
     double minimum = 0;

@@ -1,4 +1,4 @@
-// register_weights.cu: the tiling, shared state, and the warps that do not multiply.
+// For register_weights.cu: the tiling, the shared state, and the work of the warps that do not multiply.
 #pragma once
 
 #include "conv/hopper/fallback.cuh"
@@ -11,35 +11,35 @@ namespace register_weights {
 
 constexpr int kFilters = 64;  // filters per block: the rows of a wgmma
 constexpr int kGroups = 2;    // consumer warpgroups
-// Warps that split pixels, and warps that store outputs, half of a group's each.
+// Numbers of warps that split pixels, and of warps that store outputs (two per consumer warpgroup).
 constexpr int kProducerWarps = 4, kStoreWarps = 4;
 constexpr int kThreads = 128 * kGroups + 32 * (kProducerWarps + kStoreWarps);
 constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;  // registers per thread: together all of an SM's
-constexpr int kMaxSteps = 11, kMaxRows = 16;                      // steps of wgmma; rows of pixels in shared memory
-constexpr int kTasks = 4;                                         // tasks whose scales are kept
-constexpr int kMinColumns = 33;                                   // columns of outputs
+constexpr int kMaxSteps = 11, kMaxRows = 16;  // maximum steps of wgmma; maximum rows of pixels in shared memory
+constexpr int kTasks = 4;                                         // number of tasks whose scales are kept
+constexpr int kMinColumns = 33;                                   // minimum output width
 
-// Floats between two filters' outputs in shared memory: 8 or 24 beyond a multiple of 32, to avoid bank conflicts.
+// Floats from one filter's outputs in shared memory to the next: a multiple of 32 plus 8 or 24, to avoid bank conflicts.
 __host__ __device__ constexpr int outgoing_stride(int columns) { return columns % 16 ? columns : columns + 8; }
 
 // A band is some output rows of an image. Shared memory has a circular buffer of rows of pixels, [row][high, low]
-// [channel][column], 16 bytes per column: its pixel and the seven to the right of it. A step's second unit may be a row
-// below its first, so the buffer's first row is repeated after its last.
+// [channel][column], with 16 bytes per column: its pixel and the next seven to the right. A step's second unit may be a row
+// below its first unit, so the buffer's first row is repeated after its last.
 struct Tiling {
-  unsigned whole;     // images that are one task each; in the others each band is one
+  unsigned whole;     // number of images that are one task each; of the other images each band is a task
   int rows, bands;    // output rows of a band; bands of an image
-  int row_stages;     // rows of pixels
-  int tiles, width;   // per row of outputs: tiles, and their total columns
+  int row_stages;     // number of rows of pixels in the circular buffer
+  int tiles, width;   // per row of outputs: number of tiles; columns of all tiles
   unsigned tasks;
   Divisor by_bands;
-  uint32_t places[kMaxSteps];  // a step's first unit, from the output row's first pixels on | distance to the
-                                // second << 16
-  bool pairs;         // whether two neighbouring outputs are 8 aligned bytes
-  float threshold;    // smallest scaled magnitude that can be split: see ImageScale
+  uint32_t places[kMaxSteps];  // per step: entries from the first unit's row 0 to the unit | distance to the second
+                                // unit << 16
+  bool pairs;         // whether a lane can store two neighbouring outputs with 8 bytes
+  float threshold;    // minimum scaled magnitude of a nonzero value: see ImageScale
 
-  __host__ __device__ int low(int C) const { return C * width; }  // from a row's high halves to its low ones
+  __host__ __device__ int low(int C) const { return C * width; }  // entries from a row's high parts to its low parts
   __host__ __device__ int row_entries(int C) const { return 2 * C * width; }
-  // The groups take tiles in turn, through all rows of a band. Returns a group's first tile in a row.
+  // Returns a consumer warpgroup's first tile in a row. The warpgroups take tiles in turn, through all rows of a band.
   __device__ int first_tile(int group, int row) const { return (group + row * tiles) % kGroups; }
 };
 
@@ -57,25 +57,26 @@ struct Task {
 };
 
 struct Shared {
-  uint64_t full[kMaxRows], empty[kMaxRows];        // a row of pixels may be read; may be overwritten
-  uint64_t full_out[kGroups], empty_out[kGroups];  // the same for a group's tile of outputs
-  // For the latest tasks. Rows of pixels are staged at most 2 K rows ahead, and a task has at least K.
-  ImageScale scales[kTasks][kProducerWarps];       // each warp computes it for itself
-  uint32_t needs_fallback[kTasks];                 // the task, counted from 1, if a value is unsplittable
-  uint32_t largest[kFilters], smallest[kFilters];  // per filter's weights: a magnitude's bits; nonzero_bits
-  float unscale[kFilters];                         // undoes a filter's scale
+  uint64_t full[kMaxRows], empty[kMaxRows];        // mbarriers: a row of pixels may be read; may be overwritten
+  uint64_t full_out[kGroups], empty_out[kGroups];  // the same for a warpgroup's tile of outputs
+  // The next two fields are for the latest kTasks tasks. These are enough: rows of pixels are staged at most 2 K rows ahead,
+  // and a task has at least K rows.
+  ImageScale scales[kTasks][kProducerWarps];       // each producer warp computes the scale
+  uint32_t needs_fallback[kTasks];                 // the task's number, from 1, if it has an unsplittable value
+  uint32_t largest[kFilters], smallest[kFilters];  // of a filter's weights: bits of the largest magnitude; nonzero_bits
+  float unscale[kFilters];                         // factor that undoes a filter's scale
   uint32_t weights_need_fallback;                  // whether a weight is unsplittable
 };
 
-// Run by each of four warps: splits every fourth row of pixels. A lane loads two neighbouring pixels and gets the seven
-// to the right of each from other lanes: 28 lanes of 32 have their own columns.
+// The work of each of four producer warps: splits every fourth row of pixels. A lane loads two neighbouring pixels, and gets
+// the seven pixels to the right of each from other lanes, so that 28 of 32 lanes have columns to store.
 __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling, Shared& shared, int warp,
                                              const float* __restrict__ x, uint4* staged) {
-  constexpr int kColumns = 56, kBatch = 6;  // columns per turn of a warp; turns whose loads are in flight together
+  constexpr int kColumns = 56, kBatch = 6;  // columns per turn of a warp; number of turns whose loads are in flight
   constexpr unsigned kAll = 0xffffffffu;
   const int lane = threadIdx.x % 32, pixels = d.H * d.W, low = tiling.low(d.C), row_entries = tiling.row_entries(d.C);
   const int turns_per_row = (tiling.width + kColumns - 1) / kColumns, turns = d.C * turns_per_row;
-  // Lanes whose two entries would conflict with another lane's banks store the second entry first.
+  // Whether this lane stores its second entry first, which avoids bank conflicts with other lanes.
   const int second_first = lane >> 2 & 1;
   int slot = warp, row = warp;  // this warp's next row of pixels: its stage, and its row in the task
   uint32_t phase = 1;
@@ -114,7 +115,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
           largest = __vmaxu2(largest, own[n].hi & 0x7fff7fffu);
           smallest = min(smallest, min(nonzero_bits(v[n][0]), nonzero_bits(v[n][1])));
         }
-        if (hopper::not_finite(largest))  // it would spoil outputs whose weight there is zero
+        if (hopper::not_finite(largest))  // such values become zero: an infinity times a zero weight would be NaN
 #pragma unroll
           for (int n = 0; n < kBatch; ++n) hopper::drop_not_finite(own[n].hi, own[n].lo);
         __syncwarp();
@@ -161,7 +162,8 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   }
 }
 
-// Run by each of the two warps that store a group's outputs, half of the filters each. `outgoing`: the group's.
+// The work of each of the two warps that store a consumer warpgroup's outputs, for half of the filters each. `outgoing`: the
+// warpgroup's buffer for outputs.
 template <int kColumns>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared& shared, int group, int half,
                                               const float* outgoing, float* __restrict__ y) {
@@ -220,8 +222,8 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   }
 }
 
-// Recomputes the outputs of a group's tiles that depend on an unsplittable value, or all of them, by the float32
-// fallback. Outside an anonymous namespace: with a name that depends on the file's path, ptxas spills in the kernels.
+// Recomputes the outputs of a warpgroup's tiles that depend on an unsplittable value, or if `all` all of them, by the float32
+// fallback. It is not in an anonymous namespace: with a name that depends on the file's path, ptxas spills in the kernels.
 template <int kColumns>
 __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, bool all, const Task& task, int group,
                                         const ImageScale& by, const float* x, const float* k, float* y,
@@ -241,7 +243,7 @@ __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, 
       const int h = task.h0 + row, column = tile * kColumns + thread, corner = h * d.W + column;
       room.offsets[thread] = h * d.OW + column, room.corners[thread] = corner;
       if (thread < kColumns && column < d.OW && (all || room.found.enters(d, source, corner, by)))
-        room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: outputs are independent
+        room.list[atomicAdd(&room.listed, 1)] = thread;  // the order does not matter: outputs are independent
       together();
       fallback_outputs(d, source, k, y + task.image * d.M * d.OH * d.OW, room.offsets, room.corners, room.list,
                     room.listed, blockIdx.y * kFilters, kFilters, thread, 128);
