@@ -32,8 +32,8 @@ struct Tiling {
   int tiles, width;   // per row of outputs: number of tiles; columns of all tiles
   unsigned tasks;
   Divisor by_bands;
-  uint32_t places[kMaxSteps];  // per step: entries from the first unit's row 0 to the unit | distance to the second
-                                // unit << 16
+  uint32_t places[kMaxSteps];  // per step: entries from an output row's first entry to the first unit | entries from there
+                                // to the second unit << 16
   bool pairs;         // whether a lane can store two neighbouring outputs with 8 bytes
   float threshold;    // minimum scaled magnitude of a nonzero value: see ImageScale
 

@@ -1,5 +1,4 @@
-// Code shared by any_shape_resident.cu and image_bands_resident.cu: small batches, all operands resident in shared
-// memory.
+// For any_shape_resident.cu and image_bands_resident.cu: splitting pixels and weights, the fallback, and the plan.
 #pragma once
 
 #include "conv/hopper/fallback.cuh"
@@ -10,29 +9,30 @@
 namespace fops {
 namespace hopper {
 
-// Warps 0 to 7 pack weights, 8 to 15 split pixels, the last four compute addresses; then the first warps multiply.
+// Warps 0 to 7 split weights, warps 8 to 15 split pixels, and the last four compute addresses. Then the first warps multiply.
 constexpr int kPixelThreads = 256, kPlanners = 128, kAllThreads = kPackers + kPixelThreads + kPlanners;
 
-struct ResidentShared {  // of fixed size; followed by tiles of weights, pixels, and raw weights
-  uint4 table[2 * kMaxResidentSteps + kUnitsBehind];
-  float unscale[kTileRows];  // factor that undoes a filter's scale; 0 where the filter has none
+struct ResidentShared {  // static shared memory; weights, pixels and original weights are in dynamic shared memory
+  uint4 table[2 * kMaxResidentSteps + kUnitsBehind];  // see resident_weights.cuh
+  float unscale[kTileRows];  // factor that undoes a filter's scale; 0 if a weight of the filter is unsplittable
   ImageScale image;
-  int offsets[128], corners[128];  // per position: offset in y for filter 0, or -1; offset in x
-  int list[128], listed, all;      // positions that need the fallback, their number; whether all positions do
+  int offsets[128], corners[128];  // per position: offset in y of filter 0's output, or -1; offset in x of the window
+  int list[128], listed, all;      // positions that need the fallback; their number; whether all positions need it
 };
 
-// Splits all chunks of a block's pixels, with kPixelThreads threads. Returns whether a pixel is unsplittable.
+// Splits a block's pixels of all chunks; kPixelThreads threads call this. *scale receives the image's scale. Returns whether
+// one of this thread's pixels is unsplittable.
 template <typename X>
 __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const X* image, int first, uint4* to,
                                           ImageScale* scale) {
-  constexpr int kRows = 2;  // rows of eight values per thread at a time
+  constexpr int kRows = 2;  // entries of eight values per thread at a time
   const int thread = threadIdx.x - kPackers, pixels = d.H * d.W, rows = plan.chunks.slots() * plan.staged;
-  const int low = plan.chunks.per_chunk * plan.staged;  // distance from high halves to low halves
-  const ImageSample<X> sample(image, d.C * pixels);     // in flight with the first pixels
+  const int low = plan.chunks.per_chunk * plan.staged;  // entries from a chunk's high parts to its low parts
+  const ImageSample<X> sample(image, d.C * pixels);     // its loads overlap with those of the first pixels
   Seen seen;
   ImageScale by = {};
 #pragma unroll 1
-  for (int begin = thread; begin - thread % 32 < rows; begin += kRows * kPixelThreads) {  // whole warps
+  for (int begin = thread; begin - thread % 32 < rows; begin += kRows * kPixelThreads) {  // the same for a whole warp
     float v[kRows][8];
     int chunk[kRows];
 #pragma unroll
@@ -45,7 +45,7 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
 #pragma unroll
         for (int e = 0; e < 8; ++e) v[n][e] = static_cast<float>(__ldg(from + e * pixels));
       } else {
-        // Values past an end are multiplied by zero weights or belong to positions that are not stored.
+        // Values past the last channel or pixel are multiplied by zero weights, or affect only positions that are not stored.
         const int channels = s < plan.chunks.full ? 8 : plan.chunks.narrow, shift = __ffs(channels) - 1;
 #pragma unroll
         for (int e = 0; e < 8; ++e)
@@ -57,7 +57,7 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
     if (by.scale == 0.0f) by = sample.scale(plan.threshold);
 #pragma unroll
     for (int n = 0; n < kRows; ++n) {
-      const int row = begin + n * kPixelThreads;  // a chunk's low halves follow it
+      const int row = begin + n * kPixelThreads;  // a chunk's low parts follow its high parts
       if (row < rows) seen.split_row(v[n], by, to + chunk[n] * low + row, to + (chunk[n] + 1) * low + row);
     }
   }
@@ -65,8 +65,8 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
   return seen.needs_fallback;
 }
 
-// Splits a block's tile of filters, from `k`, into `tiles`, and its kPositions positions from `first` on into `pixels`.
-// Returns, in all threads, whether any value is unsplittable.
+// Splits the weights of a block's filters, from `k` on, into `tiles`, and the pixels of its kPositions positions, from `first`
+// on, into `pixels`. All threads call this. Returns, in all threads, whether a value is unsplittable.
 template <typename Layout, int kPositions, typename X>
 __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const Steps& steps, const Divisor& by_width,
                                         const X* image, const float* k, int filters, int first, int warp,
@@ -80,7 +80,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
     const float scale = own.choose_scale(plan.threshold, shared.unscale, &fits);
     needs_fallback = !fits;
     __syncwarp();
-    named_barrier(kResidentTable, kPackers + kPlanners);  // the table is ready
+    named_barrier(kResidentTable, kPackers + kPlanners);  // waits until the table is complete
     own.split(shared.table, plan.steps, scale, tiles);
   } else if (warp < (kPackers + kPixelThreads) / 32) {
     needs_fallback = stage_all(d, plan, image, first, pixels, &shared.image);
@@ -89,7 +89,7 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
     for (int unit = thread; unit < 2 * plan.steps + kUnitsBehind; unit += kPlanners)
       shared.table[unit] = resident_weights_at(d, plan, steps, unit);
     __syncwarp();
-    named_arrive(kResidentTable, kPackers + kPlanners);  // packers only arrive; nothing waits for them here
+    named_arrive(kResidentTable, kPackers + kPlanners);  // only arrives: these threads need not wait
     if (thread < kPositions) {
       const int position = first + thread, h = static_cast<int>(by_width.divide(position)), w = position - h * d.W;
       shared.offsets[thread] = h < d.OH && w < d.OW ? h * d.OW + w : -1;
@@ -100,7 +100,8 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
   return __syncthreads_or(needs_fallback);
 }
 
-// Recomputes the outputs that depend on an unsplittable value, or all of them, with the consumer threads.
+// Recomputes the outputs that depend on an unsplittable value, or all if a weight is unsplittable. The kThreads threads that
+// multiplied call this.
 template <int kThreads, typename X>
 __device__ __noinline__ void fallback_block(const Dims& d, ResidentShared& shared, const X* image, const float* k,
                                             float* y, int m0, int filters, int columns) {
@@ -113,15 +114,16 @@ __device__ __noinline__ void fallback_block(const Dims& d, ResidentShared& share
   named_barrier(kResidentFallback, kThreads);
   if (thread < columns && shared.offsets[thread] >= 0 &&
       (shared.all || any_unsplittable(d, image, shared.corners[thread], shared.image)))
-    shared.list[atomicAdd(&shared.listed, 1)] = thread;  // in any order: outputs are independent
+    shared.list[atomicAdd(&shared.listed, 1)] = thread;  // the order does not matter: outputs are independent
   __syncwarp();
   named_barrier(kResidentFallback, kThreads);
   fallback_outputs(d, image, k, y, shared.offsets, shared.corners, shared.list, shared.listed, m0, filters, thread,
                 kThreads);
 }
 
-// The plan of blocks with the given positions and filters each, and their shared memory; false if they do not fit or
-// outnumber the SMs. `usual`: the chunks and steps of a large batch.
+// Sets *plan and *shared, the bytes of shared memory, for blocks of `positions` positions and `filters` filters. Returns
+// false if a block does not fit into shared memory, or if there are more blocks than SMs. `usual`: the plan for large
+// batches, which has the same chunks and steps.
 inline bool plan_resident(const fops_conv& c, const Plan& usual, int positions, int filters, int step_bytes,
                          int sms, Plan* plan, size_t* shared) {
   const int64_t below = c.K - 1, last = (out_h(c) - 1) * c.W + out_w(c), staged = positions + below * c.W + below;

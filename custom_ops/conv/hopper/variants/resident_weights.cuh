@@ -1,9 +1,8 @@
-// Resident kernels: a block splits the weights of its own filters into the layout that pack_weights produces for the
-// other kernels.
+// For the resident kernels (resident.cuh): a block splits the weights of its filters itself, into tiles that wgmma reads.
 //
-//   raw     eight filters per warp, `pitch` floats apart, zeros after each    each warp copies and splits its own
-//   table   where each of a unit's eight weights is, in a raw filter          computed by other warps meanwhile
-//   tiles   step after step                          lane 4 f + e has weights 2 e and 2 e + 1 of a unit of filter f
+//   raw     copies of the filters, `pitch` floats apart, with zeros after each   a warp copies and splits eight filters
+//   table   the offsets of a unit's eight weights in a filter                    other warps compute it meanwhile
+//   tiles   the split weights, step after step                   lane 4 f + e splits weights 2 e and 2 e + 1 of filter f
 #pragma once
 
 #include "conv/hopper/pipeline.cuh"
@@ -12,21 +11,21 @@
 namespace fops {
 namespace hopper {
 
-constexpr int kPackers = 256;                   // packer threads
+constexpr int kPackers = 256;                   // number of threads that split weights
 constexpr int kTogether = 8;                    // filters per warp
-constexpr int kMaxResidentSteps = 64;           // maximum steps
+constexpr int kMaxResidentSteps = 64;           // maximum number of steps
 constexpr int kUnitsAhead = 6;                  // units that a warp splits together
-constexpr int kUnitsBehind = 4 * kUnitsAhead;   // units past the table's last one, with zeros: warps may read this far
+constexpr int kUnitsBehind = 4 * kUnitsAhead;   // units after the table's last one, with zero weights: warps read this far
 
-// Floats from one raw filter to the next, including the zeros after it: 4 more than a multiple of 32. So at most two of
-// the lanes with eight filters and four pairs of channels, or neighbours, share a bank; without padding, eight would.
+// Floats from one raw filter to the next, including the zeros after it: a multiple of 32 plus 4. A warp reads eight filters
+// and four pairs of weights at a time; with the padding there are at most two-way bank conflicts, without it eight-way.
 __host__ __device__ inline int resident_pitch(int count) { return (count + 31) / 32 * 32 + 4; }
 __host__ __device__ inline size_t resident_raw_bytes(int count, int filters) {
   return sizeof(float) * filters * resident_pitch(count);
 }
 
-// A unit's row of the table: byte offsets in a filter, two per word, of its eight weights. A missing weight, or a unit
-// past the last, has the offset of a zero.
+// Returns a unit's row of the table: the byte offsets of its eight weights in a filter, two per word. A missing weight has
+// the offset of a zero, as do all weights of a unit past the last one.
 __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, const Steps& steps, int unit) {
   int chunk = 0, step = unit / 2;
   for (; chunk < plan.chunk_count - 1 && step >= plan.first_steps; ++chunk) step -= plan.first_steps;
@@ -50,41 +49,45 @@ __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, con
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// Layout of a tile of filters in shared memory: bytes per step, from a step's first unit to its second, and from high
-// halves to low ones; and where a filter's row begins.
-struct RowTile {  // 64 filters, followed by the low halves
+// The layouts of weights in shared memory. kStepBytes: bytes per step. kUnit: bytes from a step's first unit to its second.
+// kLow: bytes from high parts to low parts. row(filter): byte offset of a filter's row.
+struct RowTile {  // the high parts of 64 filters, then their low parts
   static constexpr int kFilters = kTileRows, kStepBytes = 2 * kTileBytes, kUnit = kTileDepth, kLow = kTileBytes;
   __device__ static int row(int filter) { return filter * 16; }
 };
-struct StackedTile {  // 32 filters, high and low halves alternating in groups of eight
+struct StackedTile {  // 32 filters; groups of eight rows are high parts and low parts alternately
   static constexpr int kFilters = kTileRows / 2, kStepBytes = kTileBytes, kUnit = kTileDepth, kLow = 8 * 16;
   __device__ static int row(int filter) { return filter / 8 * 256 + filter % 8 * 16; }
 };
 template <int kCount>
-struct ColumnTile {  // unit after unit, with kCount filters' high halves, then the low ones: see image_bands.cu
+struct ColumnTile {  // per unit the high parts of kCount filters, then their low parts: see image_bands.cu
   static constexpr int kFilters = kCount, kStepBytes = 4 * kCount * 16, kUnit = 2 * kCount * 16, kLow = kCount * 16;
   __device__ static int row(int filter) { return filter * 16; }
 };
 
-// Each warp has eight filters; if there are more warps, several share the units of the same filters.
+// The weights of a warp's eight filters. If there are more warps than groups of eight filters, kShare warps have the same
+// filters, and divide the units among them.
 template <typename Layout>
 struct ResidentWeights {
   static constexpr int kFilters = Layout::kFilters, kGroups = kFilters / kTogether, kWarps = kPackers / 32;
   static constexpr int kShare = kWarps / kGroups;
   static_assert(kShare == 1 || kShare == 2 || kShare == 4, "or their units do not follow one another evenly");
 
-  int lane, first, real, share;  // lane; the warp's first filter, how many of its eight exist, its share of the units
-  int count, pitch;              // weights per filter; floats from one filter to the next
-  float* all;                    // the warp's raw filters
-  const char* raw;               // the lane's raw filter
+  int lane,          // this thread's lane
+      first,         // the warp's first filter
+      real,          // how many of its eight filters exist
+      share;         // the warp's number among those with the same filters
+  int count, pitch;  // weights per filter; floats from one raw filter to the next
+  float* all;        // the warp's raw filters
+  const char* raw;   // the lane's raw filter
 
   __device__ ResidentWeights(const Dims& d, float* room, int filters)
       : lane(threadIdx.x % 32), first(threadIdx.x / 32 % kGroups * kTogether), real(min(kTogether, filters - first)),
         share(threadIdx.x / 32 / kGroups), count(d.C * d.K * d.K), pitch(resident_pitch(count)),
         all(room + first * pitch), raw(reinterpret_cast<const char*>(all + lane / 4 * pitch)) {}
 
-  // Copies the warp's filters, or its share of them; k: the tile's filters. Where fewer than eight are left it does not
-  // copy the last one again: many blocks would then wait for the same lines of L2.
+  // Copies the warp's filters, or its share of their weights; `k`: the block's filters. For filters that do not exist it
+  // copies nothing. (If it copied the last filter again, many blocks would wait for the same lines of L2.)
   __device__ void fetch(const float* k) const {
     const float* from = k + (first + lane / 4) * count;  // four lanes per filter
     float* to = all + lane / 4 * pitch;
@@ -99,13 +102,15 @@ struct ResidentWeights {
     }
     if (share == 0) all[lane / 4 * pitch + count + lane % 4] = 0.0f;
     copy_async_wait_all();
-    __syncwarp();  // needed even before a named barrier: lanes ran different numbers of iterations
+    __syncwarp();  // needed before a named barrier too, because lanes executed different numbers of iterations
     if (kShare > 1) named_barrier(kResidentWeights, kPackers);
   }
 
-  // The scale of the lane's filter; unscale[filter] undoes it, or is 0 if the filter has no scale: then *fits is false.
+  // Returns the scale of the lane's filter. *fits receives whether no weight is unsplittable; unscale[filter] receives the
+  // factor that undoes the scale, or 0 if *fits is false.
   __device__ float choose_scale(float threshold, float* unscale, bool* fits) const {
-    uint32_t largest = 0, smallest = ~0u;  // twice a magnitude's bits; nonzero_bits
+    uint32_t largest = 0,  // twice the bits of the largest magnitude
+        smallest = ~0u;    // nonzero_bits of the smallest nonzero weight
 #pragma unroll 4
     for (int i = lane % 4; i < (count + 3) / 4; i += 4) {
       const float4 v = reinterpret_cast<const float4*>(raw)[i];
@@ -120,7 +125,7 @@ struct ResidentWeights {
       largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, i));
       smallest = min(smallest, __shfl_xor_sync(0xffffffffu, smallest, i));
     }
-    const float maximum = __uint_as_float(largest / 2);  // NaN stays NaN: its bits exceed every number's
+    const float maximum = __uint_as_float(largest / 2);  // NaN if a weight is: its bits are the largest
     const bool finite = maximum < kLargestScaled;
     const float scale = finite ? scale_for(maximum) : 1.0f, undo = inverse_power(scale);
     *fits = lane / 4 >= real || (finite && smallest >= nonzero_bits(threshold * undo));
@@ -128,7 +133,7 @@ struct ResidentWeights {
     return scale;
   }
 
-  // Splits the warp's filters, or its share of their units, into the tiles.
+  // Splits the warp's filters, or its share of their units, into `tiles`.
   __device__ void split(const uint4* table, int steps, float scale, uint8_t* tiles) const {
     constexpr int kAhead = kUnitsAhead, kStep = Layout::kStepBytes;
     if (share >= kShare) return;

@@ -1,14 +1,14 @@
 // One channel, 9 filters or more, on Hopper: the rows of a wgmma are filters at several shifts.
 //
-//   rows of a filter, K = 5:  output 4n       k0 k1 k2 k3 k4  0  0  0       column n: eight pixels of a row,
-//                             output 4n + 1    0 k0 k1 k2 k3 k4  0  0                 from pixel 4n on
+//   rows of A, K = 5:         output 4n       k0 k1 k2 k3 k4  0  0  0       column n of B: eight pixels of a row,
+//                             output 4n + 1    0 k0 k1 k2 k3 k4  0  0                      from pixel 4n on
 //                             output 4n + 2    0  0 k0 k1 k2 k3 k4  0
 //                             output 4n + 3    0  0  0 k0 k1 k2 k3 k4
 //
-// A wgmma takes eight pixels of a column at a time. They serve 9 - K outputs, so 16 filters fill its 64 rows (K = 7:
-// 32).
-// Costs: products with zeros, 3 of 8 (1 of 8).
-// Gains: pixels are read once for all outputs of a column, by the tensor cores themselves.
+// Eight pixels of a row serve 9 - K neighbouring outputs. So a filter takes 9 - K rows of a wgmma, and 16 filters fill its 64
+// rows (32 filters with K = 7).
+// Costs: 3 of 8 products are with zeros (with K = 7, 1 of 8).
+// Gains: pixels are read once for all outputs of a column, by the tensor cores from shared memory.
 #include "conv/hopper/variants/shifted_filters.cuh"
 
 #include "conv/cuda/kernels.h"
@@ -25,20 +25,22 @@ using namespace shifted_filters;
 
 // The lane map. One wgmma: D (64 x kColumns) += A (64 x 16) x B (16 x kColumns), A in registers, B in shared memory.
 //
-//   A: rows of warp w     K = 5: filters 4w to 4w + 3, row g has filter 4w + g / 2 at shift g % 2 * 2, row g + 8 at
-//                         one more; K = 7: filters 8w to 8w + 7, row g has filter 8w + g at shift 0, row g + 8 at 1
-//   B: unit p of column n   the pixels from (row + p, shifts(K) n) on, as they were staged: 16 bytes
+//   A: rows of warp w     K = 5: filters 4w to 4w + 3; row g is filter 4w + g / 2 at shift g % 2 * 2, row g + 8 the same
+//                         filter at the next shift. K = 7: filters 8w to 8w + 7; row g is filter 8w + g at shift 0, row
+//                         g + 8 the same filter at shift 1.
+//   B: unit p of column n   the eight pixels from (row + p, shifts(K) n) on, as they were staged: 16 bytes
 //   D: lane 4g + t        rows g and g + 8 of columns 8j + 2t and 8j + 2t + 1
 //
-// So a lane has two neighbouring outputs of each of two columns. With K = 7 these are four in a row. With K = 5 lanes
-// g and g + 1 swap: the even one then has all four outputs of the first column, the odd one those of the second.
+// So a lane has two neighbouring outputs of each of two columns. With K = 7 these are four outputs in a row. With K = 5,
+// lanes with even g and odd g exchange outputs: the even lane then has all four outputs of the first column, the odd lane
+// those of the second.
 
-// Four warpgroups per SM: with six the weights hardly fit, and stores get in each other's way. With K = 5 a block has
-// two warpgroups, which halves what each stages; with K = 7 it has one.
+// Returns the number of warpgroups per block. An SM has four: with six, the weights would hardly fit into registers, and
+// stores would hinder one another. With K = 5 the two warpgroups of a block share the staging.
 constexpr int groups(int K) { return K == 5 ? 2 : 1; }
-constexpr int kBlockGroups = 4;
+constexpr int kBlockGroups = 4;  // warpgroups per SM
 
-// `tile_counter`: counts the tasks taken of each part; without it, blocks have equal shares.
+// tile_counter[part] counts the tasks that blocks have taken. Without counters, blocks have equal numbers of tasks.
 template <int K, int kColumns, bool kHalf, typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroups / groups(K))
     tensor_core_shifted_filters(const __grid_constant__ Dims whole, const __grid_constant__ Tiling tiling,
@@ -50,7 +52,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ unsigned scratch;
   __shared__ uint64_t arrived[kAhead];
-  __shared__ unsigned queue[kAhead];  // tasks whose pixels wait
+  __shared__ unsigned queue[kAhead];  // tasks whose pixels are in `waiting`
   const int part = static_cast<int>(blockIdx.x % tiling.parts);
   Dims d = whole;
   const int m0 = part * d.M, plane = d.OH * d.OW;
@@ -59,7 +61,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   // The shuffle shows the compiler that this is warp-uniform.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4, unit_count = tiling.units(K);
-  uint4* units = dynamic;  // [band in turn][high, low][row][column]
+  uint4* units = dynamic;  // [buffer, of two][high, low][row][column]
   X* waiting = reinterpret_cast<X*>(units + tiling.front);
 
   struct BandPiece {
@@ -73,11 +75,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   };
   const auto source_of = [&](const BandPiece& at) { return x + at.image * (d.H * d.W) + at.h0 * d.W; };
   const auto count_of = [&](const BandPiece& at) { return (at.rows + K - 1) * d.W; };
-  // Blocks take the next task, because SMs differ by a tenth in how fast they write, and y is written best
-  // from its beginning to its end. Whole bands come by TMA.
+  // Blocks take the next task from a counter, because SMs differ by a tenth in the speed of their writes, and y is written
+  // fastest from its beginning to its end. TMA loads whole bands.
   const unsigned block = blockIdx.x / tiling.parts, stride = gridDim.x / tiling.parts;
   unsigned claimed = block;
-  const auto load_next = [&](unsigned slot) {  // thread 0 loads what it claimed last, and claims another
+  const auto load_next = [&](unsigned slot) {  // called by thread 0: loads the task that it claimed, and claims another
     const unsigned task = claimed;
     queue[slot] = task;
     if (tiling.vector_in && task < tiling.tasks) {
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   __syncthreads();
   for (unsigned i = 0; threadIdx.x == 0 && i < kAhead; ++i) load_next(i);
 
-  // One scale for all weights. They are read several times: the first time they are copied to where bands will be.
+  // All weights have the same scale. They are read several times, so they are copied to the buffer for units first.
   float* weights = reinterpret_cast<float*>(dynamic);
   float largest = 0.0f;
   uint32_t smallest = ~0u;
@@ -112,10 +114,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   const float minimum = kHalf ? 0.0f : min_scaled(kTaps);
   const bool good = largest < kLargestScaled && (kHalf || smallest >= nonzero_bits(minimum / filter_scale));
   const int first_filter = tiling.two && group ? tiling.split : 0;
-  const int filters = (tiling.two && !group ? min(tiling.split, d.M) : d.M) - first_filter;  // this warpgroup's tile
+  const int filters = (tiling.two && !group ? min(tiling.split, d.M) : d.M) - first_filter;  // of this warpgroup
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   load_weights<K>(weights + first_filter * kTaps, filters, filter_scale, w_hi, w_lo);
-  const LastStep<K> last_step(w_lo);  // made here: where it is used, the compiler would wait after each wgmma (C7520)
+  const LastStep<K> last_step(w_lo);  // not where it is used: there the compiler would wait after each wgmma (C7520)
   const bool finite = __syncthreads_and(good);
 
   const Row<K> row(warp % 4, g);
@@ -139,7 +141,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
     }
     bool exact = stage<K, false, kThreads>(tiling, d.W, here, count, kImageScale, hi, hi + unit_count);
     bulk_fence();
-    exact = !__syncthreads_or(!exact);  // image pixels are exact: this is all they cost
+    exact = !__syncthreads_or(!exact);  // for exact pixels, such as an image's, this check is the only additional cost
     float rescale = 1.0f;
     if (!exact || !finite) {
       const float scale = finite ? band_scale<kThreads>(here, count, minimum, &scratch) : 0.0f;
@@ -160,10 +162,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
 
     const int step = kColumns * (tiling.two ? 1 : kGroups);
     int first = at.piece * tiling.turns * step + (tiling.two ? 0 : group * kColumns);
-    // The lower half of a descriptor. Its units are 16 bytes: the next unit is 1 more.
+    // The lower 32 bits of a descriptor. They count 16 bytes, so the next unit is 1 more.
     const uint32_t corner = core_descriptor(shared_address(hi), 0, 128);
     const auto product = [&](float(&sum)[kColumns / 2], const uint32_t(&a)[4], int s, int low, int keep) {
-      const int two = 2 * s + 1 < K ? tiling.per_row : 0;  // from the first unit to the second
+      const int two = 2 * s + 1 < K ? tiling.per_row : 0;  // distance from the step's first unit to its second
       wgmma_rs<kColumns>(sum, a, corner + low + first + 2 * s * tiling.per_row + (two << 16), keep);
     };
     float* lane_out = out + (first_filter + row.filter) * plane;
@@ -189,14 +191,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
         if (8 * j * kShift >= left) continue;
         float* target = to + 8 * j * kShift;
         if (tiling.vector_out) {
-          __stcs(reinterpret_cast<float4*>(target), four);  // evict-first: see pixel_columns.cuh
+          __stcs(reinterpret_cast<float4*>(target), four);  // evict first: see pixel_columns.cuh
         } else {
           target[0] = four.x, target[1] = four.y, target[2] = four.z, target[3] = four.w;
         }
       }
     };
     const int turns = min(tiling.turns, (at.rows * tiling.per_row + step - 1) / step - at.piece * tiling.turns);
-    if (turns <= 0) continue;  // the last band has fewer rows
+    if (turns <= 0) continue;  // the last band may have fewer rows, and then fewer pieces
     int turn = 0;
     if (exact || kHalf) {
       do {
@@ -213,9 +215,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
         first += step;
       } while (++turn < turns);
     } else {
-      // The high halves' sums in two chains of two steps. With terms of one sign a chain of n steps loses up to n + 1
-      // units of 2^-24, and leaving out the products of two low halves loses 4. The bound allows 9 with K = 5, where
-      // one chain may need 8 (docs/precision.md), so some of these products are computed there.
+      // The products of two high parts form two chains, each of about half of the steps. A chain of n steps with terms of
+      // one sign loses up to n + 1 units of 2^-24, and omitting the products of two low parts loses up to 4 units. For K = 5
+      // the bound allows 9 units (docs/precision.md), so some of these products are computed there (LastStep).
       constexpr int kFirst = (kSteps + 1) / 2;
       do {
         wgmma_fence();
@@ -247,14 +249,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
 }
 
 size_t shared_bytes(const Tiling& t, size_t pixel) {
-  constexpr size_t kPast = 16 * 2 * 64;  // a turn that ends past the last column reads this far
+  constexpr size_t kPast = 16 * 2 * 64;  // a turn that ends past the last column may read up to here
   return 16 * static_cast<size_t>(t.front) + std::max(kPast, kAhead * pixel * t.raw);
 }
 
-// A band of less than 3 K rows stages many pixels twice.
+// Target for the columns of a band. (Bands have at least 3 K rows, because lower bands stage many pixels twice.)
 constexpr int64_t kBandColumns = 256;
 
-// Bands do not depend on the batch: otherwise their scales, and with them results, would.
+// Sets *tiling; returns false if no band fits into shared memory. The bands do not depend on the batch size, because their
+// scales, and with them the results, would then depend on it.
 bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int K = static_cast<int>(c.K);
   Tiling& t = *tiling;
@@ -263,13 +266,13 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int64_t part = ceil_div(c.M, t.parts);
   t.two = part > tile_filters(K), t.split = static_cast<int>(t.two ? ceil_div(part, 2) : part);
   t.per_row = static_cast<int>(OW / shifted_filters::shifts(K));
-  t.runs = static_cast<int>(std::max<int64_t>(2, ceil_div(t.per_row, shifted_filters::run(K))));  // at least 2, for divide
+  t.runs = static_cast<int>(std::max<int64_t>(2, ceil_div(t.per_row, shifted_filters::run(K))));  // 2: see `divide`
   t.inverse_runs = inverse_of(static_cast<uint32_t>(t.runs));
   const int64_t maximum = std::max<int64_t>(3 * K, kBandColumns / t.per_row);
-  const size_t room = 228 * 1024 * groups(K) / kBlockGroups - 1024 - 256;  // per block 1 KB is reserved, 256 bytes static
+  const size_t room = 228 * 1024 * groups(K) / kBlockGroups - 1024 - 256;  // 1 KB per block is reserved; 256 are static
   for (int64_t bands = std::max<int64_t>(1, (OH + maximum / 2) / maximum); bands <= OH; ++bands) {
     const int64_t rows = ceil_div(OH, bands);
-    t.rows = static_cast<int>(std::min(OH, rows + rows % 2));  // even: pixels of a band begin where TMA can
+    t.rows = static_cast<int>(std::min(OH, rows + rows % 2));  // even, so that more bands begin where TMA can begin
     t.bands = static_cast<int>(ceil_div(OH, t.rows));
     t.raw = static_cast<int>(ceil_div((t.rows + K - 1) * c.W, 16) * 16);
     t.front = static_cast<int>(std::max<int64_t>(4 * t.units(K), ceil_div(part * K * K, 4)));
@@ -299,7 +302,7 @@ fops_status run(const fops_conv& c, Tiling t, const void* x, const float* k, flo
     unsigned grid = 0;
     constexpr int kThreads = 128 * groups(K);
     FOPS_TRY(resident_grid(kernel, kThreads, shared, INT_MAX, &grid));
-    // A small batch is cut further, into pieces of bands. The block of each piece stages its whole band.
+    // In small batches bands are cut into pieces. The block that computes a piece stages its whole band.
     const int64_t bands = d.B * t.bands, room = grid / (bands * t.parts);
     const int64_t turns = ceil_div(t.rows * t.per_row, kColumns * (t.two ? 1 : groups(K)));
     t.turns = static_cast<int>(ceil_div(turns, std::max<int64_t>(1, std::min(turns, room))));
@@ -318,8 +321,8 @@ bool usable() { return has_code_here(tensor_core_shifted_filters<5, 48, false, f
 
 }  // namespace
 
-// Outputs go straight to global memory, so planes are whole 32-byte sectors; for others pixel_columns.cu is faster.
-// With few filters and outputs, most of a turn is empty.
+// Outputs are stored from registers, so only planes of whole 32-byte sectors are supported; for others pixel_columns.cu is
+// faster. Few filters with few outputs are not supported, because most of a turn would be empty.
 bool takes_shifted_filters(const fops_conv& c) {
   Tiling t = {};
   return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M > 8 && c.M <= 512 &&
@@ -336,7 +339,7 @@ fops_status run_any(const fops_conv& c, const void* x, const float* k, float* y,
   Tiling t = {};
   if (!tiling_for(c, &t)) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
   if (c.K == 7) return run<7, 48, kHalf>(c, t, x, k, y, stream);
-  // The turn length that computes less past a band's last column.
+  // Chooses the number of columns per turn for which fewer columns past a band's last one are computed.
   const int64_t columns = t.rows * t.per_row, a = t.two ? 64 : 128, b = a / 4 * 3;
   return ceil_div(columns, a) * a <= ceil_div(columns, b) * b ? run<5, 64, kHalf>(c, t, x, k, y, stream)
                                                               : run<5, 48, kHalf>(c, t, x, k, y, stream);

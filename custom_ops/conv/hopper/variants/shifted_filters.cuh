@@ -1,4 +1,4 @@
-// shifted_filters.cu and shifted_filters_pipelined.cu: the tiling, the weights as operands, and the staging of a band.
+// For shifted_filters.cu and shifted_filters_pipelined.cu: the tiling, the weights as operands, and the staging of a band.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -11,45 +11,45 @@
 namespace fops {
 namespace shifted_filters {
 
-// Number of neighbouring outputs of a row that 8 pixels serve: a column of the product stands for that many.
+// Returns the number of neighbouring outputs of a row that 8 pixels serve. A column of the product is so many outputs.
 __host__ __device__ constexpr int shifts(int K) { return 9 - K; }
-// Filters per 64 rows of a wgmma: a filter has one row per shift.
+// Returns the number of filters per 64 rows of a wgmma: a filter has one row per shift.
 __host__ __device__ constexpr int tile_filters(int K) { return 64 / shifts(K); }
-// Steps per chain: K units of 8 pixels, two per step.
+// Returns the number of steps: K units of 8 pixels, two per step.
 __host__ __device__ constexpr int steps(int K) { return (K + 1) / 2; }
-// Units that a thread makes together: they overlap, and shared pixels are rounded once.
+// Returns the number of units in a run. A thread computes a run of overlapping units together, and rounds each pixel once.
 __host__ __device__ constexpr int run(int K) { return K == 7 ? 4 : 2; }
 
-constexpr int kAhead = 2;  // bands of pixels that wait in shared memory
+constexpr int kAhead = 2;  // number of bands whose original pixels are in shared memory
 
 // A block computes one part of the filters. Its tasks are pieces of bands.
 struct Tiling {
-  int filters, parts;  // filters of y; parts of d.M filters each
-  bool two;            // a part has a tile per warpgroup, `split` filters the first; else warpgroups share its columns
-  int split;
-  int rows, bands;     // output rows per band, bands per image
+  int filters, parts;  // number of filters of y; number of parts, of d.M filters each
+  bool two;            // whether the two warpgroups have different filters of a part; otherwise different columns
+  int split;           // if `two`: number of filters of the first warpgroup
+  int rows, bands;     // output rows per band; bands per image
   int per_row;         // columns per row
-  int front;           // 16-byte words in front of the pixels that wait: two bands' units, or at first the weights
+  int front;           // 16-byte words before the original pixels: for the units of two bands, at first for the weights
   int raw;             // pixels of a band, rounded up
   int runs;            // runs per row: see run()
-  int slices, turns;   // pieces of a band, and turns of a piece
-  unsigned tasks;      // bands of all images, times pieces
-  bool vector_in, vector_out;
+  int slices, turns;   // pieces of a band; turns of a piece
+  unsigned tasks;      // number of tasks: bands of all images, times pieces
+  bool vector_in, vector_out;  // whether TMA can load bands; whether y begins on a 16-byte boundary
   uint32_t inverse_runs;
   Divisor by_bands, by_slices;
   __host__ __device__ int units(int K) const { return (rows + K - 1) * per_row; }
 };
 
-// Copies `count` pixels to where they wait, with all threads of the block.
+// Copies `count` pixels to `waiting`, in shared memory. All threads of the block call this.
 template <int kThreads, typename X>
 __device__ void fetch(const X* source, int count, X* waiting) {
 #pragma unroll 4
   for (int i = threadIdx.x; i < count; i += kThreads) waiting[i] = source[i];
 }
 
-// Makes units from `count` waiting pixels (even, as rows are). A unit is 8 neighbouring pixels from every shifts(K)-th
-// on, scaled and rounded to half, and with kResidue also the rounding residue. Past the last pixel are zeros. Returns
-// whether all pixels that this thread saw are exact in half.
+// Stages the units of the `count` pixels in `waiting` (an even number). A unit is 8 neighbouring pixels, scaled and rounded to
+// halves; one begins at every shifts(K)-th pixel of a row. If kResidue, also stores the rounding errors in `lo`. Pixels past
+// the last one are zeros. Returns whether this thread's pixels are all exact in half precision.
 template <int K, bool kResidue, int kThreads, typename X>
 __device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, float scale, uint4* hi, uint4* lo,
                       int thread = threadIdx.x) {
@@ -74,7 +74,7 @@ __device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, 
       }
       const __half2 rounded = __floats2half2_rn(a, b);
       const float rest_a = a - __low2float(rounded), rest_b = b - __high2float(rounded);
-      exact = rest_a == 0.0f && rest_b == 0.0f && exact;  // not 0 for infinities and NaN either
+      exact = rest_a == 0.0f && rest_b == 0.0f && exact;  // false for infinities and NaN too
       high[w] = bits(rounded);
       if (kResidue) low[w] = bits(__floats2half2_rn(rest_a * kLowScale, rest_b * kLowScale));
     }
@@ -89,8 +89,7 @@ __device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, 
   return exact;
 }
 
-// Which filter, and which output of a column, a lane's row g of the product belongs to; row g + 8 is one output further
-// on.
+// The filter, and the output of a column, to which row g of a warp's rows belongs. Row g + 8 is the next output.
 template <int K>
 struct Row {
   int filter, shift;
@@ -98,8 +97,8 @@ struct Row {
       : filter(shifts(K) == 4 ? warp * 4 + g / 2 : warp * 8 + g), shift(shifts(K) == 4 ? g % 2 * 2 : 0) {}
 };
 
-// This lane's operands. `k`: the weights from the tile's first filter on, in shared memory; `filters`: how many filters
-// the tile has.
+// Splits this lane's weights as operands A. `k`: the weights from the tile's first filter on, in shared memory; `filters`: the
+// number of filters of the tile.
 template <int K>
 __device__ void load_weights(const float* k, int filters, float scale, uint32_t (&hi)[steps(K)][4],
                              uint32_t (&lo)[steps(K)][4]) {
@@ -118,28 +117,30 @@ __device__ void load_weights(const float* k, int filters, float scale, uint32_t 
     }
 }
 
-// Operands of the last step's low weights for inexact pixels where K = 5. The step has one row of weights, so a unit is
-// free: here it has the first row's low weights, for low pixels. So one row in five of the products of two low halves
-// is computed. Without it, the sum of 25 equal terms chosen to lose most was off by 1.03 times the bound.
+// Operand A of the last step for the weights' low parts, for inexact pixels and K = 5. The step has only one row of weights,
+// so its second unit is free. Here it has the low parts of the first row's weights, for the pixels' low parts. So the
+// products of two low parts are computed for one row of five. Without them, a sum of 25 equal terms, chosen to lose most,
+// reached 1.03 times the bound.
 template <int K>
 struct LastStep {
   uint32_t weights[4];
   __device__ explicit LastStep(const uint32_t (&w_lo)[steps(K)][4]) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {  // at the scale of a product of two enlarged halves
+    for (int i = 0; i < 2; ++i) {  // the second unit is divided by kLowScale, because both factors are enlarged
       weights[i] = w_lo[steps(K) - 1][i];
       const uint32_t row = w_lo[0][i];
       weights[2 + i] = bits(__hmul2(reinterpret_cast<const __half2&>(row), __float2half2_rn(1.0f / kLowScale)));
     }
   }
-  // Distance from the last row's high pixels to the first row's low ones, for a descriptor; `low`: the distance from
-  // high to low ones.
+  // Returns the distance from the last row's high parts of pixels to the first row's low parts, in a descriptor's bits. `low`:
+  // the distance from high parts to low parts.
   __device__ static uint32_t distance(int low, int per_row) { return (low - (K - 1) * per_row) << 16; }
 };
 
 }  // namespace shifted_filters
 
-// Runs shifted_filters_pipelined.cu for many images, if it takes them (*taken), with the same results.
+// Runs the kernel of shifted_filters_pipelined.cu, and sets *taken to true, if it supports the layer and there are enough
+// images. The results have the same bits.
 fops_status run_shifted_filters_pipelined(const fops_conv&, const shifted_filters::Tiling&, const void* x,
                                           const float* k, float* y, cudaStream_t, bool* taken);
 

@@ -1,12 +1,12 @@
-// shifted_filters.cu for 33 filters or more, 5x5, and many small images: a pipeline of specialised warps.
+// The second kernel of shifted_filters.cu, for 33 or more 5x5 filters and many small images: a pipeline of specialised warps.
 //
 //   TMA warp: pixels   ->   3 producer warps: units   ->   16 consumer warps: wgmma   ->   TMA: outputs
-//   of 8 images             of 2 images                    a tile per warpgroup            a copy per filter and chunk
+//   of up to 8 images       of 2 images                    a tile per warpgroup            a copy per filter and chunk
 //
-// Writing y is the limit of these layers: fa2017's y is 37 times as large as x. So TMA copies each warp's outputs while
-// the warp computes the next ones, and x is read in phases (gpu/phases.cuh).
-// Costs: a block takes a whole SM, and time to start. Smaller batches run shifted_filters.cu, which gives the same
-// bits.
+// Writing y is the limit of these layers: fa2017's y is 37 times as large as x. So TMA copies a warp's outputs while the warp
+// computes the next ones, and x is read in phases (gpu/phases.cuh).
+// Costs: a block takes a whole SM, and needs time to start. Smaller batches run the kernel of shifted_filters.cu, which gives
+// the same bits.
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
@@ -22,33 +22,33 @@ namespace {
 
 constexpr int K = 5, kTaps = K * K, kSteps = shifted_filters::steps(K), kShift = shifted_filters::shifts(K);
 constexpr int kColumns = 48;                     // columns per turn
-constexpr int kParts = 2, kGroups = 2 * kParts;  // parts of the filters per block; consumer warpgroups, one tile each
+constexpr int kParts = 2,                        // parts of the filters that a block computes
+    kGroups = 2 * kParts;                        // consumer warpgroups: two per part, with one tile each
 constexpr int kConsumerThreads = 128 * kGroups, kProducerThreads = 96, kTmaThread = kConsumerThreads + kProducerThreads,
               kThreads = kTmaThread + 32;
 constexpr int kConsumerRegisters = 104, kProducerRegisters = 64;  // registers per thread: together all of an SM's
-constexpr int kImages = 2;                                        // images whose units are in shared memory
-constexpr int kMaxAhead = 8;                                      // images whose pixels are in flight or waiting
+constexpr int kImages = 2;                                        // number of images whose units are in shared memory
+constexpr int kMaxAhead = 8;  // maximum number of images whose original pixels are in shared memory or being loaded
 constexpr unsigned kNone = ~0u;
 
-// `cut`: the tiling of shifted_filters.cu, with bands as high as an image and two tiles per part.
 struct Tiling {
-  shifted_filters::Tiling cut;
+  shifted_filters::Tiling cut;  // the tiling of shifted_filters.cu; a band is a whole image, and a part has two tiles
   int turns;          // turns per chunk
-  int slots, stride;  // per warp: chunks of outputs in flight; floats from a filter to the next
-  int ahead;          // images whose pixels are in flight or waiting: see kMaxAhead
+  int slots, stride;  // per warp: chunks of outputs in flight; floats from one filter's outputs to the next
+  int ahead;          // number of images whose original pixels are in shared memory or being loaded
 };
 
-// An image's units, ready to be multiplied.
+// An image whose units are ready to be multiplied.
 struct Work {
-  unsigned image;  // kNone: there are no more
-  bool exact;      // whether all pixels are exact in half
-  float rescale;   // undoes the image's scale, if it has one; 0: no scale fits it
+  unsigned image;  // number of the image; kNone: there are no more images
+  bool exact;      // whether all pixels are exact in half precision
+  float rescale;   // 1, or kImageScale divided by the image's scale; 0 if the image cannot be split well
 };
 
 struct Shared {
-  uint64_t arrived[kMaxAhead], drained[kMaxAhead];  // pixels have arrived; their space is free
-  uint64_t full[kImages], empty[kImages];           // units are ready; their space is free
-  unsigned images[kMaxAhead];
+  uint64_t arrived[kMaxAhead], drained[kMaxAhead];  // mbarriers: original pixels have arrived; may be overwritten
+  uint64_t full[kImages], empty[kImages];           // mbarriers: units may be read; may be overwritten
+  unsigned images[kMaxAhead];                       // numbers of the images whose original pixels these are
   Work work[kImages];
   unsigned scratch;
 };
@@ -58,8 +58,8 @@ struct Producers {
   __device__ void sync() const { named_barrier(kPipelinedProducers, kProducerThreads); }
 };
 
-// One thread: takes the block's next image and starts the load of its pixels. SMs differ by a tenth in how fast
-// they write, and y is written best from its beginning to its end.
+// The work of one thread: takes the block's next images and starts the loads of their pixels. Images are numbered by a
+// counter, because SMs differ by a tenth in the speed of their writes, and y is written fastest from its beginning to its end.
 template <typename X>
 __device__ void load_pixels(const Dims& d, const Tiling& tiling, const Phases& phases, Shared& shared, const X* x,
                              X* waiting, unsigned* tile_counter, unsigned block, unsigned blocks) {
@@ -78,7 +78,7 @@ __device__ void load_pixels(const Dims& d, const Tiling& tiling, const Phases& p
   }
 }
 
-// Three warps: turn pixels into units, [image in turn][high, low][unit].
+// The work of three warps: stages images as units, [buffer][high, low][unit].
 template <typename X>
 __device__ void stage_images(const Dims& d, const Tiling& tiling, Shared& shared, const X* waiting, uint4* units) {
   const Producers team;
@@ -133,8 +133,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     barrier_init_end();
   }
 
-  // Filters of the block, of this warpgroup's part, of its tile, and of this warp, counted from the block's first
-  // filter.
+  // First filters (m) and numbers of filters (of) of the block, of this warpgroup's part, of its tile, and of this warp.
+  // m_part, m_tile and m_warp are counted from the block's first filter.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4 % kGroups;
   const int pair = static_cast<int>(blockIdx.x % (cut.parts / kParts)), m0 = pair * kParts * d.M;
   const int of_block = min(kParts * d.M, cut.filters - m0), m_part = group / 2 * d.M;
@@ -143,8 +143,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const int m_warp = m_tile + warp % 4 * 4, of_warp = min(4, of_tile - warp % 4 * 4);
   k += m0 * kTaps;
 
-  // One scale for all weights of a part. They are read several times: the first time they are copied to where outputs
-  // will be.
+  // All weights of a part have the same scale. They are read several times, so they are copied to the buffer for outputs
+  // first.
   float filter_scale = 1.0f;
   bool finite = true;
   for (int p = 0; p < kParts; ++p) {
@@ -174,15 +174,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   setmaxnreg_inc<kConsumerRegisters>();
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   shifted_filters::load_weights<K>(outgoing + m_tile * kTaps, of_tile, filter_scale, w_hi, w_lo);
-  named_barrier(kPipelinedConsumers, kConsumerThreads);  // the outputs' space may be written
+  named_barrier(kPipelinedConsumers, kConsumerThreads);  // waits until all threads have read the weights in `outgoing`
   const float unscale = 1.0f / kImageScale / filter_scale;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, columns = d.OH * cut.per_row;
   const bool mine = g / 2 < of_warp;
-  // Two neighbouring filters store their columns in opposite order, which avoids bank conflicts.
+  // Lanes of neighbouring filters store their two columns in opposite order, which avoids bank conflicts.
   const bool odd = g / 2 % 2;
   const int second = odd ? -4 * kShift : 4 * kShift;
   const int lane_at = g / 2 * tiling.stride + (2 * t + odd) * kShift + g % 2 * 2;
-  // [filter of the block][slot][output of a chunk], except that a warp's filters share their slots.
+  // The buffer for outputs: per warp [slot][filter of the warp][output of a chunk].
   float* const slots = outgoing + m_warp * tiling.slots * tiling.stride;
   int slot = 0;
   float high[kColumns / 2], low[kColumns / 2];
@@ -195,7 +195,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       fallback_image_band(x + 1LL * work.image * (d.H * d.W), k + m_part * kTaps, out + m_part * plane, 1, d.H, d.W,
                           of_part, K, 0, d.OH, threadIdx.x % 256, 256);
     } else {
-      // The lower half of a descriptor. Its units are 16 bytes: the next unit is 1 more.
+      // The lower 32 bits of a descriptor. They count 16 bytes, so the next unit is 1 more.
       const uint32_t corner = core_descriptor(shared_address(units + at.stage * 2 * unit_count), 0, 128);
       for (int first = 0; first < columns; first += tiling.turns * kColumns) {
         const int some = min(tiling.turns * kColumns, columns - first);
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         bulk_wait_read_but(tiling.slots - 1);
         __syncwarp();
         const auto product = [&](float(&sum)[kColumns / 2], const uint32_t(&a)[4], int s, int halves, int keep) {
-          const int two = 2 * s + 1 < K ? cut.per_row : 0;  // from the first unit to the second
+          const int two = 2 * s + 1 < K ? cut.per_row : 0;  // distance from the step's first unit to its second
           wgmma_rs<kColumns>(sum, a, unit + halves + 2 * s * cut.per_row + (two << 16), keep);
         };
         const auto put = [&](float by) {
@@ -272,11 +272,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     __syncwarp();
     if (lane == 0) barrier_arrive(&shared.empty[at.stage]);
   }
-  bulk_wait_read();  // shared memory outlives the copies that read it
+  bulk_wait_read();  // the block must not end before the copies have read its shared memory
 #endif
 }
 
-// 12 and 16 filters of larger images gained nothing or lost; so did images that leave a fifth of the turns empty.
+// Whether this kernel supports a layer and there are enough images. Layers with 12 or 16 filters and larger images, and
+// layers that leave a fifth of the turns empty, are not faster with it.
 bool takes(const fops_conv& c, const shifted_filters::Tiling& cut, unsigned blocks) {
   const int columns = cut.rows * cut.per_row, turns = static_cast<int>(ceil_div(columns, kColumns));
   return c.K == K && cut.two && cut.parts % kParts == 0 && cut.bands == 1 && 7 * turns * kColumns <= 8 * columns &&
@@ -304,7 +305,7 @@ fops_status run_shifted_filters_pipelined(const fops_conv& c, const shifted_filt
       return 2 * kImages * sizeof(uint4) * cut.units(K) + t.ahead * cut.raw * sizeof(In) +
              sizeof(float) * of_block * t.slots * t.stride;
     };
-    // A turn's outputs of a filter are 768 bytes; larger copies are slower.
+    // One turn per chunk: a filter's outputs of a turn are 768 bytes, and larger copies are slower.
     t.turns = 1, t.stride = kColumns * kShift;
     for (t.slots = 4; !shared_fits(bytes() + sizeof(Shared));) {
       if (t.ahead > 4) --t.ahead;

@@ -1,12 +1,13 @@
-// Few filters over a few channels, on Hopper: one instruction for the five rows of sums that a pixel contributes to.
+// Few filters over a few channels, on Hopper: one instruction for the five output rows to which a pixel contributes.
 //
 //   A: 64 columns, registers    B: 5 rows x 16 filters, shared        D: 64 columns x 5 rows x 16 filters, registers
-//   4 warps x 16 columns    x   | row 0 | 4 | 3 | 2 | 1 |         +=  one wgmma; six make a row of pixels
+//   4 warps x 16 columns    x   | row 0 | 4 | 3 | 2 | 1 |         +=  a row of pixels takes six wgmma
 //
-// The tiles of column_strips.cu, but wgmma is issued by four warps together, runs asynchronously and reads B from
-// shared memory. Two teams share an SM. In each, a producer warpgroup splits the next image's pixels while a consumer
-// warpgroup multiplies and stores; while one team adds up, the other multiplies.
-// Costs: the filters' rows are stored nearly twice. With few images several blocks compute one, some rows each.
+// The method is that of column_strips.cu, but wgmma is issued by four warps together, runs asynchronously, and reads B from
+// shared memory. Two teams share an SM. In each team a producer warpgroup splits the next image's pixels while a consumer
+// warpgroup multiplies and stores; while one team adds up, the other can multiply.
+// Costs: the filters' rows are in shared memory nearly twice. If there are few images, several blocks compute an image, some
+// rows each, and each block stages the whole image.
 #include <type_traits>
 
 #include "conv/cuda/kernels.h"
@@ -25,13 +26,13 @@ namespace {
 // Staging is in pixel_words.cuh and warpgroup_images_producer.cuh, the operands in warpgroup_images_operands.cuh.
 using namespace pixel_words;
 
-constexpr int kBlock = 2 * kTeams * kThreads;                     // consumer warpgroups come first
+constexpr int kBlock = 2 * kTeams * kThreads;                     // threads per block; the consumers are the first
 constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread: together all of an SM's
-constexpr int kManyImages = 32;                                   // minimum images per block for a counter
+constexpr int kManyImages = 32;                                   // minimum images per block for which a counter is used
 
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
 //
-//   A: pixels               words  0 1 2 3   4 5 6 7        D: sums of one output row
+//   A: pixels               words  0 1 2 3   4 5 6 7        D: accumulators of one output row
 //      walk 16w + g                t -> a0   t -> a2           walk 16w + g      filters 2t, 2t+1 -> 0 1   8 on -> 4 5
 //      walk 16w + g + 8            t -> a1   t -> a3           walk 16w + g + 8  filters 2t, 2t+1 -> 2 3   8 on -> 6 7
 //
@@ -40,25 +41,25 @@ constexpr int kManyImages = 32;                                   // minimum ima
 //
 //   place                0  1  2  3  4  5  6  7  8
 //   filters' row         0  4  3  2  1  0  4  3  2
-//   input row r % 5 = 0  [-----------]                      the window begins at place (5 - r) % 5: sum s then gets
-//                   = 1              [-----------]          the filters' row that it needs
+//   input row r % 5 = 0  [-----------]                      The window begins at place (5 - r) % 5, so that each sum gets
+//                   = 1              [-----------]          the filters' row that it needs.
 //                   = 2           [-----------]
 
-// The 64 rows of a wgmma are 64 walks down an image, one pixel per step: the image's columns, then the same columns of
-// the next band of rows.
+// The 64 rows of a wgmma are 64 walks down an image, one pixel per step. The first walks are the image's columns in the first
+// band of rows, the next ones the same columns in the next band.
 struct Walk {
-  int column, start;  // the output pixel where it begins; the last band ends with the image, and overlaps
-  bool real;          // false for surplus walks, whose pixels are zeros: these take less power to multiply
+  int column, start;  // column and row of its first output; the last band ends with the image, and may overlap another
+  bool real;          // false for surplus walks, whose pixels are zeros, because zeros take less power to multiply
 };
 struct Tiling {
   int rows;    // output rows of a band
-  int bands;   // bands of an image that a block computes: all, or those of piece blockIdx.y
-  int stride;  // floats between two filters' outputs in shared memory: 4 beyond a multiple of 8, for the banks
+  int bands;   // number of bands that a block computes: all of an image, or those of piece blockIdx.y
+  int stride;  // floats from one filter's outputs in shared memory to the next: a multiple of 8 plus 4, for the banks
   int plane;   // words of a staged plane, kPad included
-  int slots;   // staged images of a team
+  int slots;   // number of slots (staged images) per team
   bool vector_in, vector_out;
 
-  // Whether the space of an image's outputs is enough for fallback_rows.
+  // Whether the buffer for an image's outputs is large enough for fallback_rows.
   __device__ bool has_room() const { return kFilters * stride * sizeof(float) >= sizeof(FallbackScratch); }
   __device__ Walk walk(int n, const Dims& d) const {
     const int band = n / d.OW, want = band < bands ? (blockIdx.y * bands + band) * rows : d.OH;
@@ -66,20 +67,19 @@ struct Tiling {
   }
 };
 
-// Recomputes the outputs in rows [first_row, end_row) of an image that depend on an unsplittable value, by the float32
-// fallback. The others have been stored or are in flight. Called by a warpgroup.
+// Recomputes those outputs in rows first_row to end_row - 1 of an image that depend on an unsplittable value, by the float32
+// fallback. A warpgroup calls this after it has stored all outputs or started their copies.
 template <typename Y>
 __device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, const float* source,
                                         const float* k, const Y& out, int first_row, int end_row, int group,
                                         FallbackScratch& room) {
   const int thread = threadIdx.x % kThreads;
-  bulk_wait_written();  // for the threads that started copies
+  bulk_wait_written();  // threads that started copies wait until these have written y
   warpgroup_sync(group);
   if (thread == 0) room.found.count = 0;
   warpgroup_sync(group);
   find_unsplittable(d, source, by, first_row * d.W, (end_row - first_row + K - 1) * d.W, &room.found, thread, kThreads);
-  // These are the same in all lanes. The shuffles show that to the compiler; otherwise it waits after each wgmma of the
-  // kernel.
+  // The shuffles show the compiler that these are warp-uniform; otherwise it would wait after each wgmma of the kernel.
   const int first = __shfl_sync(0xffffffffu, first_row * d.OW, 0), end = __shfl_sync(0xffffffffu, end_row * d.OW, 0);
 #pragma unroll 1
   for (int base = first; base < end; base += kThreads) {
@@ -89,7 +89,7 @@ __device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, 
     const int n = base + thread, corner = n / d.OW * d.W + n % d.OW;
     room.offsets[thread] = n, room.corners[thread] = corner;
     if (n < end && room.found.enters(d, source, corner, by))
-      room.list[atomicAdd(&room.listed, 1)] = thread;  // in any order: outputs are independent
+      room.list[atomicAdd(&room.listed, 1)] = thread;  // the order does not matter: outputs are independent
     warpgroup_sync(group);
     fallback_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
                   kThreads);
@@ -97,21 +97,22 @@ __device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, 
   warpgroup_sync(group);
 }
 
-// Y: floats or halves (epilogue.cuh).
+// Y: float* or HalvesOut (epilogue.cuh).
 template <int kWords, typename Y>
 __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     tensor_core_warpgroup_images(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
                                  const Y y, unsigned* counters) {
-#if FOPS_SM_90A  // code for any other GPU holds an empty kernel
+#if FOPS_SM_90A  // for other targets the kernel is empty
   constexpr int kSteps = steps(kWords);
-  constexpr uint32_t kEight = 2 * kSteps * kCore / 4;  // from eight filters to the next, in 16 bytes
+  constexpr uint32_t kEight = 2 * kSteps * kCore / 4;  // units of 16 bytes from eight filters to the next eight
   constexpr bool kHalves = std::is_same_v<Y, HalvesOut>;
   extern __shared__ __align__(128) uint32_t dynamic[];
   __shared__ Shared shared;
   const int pixels = d.H * d.W, plane = d.OH * d.OW, taps = d.C * K * K;
   const int group = __shfl_sync(0xffffffffu, threadIdx.x / kThreads, 0), team = group % kTeams;
   Shared::Team& own = shared.teams[team];
-  // The circular buffer of weights, high and low; the teams' outputs, [filter][pixel]; their slots.
+  // Layout of `dynamic`: the circular buffer of weights, high parts and then low parts; each team's outputs,
+  // [filter][pixel]; each team's slots.
   float* outputs = reinterpret_cast<float*>(dynamic + 2 * weight_words(kSteps));
   float* outgoing = outputs + team * kFilters * tiling.stride;
   uint32_t* words = dynamic + 2 * weight_words(kSteps) + kTeams * kFilters * tiling.stride;
@@ -148,11 +149,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   const int rank = threadIdx.x % kThreads, lane = threadIdx.x % 32, warp = rank / 32, g = lane / 4, t = lane % 4;
   const long long image_floats = static_cast<long long>(d.C) * pixels;
   const uint32_t w = static_cast<uint32_t>(core_descriptor(shared_address(dynamic), 4 * kCore, 0));
-  const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // first row of the piece, and end
+  const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // the piece is output rows first_row to end_row - 1
   const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
-  // Where a walk's words begin, and the distance in words to those of its next row. The zeros at a plane's end are for
-  // surplus walks.
+  // corner(walk) returns the index of a walk's first word; row_a and row_b are the distances in words to the walk's next row.
+  // Surplus walks read the zeros at a plane's end.
   const auto corner = [&](const Walk& it) { return t + kWords * (it.real ? it.start * d.W + it.column : pixels); };
   const int corner_a = corner(a), corner_b = corner(b);
   const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
@@ -175,9 +176,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     }
     const uint32_t* hi = slots.high(state.stage);
 
-    // Sum o % 5 belongs to output row o of the walk; at input row r the filters' row r - o is added to it. The tensor
-    // cores truncate sums, so after two rows, and after two more, `total` takes the sum over: one chain of all five
-    // rows lost 1.5 times what the bound allows. `small` holds the products that have one low half.
+    // sum[o % 5] belongs to output row o of the walk; at input row r, products with the filters' row r - o are added to it.
+    // The tensor cores truncate sums, so after two rows, and after two more, the sum is added to `total`: one chain of all
+    // five rows lost 1.5 times as much as the bound allows. `small` has the products with a low part.
     float sum[K][8] = {}, small[K][8] = {}, total[K][8] = {}, done[8] = {};
     Operands<kSteps> now;
     const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
@@ -190,16 +191,16 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
       store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
     };
-    // Stores output row `row` - 1, or zeros in its place before the first one is complete. Where bands overlap, two
-    // walks store the same values.
+    // Stores output row `row` - 1; before the first row is complete, stores zeros where that row will be. If bands overlap,
+    // two walks store the same values.
     const auto store_done = [&] {
       store(a.real, to_a, 0), store(b.real, to_b, 2);
       const uint32_t by = row > 0 ? 4 * d.OW : 0;
       to_a += by, to_b += by;
     };
-    // Input row r, with r % 5 known at compile time. Multiplies, and meanwhile stores the output row that the previous
-    // input row completed. Loads the next row's operands, those of the first step while the second is multiplied.
-    // Returns whether there are more rows.
+    // Processes an input row r, with phase = r % 5, for `count` output rows. Multiplies, and meanwhile stores the output row
+    // that the previous input row completed. Loads the next row's operands: those of the first of two steps while the second
+    // is multiplied. Returns whether there are more rows.
     const auto step = [&](auto count, auto phase) {
       constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
       wgmma_fence();
@@ -234,8 +235,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       return more;
     };
 #define FOPS_STEP(count, phase) step(std::integral_constant<int, count>(), std::integral_constant<int, phase>())
-    FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first sums have begun, not the last
-    bulk_wait_read();  // the previous image has left `outgoing`; the barrier tells the other threads
+    FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first rows contribute to fewer output rows
+    bulk_wait_read();  // copies have read the previous image's outputs; after the barrier all threads may overwrite them
     warpgroup_sync(group);
     while (FOPS_STEP(5, 4) && FOPS_STEP(5, 0) && FOPS_STEP(5, 1) && FOPS_STEP(5, 2) && FOPS_STEP(5, 3)) {
     }
@@ -248,8 +249,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     if constexpr (kHalves) {
       store_halves(d, outgoing, tiling.stride, out);
     } else if (tiling.vector_out) {
-      // TMA writes whole lines while the group splits and multiplies its next image. It takes one copy where filters
-      // are as close in shared memory as in y, else one per filter.
+      // TMA writes whole cache lines while the warpgroup multiplies its next image. If filters are as far apart in shared
+      // memory as in y, one copy is enough; otherwise there is one per filter.
       const int copies = tiling.stride == plane ? 1 : d.M;
       if (rank < copies) {
         bulk_store(out + rank * plane, outgoing + rank * tiling.stride, d.M / copies * plane * 4);
@@ -265,7 +266,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       fallback_rows(d, {staged.scale, minimum / staged.scale}, source, k, out, first_row, end_row, group,
                  *reinterpret_cast<FallbackScratch*>(outgoing));
   }
-  bulk_wait_read();  // shared memory outlives the copies that read it
+  bulk_wait_read();  // the block must not end before the copies have read its shared memory
 #endif
 }
 
@@ -292,7 +293,7 @@ fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, 
   FOPS_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
   unsigned pieces = 1;
   if constexpr (std::is_same_v<Y, float*>) {
-    // With few images, each is computed by as many blocks as there are SMs for, and each block stages the whole image.
+    // If there are fewer images than SMs, several blocks compute an image, and each of them stages the whole image.
     tiling.rows = static_cast<int>(ceil_div(d.OH, tiling.bands * std::max<int64_t>(1, sms / d.B)));
     pieces = static_cast<unsigned>(ceil_div(d.OH, tiling.bands * tiling.rows));
     tiling.vector_out = pieces == 1 && d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
