@@ -6,10 +6,10 @@
 
 namespace fops {
 
-// Returns the power of two by which `count` values are scaled; 0 if the values cannot be split well. They cannot if there
-// is an infinity, a NaN, a value too large for any scale, or a nonzero value that, once scaled, is below `minimum`, where
-// its low part would lose bits (minimum 0: not checked). All kThreads threads of the team call this function; `scratch`
-// is one word of shared memory.
+// Returns the power of two by which `count` values are scaled; 0 if the values cannot be split well. They cannot if
+// there is an infinity, a NaN, a value too large for any scale, or a nonzero value that, once scaled, is below
+// `minimum`, where its low part would lose bits (minimum 0: not checked). All kThreads threads of the team call this
+// function; `scratch` is one word of shared memory.
 template <int kThreads, typename X, typename Team = WholeBlock>
 __device__ float band_scale(const X* source, int count, float minimum, unsigned* scratch, const Team& team = {}) {
   float largest = 0.0f;
@@ -31,10 +31,10 @@ struct WeightScale {
   bool fits;    // whether the scaled weights can be split well
 };
 
-// Returns the scale of the weights of a block's filters. It does not fit if a weight is an infinity, NaN or too large, or
-// is nonzero and, once scaled, below `minimum` (minimum 0: not checked). All `threads` threads of the block call this
-// function; `scratch` is one word of shared memory. Each thread has kAhead loads in flight, so that 256 threads wait only
-// once for the weights of 64 filters of 25 taps.
+// Returns the scale of the weights of a block's filters. It does not fit if a weight is an infinity, NaN or too large,
+// or is nonzero and, once scaled, below `minimum` (minimum 0: not checked). All `threads` threads of the block call
+// this function; `scratch` is one word of shared memory. Each thread has kAhead loads in flight, so that 256 threads
+// wait only once for the weights of 64 filters of 25 taps.
 __device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float minimum, int threads,
                                            unsigned* scratch) {
   constexpr int kAhead = 8;

@@ -9,8 +9,8 @@
 
 namespace fops {
 
-// Sets the message for `error`, in which `what` names the failed call, and returns its status. Clears the error from the
-// CUDA runtime, unless it is sticky.
+// Sets the message for `error`, in which `what` names the failed call, and returns its status. Clears the error from
+// the CUDA runtime, unless it is sticky.
 fops_status cuda_failed(cudaError_t error, const char* what) noexcept;
 
 // Returns the status of the latest kernel launch. `kernel` is the kernel's name in the message.
@@ -19,11 +19,12 @@ inline fops_status launched(const char* kernel) noexcept {
   return error == cudaSuccess ? FOPS_OK : cuda_failed(error, kernel);
 }
 
-// Records `error`, if it is one, as a failed release, unless this thread has recorded one already. `what` names the call.
+// Records `error`, if it is one, as a failed release, unless this thread has recorded one already. `what` names the
+// call.
 void released(cudaError_t error, const char* what) noexcept;
 
-// Must be called at the end of an entry point, after its destructors. Returns `status` or, if that is FOPS_OK, the status
-// of a recorded failed release, and sets the latter's message. Clears the record.
+// Must be called at the end of an entry point, after its destructors. Returns `status` or, if that is FOPS_OK, the
+// status of a recorded failed release, and sets the latter's message. Clears the record.
 fops_status finish(fops_status status) noexcept;
 
 // Must be called at the end of an entry point that returns nothing. Clears the record of a failed release, so that a

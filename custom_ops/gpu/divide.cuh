@@ -22,9 +22,9 @@ FOPS_HOST_DEVICE inline int divide(int n, uint32_t inverse) {
 #endif
 }
 
-// Division of numbers below 2^31 by a divisor from 1 to 2^31, by one multiplication of 32 by 32 bits. Let l be the number
-// of bits of divisor - 1, and factor = ceil(2^(31 + l) / divisor). Then 0 <= factor * divisor - 2^(31 + l) < 2^l, so the
-// quotient is exact (Granlund and Montgomery, 1994).
+// Division of numbers below 2^31 by a divisor from 1 to 2^31, by one multiplication of 32 by 32 bits. Let l be the
+// number of bits of divisor - 1, and factor = ceil(2^(31 + l) / divisor). Then 0 <= factor * divisor - 2^(31 + l) <
+// 2^l, so the quotient is exact (Granlund and Montgomery, 1994).
 struct Divisor {
   uint32_t factor;
   int shift;

@@ -11,8 +11,8 @@
 
 namespace fops {
 
-// Returns the number of blocks for `tasks` tasks of a block: their number, but at most 2^31 - 1, the limit of a grid's x
-// side. Kernels for which more tasks are possible stride over them.
+// Returns the number of blocks for `tasks` tasks of a block: their number, but at most 2^31 - 1, the limit of a grid's
+// x side. Kernels for which more tasks are possible stride over them.
 inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
 
 // Requests permission for a kernel's shared memory, which CUDA requires for more than 48 KB per block. `bytes` is the
@@ -48,8 +48,8 @@ inline bool shared_fits(size_t bytes) {
   return bytes <= static_cast<size_t>(limit);
 }
 
-// Whether a kernel with wgmma has code for this thread's current device. On other devices its code is empty, and limited
-// to fewer than `threads` threads per block (bound_with_wgmma in gpu/isa/architecture.cuh).
+// Whether a kernel with wgmma has code for this thread's current device. On other devices its code is empty, and
+// limited to fewer than `threads` threads per block (bound_with_wgmma in gpu/isa/architecture.cuh).
 template <typename Function>
 bool has_code_here(Function kernel, int threads) {
   cudaFuncAttributes compiled;

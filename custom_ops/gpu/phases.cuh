@@ -23,9 +23,9 @@ struct Phases {
   long long phase = 0, bytes = 0;  // bytes per phase; bytes of all images
 };
 
-// Returns the phases for `images` images of image_bytes bytes and image_tasks tasks each, prefetched by `blocks` blocks.
-// There are none if there are too few images, or if sizes are not multiples of 16 bytes, as TMA requires. The images
-// must begin on a 16-byte boundary.
+// Returns the phases for `images` images of image_bytes bytes and image_tasks tasks each, prefetched by `blocks`
+// blocks. There are none if there are too few images, or if sizes are not multiples of 16 bytes, as TMA requires. The
+// images must begin on a 16-byte boundary.
 inline Phases phases_for(long long images, long long image_bytes, long long image_tasks, unsigned blocks) {
   Phases p;
   const long long each = std::max(1LL, kPhaseBytes / image_bytes);
@@ -38,8 +38,8 @@ inline Phases phases_for(long long images, long long image_bytes, long long imag
 }
 
 // Prefetches a block's share of each phase; used by one thread per block. *counter is the number of tasks that the
-// blocks have taken in addition to the first `given`. The thread reads the counter often, so that all blocks prefetch at
-// nearly the same moment. If `counter` is null, nothing is prefetched.
+// blocks have taken in addition to the first `given`. The thread reads the counter often, so that all blocks prefetch
+// at nearly the same moment. If `counter` is null, nothing is prefetched.
 class PhaseReader {
  public:
   __device__ PhaseReader(const Phases& phases, const void* x, const unsigned* counter, unsigned given, unsigned block)

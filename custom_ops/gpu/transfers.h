@@ -7,8 +7,8 @@
 
 namespace fops {
 
-// Copies like memcpy, but with several threads: one thread copies about 6 GB/s into pinned memory, and the bus transfers
-// 50 GB/s.
+// Copies like memcpy, but with several threads: one thread copies about 6 GB/s into pinned memory, and the bus
+// transfers 50 GB/s.
 void copy_host(void* to, const void* from, int64_t bytes);
 
 // Whether this memory is pinned host memory, from which copies run asynchronously and kernels can read at the same
@@ -22,9 +22,9 @@ struct Staging {
   Event done[2];  // for each buffer: recorded after its last transfer from or to the device
 };
 
-// take_staging sets *out to a pair of buffers for `device`: one that give_back has kept or, if there is none, a new one.
-// Pairs are kept because pinning 32 MB takes longer than most layers' kernels. After a failure a transfer may still use
-// the buffers; then the caller must not give them back.
+// take_staging sets *out to a pair of buffers for `device`: one that give_back has kept or, if there is none, a new
+// one. Pairs are kept because pinning 32 MB takes longer than most layers' kernels. After a failure a transfer may
+// still use the buffers; then the caller must not give them back.
 fops_status take_staging(int device, std::unique_ptr<Staging>* out);
 void give_back(int device, std::unique_ptr<Staging> staging);
 

@@ -1,5 +1,5 @@
-// Step 4: a block's 1,024 threads are numbered in a line along the outputs of a plane of any shape. There is one block per
-// image and filter (B x M blocks).
+// Step 4: a block's 1,024 threads are numbered in a line along the outputs of a plane of any shape. There is one block
+// per image and filter (B x M blocks).
 //
 //   row 0   0 0 0      Each digit stands for 8 outputs of a row of 24, and is the number of the warp that computes them.
 //   row 1   0 1 1      576 outputs keep 18 of 32 warps busy; the other 14 have no work.

@@ -5,8 +5,8 @@
 //            ...                                                          -> ...
 //
 // Costs: the weights of all filters take shared memory in addition to the image.
-// Gains: an image is copied to shared memory once, not M times (50 times for fa2017), and with it go the barriers. Layers
-// with 12 or 24 filters gain less.
+// Gains: an image is copied to shared memory once, not M times (50 times for fa2017), and with it go the barriers.
+// Layers with 12 or 24 filters gain less.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

@@ -1,13 +1,13 @@
-// Step 8: the weights are in constant memory, from which one read gives a value to all lanes of a warp. No weight is read
-// from shared memory.
+// Step 8: the weights are in constant memory, from which one read gives a value to all lanes of a warp. No weight is
+// read from shared memory.
 //
 //        k[m][p][q]              innermost cache         |----- about 2 KB -----|
 //     /  /  |  |  \  \           12 filters, 1.2 KB      |=============|
 //   lane 0 1  ...  30 31         50 filters, 5 KB        |======================...=======|   does not fit
 //
 // Costs: there is one constant array per device, so passes on several streams must take turns.
-// Gains: twice the speed with few filters. With 50 filters it is slower, because their 5 KB do not fit into the innermost
-// cache (docs/notebook.md).
+// Gains: twice the speed with few filters. With 50 filters it is slower, because their 5 KB do not fit into the
+// innermost cache (docs/notebook.md).
 #include <mutex>
 
 #include "conv/cuda/course_layers.h"
@@ -48,8 +48,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Lets passes on any number of streams take turns with a device's g_weights. A pass waits (on the device, not on the host)
-// until the previous pass's kernel has ended, copies its weights, runs its kernel, and records the event `read`.
+// Lets passes on any number of streams take turns with a device's g_weights. A pass waits (on the device, not on the
+// host) until the previous pass's kernel has ended, copies its weights, runs its kernel, and records the event `read`.
 struct ConstantTurn {
   std::mutex mutex;
   cudaEvent_t read[64] = {};  // indexed by device number

@@ -6,9 +6,9 @@
 //       tap 1   x x x x x x        The product is computed in tiles of 32 x 32, with one thread per output.
 //       ...
 //
-// Costs: up to K x K copies of each pixel. For fa2017 u is 576 MB, which are written once and read twice (50 filters are
-// two tiles), while x is 31 MB. A multiply-add needs two reads of shared memory. Gains: supports any shape by well-known
-// algorithms.
+// Costs: up to K x K copies of each pixel. For fa2017 u is 576 MB, which are written once and read twice (50 filters
+// are two tiles), while x is 31 MB. A multiply-add needs two reads of shared memory. Gains: supports any shape by
+// well-known algorithms.
 #include "conv/cuda/kernels.h"
 
 namespace fops {

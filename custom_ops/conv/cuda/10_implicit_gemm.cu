@@ -7,8 +7,8 @@
 //   ...                                                   8 filters x 4 neighbouring outputs, are in registers.
 //
 // Costs: index arithmetic for every gathered value.
-// Gains: the matrix causes no traffic; a value that is read from shared memory serves several multiply-adds; any shape is
-// supported, so `auto` uses this kernel for shapes that no faster kernel supports.
+// Gains: the matrix causes no traffic; a value that is read from shared memory serves several multiply-adds; any shape
+// is supported, so `auto` uses this kernel for shapes that no faster kernel supports.
 #include <type_traits>
 
 #include "conv/cuda/kernels.h"
@@ -19,14 +19,14 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kPixels = 128;  // positions of outputs per block; they may belong to several images
 constexpr int kDepth = 8;     // taps per step
-// With more than kShort taps, groups of taps are summed separately, and their sums are added (kLong). In one long sum of
-// equal terms all additions may round in the same direction: a sum of 58 equal terms lost more than docs/precision.md
-// allows. A group has 16 taps if there are up to 256 taps, otherwise 32.
+// With more than kShort taps, groups of taps are summed separately, and their sums are added (kLong). In one long sum
+// of equal terms all additions may round in the same direction: a sum of 58 equal terms lost more than
+// docs/precision.md allows. A group has 16 taps if there are up to 256 taps, otherwise 32.
 constexpr int kShort = 25;
 constexpr int together(int taps) { return taps <= 256 ? 16 : 32; }
 
-// A block computes kFilters x 128 outputs. Each of its 8 warps computes kFilters / 8 filters, and each lane 4 neighbouring
-// positions. So weights are read from shared memory by broadcasts, and pixels 16 bytes at a time.
+// A block computes kFilters x 128 outputs. Each of its 8 warps computes kFilters / 8 filters, and each lane 4
+// neighbouring positions. So weights are read from shared memory by broadcasts, and pixels 16 bytes at a time.
 template <int kFilters, bool kLong, typename X>
 __global__ void __launch_bounds__(kThreads) implicit_gemm(Dims d, bool vector, int chain,
                                                           const X* __restrict__ x, const float* __restrict__ k,

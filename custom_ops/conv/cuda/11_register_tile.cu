@@ -5,8 +5,8 @@
 //   weights of a tap      | k k k k | k k k k | k k - - |   10 filters: three 16-byte broadcast reads
 //
 // Costs: registers.
-// Gains: the fastest step without tensor cores on fa2017's layer. A row of 5 taps takes 2 + 15 reads for 200 multiply-adds
-// of 10 filters; in step 7 each multiply-add takes one read. Now the float32 pipes are the limit.
+// Gains: the fastest step without tensor cores on fa2017's layer. A row of 5 taps takes 2 + 15 reads for 200
+// multiply-adds of 10 filters; in step 7 each multiply-add takes one read. Now the float32 pipes are the limit.
 #include "conv/cuda/kernels.h"
 
 namespace fops {
@@ -17,8 +17,8 @@ constexpr int kPixels = 4;  // neighbouring outputs of a row per thread: one 16-
 
 __host__ __device__ constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
 
-// window(K) is the number of input columns that kPixels outputs need, and row_floats the length of a row in shared memory.
-// Both are rounded up to whole float4s; a row is long enough for the reads of its last group of outputs.
+// window(K) is the number of input columns that kPixels outputs need, and row_floats the length of a row in shared
+// memory. Both are rounded up to whole float4s; a row is long enough for the reads of its last group of outputs.
 __host__ __device__ constexpr int window(int K) { return round_up(kPixels + K - 1, 4); }
 __host__ __device__ constexpr int row_floats(int OW, int K) { return round_up(OW, kPixels) - kPixels + window(K); }
 
@@ -46,8 +46,8 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
     }
     __syncthreads();
 
-    // Neighbouring threads compute neighbouring outputs of the same filters, so that a warp's stores are whole cache lines,
-    // and its reads of weights are broadcasts.
+    // Neighbouring threads compute neighbouring outputs of the same filters, so that a warp's stores are whole cache
+    // lines, and its reads of weights are broadcasts.
     for (int task = threadIdx.x; task < groups * filter_groups; task += kThreads) {
       const int group = task % groups, filter_group = task / groups;
       const int h = group / (groups / d.OH), w = group % (groups / d.OH) * kPixels;
@@ -92,8 +92,8 @@ __global__ void __launch_bounds__(kThreads) register_tile(Dims d, bool vector, c
   }
 }
 
-// Returns the number of filters per thread: that of 12, 10, 8 and 6 for which M needs the least padding; the larger one of
-// two equally good numbers.
+// Returns the number of filters per thread: that of 12, 10, 8 and 6 for which M needs the least padding; the larger one
+// of two equally good numbers.
 int filters_a_thread(int64_t M) {
   int best = 12;
   for (int f : {10, 8, 6})

@@ -29,7 +29,8 @@ constexpr int kFilters = 8, kOutputs = 8;  // filters and outputs per tile
 __host__ __device__ constexpr int pairs_per_row(int K) { return (K + 1) / 2; }
 __host__ __device__ constexpr int steps(int K) { return (K * pairs_per_row(K) + 7) / 8; }
 
-// Returns a lane's four registers of operand A for one step: filter m, t = lane % 4 (see the lane map in gpu/isa/mma.cuh).
+// Returns a lane's four registers of operand A for one step: filter m, t = lane % 4 (see the lane map in
+// gpu/isa/mma.cuh).
 template <int K>
 __device__ uint4 weights_of(const Dims& d, const float* k, float scale, int m, int step, int t) {
   SplitPair parts[2];

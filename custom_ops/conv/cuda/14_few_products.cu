@@ -1,5 +1,5 @@
-// Step 14: few products per output. A thread keeps the inputs of its outputs in registers, and computes these outputs for
-// one filter after another; weights are broadcast reads of shared memory.
+// Step 14: few products per output. A thread keeps the inputs of its outputs in registers, and computes these outputs
+// for one filter after another; weights are broadcast reads of shared memory.
 //
 //   thread    loads C K K inputs for each of its 4 outputs, once         filter 0   o o o o   stores 16 bytes
 //             then per filter: C K K x 4 multiply-adds                   filter 1   o o o o   stores 16 bytes
@@ -30,8 +30,8 @@ constexpr size_t kWeights = 48 * 1024;    // bytes of shared memory that a block
 constexpr int padded(int64_t products) { return static_cast<int>((products + 3) / 4 * 4); }
 
 // Computes, for kOutputs outputs, the sum over taps kBegin to kEnd - 1 of one filter. The taps are divided in two again
-// and again until at most kChain are left, which are added one after the other. In one long chain every addition after a
-// large first term can round in the same direction, which led to errors of 1.28 times the bound.
+// and again until at most kChain are left, which are added one after the other. In one long chain every addition after
+// a large first term can round in the same direction, which led to errors of 1.28 times the bound.
 template <int kBegin, int kEnd, int kTaps, int kOutputs>
 __device__ __forceinline__ void sum_in_pairs(const float (&in)[kTaps][kOutputs], const float* weights,
                                              float (&sum)[kOutputs]) {
@@ -60,10 +60,10 @@ __device__ __forceinline__ void sum_in_pairs(const float (&in)[kTaps][kOutputs],
   }
 }
 
-// A block computes kThreads * kOutputs positions, of one image or several, for `filters` filters: for all filters, unless
-// a small batch would then leave SMs idle. If kVector, a thread's outputs are neighbours in a plane and are stored with
-// one instruction; otherwise they are kThreads apart, so that a warp's stores still cover 128 bytes.
-// The launch bound limits a thread to 128 registers; with more, the lower occupancy costs time.
+// A block computes kThreads * kOutputs positions, of one image or several, for `filters` filters: for all filters,
+// unless a small batch would then leave SMs idle. If kVector, a thread's outputs are neighbours in a plane and are
+// stored with one instruction; otherwise they are kThreads apart, so that a warp's stores still cover 128 bytes. The
+// launch bound limits a thread to 128 registers; with more, the lower occupancy costs time.
 template <int kTaps, int kOutputs, bool kVector, typename X>
 __global__ void __launch_bounds__(kThreads, kTaps == 28 && kOutputs > 1 ? 4 : 0)
     few_products(Dims d, Divisor by_plane, int filters, const X* __restrict__ x, const float* __restrict__ k,

@@ -1,5 +1,5 @@
-// The eleven convolutions of the course's six networks as types, for the kernels of steps 7 and 8, in which all sizes are
-// compile-time constants.
+// The eleven convolutions of the course's six networks as types, for the kernels of steps 7 and 8, in which all sizes
+// are compile-time constants.
 #pragma once
 
 #include "conv/cuda/dims.h"

@@ -1,4 +1,5 @@
-// A convolution's sizes as kernels receive them, numbers of values for the predicates takes_*, and a call with a typed x.
+// A convolution's sizes as kernels receive them, numbers of values for the predicates takes_*, and a call with a typed
+// x.
 #pragma once
 
 #include <climits>
@@ -10,7 +11,8 @@
 namespace fops {
 
 // The sides of a tensor fit into an int (takes_any checks that). The number of a tensor's values may not: 10,000 images
-// of fa2017 already have 2.9e8 outputs, 1.15e9 bytes. So B has 64 bits, and kernels compute an image's address in 64 bits.
+// of fa2017 already have 2.9e8 outputs, 1.15e9 bytes. So B has 64 bits, and kernels compute an image's address in 64
+// bits.
 struct Dims {
   long long B;
   int C, H, W, M, K, OH, OW;

@@ -1,5 +1,5 @@
-// Lets a convolution write its outputs scaled and split into halves, as a dense layer of the fused mode reads them. This
-// saves writing floats and converting them in another kernel.
+// Lets a convolution write its outputs scaled and split into halves, as a dense layer of the fused mode reads them.
+// This saves writing floats and converting them in another kernel.
 #pragma once
 
 #include <cuda_fp16.h>

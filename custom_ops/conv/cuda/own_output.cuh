@@ -1,5 +1,5 @@
-// For steps 1 and 2: one thread per output, in blocks of 32 x 32 threads over each output plane. The two steps share this
-// file, which finds a thread's output and the addresses of its inputs.
+// For steps 1 and 2: one thread per output, in blocks of 32 x 32 threads over each output plane. The two steps share
+// this file, which finds a thread's output and the addresses of its inputs.
 #pragma once
 
 #include "conv/cuda/kernels.h"
@@ -27,8 +27,8 @@ inline __host__ __device__ long long output_tiles(const Dims& d) {
   return d.B * d.M * ceil_div(d.OH, kSide) * ceil_div(d.OW, kSide);
 }
 
-// Calls f(output) for every output of this thread. A block computes a tile of a plane; if the grid has fewer blocks than
-// there are tiles, a block computes several tiles.
+// Calls f(output) for every output of this thread. A block computes a tile of a plane; if the grid has fewer blocks
+// than there are tiles, a block computes several tiles.
 template <typename X, typename F>
 __device__ __forceinline__ void for_own_outputs(const Dims& d, const X* x, const float* k, float* y, F f) {
   const long long tiles_h = ceil_div(d.OH, kSide), tiles_w = ceil_div(d.OW, kSide);

@@ -66,9 +66,9 @@ bool suits_tensor_cores(const fops_conv& c, int major) {
 }
 
 // Returns the kernel for `auto`. The choice does not depend on the batch size, so that an image's result has the same
-// bits in every batch. The order of the kernels here is that of their speed on an H200. GPUs before sm_80 do not have the
-// mma instruction that the tensor-core kernels use. Without a device (fops_conv_check on a build machine) the choice is
-// that for sm_80.
+// bits in every batch. The order of the kernels here is that of their speed on an H200. GPUs before sm_80 do not have
+// the mma instruction that the tensor-core kernels use. Without a device (fops_conv_check on a build machine) the
+// choice is that for sm_80.
 const Kernel* choose(const fops_conv& c) {
   int device = 0, major = 8;
   if (cudaGetDevice(&device) != cudaSuccess ||

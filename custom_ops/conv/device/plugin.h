@@ -6,8 +6,8 @@
 
 namespace fops {
 
-// One call of a registered kernel. First prepare() queues work on `stream` that does not belong to the kernel and is not
-// timed: it converts uint8 pixels to float32, and sets y to zero if the file's format requires that (otherwise, if
+// One call of a registered kernel. First prepare() queues work on `stream` that does not belong to the kernel and is
+// not timed: it converts uint8 pixels to float32, and sets y to zero if the file's format requires that (otherwise, if
 // `poison`, to NaN). Then run() calls the kernel; `quiet` and `times` are as in call_plugin.
 class CallOnDevice {
  public:

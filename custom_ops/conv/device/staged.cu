@@ -1,6 +1,6 @@
-// Each launch of the kernel processes as many images as fit into the device's free memory, and is timed as in the course:
-// tensors are on the device, and the device is idle before and after. Transfers are cut into chunks, but do not overlap
-// with the kernel: for 1.15 GB of output and 0.3 ms of kernel time that would gain nothing.
+// Each launch of the kernel processes as many images as fit into the device's free memory, and is timed as in the
+// course: tensors are on the device, and the device is idle before and after. Transfers are cut into chunks, but do not
+// overlap with the kernel: for 1.15 GB of output and 0.3 ms of kernel time that would gain nothing.
 #include "conv/device/staged.h"
 
 #include <chrono>
@@ -70,9 +70,9 @@ fops_status forward(const Kernel& kernel, const fops_conv& c, const void* x, con
     FOPS_TRY(upload(staging, pass.stream, pass.x.as(), images, part.B * x_bytes));
     upload_s += since(began);
 
-    // Calls the kernel once without timing it, because the driver loads a kernel's code at its first launch, which takes
-    // some milliseconds. One image is enough for the library's kernels. A registered kernel gets the whole slice, once
-    // per shape, because it may keep buffers whose size fits its first call.
+    // Calls the kernel once without timing it, because the driver loads a kernel's code at its first launch, which
+    // takes some milliseconds. One image is enough for the library's kernels. A registered kernel gets the whole slice,
+    // once per shape, because it may keep buffers whose size fits its first call.
     PluginTimes times{-1, 0, 0};
     CallOnDevice call;
     if (kernel.plugin != nullptr) {

@@ -50,9 +50,10 @@ bool leaves_tiles_empty(const fops_conv& c) {
   return small_planes || few_filters;
 }
 
-// Returns a variant's cost, a number that only orders the variants. Specialised variants were measured faster than general
-// ones on nearly all shapes that they support (docs/notebook.md), so a variant's cost is its index in the table. Only the
-// cost of channel_quads depends on the shape: its small mma.sync tiles waste little on few filters and outputs.
+// Returns a variant's cost, a number that only orders the variants. Specialised variants were measured faster than
+// general ones on nearly all shapes that they support (docs/notebook.md), so a variant's cost is its index in the
+// table. Only the cost of channel_quads depends on the shape: its small mma.sync tiles waste little on few filters and
+// outputs.
 double cost(Variant variant, const fops_conv& c, bool half, int major) {
   const double place = static_cast<int>(variant);
   if (variant != Variant::channel_quads) return place;
@@ -101,8 +102,8 @@ static bool wants_rows(const fops_conv& c, const Chunks& chunks) {
   return has_rows(c) && chunks.units({0, 8}) >= (many_images_per_row(c) ? 7 : 5);
 }
 
-// Returns the number of slots per chunk: enough for eight steps (five with rows by TMA), over which a chunk's overhead is
-// spread.
+// Returns the number of slots per chunk: enough for eight steps (five with rows by TMA), over which a chunk's overhead
+// is spread.
 static int slots_per_chunk(const fops_conv& c, const Chunks& chunks) {
   int per_chunk = 2;
   if (!chunks.full) return chunks.rest;
@@ -111,8 +112,8 @@ static int slots_per_chunk(const fops_conv& c, const Chunks& chunks) {
   return std::min(per_chunk, chunks.slots());
 }
 
-// Returns the number of sums that the kernel completes in chunks begin to end - 1: one per chain, and per segment one of
-// the products with a low part.
+// Returns the number of sums that the kernel completes in chunks begin to end - 1: one per chain, and per segment one
+// of the products with a low part.
 static int sums_of(const Plan& plan, int begin, int end) {
   int sums = 0;
   for (int chunk = begin, chain = 0; chunk < end; ++chunk) {
@@ -153,9 +154,9 @@ static bool fits(const Choice& choice, int64_t per_chunk, int64_t staged) {
   return 4 * per_chunk * staged * 16 + stages <= room && per_chunk * staged <= 0x3fff;
 }
 
-// Returns the number of slots whose rows of pixels TMA keeps in shared memory: kMaxPieces, 2, or 0 if rows are not loaded
-// by TMA. The limit of 2^16 is that of `divide`, by which the threads find a position's image. If a row takes many copies,
-// and there are few filters or tasks, the copies take longer than staging by threads.
+// Returns the number of slots whose rows of pixels TMA keeps in shared memory: kMaxPieces, 2, or 0 if rows are not
+// loaded by TMA. The limit of 2^16 is that of `divide`, by which the threads find a position's image. If a row takes
+// many copies, and there are few filters or tasks, the copies take longer than staging by threads.
 constexpr uint32_t kManyTasks = 1024;
 static int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan, int64_t room) {
   const bool many_copies = !plan.by_image && many_images_per_row(c);
@@ -167,8 +168,8 @@ static int raw_pieces(const fops_conv& c, const Choice& choice, const Plan& plan
   return pieces >= kMaxPieces ? kMaxPieces : pieces >= 2 ? 2 : 0;
 }
 
-// Returns the number of stages, each for a group of weights, that fit into shared memory together with `buffers` buffers
-// of pixels and the plan's pieces of rows.
+// Returns the number of stages, each for a group of weights, that fit into shared memory together with `buffers`
+// buffers of pixels and the plan's pieces of rows.
 static int places_left(const Plan& plan, int buffers) {
   const int64_t room = static_cast<int64_t>(kShared), rows = static_cast<int64_t>(plan.pieces * plan.row_bytes());
   const int64_t left = room - rows - buffers * plan.buffer_bytes();
@@ -273,9 +274,9 @@ Choice default_choice(const fops_conv& c) {
   return choice;
 }
 
-// Returns the estimated time in cycles: the number of tasks of the busiest SM, times the time of a task. That is the time
-// of its products and epilogue, or of its staging if this is longer. A wgmma takes one cycle per two columns, plus 12, as
-// measured on layers with many products.
+// Returns the estimated time in cycles: the number of tasks of the busiest SM, times the time of a task. That is the
+// time of its products and epilogue, or of its staging if this is longer. A wgmma takes one cycle per two columns, plus
+// 12, as measured on layers with many products.
 static double cycles(const Choice& choice, const Plan& plan, int sms) {
   const int products = choice.taps > 0 ? 2 : 3, warpgroups = 2, parts = choice.parts, strips = choice.strips;
   const double instructions = static_cast<double>(plan.steps) / parts * products * warpgroups;
@@ -290,8 +291,8 @@ static double cycles(const Choice& choice, const Plan& plan, int sms) {
   return (std::max(instructions * product + beside + outputs, alone) + cluster_sum) * static_cast<double>(rounds);
 }
 
-// Returns `choice` with the cheapest strips and rows for its columns, or without strips if none fit. `without`: the plan
-// without strips, which has the same chunks.
+// Returns `choice` with the cheapest strips and rows for its columns, or without strips if none fit. `without`: the
+// plan without strips, which has the same chunks.
 static Choice best_strips(const fops_conv& c, Choice choice, const Plan& without, int sms) {
   const int64_t per_image = strips_per_image(c), eights = choice.eights();
   // Limits a task's images, so that offsets in x and y from its first image are below 2^31.

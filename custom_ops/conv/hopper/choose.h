@@ -30,16 +30,17 @@ enum class Variant {
 };
 constexpr int kVariants = static_cast<int>(Variant::none);
 
-// Returns the cheapest variant that supports this convolution, or `none`. `half`: whether to use a single product of halves
-// (step 13). `major`: the major number of the GPU's compute capability. takes(variant): whether the variant supports the
-// shape and has code for this GPU.
+// Returns the cheapest variant that supports this convolution, or `none`. `half`: whether to use a single product of
+// halves (step 13). `major`: the major number of the GPU's compute capability. takes(variant): whether the variant
+// supports the shape and has code for this GPU.
 Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes);
 
 // ---- among tilings of the any-shape variant ----
 
-// A tiling: how the work is divided into tasks. An output has the same bits with every tiling. `columns` is the number of
-// positions per wgmma: 128; 112 or 72 if an image's last task would leave most of 128 positions empty; or 32 if there would
-// be few tasks, in which case `parts` blocks may also divide a task's products. With strips `columns` is 128, 96 or 32.
+// A tiling: how the work is divided into tasks. An output has the same bits with every tiling. `columns` is the number
+// of positions per wgmma: 128; 112 or 72 if an image's last task would leave most of 128 positions empty; or 32 if
+// there would be few tasks, in which case `parts` blocks may also divide a task's products. With strips `columns` is
+// 128, 96 or 32.
 struct Choice {
   int taps, tiles,             // see Form in variants/any_shape/kernel.cuh
       columns, parts;
@@ -56,8 +57,8 @@ struct Choice {
 Choice default_choice(const fops_conv& c);
 
 // Sets *plan to the plan of a tiling, except for the fields threshold, half and early. Returns false if the pixels of a
-// task do not fit into shared memory, even with one slot per chunk. `per_chunk`: desired slots per chunk, or 0 for a number
-// that depends on the layer.
+// task do not fit into shared memory, even with one slot per chunk. `per_chunk`: desired slots per chunk, or 0 for a
+// number that depends on the layer.
 bool plan_for(const fops_conv& c, const Choice& choice, int per_chunk, Plan* plan);
 
 struct Candidate {

@@ -1,4 +1,5 @@
-// Stores outputs to global memory: as floats, or as halves for a dense layer of the fused mode (conv/cuda/halves_out.h).
+// Stores outputs to global memory: as floats, or as halves for a dense layer of the fused mode
+// (conv/cuda/halves_out.h).
 #pragma once
 
 #include "conv/cuda/halves_out.h"
@@ -38,7 +39,8 @@ struct TwoHalves {
       : hi(__floats2half2_rn(a, b)), lo(__floats2half2_rn(a - __low2float(hi), b - __high2float(hi))) {}
 };
 
-// Stores v to global memory. Without the assumption, the compiler would emit a generic store if `to` comes from a structure.
+// Stores v to global memory. Without the assumption, the compiler would emit a generic store if `to` comes from a
+// structure.
 template <typename T>
 __device__ inline void store_global(T* to, T v) {
   __builtin_assume(__isGlobal(to));
@@ -63,8 +65,8 @@ __device__ inline float larger_or_nan(float v, float minimum) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(v), "f"(minimum));
   return larger;
 }
-// Splits and stores four neighbouring outputs, to which the caller has applied relu and the scale. `at` must be a multiple
-// of four.
+// Splits and stores four neighbouring outputs, to which the caller has applied relu and the scale. `at` must be a
+// multiple of four.
 __device__ inline void put_four(const HalvesOut& y, long long at, float4 v) {
   const TwoHalves a(v.x, v.y), b(v.z, v.w);
   // uint64_t, because the compiler would store a uint2 with two instructions.
@@ -72,9 +74,9 @@ __device__ inline void put_four(const HalvesOut& y, long long at, float4 v) {
   store_global(reinterpret_cast<uint64_t*>(y.lo + at), uint64_t{bits(b.lo)} << 32 | bits(a.lo));
 }
 
-// Copies `count` outputs of each of M filters from shared memory (`staged`) to y (`out`). All kWarps warps of a block call
-// this; a warp copies one filter at a time. Filters are `stride` floats apart in shared memory and `plane` floats apart in
-// y. `vector`: whether lanes copy 16 bytes at a time. Ends with __syncthreads.
+// Copies `count` outputs of each of M filters from shared memory (`staged`) to y (`out`). All kWarps warps of a block
+// call this; a warp copies one filter at a time. Filters are `stride` floats apart in shared memory and `plane` floats
+// apart in y. `vector`: whether lanes copy 16 bytes at a time. Ends with __syncthreads.
 template <int kWarps>
 __device__ inline void store_filters(float* out, int plane, const float* staged, int stride, int M, int count,
                                      bool vector) {

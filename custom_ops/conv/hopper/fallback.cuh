@@ -1,5 +1,5 @@
-// The float32 fallback: recomputes outputs that depend on an unsplittable value (ImageScale in split.cuh), without tensor
-// cores.
+// The float32 fallback: recomputes outputs that depend on an unsplittable value (ImageScale in split.cuh), without
+// tensor cores.
 #pragma once
 
 #include "conv/hopper/epilogue.cuh"
@@ -7,7 +7,8 @@
 
 namespace fops {
 
-// Whether the outputs at a position depend on an unsplittable pixel. `corner` is the offset in x of the position's window.
+// Whether the outputs at a position depend on an unsplittable pixel. `corner` is the offset in x of the position's
+// window.
 template <typename X>
 __device__ __noinline__ bool any_unsplittable(const Dims& d, const X* x, int corner, const ImageScale& by) {
   bool found = false;  // the loop has no early exit, so that its loads overlap
@@ -61,9 +62,9 @@ __device__ __noinline__ void find_unsplittable(const Dims& d, const X* x, const 
   }
 }
 
-// Computes the outputs of some filters at some positions without tensor cores. `list` has `count` indices of positions. For
-// position i, offsets[i] is the offset in y of filter 0's output, and corners[i] the offset in x of the window's first
-// pixel. `threads` threads call this.
+// Computes the outputs of some filters at some positions without tensor cores. `list` has `count` indices of positions.
+// For position i, offsets[i] is the offset in y of filter 0's output, and corners[i] the offset in x of the window's
+// first pixel. `threads` threads call this.
 //
 // A warp computes kFilters filters at kPositions positions at a time. The products of an output are divided among the
 // lanes in the order of the weights in memory, so that loads are coalesced. A lane adds kChain products in float32, and

@@ -14,8 +14,8 @@ namespace hopper {
 using UpToFour = std::integer_sequence<int, 4, 3, 1, 2>;
 using UpToEight = std::integer_sequence<int, 7, 4, 5, 1, 6, 3, 8, 2>;
 
-// Calls `body` with `steps` as a compile-time constant. Compares `steps` with kFirst and kOthers in this order; the last of
-// them is not compared.
+// Calls `body` with `steps` as a compile-time constant. Compares `steps` with kFirst and kOthers in this order; the
+// last of them is not compared.
 template <int kFirst, int... kOthers, typename Body>
 __device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps,
                                            const Body& body) {
@@ -24,9 +24,9 @@ __device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kO
   body(std::integral_constant<int, kFirst>());
 }
 
-// Issues the products of kSteps steps: operand A is the weights, kStepBytes per step; operand B of step i is the pixels at
-// offset places[i]. `weights` and `pixels` are the lower 32 bits of descriptors. `keep`: whether to add to `sum` (otherwise
-// it is overwritten). `eight`: as in wgmma_ss.
+// Issues the products of kSteps steps: operand A is the weights, kStepBytes per step; operand B of step i is the pixels
+// at offset places[i]. `weights` and `pixels` are the lower 32 bits of descriptors. `keep`: whether to add to `sum`
+// (otherwise it is overwritten). `eight`: as in wgmma_ss.
 template <int kSteps, int kStepBytes, int kRegisters>
 __device__ __forceinline__ void multiply_steps(float (&sum)[kRegisters], uint32_t weights, uint32_t pixels,
                                                const uint32_t* places, uint32_t eight, int keep) {

@@ -1,6 +1,6 @@
-// For pipelines between producer and consumer warps of a block: the numbers of all kernels' named barriers, and functions
-// that several kernels use. The stages of a pipeline's circular buffer are guarded by mbarriers (PipelineState in
-// gpu/isa/bulk_copy.cuh):
+// For pipelines between producer and consumer warps of a block: the numbers of all kernels' named barriers, and
+// functions that several kernels use. The stages of a pipeline's circular buffer are guarded by mbarriers
+// (PipelineState in gpu/isa/bulk_copy.cuh):
 //
 //   producer   wait(empty[stage], phase ^ 1)   write the stage   arrive(full[stage])    next
 //   consumer   wait(full[stage], phase)        read the stage    arrive(empty[stage])   next

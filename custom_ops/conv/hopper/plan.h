@@ -2,9 +2,9 @@
 //
 //   y (filters x positions) = weights (filters x depth) * pixels (depth x positions)
 //
-// A position is a pixel of the image; the results at positions in the last K - 1 columns and rows are not outputs, and are
-// dropped. For tap (p, q), position i needs pixel i + p W + q. So a tap is an offset in shared memory, and a pixel is
-// staged once, not once per tap.
+// A position is a pixel of the image; the results at positions in the last K - 1 columns and rows are not outputs, and
+// are dropped. For tap (p, q), position i needs pixel i + p W + q. So a tap is an offset in shared memory, and a pixel
+// is staged once, not once per tap.
 //
 //   slot    8 half-precision values (16 bytes) per staged pixel: 8 channels of the pixel; or, for the last channels, 4, 2 or
 //           1 channels of 2, 4 or 8 neighbouring pixels
@@ -21,9 +21,9 @@
 
 namespace fops {
 
-// Minimum number of products of a sum in which the products of two low parts may be omitted. The bound is 4 + sqrt(C K K)
-// units of 2^-24 (docs/precision.md), and the omission may cost 9 units. A minimum of 49 is too small: sums of 52 and 60
-// equal terms exceeded the bound by 5%.
+// Minimum number of products of a sum in which the products of two low parts may be omitted. The bound is 4 + sqrt(C K
+// K) units of 2^-24 (docs/precision.md), and the omission may cost 9 units. A minimum of 49 is too small: sums of 52
+// and 60 equal terms exceeded the bound by 5%.
 constexpr int kMinProducts = 64;
 
 namespace hopper {
@@ -33,19 +33,19 @@ constexpr int kTileRows = 64;                    // rows of a wgmma: 64 filters,
 constexpr int kTileBytes = kTileRows * 16 * 2;   // bytes of a tile's weights in a step
 constexpr int kTileDepth = kTileBytes / 2;       // bytes between a tile's two units; the rows of a unit are 16 bytes apart
 
-// Returns the maximum number of steps per chain. A chain is the steps that the tensor cores add up, truncating toward zero,
-// before ordinary float32 additions take over its sum. On 197 layers whose images and filters consist of equal values, the
-// largest losses in units of 2^-24 were 11 with sums of one or two chains of 4 steps, 24 with chains of 8, and 36 with
-// chains of 12 (34 from 1,024 products on). The bound allows 4 plus the square root of the number of products: 11 units for
-// 49 products, 24 for 400, 36 for 1,024. With one large term and many small ones, chains of 8 lost up to 1.08 times the
-// bound for 48 products.
+// Returns the maximum number of steps per chain. A chain is the steps that the tensor cores add up, truncating toward
+// zero, before ordinary float32 additions take over its sum. On 197 layers whose images and filters consist of equal
+// values, the largest losses in units of 2^-24 were 11 with sums of one or two chains of 4 steps, 24 with chains of 8,
+// and 36 with chains of 12 (34 from 1,024 products on). The bound allows 4 plus the square root of the number of
+// products: 11 units for 49 products, 24 for 400, 36 for 1,024. With one large term and many small ones, chains of 8
+// lost up to 1.08 times the bound for 48 products.
 constexpr int max_chain_steps(int products) {
   return products >= 1024 ? 12 : products >= 400 ? 8 : 4;
 }
 
 // In small batches several blocks divide the depth among them, in whole segments. A segment is the smallest number of
-// chunks with at least kMinSegment steps. Batches of all sizes add in the same order: the chains of a segment one after the
-// other, then the sum of the segment's products with a low part.
+// chunks with at least kMinSegment steps. Batches of all sizes add in the same order: the chains of a segment one after
+// the other, then the sum of the segment's products with a low part.
 constexpr int kMinSegment = 10;
 
 constexpr int kConsumerThreads = 256;  // two warpgroups
@@ -53,7 +53,8 @@ constexpr int kMaxBuffers = 4, kMaxStages = 8;  // maximum chunks of pixels and 
 constexpr int kMaxPieces = 4;                   // slots whose rows of pixels TMA keeps in shared memory: 4, 2 or none
 constexpr int kLot = 64;                        // entries of a slot that a warp splits at a time (raw_rows.cuh)
 constexpr int kMaxParts = 8;                    // maximum blocks of a cluster that share a task
-// Bytes of the buffer for outputs: per warp 16 filters by 64 outputs, with 4 more floats per filter against bank conflicts.
+// Bytes of the buffer for outputs: per warp 16 filters by 64 outputs, with 4 more floats per filter against bank
+// conflicts.
 constexpr int kOutgoingBytes = kConsumerThreads / 32 * 16 * 68 * 4;
 constexpr int kSharedBytes = 4400;              // bytes of the kernel's static shared memory
 
@@ -83,8 +84,9 @@ struct Chunks {
   FOPS_HOST_DEVICE Slot slot(int i) const {
     return i < full ? Slot{8 * i, 8} : Slot{8 * full + (i - full) * narrow, narrow};
   }
-  // row_units: the number of units of a slot per row of a filter. column: the column of the filter at which a unit of the
-  // row begins. units: the number of units of a slot for all rows. A row's columns are divided into blocks of `shift` times
+  // row_units: the number of units of a slot per row of a filter. column: the column of the filter at which a unit of
+  // the row begins. units: the number of units of a slot for all rows. A row's columns are divided into blocks of
+  // `shift` times
   // `taps` columns; units begin in the first `shift` columns of a block, and the rows of other taps cover the others.
   FOPS_HOST_DEVICE int row_units(Slot s) const {
     const int per_block = shift / s.pixels(), block = shift * taps, last = (K % block + s.pixels() - 1) / s.pixels();
@@ -109,9 +111,9 @@ struct Chunks {
     for (int i = 2 * pairs; i < slots_of(chunk); ++i) single += units(slot(chunk * per_chunk + i));
     return pairs * units({0, 8}) + (single + 1) / 2;
   }
-  // Sets *u to unit `half` (0 or 1) of a step; returns false if the step has no second unit. Full slots form pairs: the two
-  // units of a step are the same tap of both slots. The units of the other slots are taken two by two. In both cases the
-  // second unit is behind the first one in shared memory.
+  // Sets *u to unit `half` (0 or 1) of a step; returns false if the step has no second unit. Full slots form pairs: the
+  // two units of a step are the same tap of both slots. The units of the other slots are taken two by two. In both
+  // cases the second unit is behind the first one in shared memory.
   FOPS_HOST_DEVICE bool unit_at(int chunk, int step, int half, Unit* u) const {
     const int pairs = full_of(chunk) / 2, per_pair = units({0, 8}), paired = pairs * per_pair;
     int in_chunk = step / per_pair * 2 + half, i = step % per_pair;
@@ -128,23 +130,24 @@ struct Chunks {
   }
 };
 
-// has_rows: whether TMA can load rows of pixels from an image's planes (raw_rows.cuh). many_images_per_row: whether a row
-// contains so many small images that their copies, one per image, matter.
+// has_rows: whether TMA can load rows of pixels from an image's planes (raw_rows.cuh). many_images_per_row: whether a
+// row contains so many small images that their copies, one per image, matter.
 inline bool has_rows(const fops_conv& c) { return c.C % 8 == 0 && c.H * c.W % 4 == 0; }
 inline bool many_images_per_row(const fops_conv& c) { return c.H * c.W < 512; }
 
-// Sets *chunks to the slots of C channels. If one to four channels are left over after the full slots, each further slot
-// has `narrow` (4, 2 or 1) of them, for neighbouring pixels; five to seven channels take a full slot. Returns false for a
-// `narrow` that would leave half of a slot empty, or would need several slots after full ones: all chunks except the last
-// must have the same layout.
+// Sets *chunks to the slots of C channels. If one to four channels are left over after the full slots, each further
+// slot has `narrow` (4, 2 or 1) of them, for neighbouring pixels; five to seven channels take a full slot. Returns
+// false for a
+// `narrow` that would leave half of a slot empty, or would need several slots after full ones: all chunks except the
+// last must have the same layout.
 inline bool chunks_of(int C, int K, int narrow, Chunks* chunks) {
   const int left = C % 8 > 4 ? 0 : C % 8;
   *chunks = {C, K, C / 8 + (C % 8 > 4), (left + narrow - 1) / narrow, narrow, 1, 1, left ? 8 / narrow : 1};
   return left ? (narrow < 2 * left || narrow == 1) && (chunks->rest == 1 || !chunks->full) : narrow == 1;
 }
 
-// Returns the slots for which `rest` needs the fewest units. Example: 3 channels with K = 7 take 28 units in one slot, and
-// 21 units in three slots.
+// Returns the slots for which `rest` needs the fewest units. Example: 3 channels with K = 7 take 28 units in one slot,
+// and 21 units in three slots.
 inline Chunks chunks_for(int C, int K) {
   Chunks best = {}, chunks;
   int minimum = 0;
@@ -156,9 +159,9 @@ inline Chunks chunks_for(int C, int K) {
   return best;
 }
 
-// Returns the offsets of a step's units in entries of 16 bytes (`slot` entries per slot, `width` per row): the first unit's
-// offset in the lower 16 bits, and the distance to the second unit in the upper 16 bits. Added to the lower 32 bits of a
-// descriptor of a chunk's pixels, this gives the descriptor of the step's pixels.
+// Returns the offsets of a step's units in entries of 16 bytes (`slot` entries per slot, `width` per row): the first
+// unit's offset in the lower 16 bits, and the distance to the second unit in the upper 16 bits. Added to the lower 32
+// bits of a descriptor of a chunk's pixels, this gives the descriptor of the step's pixels.
 inline uint32_t place_of(const Chunks& chunks, int chunk, int step, uint32_t slot, uint32_t width) {
   Unit a = {}, b = {};
   chunks.unit_at(chunk, step, 0, &a);
@@ -168,8 +171,9 @@ inline uint32_t place_of(const Chunks& chunks, int chunk, int step, uint32_t slo
   return from | (two ? b.in_chunk * slot + b.p * width + b.q - from : 0) << 16;
 }
 
-// Returns a unit's first weight in 16 bits: channel, counted from the chunk's first, << 8 | row << 4 | column; or kNoUnit.
-// It is computed on the host, because on the device its divisions would take longer than splitting eight weights.
+// Returns a unit's first weight in 16 bits: channel, counted from the chunk's first, << 8 | row << 4 | column; or
+// kNoUnit. It is computed on the host, because on the device its divisions would take longer than splitting eight
+// weights.
 constexpr uint16_t kNoUnit = 0xffff;
 inline uint16_t origin_of(const Chunks& chunks, int chunk, int step, int half) {
   Unit u;
@@ -177,22 +181,22 @@ inline uint16_t origin_of(const Chunks& chunks, int chunk, int step, int half) {
   return static_cast<uint16_t>((u.slot.channel - chunks.slot(chunk * chunks.per_chunk).channel) << 8 | u.p << 4 | u.q);
 }
 
-// The offsets (place_of) and first weights (origin_of) of the units of all steps. Index 0 is for all chunks except the last,
-// index 1 for the last. A kernel argument, so it is read from constant memory.
+// The offsets (place_of) and first weights (origin_of) of the units of all steps. Index 0 is for all chunks except the
+// last, index 1 for the last. A kernel argument, so it is read from constant memory.
 struct Steps {
   uint32_t places[2][kMaxSteps];
   uint16_t origins[2][2 * kMaxSteps];
 };
 
-// If many positions are not outputs (for 14x14 images and 7x7 filters two of three), tasks consist of strips. A strip is
-// eight output columns; it stages these and the next K - 1 columns. A task has as many strips side by side, of one image or
-// several, as fit.
+// If many positions are not outputs (for 14x14 images and 7x7 filters two of three), tasks consist of strips. A strip
+// is eight output columns; it stages these and the next K - 1 columns. A task has as many strips side by side, of one
+// image or several, as fit.
 //
 //   staged   | strip 0: 8 + K - 1 pixels | strip 1 | strip 2 |     rows, and K - 1 more below
 //   eights   | row 0 of strip 0 | row 0 of 1 | row 0 of 2 | row 1 of 0 | ...   8 + K - 1 pixels apart
 //
-// wgmma takes its columns in groups of eight, which can be any fixed distance apart. A tap is an offset in shared memory
-// here too: p rows of all strips, plus q.
+// wgmma takes its columns in groups of eight, which can be any fixed distance apart. A tap is an offset in shared
+// memory here too: p rows of all strips, plus q.
 struct Strips {
   int together;      // number of strips of a task, side by side; 0: tasks have no strips
   int rows;          // output rows of a task

@@ -12,8 +12,8 @@
 
 namespace fops {
 
-// Caches what `work_out` returns, by layer, current device and `kind`, a number that distinguishes the caller's questions
-// about a layer. Objects are thread_local, so there are no locks.
+// Caches what `work_out` returns, by layer, current device and `kind`, a number that distinguishes the caller's
+// questions about a layer. Objects are thread_local, so there are no locks.
 template <typename Answer>
 class ShapeCache {
  public:

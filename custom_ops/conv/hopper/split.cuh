@@ -10,9 +10,10 @@
 
 namespace fops {
 
-// The scale of an image, by which its values are multiplied before they are split. It depends on the image alone, so that
-// the image's result does too. A value is unsplittable if it is infinite or NaN, if it exceeds half precision's range once
-// scaled, or if it is nonzero and its magnitude is below `minimum`. Outputs that depend on such a value need the fallback.
+// The scale of an image, by which its values are multiplied before they are split. It depends on the image alone, so
+// that the image's result does too. A value is unsplittable if it is infinite or NaN, if it exceeds half precision's
+// range once scaled, or if it is nonzero and its magnitude is below `minimum`. Outputs that depend on such a value need
+// the fallback.
 struct ImageScale {
   float scale,  // a power of two
       minimum;  // minimum magnitude before scaling: the plan's threshold divided by `scale`
@@ -33,22 +34,23 @@ constexpr int kSamples = 8;  // values of an image that a lane samples; a warp s
 __device__ inline int row_bytes(int row, int half) { return half * kTileDepth + row * 16; }
 
 // Returns the index of a sample in an image of `count` values, at most count - 1. Samples are taken in runs of four
-// neighbours, because memory is read 32 bytes at a time. The stride between runs is odd: with an even stride and an even
-// width, the runs might all be in a few columns. An image of up to 256 values is sampled completely.
+// neighbours, because memory is read 32 bytes at a time. The stride between runs is odd: with an even stride and an
+// even width, the runs might all be in a few columns. An image of up to 256 values is sampled completely.
 __device__ inline int sample_at(int sample, int count) {
   constexpr int kRun = 4, kRuns = 32 * kSamples / kRun;
   const int stride = max(kRun, (count / kRuns - 1) | 1);
   return min(sample / kRun * stride + sample % kRun, count - 1);
 }
 
-// Returns an image's scale, which brings the largest magnitude of a sample into [2^11, 2^12). Values outside the sample may
-// be up to about 16 times as large.
+// Returns an image's scale, which brings the largest magnitude of a sample into [2^11, 2^12). Values outside the sample
+// may be up to about 16 times as large.
 __device__ inline float sampled_scale(float largest) {
   return scale_for(largest < INFINITY ? largest : 1.0f) * 0.25f;  // [2^13, 2^14) / 4
 }
 
-// A warp's sample of an image: the constructor starts the loads, `scale` waits for them. uint8 images have a fixed scale,
-// and need no sample. `lane`: this thread's lane; a caller with few registers can read it again instead of keeping it.
+// A warp's sample of an image: the constructor starts the loads, `scale` waits for them. uint8 images have a fixed
+// scale, and need no sample. `lane`: this thread's lane; a caller with few registers can read it again instead of
+// keeping it.
 template <typename X>
 struct ImageSample {
   float v[kSamples];
@@ -86,12 +88,12 @@ __device__ inline void prefetch_sample(const float* image, int count) {
   for (int i = threadIdx.x % 32; i < 32 * kSamples; i += 32) prefetch_l2(image + sample_at(i, count));
 }
 
-// Computes the scales of kWarps * kEach filters with kWarps warps. unscale[m] receives the factor that undoes filter m's
-// scale. Calls keep(m, i, weight) for each weight, i from 0 to taps - 1. Returns whether a weight that this lane's warp read
-// is unsplittable.
+// Computes the scales of kWarps * kEach filters with kWarps warps. unscale[m] receives the factor that undoes filter
+// m's scale. Calls keep(m, i, weight) for each weight, i from 0 to taps - 1. Returns whether a weight that this lane's
+// warp read is unsplittable.
 //
-// A lane loads kOnce weights of each filter together, without a branch in between: past the last weight or filter it loads
-// the last one again.
+// A lane loads kOnce weights of each filter together, without a branch in between: past the last weight or filter it
+// loads the last one again.
 template <int kWarps, int kEach, int kOnce, typename Keep>
 __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float threshold, const float* __restrict__ k,
                                               float* unscale, Keep keep) {
@@ -143,8 +145,8 @@ __device__ __forceinline__ void split_eight(Pair pair, uint4* hi, uint4* lo) {
   *lo = make_uint4(low[0], low[1], low[2], low[3]);
 }
 
-// Splits a filter's eight weights of a unit: row p of the filter, from column q on, `channels` channels (8, 4, 2 or 1) per
-// column, from `channel` on.
+// Splits a filter's eight weights of a unit: row p of the filter, from column q on, `channels` channels (8, 4, 2 or 1)
+// per column, from `channel` on.
 __device__ inline void split_unit(const float* filter, int channel, int p, int q, int channels, const Dims& d,
                                   float scale, uint4* hi, uint4* lo) {
   const int shift = __ffs(channels) - 1;  // e >> shift is e / channels; the division would double this function's time
@@ -161,8 +163,8 @@ __device__ inline bool not_finite(uint32_t halves) {
   return max(magnitudes & 0xffffu, magnitudes >> 16) >= 0x7c00u;
 }
 
-// Sets values whose high part is not finite to zero: otherwise a zero weight times an infinity would make outputs NaN that
-// do not depend on the value.
+// Sets values whose high part is not finite to zero: otherwise a zero weight times an infinity would make outputs NaN
+// that do not depend on the value.
 __device__ inline void drop_not_finite(uint32_t& hi, uint32_t& lo) {
   const uint32_t keep = (not_finite(hi & 0xffffu) ? 0u : 0xffffu) | (not_finite(hi >> 16) ? 0u : ~0xffffu);
   hi &= keep, lo &= keep;

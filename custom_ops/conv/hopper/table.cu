@@ -1,5 +1,5 @@
-// The table of variants, and the functions that run them: for the kernel `tensor-core`, for step 13, for variants by name,
-// and for outputs in halves.
+// The table of variants, and the functions that run them: for the kernel `tensor-core`, for step 13, for variants by
+// name, and for outputs in halves.
 #include "conv/hopper/table.h"
 #include "conv/cuda/table.h"
 
@@ -125,8 +125,8 @@ fops_status check_tensor_cores(const char* kernel) {
 
 }  // namespace hopper
 
-// Passes 0 as the compute capability, which excludes the variants that need Hopper: any_shape, whose predicate looks at the
-// device, supports nearly all of their shapes.
+// Passes 0 as the compute capability, which excludes the variants that need Hopper: any_shape, whose predicate looks at
+// the device, supports nearly all of their shapes.
 bool takes_tensor_core(const fops_conv& c) { return hopper::variant_for(c, false, 0) != hopper::Variant::none; }
 
 fops_status run_tensor_core(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {

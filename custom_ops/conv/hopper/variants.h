@@ -27,8 +27,8 @@ struct VariantRow {
 
 }  // namespace hopper
 
-// The functions of the files in variants/: takes_NAME says whether the variant supports a shape (on this thread's device,
-// if it needs wgmma), run_NAME runs it.
+// The functions of the files in variants/: takes_NAME says whether the variant supports a shape (on this thread's
+// device, if it needs wgmma), run_NAME runs it.
 #define FOPS_TAKES(name) bool takes_##name(const fops_conv&)
 #define FOPS_RUN(name) fops_status run_##name(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t)
 #define FOPS_RUN_HALF(name) \

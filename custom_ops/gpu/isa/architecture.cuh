@@ -1,5 +1,5 @@
-// Macros that say which instructions the target of the current compilation has. In the compiler's pass for the host they
-// are 0.
+// Macros that say which instructions the target of the current compilation has. In the compiler's pass for the host
+// they are 0.
 //
 // If the target does not have an instruction, its wrapper in this folder has an empty body, unless noted otherwise.
 // Kernels that use it are still compiled for that target, but are useless, and the host does not launch them there.
@@ -26,8 +26,8 @@
 
 namespace fops {
 
-// Returns the maximum threads per block of a kernel with wgmma, for __launch_bounds__. For other targets than sm_90a the
-// kernel's code is empty, and the maximum is one warp: by that the host recognises empty code (has_code_here in
+// Returns the maximum threads per block of a kernel with wgmma, for __launch_bounds__. For other targets than sm_90a
+// the kernel's code is empty, and the maximum is one warp: by that the host recognises empty code (has_code_here in
 // gpu/launch.h).
 #if defined(__CUDA_ARCH__) && !FOPS_SM_90A
 constexpr int bound_with_wgmma(int) { return 32; }

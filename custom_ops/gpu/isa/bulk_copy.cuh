@@ -1,5 +1,5 @@
-// Asynchronous copies, which run in parallel with arithmetic: cp.async (sm_80), copies by TMA (cp.async.bulk, sm_90) and
-// prefetches into L1 and L2; and the instructions that order them.
+// Asynchronous copies, which run in parallel with arithmetic: cp.async (sm_80), copies by TMA (cp.async.bulk, sm_90)
+// and prefetches into L1 and L2; and the instructions that order them.
 #pragma once
 
 #include <cuda.h>  // CUtensorMap; only types of the driver's API are used, nothing is linked

@@ -5,8 +5,8 @@
 
 namespace fops {
 
-// A barrier for all threads of all blocks of the cluster, except threads that have ended. Writes to global memory before
-// the barrier are visible to all of these threads after it.
+// A barrier for all threads of all blocks of the cluster, except threads that have ended. Writes to global memory
+// before the barrier are visible to all of these threads after it.
 __device__ inline void cluster_sync() {
 #if FOPS_SM_90
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");

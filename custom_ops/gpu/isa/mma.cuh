@@ -20,8 +20,8 @@ namespace fops {
 //   ...     a[1]                    a[3]             k 8 9   L0   L4   ...   (b1)     ...     d[2] d[3]
 //
 // With g = lane / 4 and t = lane % 4, a lane holds rows g and g + 8 of A and D, column g of B and columns 2t and 2t + 1
-// of D; its elements of A and B have k = 2t, 2t + 1, 2t + 8 and 2t + 9. The order of k is arbitrary if it is the same in
-// A and B. Available from sm_80 on.
+// of D; its elements of A and B have k = 2t, 2t + 1, 2t + 8 and 2t + 9. The order of k is arbitrary if it is the same
+// in A and B. Available from sm_80 on.
 __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   asm(

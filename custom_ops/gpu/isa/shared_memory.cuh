@@ -21,8 +21,8 @@ __device__ inline void store_shared(float* to, float4 v) {
                : "memory");
 }
 
-// Store one or two floats at an address in shared memory if `real`. The instruction has a predicate; for an if statement
-// the compiler would use a branch.
+// Store one or two floats at an address in shared memory if `real`. The instruction has a predicate; for an if
+// statement the compiler would use a branch.
 __device__ inline void store_shared_if(bool real, uint32_t to, float v) {
   asm volatile("{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.f32 [%1], %2;}" ::"r"(
                    static_cast<int>(real)),

@@ -2,9 +2,9 @@
 //
 // For |x| >= 0.55, tanh(|x|) = 1 - 2 / (e^(2|x|) + 1). The error of the two approximate instructions, exp2 and
 // reciprocal, matters little there, because the second term is at most half of the first. For smaller |x| this formula
-// would cancel, so an odd polynomial of degree 9 is used (minimax; relative error 0.62 * 2^-24). Both formulas are always
-// computed, and one result is selected, in 16 instructions without a branch: neighbouring values often need different
-// formulas. The largest error over all floats is 2.02 ulp, near 0.568.
+// would cancel, so an odd polynomial of degree 9 is used (minimax; relative error 0.62 * 2^-24). Both formulas are
+// always computed, and one result is selected, in 16 instructions without a branch: neighbouring values often need
+// different formulas. The largest error over all floats is 2.02 ulp, near 0.568.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -11,15 +11,16 @@
 
 namespace fops {
 
-// Returns the descriptor of a tile in shared memory with rows of 64 halves (128 bytes) in TMA's 128-byte swizzle; groups
-// of eight rows are 1,024 bytes apart. Adding 2 to the descriptor (in units of 16 bytes) advances by 16 values of a row.
+// Returns the descriptor of a tile in shared memory with rows of 64 halves (128 bytes) in TMA's 128-byte swizzle;
+// groups of eight rows are 1,024 bytes apart. Adding 2 to the descriptor (in units of 16 bytes) advances by 16 values
+// of a row.
 __device__ inline uint64_t tile_descriptor(const void* tile) {
   return (shared_address(tile) & 0x3ffff) >> 4 | uint64_t{1} << 16 | uint64_t{1024 >> 4} << 32 | uint64_t{1} << 62;
 }
 
 // Returns the descriptor of a tile of "core matrices" (8 rows of 8 halves in 128 contiguous bytes) without swizzle.
-// `depth` is the number of bytes from a core matrix to the next one along k (the depth of 16), `rows` the number of bytes
-// from a group of eight rows to the next group.
+// `depth` is the number of bytes from a core matrix to the next one along k (the depth of 16), `rows` the number of
+// bytes from a group of eight rows to the next group.
 __device__ inline uint64_t core_descriptor(uint32_t address, uint32_t depth, uint32_t rows) {
   return (address & 0x3ffff) >> 4 | uint64_t{depth >> 4} << 16 | uint64_t{rows >> 4} << 32;
 }
@@ -69,8 +70,8 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_76 FOPS_NAMES_72 ", %72, %73, %74, %75"
 #define FOPS_NAMES_80 FOPS_NAMES_76 ", %76, %77, %78, %79"
 
-// wgmma with `columns` columns and `sums` accumulators. a_, b_ and keep_ are the numbers of the operands that follow the
-// accumulators.
+// wgmma with `columns` columns and `sums` accumulators. a_, b_ and keep_ are the numbers of the operands that follow
+// the accumulators.
 #if FOPS_SM_90A
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)                                                        \
   asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                             \
@@ -81,8 +82,8 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #else
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)
 #endif
-// The wgmma with both operands in tiles of core matrices. a and b are the lower 32 bits of their descriptors. A's groups
-// of eight rows are contiguous; B's groups of eight columns are `eight` units of 16 bytes apart.
+// The wgmma with both operands in tiles of core matrices. a and b are the lower 32 bits of their descriptors. A's
+// groups of eight rows are contiguous; B's groups of eight columns are `eight` units of 16 bytes apart.
 template <int kColumns>
 __device__ inline void wgmma_ss(float (&d)[kColumns / 2], uint32_t a, uint32_t b, int keep, uint32_t eight = 8) {
   wgmma<kColumns>(d, uint64_t{8} << 32 | a, uint64_t{eight} << 32 | b, keep);
@@ -181,9 +182,9 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 // ---- operand A in registers, accumulators in rows of eight ----
 
 // sum[0] to sum[kCount - 1] += A (64 x 16, registers) * B (16 x 16 kCount, shared memory), 16 columns per row of `sum`.
-// `b` is the lower 32 bits of B's descriptor; B's groups of eight columns are kEight units of 16 bytes apart. `a` is as in
-// wgmma_rs. In a row of `sum`, elements 0, 1, 4 and 5 are row g of the warp's 16 rows, and elements 2, 3, 6 and 7 are row
-// g + 8; elements 0 to 3 are columns 2t and 2t + 1, and elements 4 to 7 are columns 2t + 8 and 2t + 9.
+// `b` is the lower 32 bits of B's descriptor; B's groups of eight columns are kEight units of 16 bytes apart. `a` is as
+// in wgmma_rs. In a row of `sum`, elements 0, 1, 4 and 5 are row g of the warp's 16 rows, and elements 2, 3, 6 and 7
+// are row g + 8; elements 0 to 3 are columns 2t and 2t + 1, and elements 4 to 7 are columns 2t + 8 and 2t + 9.
 #define FOPS_SUM(s)                                                                                      \
   "+f"(sum[s][0]), "+f"(sum[s][1]), "+f"(sum[s][2]), "+f"(sum[s][3]), "+f"(sum[s][4]), "+f"(sum[s][5]), \
       "+f"(sum[s][6]), "+f"(sum[s][7])
@@ -323,7 +324,8 @@ __device__ inline bool named_barrier_or(int number, int threads, bool value) {
       : "memory");
   return any != 0;
 }
-// Sets the maximum number of registers per thread of a warpgroup to kCount, which is less than before. Releases the rest.
+// Sets the maximum number of registers per thread of a warpgroup to kCount, which is less than before. Releases the
+// rest.
 template <int kCount>
 __device__ inline void setmaxnreg_dec() {
 #if FOPS_SM_90A

@@ -13,8 +13,8 @@ constexpr int64_t kMostItems = 16384;  // maximum items per slice
 constexpr double kMemoryShare = 0.8;   // fraction of the free memory that may be used
 constexpr int64_t kPlainBytes = 64 << 20;  // maximum memory for recomputing items (more only if one block needs more)
 
-// Returns the maximum number of items per slice. The environment variable FASHION_OPS_SLICE lowers it, for tests and for
-// sharing a small device.
+// Returns the maximum number of items per slice. The environment variable FASHION_OPS_SLICE lowers it, for tests and
+// for sharing a small device.
 int64_t most_items() {
   const char* text = std::getenv("FASHION_OPS_SLICE");
   const long long wanted = text != nullptr ? std::atoll(text) : 0;

@@ -31,7 +31,8 @@ class Buffers {
                    int64_t* slice);
 
   const std::vector<Step>& steps() const { return steps_; }
-  // Returns the tensor that a step writes to, from item `first` on: in the step's buffer or, for the last step, in `out`.
+  // Returns the tensor that a step writes to, from item `first` on: in the step's buffer or, for the last step, in
+  // `out`.
   Tensor output(size_t step, float* out, int64_t first) const;
   void* scratch() const { return scratch_.as(); }
   void* workspace() const { return workspace_.as(); }

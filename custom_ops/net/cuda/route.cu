@@ -37,8 +37,8 @@ std::vector<Step> make_route(const Plan& plan, const std::vector<StageWeights>& 
                              bool matrix_units) {
   const auto& stages = plan.stages;
   const auto few = [&](size_t i) { return stages[i].kind == Stage::Kind::dense && stages[i].out.size() <= kFewUnits; };
-  // Whether stage i is a dense layer that runs on the matrix units if its input has this bound, and values in this order
-  // (halves_out.h). The stage's weights are laid out for only one of the two orders.
+  // Whether stage i is a dense layer that runs on the matrix units if its input has this bound, and values in this
+  // order (halves_out.h). The stage's weights are laid out for only one of the two orders.
   const auto wants_halves = [&](size_t i, double bound, bool side_by_side) {
     return i < stages.size() && stages.size() <= kMostRecomputed && stages[i].kind == Stage::Kind::dense && !few(i) &&
            matrix_units && weights[i].packed_dense && usable(bound) && side_by_side == (weights[i].dense.filters > 0);

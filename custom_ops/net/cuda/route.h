@@ -47,8 +47,8 @@ struct Step {
 };
 
 // Returns the order in which the table's kernel for this convolution of float32 data can write halves; `none` if it
-// cannot. The choice of kernel does not depend on the number of items. A stage with tanh gives `none`: a kernel with the
-// branch of a tanh in it would be compiled to wait after each wgmma. Such a stage's tanh runs in the map.
+// cannot. The choice of kernel does not depend on the number of items. A stage with tanh gives `none`: a kernel with
+// the branch of a tanh in it would be compiled to wait after each wgmma. Such a stage's tanh runs in the map.
 HalvesOrder halves_of(const Stage& stage);
 
 // Returns the steps of a plan. `matrix_units`: whether the device has the mma instruction that dense.h and

@@ -20,8 +20,8 @@
 
 namespace fops {
 
-// A pass's data and output, in host memory. `out` receives each item's values (float) or, if `classes` is set, the index
-// of its largest value (int32_t).
+// A pass's data and output, in host memory. `out` receives each item's values (float) or, if `classes` is set, the
+// index of its largest value (int32_t).
 struct HostBatch {
   int64_t n;
   const void* data;
@@ -40,12 +40,14 @@ class Slices {
  public:
   Slices(const Steps& steps, const Stream& compute) : steps_(steps), compute_(compute) {}
 
-  // Creates the streams and events. `marks`: maximum number of events between steps per pass (number of steps plus one).
+  // Creates the streams and events. `marks`: maximum number of events between steps per pass (number of steps plus
+  // one).
   fops_status open(size_t marks);
   // The number of bytes per item that the slots need on the device, in addition to the steps' buffers.
   int64_t item_bytes(fops_dtype type) const { return kSlots * (steps_.in_bytes(type) + steps_.out_bytes() + 4); }
 
-  // Runs the whole batch in slices of up to `slice` items, the capacity of `buffers`. Returns when the batch is complete.
+  // Runs the whole batch in slices of up to `slice` items, the capacity of `buffers`. Returns when the batch is
+  // complete.
   fops_status run(const Buffers& buffers, int64_t slice, const HostBatch& batch, const PassTimes& times);
   // Called after a failure: waits for the work in flight that uses the caller's memory. Leaves the failure's message.
   void abandon() noexcept;

@@ -21,8 +21,8 @@ class Steps {
   // Returns the pass's data, from item `first` on, as a tensor.
   Tensor input(const void* data, fops_dtype type, int64_t first) const;
   // Queues the steps from number `from` on, for n items, and then the recomputation of items in doubt. `data` is the
-  // input of step 0, and `out` receives the last step's output. If `marks` is not null, element i is recorded before step
-  // i, and the next element after the last step.
+  // input of step 0, and `out` receives the last step's output. If `marks` is not null, element i is recorded before
+  // step i, and the next element after the last step.
   fops_status run(const Buffers& buffers, size_t from, int64_t n, const Tensor& data, float* out,
                   std::vector<Event>* marks, cudaStream_t stream) const;
   fops_status run_step(const Buffers& buffers, const Step& step, int64_t n, const Tensor& x, const Tensor& y,

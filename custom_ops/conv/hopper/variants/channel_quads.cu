@@ -2,8 +2,8 @@
 //
 //   activation x weight = high x high + high x low + low x high        three products of halves, float32 sums
 //
-// Activations are not exact in half precision, so both operands are split. A band of an image is split once for all filters
-// and taps. With 24 filters, a 16-byte read of it is the operand of five mma instructions.
+// Activations are not exact in half precision, so both operands are split. A band of an image is split once for all
+// filters and taps. With 24 filters, a 16-byte read of it is the operand of five mma instructions.
 // Costs: three times as many products, and the padding of filters to groups of eight.
 // Gains: the tensor cores' rate; docs/notebook.md says what limits it.
 #include "conv/hopper/variants/channel_quads.cuh"
@@ -37,9 +37,9 @@ using namespace channel_quads;
 //                                    rows 0-7  high of 0   high of 2   low of 1       ("high of 0": the high parts of
 //                                    rows 8-15 high of 1   low of 0    low of 2       group 0's weights)
 
-// Filters are the rows of the product, in groups of eight: first the high parts of all groups, then their low parts, two
-// groups per mma tile. All tiles are multiplied with the pixels' high parts, and tiles that contain high parts of weights
-// also with the pixels' low parts. Returns the number of these tiles.
+// Filters are the rows of the product, in groups of eight: first the high parts of all groups, then their low parts,
+// two groups per mma tile. All tiles are multiplied with the pixels' high parts, and tiles that contain high parts of
+// weights also with the pixels' low parts. Returns the number of these tiles.
 __host__ __device__ constexpr int tiles_with_high(int groups) { return (groups + 1) / 2; }
 
 struct Tiling {
@@ -49,11 +49,11 @@ struct Tiling {
   uint32_t inverse_OW;
 };
 
-// Returns the maximum number of steps per chain, which the tensor cores add up before an ordinary addition takes over the
-// sum. mma.sync adds 16 products in two groups, and truncates each sum toward zero. So a chain of s steps with terms of one
-// sign loses up to 2 s + 1 units of 2^-24, and the omitted products of two low parts up to 4. The bound allows 4 +
-// sqrt(products). 125 equal products in one chain of 8 steps lost 15.7 units, of 15.2 allowed; 100 equal products in chains
-// of 6 lost 1.1 times the bound.
+// Returns the maximum number of steps per chain, which the tensor cores add up before an ordinary addition takes over
+// the sum. mma.sync adds 16 products in two groups, and truncates each sum toward zero. So a chain of s steps with
+// terms of one sign loses up to 2 s + 1 units of 2^-24, and the omitted products of two low parts up to 4. The bound
+// allows 4 + sqrt(products). 125 equal products in one chain of 8 steps lost 15.7 units, of 15.2 allowed; 100 equal
+// products in chains of 6 lost 1.1 times the bound.
 constexpr int max_chain(int64_t products) {
   return products >= 169 ? 6 : products >= 121 ? 5 : products >= 81 ? 4 : 3;
 }
@@ -156,7 +156,8 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
       const auto outgoing_at = [&](int i, int n) { return outgoing + (i * 8 + g) * kStride + 8 * n + 2 * t; };
       float sum[kTiles][kColumns][4] = {};
       float small[kHalf ? 1 : kHigh][kColumns][4] = {};  // products with the pixels' low parts
-      // While a step is multiplied, the next step's pixels are in flight and, if there are enough registers, its weights.
+      // While a step is multiplied, the next step's pixels are in flight and, if there are enough registers, its
+      // weights.
       constexpr bool kWeightsAhead = kGroups == 3;
       uint4 in[kColumns], next[kColumns], w_next[kTiles];
       const auto load_weights = [&](int step, uint4(&to)[kTiles]) {

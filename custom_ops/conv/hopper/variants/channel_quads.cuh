@@ -1,4 +1,5 @@
-// For channel_quads.cu: the layout of a split image in shared memory, the order in which the product reads it, and staging.
+// For channel_quads.cu: the layout of a split image in shared memory, the order in which the product reads it, and
+// staging.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,9 +13,9 @@
 namespace fops {
 namespace channel_quads {
 
-// For a number of groups of eight filters: columns is the number of mma tiles of 8 pixels that a warp computes at a time,
-// max_warps the maximum number of warps per block, min_blocks the minimum number of blocks per SM. Few filters need few
-// registers, so there can be more blocks, which hide one another's staging.
+// For a number of groups of eight filters: columns is the number of mma tiles of 8 pixels that a warp computes at a
+// time, max_warps the maximum number of warps per block, min_blocks the minimum number of blocks per SM. Few filters
+// need few registers, so there can be more blocks, which hide one another's staging.
 __host__ __device__ constexpr int columns(int) { return 4; }
 __host__ __device__ constexpr int max_warps(int groups) { return groups <= 2 ? 4 : 6; }
 __host__ __device__ constexpr int min_blocks(int groups) { return groups <= 2 ? 4 : 2; }
@@ -23,11 +24,11 @@ __host__ __device__ constexpr int min_blocks(int groups) { return groups <= 2 ? 
 __host__ __device__ constexpr int chunk_pixels(int groups) { return 8 * columns(groups); }
 __host__ __device__ constexpr int outgoing_stride(int groups) { return chunk_pixels(groups) + 8; }
 
-// The product's depth consists of quads. A quad is four values in a 16-byte entry of the staged image, { hi, hi, lo, lo }
-// with two halves per word: two mma operands, without conversion. A pixel has an entry for every four channels. If one or
-// two channels are left over, an entry has them for this pixel and the next one, and so serves two taps of a row. For
-// example, 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150 products. Four quads are an mma step, one for
-// each of four lanes.
+// The product's depth consists of quads. A quad is four values in a 16-byte entry of the staged image, { hi, hi, lo, lo
+// } with two halves per word: two mma operands, without conversion. A pixel has an entry for every four channels. If
+// one or two channels are left over, an entry has them for this pixel and the next one, and so serves two taps of a
+// row. For example, 6 channels of 5 x 5 taps take 25 + 15 quads, 160 values for 150 products. Four quads are an mma
+// step, one for each of four lanes.
 __host__ __device__ constexpr int full_entries(int C) { return C / 4 + (C % 4 == 3); }
 __host__ __device__ constexpr bool has_rest(int C) { return C % 4 == 1 || C % 4 == 2; }
 __host__ __device__ constexpr int entries(int C) { return full_entries(C) + has_rest(C); }
@@ -63,8 +64,8 @@ __device__ inline uint4 split4(float a, float b, float c, float d, float scale, 
   return make_uint4(ab.hi, cd.hi, ab.lo, cd.lo);
 }
 
-// Stages kEntries entries of every pixel, from channel `first` on. A thread has kEntries * kPixels * 4 loads in flight. Past
-// the last channel or pixel it reads the last one again, so that there is no branch between the loads.
+// Stages kEntries entries of every pixel, from channel `first` on. A thread has kEntries * kPixels * 4 loads in flight.
+// Past the last channel or pixel it reads the last one again, so that there is no branch between the loads.
 template <int kEntries, int kPixels>
 __device__ void stage_full(const float* source, int first, int C, int pixels, int image_pixels, float scale,
                            uint4* staged, int entry_stride, Seen* seen) {
@@ -92,7 +93,8 @@ __device__ void stage_full(const float* source, int first, int C, int pixels, in
   }
 }
 
-// Stages `pixels` pixels of all channels. Returns the properties of this thread's values; `top` is the bits of one half.
+// Stages `pixels` pixels of all channels. Returns the properties of this thread's values; `top` is the bits of one
+// half.
 __device__ Seen stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
                           int entry_stride) {
   const int full = full_entries(C), last = C - 1, threads = blockDim.x;
@@ -149,8 +151,8 @@ inline int warps_for(int groups, int64_t rows, int64_t OW) {
   return best;
 }
 
-// Returns the number of output rows per band, with as few bands per image as fit into `limit` bytes of shared memory; 0 if
-// not even a band of one row fits.
+// Returns the number of output rows per band, with as few bands per image as fit into `limit` bytes of shared memory; 0
+// if not even a band of one row fits.
 inline int64_t band_rows(const fops_conv& c, size_t limit) {
   const int64_t OH = out_h(c);
   for (int64_t bands = 1; bands <= OH; ++bands) {

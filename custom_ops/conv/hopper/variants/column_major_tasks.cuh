@@ -39,9 +39,9 @@ inline bool fits_producers(const fops_conv& c) {
          kTileColumns + (ceil_div(kTileColumns - 1, out_w(c)) + 1) * (c.K - 1) <= kProducerThreads;
 }
 
-// Chooses the bands of `tiles` tiles, and returns the time that they take, in the time of a row of pixels. More bands make
-// more tasks, but each band adds K - 1 rows of pixels, and the time of four rows to start. `teams`: number of teams, each of
-// which processes one task at a time.
+// Chooses the bands of `tiles` tiles, and returns the time that they take, in the time of a row of pixels. More bands
+// make more tasks, but each band adds K - 1 rows of pixels, and the time of four rows to start. `teams`: number of
+// teams, each of which processes one task at a time.
 inline long long cut_into_bands(const Dims& d, long long tiles, int phase, long long teams, Tiling* tiling) {
   long long minimum = LLONG_MAX;
   for (int rows = static_cast<int>(ceil_div(d.OH, phase)) * phase; rows >= 1; rows -= phase) {
@@ -74,17 +74,17 @@ inline Tiling cut_into_column_tiles(const Dims& d, int phase, long long teams) {
   return tiling;
 }
 
-// The output rows to which a row of pixels contributes, as a range of places: place p is the output row p rows up. At an
-// image's first rows of pixels the last places do not exist, at its last rows the first ones.
+// The output rows to which a row of pixels contributes, as a range of places: place p is the output row p rows up. At
+// an image's first rows of pixels the last places do not exist, at its last rows the first ones.
 template <int kFirst_, int kLast_>
 struct Places {
   static constexpr int kFirst = kFirst_, kLast = kLast_, kCount = kLast - kFirst + 1;
 };
 
-// Copies the weights to `staged`, in shared memory, and computes the filters' scales; then calls split(0) to split(units -
-// 1), which must split the weights and store them where wgmma reads them. So threads wait for global memory only once.
-// unscale[m] receives the factor that undoes filter m's scale, *fallback whether a weight is unsplittable. kThreads threads
-// call this; they synchronise at `barrier`.
+// Copies the weights to `staged`, in shared memory, and computes the filters' scales; then calls split(0) to
+// split(units - 1), which must split the weights and store them where wgmma reads them. So threads wait for global
+// memory only once. unscale[m] receives the factor that undoes filter m's scale, *fallback whether a weight is
+// unsplittable. kThreads threads call this; they synchronise at `barrier`.
 template <int kThreads, int kFilters, typename Split>
 __device__ __forceinline__ void split_filters(const Dims& d, float threshold, const float* __restrict__ k,
                                               float* staged, int barrier, int units, float* unscale, uint32_t* fallback,
@@ -116,8 +116,8 @@ __device__ __forceinline__ void each(Then then) {
   each(std::make_integer_sequence<int, kCount>(), then);
 }
 
-// Returns threadIdx.x, which it reads anew in each call. So the compiler computes values that depend on it again instead of
-// spilling them.
+// Returns threadIdx.x, which it reads anew in each call. So the compiler computes values that depend on it again
+// instead of spilling them.
 __device__ __forceinline__ uint32_t thread_anew() {
   uint32_t thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -172,9 +172,9 @@ struct OutputColumn {
   }
 };
 
-// Recomputes the outputs of a task that depend on an unsplittable value (if `all`, all outputs) by the float32 fallback. 128
-// threads call this; they synchronise at `barrier`. The function is `inline`, not `static`: with a name that depends on the
-// file's path, ptxas spills in the kernels that call it.
+// Recomputes the outputs of a task that depend on an unsplittable value (if `all`, all outputs) by the float32
+// fallback. 128 threads call this; they synchronise at `barrier`. The function is `inline`, not `static`: with a name
+// that depends on the file's path, ptxas spills in the kernels that call it.
 inline __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, int barrier, bool all,
                                                   unsigned at, const ImageScale* scales, const float* x, const float* k,
                                                   float* y, int filters, FallbackScratch& room) {

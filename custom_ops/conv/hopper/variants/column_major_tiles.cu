@@ -3,13 +3,14 @@
 //   A: 64 columns, registers    B: K rows x filters, shared      D: 64 columns x K output rows x filters, registers
 //   4 warps x 16 columns    x   | row 0 | 1 | ... | K - 1 |  +=  a row of pixels takes a few wgmma
 //
-// A tile is 64 columns of outputs, computed from top to bottom, a row of pixels at a time. A row of pixels, multiplied with
-// row p of the filters, contributes to the output row p rows up. So with every row of pixels a sum moves on by a place, and
-// at the last place it is complete. The first and last K - 1 rows of pixels contribute to fewer rows of outputs, which takes
-// narrower instructions.
-// Costs: small batches take longer than with image_bands.cu, which cannot be used for them, because an image must have the
-// same bits in every batch.
-// Gains: a staged pixel is read K times, not K K times; the filters fill the instruction; no computed column is dropped.
+// A tile is 64 columns of outputs, computed from top to bottom, a row of pixels at a time. A row of pixels, multiplied
+// with row p of the filters, contributes to the output row p rows up. So with every row of pixels a sum moves on by a
+// place, and at the last place it is complete. The first and last K - 1 rows of pixels contribute to fewer rows of
+// outputs, which takes narrower instructions.
+// Costs: small batches take longer than with image_bands.cu, which cannot be used for them, because an image must have
+// the same bits in every batch.
+// Gains: a staged pixel is read K times, not K K times; the filters fill the instruction; no computed column is
+// dropped.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
@@ -74,14 +75,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const int row_words = tiling.positions * kWords;
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
 
-  // all_high: a phase's products of high parts, [place][accumulator of a lane]. all_small: its products with a low part.
-  // sum: the sums of the previous phases.
+  // all_high: a phase's products of high parts, [place][accumulator of a lane]. all_small: its products with a low
+  // part. sum: the sums of the previous phases.
   float all_high[kPlaces * kSums] = {}, all_small[kPlaces * kSums] = {}, sum[kPlaces][kSums] = {};
   Operands now[2];
   PipelineState state, out;
   uint32_t number = 0;  // number of the chunk
-  // The teams multiply in turn, one phase each, and switch when half of the steps are issued. So one team multiplies while
-  // the other adds up. Without turns, both multiplied at the same time, at half the speed, and then both added up.
+  // The teams multiply in turn, one phase each, and switch when half of the steps are issued. So one team multiplies
+  // while the other adds up. Without turns, both multiplied at the same time, at half the speed, and then both added
+  // up.
   const auto wait_turn = [&] { named_barrier(kColumnTilesTurn + team, 128 * kTeams); };
   const auto pass_turn = [&] { named_arrive(kColumnTilesTurn + (team ^ 1), 128 * kTeams); };
   if (team == 1) pass_turn();

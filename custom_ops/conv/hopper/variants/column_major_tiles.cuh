@@ -8,16 +8,16 @@
 namespace fops {
 namespace column_major {
 
-// A team of two warpgroups computes 64 columns. Its consumer warpgroup multiplies, in turn with the other team's. In its
-// second warpgroup three producer warps split pixels, and place the words of a column's channels side by side, so that K
-// columns are a run that lanes read 16 bytes at a time; the fourth warp stores outputs.
+// A team of two warpgroups computes 64 columns. Its consumer warpgroup multiplies, in turn with the other team's. In
+// its second warpgroup three producer warps split pixels, and place the words of a column's channels side by side, so
+// that K columns are a run that lanes read 16 bytes at a time; the fourth warp stores outputs.
 constexpr int kTeams = 2;  // teams per block
 constexpr int kThreads = 2 * 128 * kTeams;
 constexpr int kScales = 4;            // number of tasks whose scales are in shared memory
 constexpr int kBuffers = 4;           // buffers per team for chunks of pixels
 
-// kWords: number of pairs of channels, which are a word of two halves each; must be even. kPhase: number of rows of pixels
-// that are multiplied together, 1 or 2.
+// kWords: number of pairs of channels, which are a word of two halves each; must be even. kPhase: number of rows of
+// pixels that are multiplied together, 1 or 2.
 template <int K_, int kFilters_, int kWords_, int kPhase_>
 struct Form {
   static constexpr int K = K_, kFilters = kFilters_, kWords = kWords_, kPhase = kPhase_;
@@ -67,9 +67,10 @@ struct Operands {
   }
 };
 
-// Splits the weights and stores them as wgmma reads them: [step][half of the depth][high, low][column][8 halves]; columns
-// are [row of weights][filter]. In step s, lane t of four has words 8 s + 2 t and 8 s + 2 t + 1 of the K * kWords words of a
-// row: the first word is 2 t and 2 t + 1 of the depth, the second word 2 t + 8 and 2 t + 9. The consumer threads call this.
+// Splits the weights and stores them as wgmma reads them: [step][half of the depth][high, low][column][8 halves];
+// columns are [row of weights][filter]. In step s, lane t of four has words 8 s + 2 t and 8 s + 2 t + 1 of the K *
+// kWords words of a row: the first word is 2 t and 2 t + 1 of the depth, the second word 2 t + 8 and 2 t + 9. The
+// consumer threads call this.
 template <typename Form>
 __device__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* staged,
                               uint4* weights, Shared<Form>& shared) {

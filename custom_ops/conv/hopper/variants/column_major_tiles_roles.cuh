@@ -1,5 +1,5 @@
-// For column_major_tiles.cu: the work of the warps that do not multiply. Each team has three producer warps, which stage
-// pixels, and a warp that stores outputs.
+// For column_major_tiles.cu: the work of the warps that do not multiply. Each team has three producer warps, which
+// stage pixels, and a warp that stores outputs.
 #pragma once
 
 #include <type_traits>
@@ -52,8 +52,8 @@ struct Pixel {
   }
 };
 
-// Stages a team's pixels, chunk by chunk; pixel_stages is [buffer][row of pixels][column][word]. A thread stages one column,
-// two rows at a time: the next two rows are in flight while these are split.
+// Stages a team's pixels, chunk by chunk; pixel_stages is [buffer][row of pixels][column][word]. A thread stages one
+// column, two rows at a time: the next two rows are in flight while these are split.
 template <typename Form>
 __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                              const float* __restrict__ x, uint2* pixel_stages) {
@@ -127,7 +127,8 @@ struct Target {
 
 __device__ __forceinline__ void keep(float& v) { keep_register(v); }
 __device__ __forceinline__ void keep(float2& v) { keep_register(v.x), keep_register(v.y); }
-// Store a value to global memory. With epilogue.cuh's store_global, which contains an assumption, the consumer warps spill.
+// Store a value to global memory. With epilogue.cuh's store_global, which contains an assumption, the consumer warps
+// spill.
 __device__ __forceinline__ void store_global(uint64_t to, float v) {
   asm volatile("st.global.f32 [%0], %1;" ::"l"(to), "f"(v) : "memory");
 }
@@ -135,10 +136,10 @@ __device__ __forceinline__ void store_global(uint64_t to, float2 v) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(v.x), "f"(v.y) : "memory");
 }
 
-// Stores a lane's outputs of a row; `from` is [filter][column]. Eight filters are loaded before the first one is stored; the
-// compiler would place each load directly before its store, and wait for it. kAll: whether the target has kFilters filters
-// or none, so that a lane need not check each filter. An address is the previous address plus `bytes`, which takes two
-// instructions; for to + m * bytes the compiler emits three or four (213 per phase instead of 165).
+// Stores a lane's outputs of a row; `from` is [filter][column]. Eight filters are loaded before the first one is
+// stored; the compiler would place each load directly before its store, and wait for it. kAll: whether the target has
+// kFilters filters or none, so that a lane need not check each filter. An address is the previous address plus `bytes`,
+// which takes two instructions; for to + m * bytes the compiler emits three or four (213 per phase instead of 165).
 template <int kFilters, bool kAll, typename Value>
 __device__ __forceinline__ void store_row(const float* from, const Target& target) {
   constexpr int kOnce = 8;
@@ -158,8 +159,8 @@ __device__ __forceinline__ void store_row(const float* from, const Target& targe
   }
 }
 
-// Stores a team's outputs, row by row; `outgoing` is [phase][row][filter][column]. kPairs: whether a lane's two columns are
-// neighbours, stored with 8 bytes; otherwise they are 32 columns apart. kAll: whether there are kFilters filters.
+// Stores a team's outputs, row by row; `outgoing` is [phase][row][filter][column]. kPairs: whether a lane's two columns
+// are neighbours, stored with 8 bytes; otherwise they are 32 columns apart. kAll: whether there are kFilters filters.
 template <typename Form, bool kPairs, bool kAll>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                               const float* x, const float* outgoing, float* y) {
@@ -167,8 +168,8 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   constexpr int kFilters = Form::kFilters;
   const int lane = threadIdx.x % 32, plane = d.OH * d.OW, mine = kPairs ? 2 * lane : lane;  // mine: the first column
   PipelineState state;
-  // The producers are about 16 rows ahead. The samples for the next task's scales are prefetched into L2 shortly before the
-  // producers need them: much earlier, they would be evicted again, and read twice.
+  // The producers are about 16 rows ahead. The samples for the next task's scales are prefetched into L2 shortly before
+  // the producers need them: much earlier, they would be evicted again, and read twice.
   constexpr int kFetch = kBuffers * Form::kRows + 6;
   for (unsigned at = blockIdx.x * kTeams + team; at < tiling.tasks; at += gridDim.x * kTeams) {
     const Task task(tiling, d, at);

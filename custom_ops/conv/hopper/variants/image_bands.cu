@@ -1,10 +1,10 @@
 // Several channels and few filters, on Hopper: wgmma between a band of an image and all weights.
 //
-// Positions are the rows of the product and filters its columns, so that 24 filters take 24 columns; in any_shape.cu they
-// take 32 rows. A block keeps all weights in shared memory and processes one band after another. Two blocks share an SM:
-// one stages while the other multiplies. For small batches image_bands_resident.cu has less overhead.
-// Costs: positions in the last K - 1 columns of a row are computed and dropped. For 24 columns, a wgmma takes longer to read
-// its 64 positions than to multiply them.
+// Positions are the rows of the product and filters its columns, so that 24 filters take 24 columns; in any_shape.cu
+// they take 32 rows. A block keeps all weights in shared memory and processes one band after another. Two blocks share
+// an SM: one stages while the other multiplies. For small batches image_bands_resident.cu has less overhead.
+// Costs: positions in the last K - 1 columns of a row are computed and dropped. For 24 columns, a wgmma takes longer to
+// read its 64 positions than to multiply them.
 // Gains: wgmma's rate for the shapes of channel_quads.cu. docs/notebook.md has more.
 #include "conv/hopper/variants/image_bands.cuh"
 
@@ -31,8 +31,8 @@ using namespace image_bands;
 
 constexpr int kBlocks = 2;  // blocks per SM
 
-// Recomputes the outputs of a band (`rows` rows from h0 on) that depend on an unsplittable value, or if `all` all of them,
-// without tensor cores. All threads of the block call this.
+// Recomputes the outputs of a band (`rows` rows from h0 on) that depend on an unsplittable value, or if `all` all of
+// them, without tensor cores. All threads of the block call this.
 template <int kFilters>
 __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, bool all, int h0, int rows,
                                         const float* source, const float* k, float* out, FallbackScratch& room) {
@@ -57,9 +57,9 @@ __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, 
   }
 }
 
-// kFilters: number of filters, padded to a multiple of 8. kLong: whether there are more steps than a chain may have. kFew:
-// whether there are fewer products than kMinProducts, so that the pixels' low parts must be multiplied with the weights' low
-// parts too.
+// kFilters: number of filters, padded to a multiple of 8. kLong: whether there are more steps than a chain may have.
+// kFew: whether there are fewer products than kMinProducts, so that the pixels' low parts must be multiplied with the
+// weights' low parts too.
 template <int kFilters, bool kLong, bool kFew>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     tensor_core_image_bands(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
@@ -89,8 +89,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
   const bool weights_need_fallback =
       split_weights<kFilters>(d, tiling, k, reinterpret_cast<float*>(staged), weights, unscale);
 
-  // both: sums of products of the pixels' high parts with the filters' high parts, followed by those with the filters' low
-  // parts. sum: the same for all finished chains. small: the sums for the pixels' low parts.
+  // both: sums of products of the pixels' high parts with the filters' high parts, followed by those with the filters'
+  // low parts. sum: the same for all finished chains. small: the sums for the pixels' low parts.
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
   float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
   for (; schedule.now < tasks; schedule.advance(&slot_of_task)) {
@@ -195,7 +195,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 #endif
 }
 
-// Dynamic shared memory per block: of the 228 KB of an SM on Hopper, 1 KB is reserved per block, and 512 bytes are static.
+// Dynamic shared memory per block: of the 228 KB of an SM on Hopper, 1 KB is reserved per block, and 512 bytes are
+// static.
 constexpr size_t kShared = 228 * 1024 / kBlocks - 1024 - 512;
 
 // Bytes of shared memory: the split weights; a split band and its outputs.
@@ -205,8 +206,9 @@ size_t band_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
   return 32 * staged + 4 * kGroups * filters * kStride;
 }
 
-// Cuts an image into as few bands as possible. A band must fit into a block's shared memory together with all weights. There
-// are at least `minimum` bands, unless both warpgroups can compute a band's positions at once. Returns false if no band fits.
+// Cuts an image into as few bands as possible. A band must fit into a block's shared memory together with all weights.
+// There are at least `minimum` bands, unless both warpgroups can compute a band's positions at once. Returns false if
+// no band fits.
 bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   const int64_t OH = out_h(c);
   const int filters = std::max(16, static_cast<int>(ceil_div(c.M, 8)) * 8);
@@ -224,8 +226,8 @@ bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   return false;
 }
 
-// Sets *tiling, with bands for a large batch. The choice of slots does not depend on the batch size, because the results
-// would then depend on it. Returns false if no tiling fits.
+// Sets *tiling, with bands for a large batch. The choice of slots does not depend on the batch size, because the
+// results would then depend on it. Returns false if no tiling fits.
 bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int C = static_cast<int>(c.C), K = static_cast<int>(c.K);
   float minimum = 0.0f;
@@ -286,8 +288,8 @@ bool thin(const fops_conv& c, const Tiling& tiling) {
   return tiling.bands > 1 && (tiling.rows < c.K - 1 || 2 * positions <= kGroups * kTile);
 }
 
-// Whether any_shape.cu is faster, because it loads rows of pixels by TMA: few filters over many channels. (For one image it
-// is slower, because it needs two launches.)
+// Whether any_shape.cu is faster, because it loads rows of pixels by TMA: few filters over many channels. (For one
+// image it is slower, because it needs two launches.)
 bool faster_by_rows(const fops_conv& c) {
   return has_rows(c) && !many_images_per_row(c) && c.C % 16 == 0 && c.C * c.K * c.K >= 576 &&
          (c.M <= 8 || (c.M <= 16 && c.C >= 64));

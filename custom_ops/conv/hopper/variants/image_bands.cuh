@@ -31,8 +31,9 @@ struct Tiling {
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // positions
 };
 
-// Issues steps `begin` to `end` - 1 for 64 positions. `both` is overwritten with products of the pixels' high parts; products
-// of their low parts, which are `low` entries after the high parts, are added to `small` (overwritten if `begin` is 0).
+// Issues steps `begin` to `end` - 1 for 64 positions. `both` is overwritten with products of the pixels' high parts;
+// products of their low parts, which are `low` entries after the high parts, are added to `small` (overwritten if
+// `begin` is 0).
 // `corner` and `weights` are the lower 32 bits of descriptors. Their unit is 16 bytes: an entry, or a filter.
 template <int kFilters, int kUnroll, int kSmallSums>
 __device__ __forceinline__ void multiply(float (&both)[kFilters], float (&small)[kSmallSums], uint32_t corner,
@@ -49,8 +50,8 @@ __device__ __forceinline__ void multiply(float (&both)[kFilters], float (&small)
   wgmma_commit();
 }
 
-// Combines a lane's sums of number i, which belong to filter i / 4 * 8 + 2 t + i % 2. The result is still scaled. `total`:
-// the sum of all chains of `both`. kFew: see image_bands.cu.
+// Combines a lane's sums of number i, which belong to filter i / 4 * 8 + 2 t + i % 2. The result is still scaled.
+// `total`: the sum of all chains of `both`. kFew: see image_bands.cu.
 template <bool kFew, int kFilters, int kSmallSums>
 __device__ __forceinline__ float scaled_sum(const float (&total)[kFilters], const float (&small)[kSmallSums], int i) {
   float v = total[kFilters / 2 + i] + small[i];
@@ -64,11 +65,11 @@ struct Band {
   bool infinite = false;    // whether a value's high part is not finite
 };
 
-// Stages `slots` slots of kChannels channels each, from `channel` on, for `count` positions of a band. The positions of all
-// slots are divided among the threads together, because a band may have fewer positions than a warp has lanes. `left`:
-// number of values of a plane from the band's first on. Past these, and past the last channel, the last value is read again,
-// so that there is no branch between loads; such values do not affect outputs. kMany: whether there are several slots; for
-// one slot, a division per entry is saved.
+// Stages `slots` slots of kChannels channels each, from `channel` on, for `count` positions of a band. The positions of
+// all slots are divided among the threads together, because a band may have fewer positions than a warp has lanes.
+// `left`: number of values of a plane from the band's first on. Past these, and past the last channel, the last value
+// is read again, so that there is no branch between loads; such values do not affect outputs. kMany: whether there are
+// several slots; for one slot, a division per entry is saved.
 template <int kChannels, bool kMany>
 __device__ void stage_slots(const Dims& d, const float* band, int left, int channel, int slots, int count,
                             uint32_t inverse_count, float scale, uint4* high_to, uint4* low_to, Band* seen) {
@@ -105,8 +106,8 @@ __device__ void stage_slots(const Dims& d, const float* band, int left, int chan
   }
 }
 
-// Stages all slots of a band: the high parts as [slot][position], and the low parts `low` entries after them. A last band
-// with fewer rows is staged to the same length as others.
+// Stages all slots of a band: the high parts as [slot][position], and the low parts `low` entries after them. A last
+// band with fewer rows is staged to the same length as others.
 __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const float* band, int left, float scale,
                                   uint4* to, int low) {
   Band seen;
@@ -133,9 +134,9 @@ __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const flo
   return seen;
 }
 
-// Splits the weights into shared memory: [unit][high, low][filter]. Each weight is read several times, so the weights are
-// first copied to `room`, the space of the bands. (For a single image, splitting takes longer than the rest.) unscale[m]
-// receives the factor that undoes filter m's scale. Returns whether a weight is unsplittable.
+// Splits the weights into shared memory: [unit][high, low][filter]. Each weight is read several times, so the weights
+// are first copied to `room`, the space of the bands. (For a single image, splitting takes longer than the rest.)
+// unscale[m] receives the factor that undoes filter m's scale. Returns whether a weight is unsplittable.
 template <int kFilters>
 __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* k, float* room, uint4* weights,
                               float* unscale) {

@@ -5,7 +5,8 @@
 //           h + K    row K - 1         neighbours in B: | row 1, for output h | row 0, for output h + 1 |
 //
 // A position's pixels are read once for both outputs, as operands in registers, and the instruction has twice as many
-// columns. (In image_bands.cu a wgmma reads 64 positions for the 24 columns of 24 filters, and this reading is the limit.)
+// columns. (In image_bands.cu a wgmma reads 64 positions for the 24 columns of 24 filters, and this reading is the
+// limit.)
 // Costs: the first and last row of pixels are multiplied by zeros for one of the outputs: with 5x5, one product of six.
 // Gains: half as many reads of pixels. The limits are now shared memory and power (docs/notebook.md).
 #include "conv/hopper/variants/output_row_pairs.cuh"
@@ -23,8 +24,8 @@ namespace {
 
 using namespace output_row_pairs;
 
-// Recomputes the outputs of a tile that depend on an unsplittable value, or if `all` all of them, by the float32 fallback. A
-// warpgroup calls this.
+// Recomputes the outputs of a tile that depend on an unsplittable value, or if `all` all of them, by the float32
+// fallback. A warpgroup calls this.
 template <int kFilters, int kRows, typename Y>
 __device__ __noinline__ void fallback_tile(const Dims& d, const Tiling& tiling, int group, const Task& task, int first,
                                         int positions, bool all, float scale, const float* x, const float* k,
@@ -53,14 +54,14 @@ __device__ __noinline__ void fallback_tile(const Dims& d, const Tiling& tiling, 
 
 // Operands A of a row of pixels for all steps: the high parts or the low parts.
 //
-// load_matrices loads four 8 x 8 matrices in the layout that wgmma needs. Lane l of warp w of a warpgroup passes the address
-// of unit l / 16 of the step at position 16 w + l % 16.
+// load_matrices loads four 8 x 8 matrices in the layout that wgmma needs. Lane l of warp w of a warpgroup passes the
+// address of unit l / 16 of the step at position 16 w + l % 16.
 template <typename F>
 struct Operands {
   static constexpr int kSteps = F::kSteps;
   uint32_t of[kSteps][4];
-  // Loads steps kBegin to kEnd - 1. The address of this lane's unit of step s in shared memory is units[s] + behind. It is
-  // computed from units[Form::like(s)], so that several steps need one register.
+  // Loads steps kBegin to kEnd - 1. The address of this lane's unit of step s in shared memory is units[s] + behind. It
+  // is computed from units[Form::like(s)], so that several steps need one register.
   template <int kBegin, int kEnd>
   __device__ __forceinline__ void load(const uint32_t (&units)[kSteps], uint32_t behind) {
     load<kBegin>(units, behind, std::make_integer_sequence<int, kEnd - kBegin>());
@@ -84,10 +85,10 @@ struct Operands {
   }
 };
 
-// Splits a warp's outputs, which have been scaled, and stores them as halves in the order (OH, OW, M). There must be all
-// kFilters filters. For one output row at a time, the warp writes the outputs of its 16 positions, from `first` on, to `room`
-// in their order in memory: high parts, then low parts. Then each lane stores eight outputs at a time, and a warp's stores
-// are contiguous.
+// Splits a warp's outputs, which have been scaled, and stores them as halves in the order (OH, OW, M). There must be
+// all kFilters filters. For one output row at a time, the warp writes the outputs of its 16 positions, from `first` on,
+// to `room` in their order in memory: high parts, then low parts. Then each lane stores eight outputs at a time, and a
+// warp's stores are contiguous.
 template <int kFilters, int kRows, int kSums>
 __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling, const Task& task, int first,
                                              int positions, const float (&sum)[kSums], const HalvesOut& out,
@@ -214,15 +215,15 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       uint32_t at_units[kSteps];  // addresses of the units in the row of pixels that is loaded next
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) at_units[s] = shared_address(pixels) + units[s];
-      // high: a row of pixels' products of high parts, [output row][accumulator of a lane]. small: the products with a low
-      // part of all rows of pixels. sum: the products of high parts of the previous rows.
+      // high: a row of pixels' products of high parts, [output row][accumulator of a lane]. small: the products with a
+      // low part of all rows of pixels. sum: the products of high parts of the previous rows.
       float high[kRows * kSums] = {}, small[kRows * kSums] = {}, sum[kRows * kSums] = {};
       Operands<F> highs, lows;
       lows.template load<0, kSteps>(at_units, to_lows);
 #pragma unroll 1
       for (int left = kInputRows - kRows; left >= 0; left -= kRows) {
-        // The shuffle shows the compiler that all lanes have the same value. Then it keeps this, and the descriptors of all
-        // steps, in uniform registers, which saves four instructions per product.
+        // The shuffle shows the compiler that all lanes have the same value. Then it keeps this, and the descriptors of
+        // all steps, in uniform registers, which saves four instructions per product.
         const uint32_t windows = __shfl_sync(0xffffffffu, corner + left * kFilters, 0);
         const uint32_t to_next = left > 0 ? to_group : 0;
 #pragma unroll
@@ -232,8 +233,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) wgmma_rs<kColumns>(small, lows.of[s], window + s * 4 * kStored, 1);
           wgmma_commit();
-          // When the first half of the previous row's steps are done, this row's high parts are loaded into their registers;
-          // then those of the second half.
+          // When the first half of the previous row's steps are done, this row's high parts are loaded into their
+          // registers; then those of the second half.
           wgmma_wait_but<2>();
           highs.template keep<0, kHalf>();
           highs.template load<0, kHalf>(at_units, 0);
@@ -255,8 +256,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           wgmma_commit();
           wgmma_wait_but<3>();
           lows.template keep<0, kSteps>();
-          // After the last row, the same row is loaded again, because a branch would be slower. (The next row may not be
-          // read: a producer may be writing it.)
+          // After the last row, the same row is loaded again, because a branch would be slower. (The next row may not
+          // be read: a producer may be writing it.)
 #pragma unroll
           for (int s = 0; s < kSteps; ++s) at_units[s] += row > 0 ? row_bytes : to_next;
           lows.template load<0, kSteps>(at_units, to_lows);
@@ -323,8 +324,9 @@ constexpr long long kManyTasks = 32;
 // Bytes of dynamic shared memory that a block can have.
 constexpr size_t kShared = 227 * 1024 - 512;
 
-// Bytes of shared memory for the split weights, a band, the outputs of all warpgroups, and the original weights. minimum():
-// if the original weights are in the space of later bands and outputs; maximum(): if they have their own space.
+// Bytes of shared memory for the split weights, a band, the outputs of all warpgroups, and the original weights.
+// minimum(): if the original weights are in the space of later bands and outputs; maximum(): if they have their own
+// space.
 template <typename F>
 struct Bytes {
   size_t weights, band, outgoing, room;
@@ -337,8 +339,8 @@ struct Bytes {
   size_t maximum() const { return weights + kBuffers * band + outgoing + room; }
 };
 
-// Cuts an image into as few bands as possible. A band must fit into shared memory together with the weights. There are at
-// least `minimum` bands, unless a band has no more positions than a tile. Returns false if no band fits.
+// Cuts an image into as few bands as possible. A band must fit into shared memory together with the weights. There are
+// at least `minimum` bands, unless a band has no more positions than a tile. Returns false if no band fits.
 template <typename F>
 bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   const int64_t groups = ceil_div(out_h(c), F::kRows);

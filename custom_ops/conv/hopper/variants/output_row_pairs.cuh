@@ -30,13 +30,14 @@ struct Form {
   static constexpr int kStored = (K + 2 * (kRows - 1)) * kFilters;  // columns of weights, with zeros at both ends
   static constexpr int kWeights = kSteps * 4 * kStored;             // entries of 16 bytes
 
-  // A unit's slot, and its column of the filter (in the last slot the first of two). A surplus unit repeats the last one.
+  // A unit's slot, and its column of the filter (in the last slot the first of two). A surplus unit repeats the last
+  // one.
   static constexpr __host__ __device__ int slot(int unit) { return unit < kFull * K ? unit / K : kFull; }
   static constexpr __host__ __device__ int column(int unit) {
     return unit < kFull * K ? unit % K : 2 * ((unit < kUnits ? unit : kUnits - 1) - kFull * K);
   }
-  // Returns the first step with the same slots as `step` whose units are both the same number of columns to the left. A lane
-  // computes the addresses of `step` from those of that step, and needs no registers for them.
+  // Returns the first step with the same slots as `step` whose units are both the same number of columns to the left. A
+  // lane computes the addresses of `step` from those of that step, and needs no registers for them.
   static constexpr __host__ __device__ int like(int step) {
     int other = 0;
     while (slot(2 * other) != slot(2 * step) || slot(2 * other + 1) != slot(2 * step + 1) ||
@@ -58,9 +59,10 @@ struct Tiling {
   __host__ __device__ int staged(const Dims& d) const { return (rows + d.K - 1) * d.W; }  // pixels
 };
 
-// The layout of a slot: its rows of pixels are in groups of kRows. At the end of an output row, a tile's positions continue
-// in the next group. The `pad` unused entries between groups place the next group's first position into the banks after
-// those of the last position, so that load_matrices has no bank conflicts. (Without them the kernel took a fifth longer.)
+// The layout of a slot: its rows of pixels are in groups of kRows. At the end of an output row, a tile's positions
+// continue in the next group. The `pad` unused entries between groups place the next group's first position into the
+// banks after those of the last position, so that load_matrices has no bank conflicts. (Without them the kernel took a
+// fifth longer.)
 template <int kRows>
 struct Groups {
   int pixels,  // pixels of a group
@@ -100,9 +102,9 @@ struct Task {
   }
 };
 
-// Splits a band into shared memory: [slot][high, low][pixel]. kSharing threads call this. `left`: number of values of a plane
-// from the band's first on. Past these, where outputs are not stored, and past the last channel, where weights are zero, the
-// last value is read again, so that there is no branch between loads.
+// Splits a band into shared memory: [slot][high, low][pixel]. kSharing threads call this. `left`: number of values of a
+// plane from the band's first on. Past these, where outputs are not stored, and past the last channel, where weights
+// are zero, the last value is read again, so that there is no branch between loads.
 template <typename F, int kSharing>
 __device__ __forceinline__ Band stage_band(const Dims& d, const Tiling& tiling, const float* __restrict__ band,
                                            int left, float scale, int thread, uint4* to) {
@@ -211,8 +213,8 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
     if (schedule.now < tasks) fetch(schedule.now);
     barrier_wait(&shared.room_is_free, 0);
   }
-  // Sets entries to zero that a tile reads between two groups of rows and after the last group: they are multiplied by zero
-  // weights, and must not be NaN.
+  // Sets entries to zero that a tile reads between two groups of rows and after the last group: they are multiplied by
+  // zero weights, and must not be NaN.
   for (int i = thread; i < kBuffers * 2 * F::kSlots * rows; i += kProducerThreads) {
     uint4* behind = pixel_stages + i / rows * slot_stride + i % rows * groups.of + groups.pixels;
     for (int n = 0; n < tiling.pad + (i % rows == rows - 1 ? d.K : 0); ++n) behind[n] = make_uint4(0, 0, 0, 0);
@@ -243,11 +245,11 @@ __device__ __forceinline__ void stage_bands(const Dims& d, const Tiling& tiling,
 // Floats from one filter's original weights in shared memory to the next: odd, so that filters are in different banks.
 __host__ __device__ inline int room_stride(int taps) { return taps | 1; }
 
-// Splits the weights into shared memory: [step][half of the depth][high, low][column][8 halves]. Columns are [row of the
-// filters, the last one first][filter], with zeros before and after. The weights are first copied to `room`, because each is
-// read several times. unscale[m] receives the factor that undoes filter m's scale. Returns whether a weight is unsplittable.
-// The consumer threads call this. Meanwhile the producers stage bands, unless `room` is part of the bands' buffers: then
-// they wait for the mbarrier room_is_free.
+// Splits the weights into shared memory: [step][half of the depth][high, low][column][8 halves]. Columns are [row of
+// the filters, the last one first][filter], with zeros before and after. The weights are first copied to `room`,
+// because each is read several times. unscale[m] receives the factor that undoes filter m's scale. Returns whether a
+// weight is unsplittable. The consumer threads call this. Meanwhile the producers stage bands, unless `room` is part of
+// the bands' buffers: then they wait for the mbarrier room_is_free.
 template <typename F>
 __device__ bool split_weights(const Dims& d, float threshold, const float* __restrict__ k, float* room,
                               uint64_t* room_is_free, uint4* weights, float* unscale) {

@@ -5,8 +5,8 @@
 //
 // Tensor cores multiply halves fifteen times faster than the float32 pipes multiply floats, so two products are cheap.
 // Weights stay in registers; a block processes one band of an image after another.
-// Costs: 25 taps are padded to 32 and 50 filters to 56. If some pixels of a band are not exact in half precision, which is
-// detected during staging, their low parts need a third and a fourth product.
+// Costs: 25 taps are padded to 32 and 50 filters to 56. If some pixels of a band are not exact in half precision, which
+// is detected during staging, their low parts need a third and a fourth product.
 // Gains: the stores of the output are the limit, not the arithmetic.
 #include "conv/hopper/variants/pixel_columns.cuh"
 
@@ -43,16 +43,16 @@ using namespace pixel_columns;  // pixel_columns.cuh: staging, and the products 
 //   columns   0 1    0 1    2 3    2 3    4 5    4 5    6 7    6 7
 //   lane t    0             1             2             3              one 16-byte store each
 
-// A band is some rows of one image's output, for all filters of a block. Its pixels are staged in shared memory as words. Its
-// outputs are stored from registers to global memory (direct), or gathered in shared memory in a row of `stride` floats per
-// filter.
+// A band is some rows of one image's output, for all filters of a block. Its pixels are staged in shared memory as
+// words. Its outputs are stored from registers to global memory (direct), or gathered in shared memory in a row of
+// `stride` floats per filter.
 
-// Returns the number of warps per block. If outputs go through shared memory, two blocks share an SM; then blocks of four
-// warps would be slower.
+// Returns the number of warps per block. If outputs go through shared memory, two blocks share an SM; then blocks of
+// four warps would be slower.
 __host__ __device__ constexpr int warps(bool direct) { return direct ? 4 : 8; }
 
-// Returns the minimum number of blocks per SM, which limits the registers per thread. With eight blocks (64 registers), two
-// tiles of 7x7 filters would spill.
+// Returns the minimum number of blocks per SM, which limits the registers per thread. With eight blocks (64 registers),
+// two tiles of 7x7 filters would spill.
 __host__ __device__ constexpr int min_blocks(bool direct, int tiles, int K) {
   return !direct ? 2 : tiles > 2 ? 4 : tiles * steps(K) <= 4 ? 8 : 6;
 }
@@ -70,9 +70,10 @@ struct Tiling {
   Divisor by_bands;
 };
 
-// A persistent block: it has its weights in registers, and processes one band after another. A block that computes only a
-// slice of a band still stages the whole band, so that the band's scale, and with it the results, are the same in every
-// batch. kTiles: number of mma tiles of 16 rows, for eight filters each; with kPairs (pixel_columns_pairs.cuh) four each.
+// A persistent block: it has its weights in registers, and processes one band after another. A block that computes only
+// a slice of a band still stages the whole band, so that the band's scale, and with it the results, are the same in
+// every batch. kTiles: number of mma tiles of 16 rows, for eight filters each; with kPairs (pixel_columns_pairs.cuh)
+// four each.
 template <int K, int kTiles, bool kDirect, bool kPairs, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTiles, K))
     tensor_core_pixel_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -140,9 +141,9 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
     }
 
     const int first = blockIdx.z * tiling.slice, end = min(pixels, first + tiling.slice);  // empty if end <= first
-    // TMA is half as fast if source and destination have different offsets from a 32-byte boundary. Every second plane of
-    // 4,356 floats has another offset. So `stride` differs from a plane by a multiple of eight floats, and the first row
-    // has the same offset as the band in y.
+    // TMA is half as fast if source and destination have different offsets from a 32-byte boundary. Every second plane
+    // of 4,356 floats has another offset. So `stride` differs from a plane by a multiple of eight floats, and the first
+    // row has the same offset as the band in y.
     float* const rows_out = staged + (reinterpret_cast<uintptr_t>(out) / 4 - shared_address(staged) / 4) % 8 / 4 * 4;
     float* to = kDirect ? out : rows_out;
     const int stride = kDirect ? plane : tiling.stride;
@@ -164,8 +165,8 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
     bulk_fence();
     __syncthreads();
     if (kHasTma && tiling.vector_out) {
-      // One copy per filter. TMA writes whole cache lines while the block stages and multiplies its next band. Starting a
-      // copy takes time, so the warps share that work.
+      // One copy per filter. TMA writes whole cache lines while the block stages and multiplies its next band. Starting
+      // a copy takes time, so the warps share that work.
       if (lane == 0 && first < end) {
         for (int m = threadIdx.x / 32; m < d.M; m += kWarps)
           bulk_store(out + m * plane + first, rows_out + m * tiling.stride + first, (end - first) * 4);
@@ -182,8 +183,8 @@ size_t shared_bytes(const Tiling& tiling, const fops_conv& c) {
   return sizeof(float) * (2 * tiling.words + ceil_div(c.M, 8) * 8 * tiling.stride);
 }
 
-// Target for the bytes of a band's outputs. Of 24 to 85 KB, 48 KB (a third of fa2017's image) was the fastest for outputs
-// stored from registers. Of 24 to 96 KB, 96 KB (two blocks per SM) was the fastest through shared memory.
+// Target for the bytes of a band's outputs. Of 24 to 85 KB, 48 KB (a third of fa2017's image) was the fastest for
+// outputs stored from registers. Of 24 to 96 KB, 96 KB (two blocks per SM) was the fastest through shared memory.
 constexpr int64_t kDirectBand = 48 << 10, kStagedBand = 96 << 10;
 constexpr int kRoomy = 160 << 10;  // GPUs with less shared memory per block use kDirectBand in both cases
 
@@ -203,8 +204,8 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
   return tiling;
 }
 
-// Returns the maximum number of tiles with pixel_columns_pairs.cuh. With more filters, loads are not the limit; for more than
-// four tiles of 7x7 there are not enough registers.
+// Returns the maximum number of tiles with pixel_columns_pairs.cuh. With more filters, loads are not the limit; for
+// more than four tiles of 7x7 there are not enough registers.
 constexpr int max_pair_tiles(int K) { return K == 7 ? 4 : 5; }
 
 // Runs the kernel. `c` has the number of filters per block; `filters` is the number of all filters.
@@ -212,9 +213,9 @@ template <int K, int kTiles>
 fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, const float* k, float* y,
                 cudaStream_t stream) {
   const Dims d = dims(c);
-  // Planes of whole 32-byte sectors are stored from registers, 64 bytes per filter and warp. A plane of 4,356 floats is not
-  // whole sectors, so the 64 bytes of every second filter would begin and end inside a sector. Such planes go through shared
-  // memory, where runs are some kilobytes long and only their ends are partial sectors.
+  // Planes of whole 32-byte sectors are stored from registers, 64 bytes per filter and warp. A plane of 4,356 floats is
+  // not whole sectors, so the 64 bytes of every second filter would begin and end inside a sector. Such planes go
+  // through shared memory, where runs are some kilobytes long and only their ends are partial sectors.
   const bool direct = d.OH * d.OW % 8 == 0 && reinterpret_cast<uintptr_t>(y) % 32 == 0 &&
                       tiling_for(c, kDirectBand).rows * d.OW % 4 == 0;
   int device = 0, max_shared = 0;
@@ -262,11 +263,12 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
   });
 }
 
-// Returns the maximum number of tiles per block. 49 taps are four steps of weights; 64 such filters would take 128 registers.
+// Returns the maximum number of tiles per block. 49 taps are four steps of weights; 64 such filters would take 128
+// registers.
 constexpr int max_tiles(int K) { return K == 7 ? 4 : 8; }
 
-// Returns `c` with the number of filters per block: all filters, or the size of a part if they are divided into as few parts
-// as possible, which are as even as whole tiles allow.
+// Returns `c` with the number of filters per block: all filters, or the size of a part if they are divided into as few
+// parts as possible, which are as even as whole tiles allow.
 fops_conv part_of(const fops_conv& c) {
   const int64_t parts = ceil_div(c.M, 8 * max_tiles(static_cast<int>(c.K)));
   fops_conv part = c;

@@ -10,8 +10,8 @@ namespace pixel_columns {
 
 constexpr int kChunk = 16;  // outputs that a warp computes at a time: two mma tiles of 8 columns
 
-// Two neighbouring taps (p, q) and (p, q + 1) are a pair, two halves in a 32-bit register. With an odd K, the second weight
-// of a row's last pair is zero. For K = 5 there are 15 pairs, padded to two mma steps of 8 pairs.
+// Two neighbouring taps (p, q) and (p, q + 1) are a pair, two halves in a 32-bit register. With an odd K, the second
+// weight of a row's last pair is zero. For K = 5 there are 15 pairs, padded to two mma steps of 8 pairs.
 __host__ __device__ constexpr int pairs_per_row(int K) { return (K + 1) / 2; }
 __host__ __device__ constexpr int steps(int K) { return (K * pairs_per_row(K) + 7) / 8; }
 
@@ -21,7 +21,8 @@ struct alignas(4 * sizeof(X)) Four {
 };
 
 // Stages `count` pixels in their order in memory: word i of `hi` is (x[i], x[i + 1]), scaled and rounded to halves. If
-// kResidue, also stores the rounding errors in `lo`. Returns whether this thread's values are all exact in half precision.
+// kResidue, also stores the rounding errors in `lo`. Returns whether this thread's values are all exact in half
+// precision.
 template <bool kResidue, int kThreads, typename X>
 __device__ bool stage(const X* source, int count, bool vector, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;
@@ -73,8 +74,8 @@ __device__ void load_weights(const float* k, int M, float scale, bool half, uint
     }
 }
 
-// Loads a lane's pairs of pixels for output number `output` of a band. `offset`: the pairs' byte offsets from the output's top
-// left pixel.
+// Loads a lane's pairs of pixels for output number `output` of a band. `offset`: the pairs' byte offsets from the
+// output's top left pixel.
 template <int K>
 __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, uint32_t inverse_OW,
                                            const int (&offset)[2 * steps(K)], uint32_t (&in)[2 * steps(K)]) {
@@ -84,10 +85,10 @@ __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, ui
 }
 
 // Computes outputs `first` to `end` - 1 of a band from staged pixels, and stores them at `to_band`: in global memory
-// (kDirect) or in shared memory. `first` is a multiple of kChunk; `end` is too, or is the band's end.
-// Filters are the rows of the product, eight per tile: row g of a tile has the high parts of the weights of filter
-// 8 tile + g, and row g + 8 their low parts, so that a lane has both sums. Outputs are the columns: column n of mma tile j is
-// output 4 (n / 2) + 2 j + n % 2 of the chunk, so that a lane has four neighbouring outputs, which take one 16-byte store.
+// (kDirect) or in shared memory. `first` is a multiple of kChunk; `end` is too, or is the band's end. Filters are the
+// rows of the product, eight per tile: row g of a tile has the high parts of the weights of filter 8 tile + g, and row
+// g + 8 their low parts, so that a lane has both sums. Outputs are the columns: column n of mma tile j is output 4 (n /
+// 2) + 2 j + n % 2 of the chunk, so that a lane has four neighbouring outputs, which take one 16-byte store.
 template <bool kExact, bool kDirect, int kWarps, int K, int kTiles>
 __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                          float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,

@@ -3,9 +3,9 @@
 //   weights of output s of a column, K = 5:   s = 0   k0 k1 k2 k3 k4  0
 //                                             s = 1    0 k0 k1 k2 k3 k4
 //
-// With an odd K, the second tap of a row's last pair is free for the shifted filter. So the same pixels serve both outputs,
-// which halves the loads. Output 0 is in rows g = 0..7 of a tile, output 1 in rows g + 8, and a lane has four outputs in a
-// row. Rows g and g + 8 of
+// With an odd K, the second tap of a row's last pair is free for the shifted filter. So the same pixels serve both
+// outputs, which halves the loads. Output 0 is in rows g = 0..7 of a tile, output 1 in rows g + 8, and a lane has four
+// outputs in a row. Rows g and g + 8 of
 //
 //   two tiles     are filter g of eight: the high parts of its weights in the first tile, the low parts in the second
 //   a last tile   are filter g / 2 of four: the high parts if g is even, otherwise the low parts; lanes exchange sums
@@ -46,7 +46,8 @@ __device__ void load_pair_weights(const float* k, int M, float scale, bool half,
   }
 }
 
-// Computes outputs like `multiply`, and stores them in shared memory. `end` is even, because output rows have even lengths.
+// Computes outputs like `multiply`, and stores them in shared memory. `end` is even, because output rows have even
+// lengths.
 template <bool kExact, int kWarps, int K, int kTiles>
 __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                                float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, float* to_band,

@@ -1,8 +1,9 @@
 // For column_strips.cu and warpgroup_images.cu: staging pixels and splitting weights.
 //
-// A staged pixel is kWords words of two channels each, in a plane of high parts and in a plane of low parts. So the taps of a
-// filter's row, for all channels, are 5 kWords neighbouring words: one or two mma steps of eight words. Words past the last
-// tap are multiplied by zero weights; kPad zeros at the end of each plane ensure that these words are not NaN.
+// A staged pixel is kWords words of two channels each, in a plane of high parts and in a plane of low parts. So the
+// taps of a filter's row, for all channels, are 5 kWords neighbouring words: one or two mma steps of eight words. Words
+// past the last tap are multiplied by zero weights; kPad zeros at the end of each plane ensure that these words are not
+// NaN.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -46,8 +47,8 @@ struct Seen {
     top = __vmaxu2(top, *hi & 0x7fff7fffu);
     smallest = min(smallest, min(nonzero_bits(a), nonzero_bits(b)));
   }
-  // Returns the largest high part's magnitude as the bits of a half; if a nonzero value is below `minimum`, a number that is
-  // larger than the bits of any half.
+  // Returns the largest high part's magnitude as the bits of a half; if a nonzero value is below `minimum`, a number
+  // that is larger than the bits of any half.
   __device__ unsigned top_or_small(float minimum) const {
     return smallest < nonzero_bits(minimum) ? 0x10000u : max(top & 0xffffu, top >> 16);
   }

@@ -3,8 +3,8 @@
 //   A: filters x channels, registers      B: channels x positions, shared memory      D: filters x positions
 //   a warp: 16 filters, all channels   x  a task: some positions of an image       =  16 x 16 at a time
 //
-// The pixels of a task are split into halves once. Then a lane reads 16 bytes per mma step, which are the high and low parts
-// that the step needs. The kernel also splits the weights, so that a call is one launch.
+// The pixels of a task are split into halves once. Then a lane reads 16 bytes per mma step, which are the high and low
+// parts that the step needs. The kernel also splits the weights, so that a call is one launch.
 // Costs: the weights of 128 channels take 64 registers per lane; layers with more channels run any_shape.cu.
 // Gains: any_shape.cu needs a second launch to split the weights.
 #include "conv/cuda/kernels.h"
@@ -27,16 +27,16 @@ namespace {
 //      g, g + 8                    a0, a1               a2, a3            high: b0 b1, low: b0 b1: one 16-byte read
 //   D: filter g: d0 d1, filter g + 8: d2 d3, columns 2t and 2t + 1
 //
-// A chunk of 16 positions takes two mma tiles. Column n of tile j is position 4 (n / 2) + 2 j + n % 2 of the chunk, so that a
-// lane has four neighbouring outputs of two filters, which take one 16-byte store each.
+// A chunk of 16 positions takes two mma tiles. Column n of tile j is position 4 (n / 2) + 2 j + n % 2 of the chunk, so
+// that a lane has four neighbouring outputs of two filters, which take one 16-byte store each.
 
 constexpr int kWarps = 8, kThreads = 32 * kWarps, kChunk = 16;
 constexpr int kMaxSteps = 8;  // maximum number of steps, of 16 channels each
 
-// Number of steps per chain, which the tensor cores add up before an ordinary addition takes over the sum. mma.sync adds 16
-// products in two groups, and truncates each sum toward zero. So a chain of n steps with terms of one sign loses up to
-// 2 n + 1 units of 2^-24, and the omitted products of two low parts up to 4. The bound allows 4 + sqrt(C): 12 units for 64
-// channels.
+// Number of steps per chain, which the tensor cores add up before an ordinary addition takes over the sum. mma.sync
+// adds 16 products in two groups, and truncates each sum toward zero. So a chain of n steps with terms of one sign
+// loses up to 2 n + 1 units of 2^-24, and the omitted products of two low parts up to 4. The bound allows 4 + sqrt(C):
+// 12 units for 64 channels.
 constexpr int kChain = 2;
 
 struct Tiling {
@@ -47,8 +47,8 @@ struct Tiling {
   Divisor by_tiles;
 };
 
-// Returns the index of the 16 bytes of a position and step that lanes with lane % 4 = t read. In this order neither the stores
-// nor the loads have bank conflicts.
+// Returns the index of the 16 bytes of a position and step that lanes with lane % 4 = t read. In this order neither the
+// stores nor the loads have bank conflicts.
 __device__ inline int entry_of(int position, int t) { return position * 4 + (t ^ (position >> 1 & 3)); }
 
 template <int kSteps, int kFilterWarps>
@@ -146,8 +146,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     const float scale = hopper::sampled_scale(__uint_as_float(largest)), image_unscale = 1.0f / scale;
     const ImageScale by = {scale, tiling.threshold / scale};
 
-    // A thread splits 16 channels of a position. Past the last channel or position it reads the last one again; such values
-    // are multiplied by zero weights or affect only outputs that are not stored.
+    // A thread splits 16 channels of a position. Past the last channel or position it reads the last one again; such
+    // values are multiplied by zero weights or affect only outputs that are not stored.
     uint32_t smallest = ~0u;
     bool infinite = false;
 #pragma unroll 1

@@ -1,12 +1,14 @@
-// One channel, few filters: a column of the product is four neighbouring outputs (in pixel_columns.cu it is one output).
+// One channel, few filters: a column of the product is four neighbouring outputs (in pixel_columns.cu it is one
+// output).
 //
 //   weights of output s of a column, K = 5:   s = 0   k0 k1 k2 k3 k4  0  0  0
 //                                             s = 1    0 k0 k1 k2 k3 k4  0  0
 //                                             s = 2    0  0 k0 k1 k2 k3 k4  0
 //                                             s = 3    0  0  0 k0 k1 k2 k3 k4
 //
-// With few filters, loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs. With up
-// to four filters, a column has two rows of outputs: rows 0-3 of the product compute the upper row, rows 4-7 the lower one.
+// With few filters, loading pixels takes longer than multiplying them. Here K + 3 pixels of a row serve four outputs.
+// With up to four filters, a column has two rows of outputs: rows 0-3 of the product compute the upper row, rows 4-7
+// the lower one.
 // Costs: about half as many products more, with zeros.
 // Gains: only a third as many loads.
 #include "conv/hopper/variants/quad_columns.cuh"
@@ -33,7 +35,8 @@ using namespace quad_columns;
 //   row g      hi   t -> a0   t -> a2   filter g   pair t      -> b0    row g      -> d0 d1   high sums
 //   row g + 8  lo   t -> a1   t -> a3              pair t + 4  -> b1    row g + 8  -> d2 d3   low sums
 //
-// Column g of B is column g / 2 + g % 2 * 4 of the eight columns of a turn, so that four lanes store 64 contiguous bytes.
+// Column g of B is column g / 2 + g % 2 * 4 of the eight columns of a turn, so that four lanes store 64 contiguous
+// bytes.
 
 struct Tiling {
   int rows;         // output rows per band
@@ -47,9 +50,10 @@ struct Tiling {
 // Returns the minimum number of blocks per SM. The weights take 80 (K = 7) or 48 registers.
 constexpr int min_blocks(int K) { return K == 7 ? 3 : 4; }
 
-// A persistent block: it has its weights in registers, and processes one band after another. With more than eight filters,
-// every second warp has filters 8 and up. For small batches the grid's z divides a band's columns among several blocks. Each
-// of them stages the whole band, because the scale, and with it the results, must be the same in every batch.
+// A persistent block: it has its weights in registers, and processes one band after another. With more than eight
+// filters, every second warp has filters 8 and up. For small batches the grid's z divides a band's columns among
+// several blocks. Each of them stages the whole band, because the scale, and with it the results, must be the same in
+// every batch.
 template <int K, bool kTwoRows, typename X>
 __global__ void __launch_bounds__(kThreads, min_blocks(K))
     tensor_core_quad_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
@@ -63,8 +67,8 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
 
   const float minimum = half ? 0.0f : min_scaled(kTaps);
   const auto [filter_scale, fits] = weight_scale(k, d.M * kTaps, minimum, kThreads, &scratch);
-  // The assembler statement hides from the compiler where `finite` comes from. Otherwise it would keep the values from which
-  // it is computed, and spill them.
+  // The assembler statement hides from the compiler where `finite` comes from. Otherwise it would keep the values from
+  // which it is computed, and spill them.
   uint32_t finite = fits;
   asm volatile("" : "+r"(finite));
   const float unscale = 1.0f / kImageScale / filter_scale;
@@ -111,8 +115,8 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
       waits ? stage_again(waiting, true) : stage_again(source, tiling.vector_in);
       __syncthreads();
     }
-    // Starts loading the next band, which overlaps with this band's products. Not sooner, because the band in `waiting` may
-    // be staged twice.
+    // Starts loading the next band, which overlaps with this band's products. Not sooner, because the band in `waiting`
+    // may be staged twice.
     if (schedule.next < tasks) {
       const int more = pixels_of(schedule.next, &next);
       if (waits) fetch(next, more, waiting);

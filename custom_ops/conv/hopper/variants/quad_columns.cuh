@@ -13,15 +13,15 @@ constexpr int kThreads = 32 * kWarps;
 constexpr int kShifts = 4;   // neighbouring outputs per column
 constexpr int kColumns = 8;  // columns of an mma; so a warp computes 32 outputs of a filter at a time
 
-// The patch of a column is the pixels that its outputs use: K + kTwoRows rows of K + 3 pixels, in pairs (x[2i], x[2i + 1]),
-// which are two halves in a register. Columns begin at every fourth pixel, so a pixel is in only one pair.
+// The patch of a column is the pixels that its outputs use: K + kTwoRows rows of K + 3 pixels, in pairs (x[2i], x[2i +
+// 1]), which are two halves in a register. Columns begin at every fourth pixel, so a pixel is in only one pair.
 __host__ __device__ constexpr int pairs_per_row(int K) { return (K + kShifts) / 2; }
 __host__ __device__ constexpr int patch_rows(int K, bool two_rows) { return K + two_rows; }
 // Returns the number of mma steps, of 8 pairs each: 3 for K = 5, and 5 for K = 7, with one or two rows of outputs.
 __host__ __device__ constexpr int steps(int K) { return ((K + 1) * pairs_per_row(K) + 7) / 8; }
 
-// The pair of a patch that is operand i of lane t: its row, and its number in the row. A lane has two runs of neighbouring
-// pairs:
+// The pair of a patch that is operand i of lane t: its row, and its number in the row. A lane has two runs of
+// neighbouring pairs:
 //
 //   K = 7, eight rows   all pairs of row t, then all pairs of row 4 + t
 //   K = 5, six rows     all pairs of row t, then half of the pairs of row 4 + t / 2
@@ -49,9 +49,9 @@ __device__ void fetch(const X* source, int count, X* waiting) {
     copy_async_16(reinterpret_cast<__half*>(waiting + i), reinterpret_cast<const __half*>(source + i), true);
 }
 
-// Stages `count` pixels, an even number, as pairs in their order in memory, scaled and rounded to halves. If kResidue, also
-// stores the rounding errors in `lo`. They are followed by `pad` words of zeros, which are in patches of the last rows and
-// columns, with zero weights. Returns whether this thread's values are all exact in half precision.
+// Stages `count` pixels, an even number, as pairs in their order in memory, scaled and rounded to halves. If kResidue,
+// also stores the rounding errors in `lo`. They are followed by `pad` words of zeros, which are in patches of the last
+// rows and columns, with zero weights. Returns whether this thread's values are all exact in half precision.
 template <bool kResidue, typename X>
 __device__ __forceinline__ bool stage(const X* source, int count, int pad, bool vector, float scale, uint32_t* hi,
                                       uint32_t* lo) {
@@ -89,8 +89,8 @@ struct Row {
   __device__ Row(int tile, int g) : filter(kTwoRows ? g % 4 : tile * 8 + g), below(kTwoRows ? g / 4 : 0) {}
 };
 
-// Splits this lane's weights as operands A: weights[s] is for the output s to the right of a column's first. `half`: whether
-// low parts are set to zero.
+// Splits this lane's weights as operands A: weights[s] is for the output s to the right of a column's first. `half`:
+// whether low parts are set to zero.
 template <int K, bool kTwoRows>
 __device__ void load_weights(const float* k, int M, int tile, float scale, bool half,
                              uint32_t (&weights)[kShifts][steps(K)][4]) {
@@ -136,17 +136,17 @@ struct ColumnCursor {
   }
 };
 
-// Computes a warp's outputs of a band from staged pixels, and stores them at `to_band`, where filters are `plane` floats apart.
-// The warp's groups of eight columns begin at `first`, `first` + `step` and so on. Lane 4g + t has row g's outputs in columns
-// t and t + 4 of eight, four outputs each (kVector: stored with 16 bytes).
+// Computes a warp's outputs of a band from staged pixels, and stores them at `to_band`, where filters are `plane`
+// floats apart. The warp's groups of eight columns begin at `first`, `first` + `step` and so on. Lane 4g + t has row
+// g's outputs in columns t and t + 4 of eight, four outputs each (kVector: stored with 16 bytes).
 template <bool kExact, bool kVector, int K, bool kTwoRows>
 __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][steps(K)][4], const Columns& columns,
                                          int tile, int M, float unscale, float rescale, const uint32_t* hi,
                                          const uint32_t* lo, float* to_band, int plane, int first, int step) {
   constexpr int kSteps = steps(K), kLines = kTwoRows ? 2 : 1;
   // Number of chains whose sums are added in float32, and steps per chain: the tensor cores truncate a sum once per 8
-  // products, so chains must be short to keep the bound (docs/precision.md). For exact pixels truncation is the only error,
-  // so fewer chains are enough.
+  // products, so chains must be short to keep the bound (docs/precision.md). For exact pixels truncation is the only
+  // error, so fewer chains are enough.
   constexpr int kChains = kExact ? (K == 7 ? 2 : 1) : 3, kChain = (kSteps + kChains - 1) / kChains;
   using Pair = PairOf<K>;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
@@ -171,7 +171,8 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
   const unsigned out_line = 4 * kLines * columns.OW;
   ColumnCursor to[2] = {{first + t, step, columns.per_row, 4 * kShifts, out_line},
                {first + t + 4, step, columns.per_row, 4 * kShifts, out_line}};
-  // The number of columns from this lane's first on. With an odd number of rows, the last pair of rows has no lower row.
+  // The number of columns from this lane's first on. With an odd number of rows, the last pair of rows has no lower
+  // row.
   int left = (row.filter >= M ? 0 : columns.count - (row.below && columns.rows % 2 ? columns.per_row : 0)) - first - t;
 
   uint32_t in[2 * kSteps], rest[2 * kSteps];

@@ -5,8 +5,8 @@
 //   8 taps, 5 to 8 real         | 8 pixels from the column on
 //
 // Weights stay in registers, except for a few low parts (stored_low), so only pixels are read repeatedly. Two consumer
-// warpgroups compute tiles of output rows in turn. Four producer warps split rows of pixels ahead of them, and four warps
-// store outputs.
+// warpgroups compute tiles of output rows in turn. Four producer warps split rows of pixels ahead of them, and four
+// warps store outputs.
 // Costs: if K is less than 8, some of a row's 8 taps are zeros. A block takes a whole SM.
 // Gains: half the shared memory traffic of any_shape.cu, and one launch instead of two.
 #include "conv/hopper/variants/register_weights.cuh"
@@ -28,16 +28,18 @@ using namespace register_weights;
 //      filter 16w + g + 8                                           -> a1               -> a3
 //   D: filter 16w + g      columns 2t, 2t + 1 of every eight -> d0 d1       filter 16w + g + 8 -> d2 d3
 //
-// A unit is a row of a filter in one channel. The units of a row for all channels come first, then those of the next row.
+// A unit is a row of a filter in one channel. The units of a row for all channels come first, then those of the next
+// row.
 
 constexpr int kChain = 4;  // steps per chain: max_chain_steps for up to 399 products
 
-// Returns the number of steps whose low parts of weights stay in shared memory, because accumulators need the registers.
+// Returns the number of steps whose low parts of weights stay in shared memory, because accumulators need the
+// registers.
 constexpr int stored_low(int steps, int columns) { return steps <= 8 || columns < 96 ? 0 : columns == 96 ? 2 : 5; }
 
-// Splits the weights; all consumer threads call this. operands receives [step][high, low][thread of a group], and low_tiles
-// the low parts of the first kStored steps as wgmma reads them. Stores the filters' scales in shared memory. A thread loads
-// all its weights before it uses one, so that it waits for memory only once.
+// Splits the weights; all consumer threads call this. operands receives [step][high, low][thread of a group], and
+// low_tiles the low parts of the first kStored steps as wgmma reads them. Stores the filters' scales in shared memory.
+// A thread loads all its weights before it uses one, so that it waits for memory only once.
 template <int kSteps, int kStored>
 __device__ __forceinline__ void split_weights(const Dims& d, float threshold, const float* __restrict__ k, int filters,
                                               Shared& shared, uint4* operands, uint8_t* low_tiles) {
@@ -168,7 +170,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       static_cast<uint32_t>(core_descriptor(shared_address(low_tiles), hopper::kTileDepth, 128));
   const uint32_t low = tiling.low(d.C);
 
-  // high: a chain of products of high parts. sum: first the products with a low part, then the sum of everything finished.
+  // high: a chain of products of high parts. sum: first the products with a low part, then the sum of everything
+  // finished.
   float high[kSums] = {}, sum[kSums] = {};
   uint32_t out_phase = 0;
   PipelineState ahead, behind;  // the next row of pixels to wait for; the next one to release
@@ -292,8 +295,8 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     tiling.threshold = min_scaled(products <= 75 ? 1.0f : static_cast<float>(products));
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.row_stages = row_stages_of(c);
-    // All blocks get the same number of whole images. The remaining images are cut into bands, each of which stages K - 1
-    // additional rows of pixels.
+    // All blocks get the same number of whole images. The remaining images are cut into bands, each of which stages K -
+    // 1 additional rows of pixels.
     const long long blocks = std::max(1LL, sms / parts), others = count % blocks;
     tiling.whole = static_cast<unsigned>(count - others);
     double minimum = 0;

@@ -19,12 +19,13 @@ constexpr int kMaxSteps = 11, kMaxRows = 16;  // maximum steps of wgmma; maximum
 constexpr int kTasks = 4;                                         // number of tasks whose scales are kept
 constexpr int kMinColumns = 33;                                   // minimum output width
 
-// Floats from one filter's outputs in shared memory to the next: a multiple of 32 plus 8 or 24, to avoid bank conflicts.
+// Floats from one filter's outputs in shared memory to the next: a multiple of 32 plus 8 or 24, to avoid bank
+// conflicts.
 __host__ __device__ constexpr int outgoing_stride(int columns) { return columns % 16 ? columns : columns + 8; }
 
 // A band is some output rows of an image. Shared memory has a circular buffer of rows of pixels, [row][high, low]
-// [channel][column], with 16 bytes per column: its pixel and the next seven to the right. A step's second unit may be a row
-// below its first unit, so the buffer's first row is repeated after its last.
+// [channel][column], with 16 bytes per column: its pixel and the next seven to the right. A step's second unit may be a
+// row below its first unit, so the buffer's first row is repeated after its last.
 struct Tiling {
   unsigned whole;     // number of images that are one task each; of the other images each band is a task
   int rows, bands;    // output rows of a band; bands of an image
@@ -59,8 +60,8 @@ struct Task {
 struct Shared {
   uint64_t full[kMaxRows], empty[kMaxRows];        // mbarriers: a row of pixels may be read; may be overwritten
   uint64_t full_out[kGroups], empty_out[kGroups];  // the same for a warpgroup's tile of outputs
-  // The next two fields are for the latest kTasks tasks. These are enough: rows of pixels are staged at most 2 K rows ahead,
-  // and a task has at least K rows.
+  // The next two fields are for the latest kTasks tasks. These are enough: rows of pixels are staged at most 2 K rows
+  // ahead, and a task has at least K rows.
   ImageScale scales[kTasks][kProducerWarps];       // each producer warp computes the scale
   uint32_t needs_fallback[kTasks];                 // the task's number, from 1, if it has an unsplittable value
   uint32_t largest[kFilters], smallest[kFilters];  // of a filter's weights: bits of the largest magnitude; nonzero_bits
@@ -68,8 +69,8 @@ struct Shared {
   uint32_t weights_need_fallback;                  // whether a weight is unsplittable
 };
 
-// The work of each of four producer warps: splits every fourth row of pixels. A lane loads two neighbouring pixels, and gets
-// the seven pixels to the right of each from other lanes, so that 28 of 32 lanes have columns to store.
+// The work of each of four producer warps: splits every fourth row of pixels. A lane loads two neighbouring pixels, and
+// gets the seven pixels to the right of each from other lanes, so that 28 of 32 lanes have columns to store.
 __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling, Shared& shared, int warp,
                                              const float* __restrict__ x, uint4* staged) {
   constexpr int kColumns = 56, kBatch = 6;  // columns per turn of a warp; number of turns whose loads are in flight
@@ -162,8 +163,8 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   }
 }
 
-// The work of each of the two warps that store a consumer warpgroup's outputs, for half of the filters each. `outgoing`: the
-// warpgroup's buffer for outputs.
+// The work of each of the two warps that store a consumer warpgroup's outputs, for half of the filters each.
+// `outgoing`: the warpgroup's buffer for outputs.
 template <int kColumns>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared& shared, int group, int half,
                                               const float* outgoing, float* __restrict__ y) {
@@ -222,8 +223,9 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
   }
 }
 
-// Recomputes the outputs of a warpgroup's tiles that depend on an unsplittable value, or if `all` all of them, by the float32
-// fallback. It is not in an anonymous namespace: with a name that depends on the file's path, ptxas spills in the kernels.
+// Recomputes the outputs of a warpgroup's tiles that depend on an unsplittable value, or if `all` all of them, by the
+// float32 fallback. It is not in an anonymous namespace: with a name that depends on the file's path, ptxas spills in
+// the kernels.
 template <int kColumns>
 __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, bool all, const Task& task, int group,
                                         const ImageScale& by, const float* x, const float* k, float* y,

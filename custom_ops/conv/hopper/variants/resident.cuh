@@ -9,7 +9,8 @@
 namespace fops {
 namespace hopper {
 
-// Warps 0 to 7 split weights, warps 8 to 15 split pixels, and the last four compute addresses. Then the first warps multiply.
+// Warps 0 to 7 split weights, warps 8 to 15 split pixels, and the last four compute addresses. Then the first warps
+// multiply.
 constexpr int kPixelThreads = 256, kPlanners = 128, kAllThreads = kPackers + kPixelThreads + kPlanners;
 
 struct ResidentShared {  // static shared memory; weights, pixels and original weights are in dynamic shared memory
@@ -20,8 +21,8 @@ struct ResidentShared {  // static shared memory; weights, pixels and original w
   int list[128], listed, all;      // positions that need the fallback; their number; whether all positions need it
 };
 
-// Splits a block's pixels of all chunks; kPixelThreads threads call this. *scale receives the image's scale. Returns whether
-// one of this thread's pixels is unsplittable.
+// Splits a block's pixels of all chunks; kPixelThreads threads call this. *scale receives the image's scale. Returns
+// whether one of this thread's pixels is unsplittable.
 template <typename X>
 __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const X* image, int first, uint4* to,
                                           ImageScale* scale) {
@@ -45,7 +46,8 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
 #pragma unroll
         for (int e = 0; e < 8; ++e) v[n][e] = static_cast<float>(__ldg(from + e * pixels));
       } else {
-        // Values past the last channel or pixel are multiplied by zero weights, or affect only positions that are not stored.
+        // Values past the last channel or pixel are multiplied by zero weights, or affect only positions that are not
+        // stored.
         const int channels = s < plan.chunks.full ? 8 : plan.chunks.narrow, shift = __ffs(channels) - 1;
 #pragma unroll
         for (int e = 0; e < 8; ++e)
@@ -65,8 +67,8 @@ __device__ __forceinline__ bool stage_all(const Dims& d, const Plan& plan, const
   return seen.needs_fallback;
 }
 
-// Splits the weights of a block's filters, from `k` on, into `tiles`, and the pixels of its kPositions positions, from `first`
-// on, into `pixels`. All threads call this. Returns, in all threads, whether a value is unsplittable.
+// Splits the weights of a block's filters, from `k` on, into `tiles`, and the pixels of its kPositions positions, from
+// `first` on, into `pixels`. All threads call this. Returns, in all threads, whether a value is unsplittable.
 template <typename Layout, int kPositions, typename X>
 __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const Steps& steps, const Divisor& by_width,
                                         const X* image, const float* k, int filters, int first, int warp,
@@ -100,8 +102,8 @@ __device__ __forceinline__ bool prepare(const Dims& d, const Plan& plan, const S
   return __syncthreads_or(needs_fallback);
 }
 
-// Recomputes the outputs that depend on an unsplittable value, or all if a weight is unsplittable. The kThreads threads that
-// multiplied call this.
+// Recomputes the outputs that depend on an unsplittable value, or all if a weight is unsplittable. The kThreads threads
+// that multiplied call this.
 template <int kThreads, typename X>
 __device__ __noinline__ void fallback_block(const Dims& d, ResidentShared& shared, const X* image, const float* k,
                                             float* y, int m0, int filters, int columns) {
@@ -121,9 +123,9 @@ __device__ __noinline__ void fallback_block(const Dims& d, ResidentShared& share
                 kThreads);
 }
 
-// Sets *plan and *shared, the bytes of shared memory, for blocks of `positions` positions and `filters` filters. Returns
-// false if a block does not fit into shared memory, or if there are more blocks than SMs. `usual`: the plan for large
-// batches, which has the same chunks and steps.
+// Sets *plan and *shared, the bytes of shared memory, for blocks of `positions` positions and `filters` filters.
+// Returns false if a block does not fit into shared memory, or if there are more blocks than SMs. `usual`: the plan for
+// large batches, which has the same chunks and steps.
 inline bool plan_resident(const fops_conv& c, const Plan& usual, int positions, int filters, int step_bytes,
                          int sms, Plan* plan, size_t* shared) {
   const int64_t below = c.K - 1, last = (out_h(c) - 1) * c.W + out_w(c), staged = positions + below * c.W + below;

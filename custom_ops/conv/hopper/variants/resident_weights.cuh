@@ -1,4 +1,5 @@
-// For the resident kernels (resident.cuh): a block splits the weights of its filters itself, into tiles that wgmma reads.
+// For the resident kernels (resident.cuh): a block splits the weights of its filters itself, into tiles that wgmma
+// reads.
 //
 //   raw     copies of the filters, `pitch` floats apart, with zeros after each   a warp copies and splits eight filters
 //   table   the offsets of a unit's eight weights in a filter                    other warps compute it meanwhile
@@ -17,15 +18,16 @@ constexpr int kMaxResidentSteps = 64;           // maximum number of steps
 constexpr int kUnitsAhead = 6;                  // units that a warp splits together
 constexpr int kUnitsBehind = 4 * kUnitsAhead;   // units after the table's last one, with zero weights: warps read this far
 
-// Floats from one raw filter to the next, including the zeros after it: a multiple of 32 plus 4. A warp reads eight filters
-// and four pairs of weights at a time; with the padding there are at most two-way bank conflicts, without it eight-way.
+// Floats from one raw filter to the next, including the zeros after it: a multiple of 32 plus 4. A warp reads eight
+// filters and four pairs of weights at a time; with the padding there are at most two-way bank conflicts, without it
+// eight-way.
 __host__ __device__ inline int resident_pitch(int count) { return (count + 31) / 32 * 32 + 4; }
 __host__ __device__ inline size_t resident_raw_bytes(int count, int filters) {
   return sizeof(float) * filters * resident_pitch(count);
 }
 
-// Returns a unit's row of the table: the byte offsets of its eight weights in a filter, two per word. A missing weight has
-// the offset of a zero, as do all weights of a unit past the last one.
+// Returns a unit's row of the table: the byte offsets of its eight weights in a filter, two per word. A missing weight
+// has the offset of a zero, as do all weights of a unit past the last one.
 __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, const Steps& steps, int unit) {
   int chunk = 0, step = unit / 2;
   for (; chunk < plan.chunk_count - 1 && step >= plan.first_steps; ++chunk) step -= plan.first_steps;
@@ -49,8 +51,8 @@ __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, con
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// The layouts of weights in shared memory. kStepBytes: bytes per step. kUnit: bytes from a step's first unit to its second.
-// kLow: bytes from high parts to low parts. row(filter): byte offset of a filter's row.
+// The layouts of weights in shared memory. kStepBytes: bytes per step. kUnit: bytes from a step's first unit to its
+// second. kLow: bytes from high parts to low parts. row(filter): byte offset of a filter's row.
 struct RowTile {  // the high parts of 64 filters, then their low parts
   static constexpr int kFilters = kTileRows, kStepBytes = 2 * kTileBytes, kUnit = kTileDepth, kLow = kTileBytes;
   __device__ static int row(int filter) { return filter * 16; }
@@ -65,8 +67,8 @@ struct ColumnTile {  // per unit the high parts of kCount filters, then their lo
   __device__ static int row(int filter) { return filter * 16; }
 };
 
-// The weights of a warp's eight filters. If there are more warps than groups of eight filters, kShare warps have the same
-// filters, and divide the units among them.
+// The weights of a warp's eight filters. If there are more warps than groups of eight filters, kShare warps have the
+// same filters, and divide the units among them.
 template <typename Layout>
 struct ResidentWeights {
   static constexpr int kFilters = Layout::kFilters, kGroups = kFilters / kTogether, kWarps = kPackers / 32;
@@ -86,8 +88,8 @@ struct ResidentWeights {
         share(threadIdx.x / 32 / kGroups), count(d.C * d.K * d.K), pitch(resident_pitch(count)),
         all(room + first * pitch), raw(reinterpret_cast<const char*>(all + lane / 4 * pitch)) {}
 
-  // Copies the warp's filters, or its share of their weights; `k`: the block's filters. For filters that do not exist it
-  // copies nothing. (If it copied the last filter again, many blocks would wait for the same lines of L2.)
+  // Copies the warp's filters, or its share of their weights; `k`: the block's filters. For filters that do not exist
+  // it copies nothing. (If it copied the last filter again, many blocks would wait for the same lines of L2.)
   __device__ void fetch(const float* k) const {
     const float* from = k + (first + lane / 4) * count;  // four lanes per filter
     float* to = all + lane / 4 * pitch;
@@ -106,8 +108,8 @@ struct ResidentWeights {
     if (kShare > 1) named_barrier(kResidentWeights, kPackers);
   }
 
-  // Returns the scale of the lane's filter. *fits receives whether no weight is unsplittable; unscale[filter] receives the
-  // factor that undoes the scale, or 0 if *fits is false.
+  // Returns the scale of the lane's filter. *fits receives whether no weight is unsplittable; unscale[filter] receives
+  // the factor that undoes the scale, or 0 if *fits is false.
   __device__ float choose_scale(float threshold, float* unscale, bool* fits) const {
     uint32_t largest = 0,  // twice the bits of the largest magnitude
         smallest = ~0u;    // nonzero_bits of the smallest nonzero weight

@@ -5,8 +5,8 @@
 //                             output 4n + 2    0  0 k0 k1 k2 k3 k4  0
 //                             output 4n + 3    0  0  0 k0 k1 k2 k3 k4
 //
-// Eight pixels of a row serve 9 - K neighbouring outputs. So a filter takes 9 - K rows of a wgmma, and 16 filters fill its 64
-// rows (32 filters with K = 7).
+// Eight pixels of a row serve 9 - K neighbouring outputs. So a filter takes 9 - K rows of a wgmma, and 16 filters fill
+// its 64 rows (32 filters with K = 7).
 // Costs: 3 of 8 products are with zeros (with K = 7, 1 of 8).
 // Gains: pixels are read once for all outputs of a column, by the tensor cores from shared memory.
 #include "conv/hopper/variants/shifted_filters.cuh"
@@ -31,12 +31,12 @@ using namespace shifted_filters;
 //   B: unit p of column n   the eight pixels from (row + p, shifts(K) n) on, as they were staged: 16 bytes
 //   D: lane 4g + t        rows g and g + 8 of columns 8j + 2t and 8j + 2t + 1
 //
-// So a lane has two neighbouring outputs of each of two columns. With K = 7 these are four outputs in a row. With K = 5,
-// lanes with even g and odd g exchange outputs: the even lane then has all four outputs of the first column, the odd lane
-// those of the second.
+// So a lane has two neighbouring outputs of each of two columns. With K = 7 these are four outputs in a row. With K =
+// 5, lanes with even g and odd g exchange outputs: the even lane then has all four outputs of the first column, the odd
+// lane those of the second.
 
-// Returns the number of warpgroups per block. An SM has four: with six, the weights would hardly fit into registers, and
-// stores would hinder one another. With K = 5 the two warpgroups of a block share the staging.
+// Returns the number of warpgroups per block. An SM has four: with six, the weights would hardly fit into registers,
+// and stores would hinder one another. With K = 5 the two warpgroups of a block share the staging.
 constexpr int groups(int K) { return K == 5 ? 2 : 1; }
 constexpr int kBlockGroups = 4;  // warpgroups per SM
 
@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   };
   const auto source_of = [&](const BandPiece& at) { return x + at.image * (d.H * d.W) + at.h0 * d.W; };
   const auto count_of = [&](const BandPiece& at) { return (at.rows + K - 1) * d.W; };
-  // Blocks take the next task from a counter, because SMs differ by a tenth in the speed of their writes, and y is written
-  // fastest from its beginning to its end. TMA loads whole bands.
+  // Blocks take the next task from a counter, because SMs differ by a tenth in the speed of their writes, and y is
+  // written fastest from its beginning to its end. TMA loads whole bands.
   const unsigned block = blockIdx.x / tiling.parts, stride = gridDim.x / tiling.parts;
   unsigned claimed = block;
   const auto load_next = [&](unsigned slot) {  // called by thread 0: loads the task that it claimed, and claims another
@@ -215,9 +215,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
         first += step;
       } while (++turn < turns);
     } else {
-      // The products of two high parts form two chains, each of about half of the steps. A chain of n steps with terms of
-      // one sign loses up to n + 1 units of 2^-24, and omitting the products of two low parts loses up to 4 units. For K = 5
-      // the bound allows 9 units (docs/precision.md), so some of these products are computed there (LastStep).
+      // The products of two high parts form two chains, each of about half of the steps. A chain of n steps with terms
+      // of one sign loses up to n + 1 units of 2^-24, and omitting the products of two low parts loses up to 4 units.
+      // For K = 5 the bound allows 9 units (docs/precision.md), so some of these products are computed there
+      // (LastStep).
       constexpr int kFirst = (kSteps + 1) / 2;
       do {
         wgmma_fence();
@@ -256,8 +257,8 @@ size_t shared_bytes(const Tiling& t, size_t pixel) {
 // Target for the columns of a band. (Bands have at least 3 K rows, because lower bands stage many pixels twice.)
 constexpr int64_t kBandColumns = 256;
 
-// Sets *tiling; returns false if no band fits into shared memory. The bands do not depend on the batch size, because their
-// scales, and with them the results, would then depend on it.
+// Sets *tiling; returns false if no band fits into shared memory. The bands do not depend on the batch size, because
+// their scales, and with them the results, would then depend on it.
 bool tiling_for(const fops_conv& c, Tiling* tiling) {
   const int K = static_cast<int>(c.K);
   Tiling& t = *tiling;
@@ -321,8 +322,8 @@ bool usable() { return has_code_here(tensor_core_shifted_filters<5, 48, false, f
 
 }  // namespace
 
-// Outputs are stored from registers, so only planes of whole 32-byte sectors are supported; for others pixel_columns.cu is
-// faster. Few filters with few outputs are not supported, because most of a turn would be empty.
+// Outputs are stored from registers, so only planes of whole 32-byte sectors are supported; for others pixel_columns.cu
+// is faster. Few filters with few outputs are not supported, because most of a turn would be empty.
 bool takes_shifted_filters(const fops_conv& c) {
   Tiling t = {};
   return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M > 8 && c.M <= 512 &&

@@ -1,4 +1,5 @@
-// For shifted_filters.cu and shifted_filters_pipelined.cu: the tiling, the weights as operands, and the staging of a band.
+// For shifted_filters.cu and shifted_filters_pipelined.cu: the tiling, the weights as operands, and the staging of a
+// band.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -17,7 +18,8 @@ __host__ __device__ constexpr int shifts(int K) { return 9 - K; }
 __host__ __device__ constexpr int tile_filters(int K) { return 64 / shifts(K); }
 // Returns the number of steps: K units of 8 pixels, two per step.
 __host__ __device__ constexpr int steps(int K) { return (K + 1) / 2; }
-// Returns the number of units in a run. A thread computes a run of overlapping units together, and rounds each pixel once.
+// Returns the number of units in a run. A thread computes a run of overlapping units together, and rounds each pixel
+// once.
 __host__ __device__ constexpr int run(int K) { return K == 7 ? 4 : 2; }
 
 constexpr int kAhead = 2;  // number of bands whose original pixels are in shared memory
@@ -47,9 +49,9 @@ __device__ void fetch(const X* source, int count, X* waiting) {
   for (int i = threadIdx.x; i < count; i += kThreads) waiting[i] = source[i];
 }
 
-// Stages the units of the `count` pixels in `waiting` (an even number). A unit is 8 neighbouring pixels, scaled and rounded to
-// halves; one begins at every shifts(K)-th pixel of a row. If kResidue, also stores the rounding errors in `lo`. Pixels past
-// the last one are zeros. Returns whether this thread's pixels are all exact in half precision.
+// Stages the units of the `count` pixels in `waiting` (an even number). A unit is 8 neighbouring pixels, scaled and
+// rounded to halves; one begins at every shifts(K)-th pixel of a row. If kResidue, also stores the rounding errors in
+// `lo`. Pixels past the last one are zeros. Returns whether this thread's pixels are all exact in half precision.
 template <int K, bool kResidue, int kThreads, typename X>
 __device__ bool stage(const Tiling& tiling, int W, const X* waiting, int count, float scale, uint4* hi, uint4* lo,
                       int thread = threadIdx.x) {
@@ -97,8 +99,8 @@ struct Row {
       : filter(shifts(K) == 4 ? warp * 4 + g / 2 : warp * 8 + g), shift(shifts(K) == 4 ? g % 2 * 2 : 0) {}
 };
 
-// Splits this lane's weights as operands A. `k`: the weights from the tile's first filter on, in shared memory; `filters`: the
-// number of filters of the tile.
+// Splits this lane's weights as operands A. `k`: the weights from the tile's first filter on, in shared memory;
+// `filters`: the number of filters of the tile.
 template <int K>
 __device__ void load_weights(const float* k, int filters, float scale, uint32_t (&hi)[steps(K)][4],
                              uint32_t (&lo)[steps(K)][4]) {
@@ -117,10 +119,10 @@ __device__ void load_weights(const float* k, int filters, float scale, uint32_t 
     }
 }
 
-// Operand A of the last step for the weights' low parts, for inexact pixels and K = 5. The step has only one row of weights,
-// so its second unit is free. Here it has the low parts of the first row's weights, for the pixels' low parts. So the
-// products of two low parts are computed for one row of five. Without them, a sum of 25 equal terms, chosen to lose most,
-// reached 1.03 times the bound.
+// Operand A of the last step for the weights' low parts, for inexact pixels and K = 5. The step has only one row of
+// weights, so its second unit is free. Here it has the low parts of the first row's weights, for the pixels' low parts.
+// So the products of two low parts are computed for one row of five. Without them, a sum of 25 equal terms, chosen to
+// lose most, reached 1.03 times the bound.
 template <int K>
 struct LastStep {
   uint32_t weights[4];
@@ -132,15 +134,15 @@ struct LastStep {
       weights[2 + i] = bits(__hmul2(reinterpret_cast<const __half2&>(row), __float2half2_rn(1.0f / kLowScale)));
     }
   }
-  // Returns the distance from the last row's high parts of pixels to the first row's low parts, in a descriptor's bits. `low`:
-  // the distance from high parts to low parts.
+  // Returns the distance from the last row's high parts of pixels to the first row's low parts, in a descriptor's bits.
+  // `low`: the distance from high parts to low parts.
   __device__ static uint32_t distance(int low, int per_row) { return (low - (K - 1) * per_row) << 16; }
 };
 
 }  // namespace shifted_filters
 
-// Runs the kernel of shifted_filters_pipelined.cu, and sets *taken to true, if it supports the layer and there are enough
-// images. The results have the same bits.
+// Runs the kernel of shifted_filters_pipelined.cu, and sets *taken to true, if it supports the layer and there are
+// enough images. The results have the same bits.
 fops_status run_shifted_filters_pipelined(const fops_conv&, const shifted_filters::Tiling&, const void* x,
                                           const float* k, float* y, cudaStream_t, bool* taken);
 

@@ -1,12 +1,13 @@
-// The second kernel of shifted_filters.cu, for 33 or more 5x5 filters and many small images: a pipeline of specialised warps.
+// The second kernel of shifted_filters.cu, for 33 or more 5x5 filters and many small images: a pipeline of specialised
+// warps.
 //
 //   TMA warp: pixels   ->   3 producer warps: units   ->   16 consumer warps: wgmma   ->   TMA: outputs
 //   of up to 8 images       of 2 images                    a tile per warpgroup            a copy per filter and chunk
 //
-// Writing y is the limit of these layers: fa2017's y is 37 times as large as x. So TMA copies a warp's outputs while the warp
-// computes the next ones, and x is read in phases (gpu/phases.cuh).
-// Costs: a block takes a whole SM, and needs time to start. Smaller batches run the kernel of shifted_filters.cu, which gives
-// the same bits.
+// Writing y is the limit of these layers: fa2017's y is 37 times as large as x. So TMA copies a warp's outputs while
+// the warp computes the next ones, and x is read in phases (gpu/phases.cuh).
+// Costs: a block takes a whole SM, and needs time to start. Smaller batches run the kernel of shifted_filters.cu, which
+// gives the same bits.
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
@@ -59,7 +60,8 @@ struct Producers {
 };
 
 // The work of one thread: takes the block's next images and starts the loads of their pixels. Images are numbered by a
-// counter, because SMs differ by a tenth in the speed of their writes, and y is written fastest from its beginning to its end.
+// counter, because SMs differ by a tenth in the speed of their writes, and y is written fastest from its beginning to
+// its end.
 template <typename X>
 __device__ void load_pixels(const Dims& d, const Tiling& tiling, const Phases& phases, Shared& shared, const X* x,
                              X* waiting, unsigned* tile_counter, unsigned block, unsigned blocks) {
@@ -133,8 +135,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     barrier_init_end();
   }
 
-  // First filters (m) and numbers of filters (of) of the block, of this warpgroup's part, of its tile, and of this warp.
-  // m_part, m_tile and m_warp are counted from the block's first filter.
+  // First filters (m) and numbers of filters (of) of the block, of this warpgroup's part, of its tile, and of this
+  // warp. m_part, m_tile and m_warp are counted from the block's first filter.
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4 % kGroups;
   const int pair = static_cast<int>(blockIdx.x % (cut.parts / kParts)), m0 = pair * kParts * d.M;
   const int of_block = min(kParts * d.M, cut.filters - m0), m_part = group / 2 * d.M;
@@ -143,8 +145,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   const int m_warp = m_tile + warp % 4 * 4, of_warp = min(4, of_tile - warp % 4 * 4);
   k += m0 * kTaps;
 
-  // All weights of a part have the same scale. They are read several times, so they are copied to the buffer for outputs
-  // first.
+  // All weights of a part have the same scale. They are read several times, so they are copied to the buffer for
+  // outputs first.
   float filter_scale = 1.0f;
   bool finite = true;
   for (int p = 0; p < kParts; ++p) {

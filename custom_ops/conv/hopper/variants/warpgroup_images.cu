@@ -3,11 +3,11 @@
 //   A: 64 columns, registers    B: 5 rows x 16 filters, shared        D: 64 columns x 5 rows x 16 filters, registers
 //   4 warps x 16 columns    x   | row 0 | 4 | 3 | 2 | 1 |         +=  a row of pixels takes six wgmma
 //
-// The method is that of column_strips.cu, but wgmma is issued by four warps together, runs asynchronously, and reads B from
-// shared memory. Two teams share an SM. In each team a producer warpgroup splits the next image's pixels while a consumer
-// warpgroup multiplies and stores; while one team adds up, the other can multiply.
-// Costs: the filters' rows are in shared memory nearly twice. If there are few images, several blocks compute an image, some
-// rows each, and each block stages the whole image.
+// The method is that of column_strips.cu, but wgmma is issued by four warps together, runs asynchronously, and reads B
+// from shared memory. Two teams share an SM. In each team a producer warpgroup splits the next image's pixels while a
+// consumer warpgroup multiplies and stores; while one team adds up, the other can multiply.
+// Costs: the filters' rows are in shared memory nearly twice. If there are few images, several blocks compute an image,
+// some rows each, and each block stages the whole image.
 #include <type_traits>
 
 #include "conv/cuda/kernels.h"
@@ -45,8 +45,8 @@ constexpr int kManyImages = 32;                                   // minimum ima
 //                   = 1              [-----------]          the filters' row that it needs.
 //                   = 2           [-----------]
 
-// The 64 rows of a wgmma are 64 walks down an image, one pixel per step. The first walks are the image's columns in the first
-// band of rows, the next ones the same columns in the next band.
+// The 64 rows of a wgmma are 64 walks down an image, one pixel per step. The first walks are the image's columns in the
+// first band of rows, the next ones the same columns in the next band.
 struct Walk {
   int column, start;  // column and row of its first output; the last band ends with the image, and may overlap another
   bool real;          // false for surplus walks, whose pixels are zeros, because zeros take less power to multiply
@@ -67,8 +67,8 @@ struct Tiling {
   }
 };
 
-// Recomputes those outputs in rows first_row to end_row - 1 of an image that depend on an unsplittable value, by the float32
-// fallback. A warpgroup calls this after it has stored all outputs or started their copies.
+// Recomputes those outputs in rows first_row to end_row - 1 of an image that depend on an unsplittable value, by the
+// float32 fallback. A warpgroup calls this after it has stored all outputs or started their copies.
 template <typename Y>
 __device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, const float* source,
                                         const float* k, const Y& out, int first_row, int end_row, int group,
@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   const int first_row = blockIdx.y * tiling.bands * tiling.rows;  // the piece is output rows first_row to end_row - 1
   const int end_row = min(first_row + tiling.bands * tiling.rows, d.OH);
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
-  // corner(walk) returns the index of a walk's first word; row_a and row_b are the distances in words to the walk's next row.
-  // Surplus walks read the zeros at a plane's end.
+  // corner(walk) returns the index of a walk's first word; row_a and row_b are the distances in words to the walk's
+  // next row. Surplus walks read the zeros at a plane's end.
   const auto corner = [&](const Walk& it) { return t + kWords * (it.real ? it.start * d.W + it.column : pixels); };
   const int corner_a = corner(a), corner_b = corner(b);
   const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
@@ -176,9 +176,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     }
     const uint32_t* hi = slots.high(state.stage);
 
-    // sum[o % 5] belongs to output row o of the walk; at input row r, products with the filters' row r - o are added to it.
-    // The tensor cores truncate sums, so after two rows, and after two more, the sum is added to `total`: one chain of all
-    // five rows lost 1.5 times as much as the bound allows. `small` has the products with a low part.
+    // sum[o % 5] belongs to output row o of the walk; at input row r, products with the filters' row r - o are added to
+    // it. The tensor cores truncate sums, so after two rows, and after two more, the sum is added to `total`: one chain
+    // of all five rows lost 1.5 times as much as the bound allows. `small` has the products with a low part.
     float sum[K][8] = {}, small[K][8] = {}, total[K][8] = {}, done[8] = {};
     Operands<kSteps> now;
     const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
@@ -191,16 +191,16 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
       store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
     };
-    // Stores output row `row` - 1; before the first row is complete, stores zeros where that row will be. If bands overlap,
-    // two walks store the same values.
+    // Stores output row `row` - 1; before the first row is complete, stores zeros where that row will be. If bands
+    // overlap, two walks store the same values.
     const auto store_done = [&] {
       store(a.real, to_a, 0), store(b.real, to_b, 2);
       const uint32_t by = row > 0 ? 4 * d.OW : 0;
       to_a += by, to_b += by;
     };
-    // Processes an input row r, with phase = r % 5, for `count` output rows. Multiplies, and meanwhile stores the output row
-    // that the previous input row completed. Loads the next row's operands: those of the first of two steps while the second
-    // is multiplied. Returns whether there are more rows.
+    // Processes an input row r, with phase = r % 5, for `count` output rows. Multiplies, and meanwhile stores the
+    // output row that the previous input row completed. Loads the next row's operands: those of the first of two steps
+    // while the second is multiplied. Returns whether there are more rows.
     const auto step = [&](auto count, auto phase) {
       constexpr int kCount = decltype(count)::value, kPhase = decltype(phase)::value, kDone = (kPhase + 1) % K;
       wgmma_fence();
@@ -249,8 +249,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     if constexpr (kHalves) {
       store_halves(d, outgoing, tiling.stride, out);
     } else if (tiling.vector_out) {
-      // TMA writes whole cache lines while the warpgroup multiplies its next image. If filters are as far apart in shared
-      // memory as in y, one copy is enough; otherwise there is one per filter.
+      // TMA writes whole cache lines while the warpgroup multiplies its next image. If filters are as far apart in
+      // shared memory as in y, one copy is enough; otherwise there is one per filter.
       const int copies = tiling.stride == plane ? 1 : d.M;
       if (rank < copies) {
         bulk_store(out + rank * plane, outgoing + rank * tiling.stride, d.M / copies * plane * 4);

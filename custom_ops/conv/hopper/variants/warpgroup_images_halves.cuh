@@ -10,9 +10,9 @@
 namespace fops {
 namespace pixel_words {
 
-// Stores kOnce times four outputs of a thread, from index `first` on. All loads precede the stores. Instead of outputs past
-// index `last`, those at `last` are stored again, with the same values: a branch per four outputs would keep the loads and
-// stores from overlapping.
+// Stores kOnce times four outputs of a thread, from index `first` on. All loads precede the stores. Instead of outputs
+// past index `last`, those at `last` are stored again, with the same values: a branch per four outputs would keep the
+// loads and stores from overlapping.
 template <int kOnce>
 __device__ __forceinline__ void some_fours(const float* outgoing, const HalvesOut& out, float minimum, int first,
                                            int last) {
@@ -38,9 +38,9 @@ __device__ __forceinline__ void store_fours(const float* outgoing, int count, co
   for (; base < count; base += kRest * kStep) some_fours<kRest>(outgoing, out, minimum, base + 4 * rank, count - 4);
 }
 
-// Stores an image's outputs as halves. A consumer warpgroup calls this at an image's end: it has no registers for this while
-// it multiplies, and the producer warpgroup has no time. `stride`: floats from one filter's outputs to the next. The outputs
-// have already been scaled by out.scale.
+// Stores an image's outputs as halves. A consumer warpgroup calls this at an image's end: it has no registers for this
+// while it multiplies, and the producer warpgroup has no time. `stride`: floats from one filter's outputs to the next.
+// The outputs have already been scaled by out.scale.
 __device__ __forceinline__ void store_halves(const Dims& d, const float* outgoing, int stride, HalvesOut out) {
   const int plane = d.OH * d.OW, rank = threadIdx.x % kThreads, lane = rank % 32;
   out.scale = 1.0f;

@@ -10,10 +10,10 @@ namespace pixel_words {
 constexpr int kWarps = 4, kThreads = 32 * kWarps;  // warps and threads of a warpgroup, which computes an image
 constexpr int kWalks = 64;
 
-// The circular buffer of weights has the filters' rows 0, 4, 3, 2, 1, 0, 4, 3, 2, so that the five rows from place (5 - r) % 5
-// on are those that sums 0 to 4 need at input row r. A row has the layout that wgmma reads: "core matrices" of 8 filters by 4
-// words (128 bytes), first along the filters' words, then along filters. There is a buffer of high parts, then one of low
-// parts.
+// The circular buffer of weights has the filters' rows 0, 4, 3, 2, 1, 0, 4, 3, 2, so that the five rows from place (5 -
+// r) % 5 on are those that sums 0 to 4 need at input row r. A row has the layout that wgmma reads: "core matrices" of 8
+// filters by 4 words (128 bytes), first along the filters' words, then along filters. There is a buffer of high parts,
+// then one of low parts.
 constexpr int kPlaces = 2 * K - 1, kCore = 32;  // words of a core matrix
 __host__ __device__ constexpr int place_words(int kSteps) { return kFilters / 8 * 2 * kSteps * kCore; }
 __host__ __device__ constexpr int weight_words(int kSteps) { return kPlaces * place_words(kSteps); }

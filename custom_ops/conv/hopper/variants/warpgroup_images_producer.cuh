@@ -10,9 +10,9 @@ namespace pixel_words {
 
 constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; maximum slots (staged images) per team
 
-// How an image's outputs are computed. halves: by the tensor cores. mixed: by the tensor cores; then outputs that use an
-// unsplittable value are recomputed by the float32 fallback. fallback: all by the float32 fallback. end: there are no more
-// images.
+// How an image's outputs are computed. halves: by the tensor cores. mixed: by the tensor cores; then outputs that use
+// an unsplittable value are recomputed by the float32 fallback. fallback: all by the float32 fallback. end: there are
+// no more images.
 enum class Path : int { halves, mixed, fallback, end };
 // What the consumer warpgroup must know about the image in a slot.
 struct Staged {
@@ -32,7 +32,7 @@ struct Shared {
 
 struct Slots {
   uint32_t* words;
-  int count, plane;  // number of slots; words of a plane, kPad included. A slot is a plane of high parts and one of low parts
+  int count, plane;  // number of slots, each a plane of high parts and a plane of low parts; words of a plane with kPad
   __device__ uint32_t* high(int slot) const { return words + slot * 2 * plane; }
 };
 
@@ -43,9 +43,9 @@ struct ByTeam {
   static __device__ bool asks() { return threadIdx.x % kThreads == 0; }
 };
 
-// Stages a team's images, and after the last one publishes Path::end. `group`: this warpgroup's number in the block. `has_room`:
-// whether Path::mixed is possible. `minimum`: see min_scaled. `weights_unscale`: the factor that undoes the weights' scale,
-// times HalvesOut::scale if there is one; 0 if the weights cannot be split well.
+// Stages a team's images, and after the last one publishes Path::end. `group`: this warpgroup's number in the block.
+// `has_room`: whether Path::mixed is possible. `minimum`: see min_scaled. `weights_unscale`: the factor that undoes the
+// weights' scale, times HalvesOut::scale if there is one; 0 if the weights cannot be split well.
 template <int kWords>
 __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slots& slots, bool vector, bool has_room,
                                              float minimum, float weights_unscale, const float* __restrict__ x,

@@ -4,7 +4,8 @@
 //   x x        one thread per output, or per four outputs in halves; an output comes from one input or a pool's window
 //   x x  -> o
 //
-// Costs: memory traffic; each value is read and written in a separate pass. Gains: layers of any shape run on the device.
+// Costs: memory traffic; each value is read and written in a separate pass. Gains: layers of any shape run on the
+// device.
 #include <algorithm>
 #include <type_traits>
 

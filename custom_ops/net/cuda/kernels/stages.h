@@ -24,8 +24,8 @@ struct Tensor {
   float scale = 1.0f;     // only for halves: a power of two
 };
 
-// Applies a max pool, if there is one, and an activation, which may be `none`. The input is float32 or uint8, the output
-// float32 or halves. `in` and `out` are the sizes of one item.
+// Applies a max pool, if there is one, and an activation, which may be `none`. The input is float32 or uint8, the
+// output float32 or halves. `in` and `out` are the sizes of one item.
 fops_status run_map(const Item& in, const Item& out, const Pool& pool, Activation activation, int64_t n,
                     const Tensor& x, const Tensor& y, cudaStream_t stream);
 
@@ -40,8 +40,8 @@ fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cuda
 fops_status run_largest(int64_t n, int64_t size, const float* x, int32_t* y, cudaStream_t stream);
 
 // Runs a dense layer of few units in float32, followed by an activation or softmax. Used for all layers of up to
-// kFewUnits units; and for layers of up to kMaxFewUnits units and kMaxFewWeights weights, which fit into L1, that cannot
-// run on the matrix units.
+// kFewUnits units; and for layers of up to kMaxFewUnits units and kMaxFewWeights weights, which fit into L1, that
+// cannot run on the matrix units.
 constexpr int64_t kFewUnits = 16, kMaxFewUnits = 32, kMaxFewWeights = 48 << 10;
 fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor& x, const float* w, const float* bias,
                           Activation activation, bool softmax, float* y, cudaStream_t stream);

@@ -7,8 +7,8 @@
 // A block computes up to 128 filters at up to 256 positions. With few filters a tile's rows hold several taps; with few
 // tasks a cluster of blocks divides a task's depth. Two warpgroups are consumers, two are producers: they stage pixels
 // chunk by chunk, and one of their warps loads weights and rows of pixels by TMA (raw_rows.cuh).
-// Costs: positions in the last K - 1 columns and rows of an image are computed and dropped, except with strips (plan.h);
-// weights are packed again in each call. Small batches run any_shape_resident.cu.
+// Costs: positions in the last K - 1 columns and rows of an image are computed and dropped, except with strips
+// (plan.h); weights are packed again in each call. Small batches run any_shape_resident.cu.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
 #include "conv/hopper/shape_cache.h"

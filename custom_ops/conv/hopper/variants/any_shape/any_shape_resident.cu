@@ -4,9 +4,9 @@
 //   warps 8 to 15    split the pixels under 32 or 64 positions        | barrier |  4 to 7: multiply and store 32 more
 //   warps 16 to 19   compute the addresses of weights and outputs     |         |
 //
-// For one image, packing weights in a separate kernel and starting the pipeline take most of any_shape.cu's time. Here the
-// chain of dependent instructions is shorter. Products are added in the same chains, so an image has the same bits in every
-// batch.
+// For one image, packing weights in a separate kernel and starting the pipeline take most of any_shape.cu's time. Here
+// the chain of dependent instructions is shorter. Products are added in the same chains, so an image has the same bits
+// in every batch.
 // Costs: every block splits its filters' weights, so this kernel is used only for at most one block per SM.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
@@ -91,8 +91,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   wgmma_wait(high);
   wgmma_wait(low);
 
-  // Combines an output's accumulators in `sum`. With stacked tiles, those of a filter's low part (registers i + 2) are added
-  // to those of its high part. See `value` in kernel.cuh.
+  // Combines an output's accumulators in `sum`. With stacked tiles, those of a filter's low part (registers i + 2) are
+  // added to those of its high part. See `value` in kernel.cuh.
 #pragma unroll
   for (int i = 0; i < kColumns / 2; ++i) {
     if (kStacked && i % 4 >= 2) continue;

@@ -43,8 +43,8 @@ struct KeptSums {
     ++count;
   }
 
-  // Adds up the sums of all parts for the columns that this block owns and, if `next`, for the next eight columns. Returns
-  // whether any part has an unsplittable value. A thread has loads of several parts in flight together.
+  // Adds up the sums of all parts for the columns that this block owns and, if `next`, for the next eight columns.
+  // Returns whether any part has an unsplittable value. A thread has loads of several parts in flight together.
   __device__ bool add_up(float (&sum)[kColumns / 2], bool next, bool needs_fallback) {
     if (threadIdx.x == 0) marks[part] = count | (needs_fallback ? 1u << 16 : 0);
     cluster_sync();

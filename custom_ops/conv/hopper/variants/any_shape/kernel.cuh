@@ -20,15 +20,15 @@ namespace hopper {
 //                    <- stages of weights         <- that warp: loads weights by TMA                   <- global memory
 //
 // If TMA loads rows of pixels, that warp starts these copies too, and the other producer warps split pixels from there
-// (raw_rows.cuh). The mbarriers `full` complete when a buffer or a stage may be read, the mbarriers `empty` when it may be
-// written.
+// (raw_rows.cuh). The mbarriers `full` complete when a buffer or a stage may be read, the mbarriers `empty` when it may
+// be written.
 constexpr int kThreads = kConsumerThreads + kProducerThreads + 32;
 static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
 
-// The form of a block's weights. kTaps = 0: a tile's rows are 64 filters, with the low parts in a separate tile. kTaps = 1:
-// the rows are the high and low parts of 32 filters ("stacked"). kTaps = 2, 4 or 8: the rows are the high and low parts of
-// 16, 8 or 4 filters at 2, 4 or 8 taps. kTiles: tiles of filters per block. With two, the two consumer warpgroups have
-// different filters at the same positions; with one, the same filters at different positions.
+// The form of a block's weights. kTaps = 0: a tile's rows are 64 filters, with the low parts in a separate tile. kTaps
+// = 1: the rows are the high and low parts of 32 filters ("stacked"). kTaps = 2, 4 or 8: the rows are the high and low
+// parts of 16, 8 or 4 filters at 2, 4 or 8 taps. kTiles: tiles of filters per block. With two, the two consumer
+// warpgroups have different filters at the same positions; with one, the same filters at different positions.
 template <int kTaps, int kTiles>
 struct Form {
   static constexpr int kParts = kTaps > 0 ? 1 : 2;                                // tiles of memory per tile of filters
@@ -37,7 +37,8 @@ struct Form {
   using Steps = std::conditional_t<(kTaps > 0), UpToEight, UpToFour>;  // steps per group: see Choice::group
 };
 
-// What the producers found in a buffer's pixels. Each field is the number of the latest chunk (from 1) with the property.
+// What the producers found in a buffer's pixels. Each field is the number of the latest chunk (from 1) with the
+// property.
 struct Flags {
   uint32_t low;             // some low part is not zero
   uint32_t needs_fallback;  // some value is unsplittable: see `ImageScale` in split.cuh
@@ -52,8 +53,8 @@ struct Shared {  // static shared memory; stages and buffers are in dynamic shar
 
 static_assert(sizeof(Shared) == kSharedBytes, "choose.cpp leaves room for it");
 
-// How the work is divided. columns: positions per wgmma. strips: whether tasks consist of strips. parts: whether the blocks
-// of a cluster divide a task's depth, in whole segments. raw: whether TMA loads rows of pixels (raw_rows.cuh).
+// How the work is divided. columns: positions per wgmma. strips: whether tasks consist of strips. parts: whether the
+// blocks of a cluster divide a task's depth, in whole segments. raw: whether TMA loads rows of pixels (raw_rows.cuh).
 template <int columns, bool strips = false, bool parts = false, bool raw = false>
 struct Cut {
   static constexpr int kColumns = columns;
@@ -61,8 +62,8 @@ struct Cut {
   static constexpr bool kEarly = columns == kFewColumns;  // whether `Plan::early` may be set
 };
 
-// kLong: whether there are more steps than a chain may have. If pixels may be staged early (Cut::kEarly), a thread has 96
-// registers, which leaves registers for a block of pack_weights on the same SM; then registers are not moved between
+// kLong: whether there are more steps than a chain may have. If pixels may be staged early (Cut::kEarly), a thread has
+// 96 registers, which leaves registers for a block of pack_weights on the same SM; then registers are not moved between
 // warpgroups.
 template <int kTaps, int kTiles, typename Cut, bool kLong>
 __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 : kThreads), 1)
@@ -281,8 +282,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
           low_begun = true;
         }
         wgmma_commit();
-        // After the wait only this group's products are in flight. If the chain ends, only those with a low part are: they
-        // keep the tensor cores busy while the chain's sum is added.
+        // After the wait only this group's products are in flight. If the chain ends, only those with a low part are:
+        // they keep the tensor cores busy while the chain's sum is added.
         if (kLong && (chain + group > plan.chain || (done && ends_segment))) {
           wgmma_wait<1>(high);
           if constexpr (kParts) {

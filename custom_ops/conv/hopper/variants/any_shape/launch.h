@@ -1,5 +1,5 @@
-// For any_shape.cu: passes a call to the files with the kernel's instances (tiles.cu, stacked.cu, taps.cu). There are three
-// files because each takes a minute to compile.
+// For any_shape.cu: passes a call to the files with the kernel's instances (tiles.cu, stacked.cu, taps.cu). There are
+// three files because each takes a minute to compile.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -47,8 +47,8 @@ struct alignas(8) Columns {
   }
 };
 
-// A warp's buffer for outputs before they are stored: 16 filters by 64 positions. A row has 4 more floats, which shifts the
-// next row by four banks.
+// A warp's buffer for outputs before they are stored: 16 filters by 64 positions. A row has 4 more floats, which shifts
+// the next row by four banks.
 constexpr int kOutgoingStride = 68, kOutgoingFloats = 16 * kOutgoingStride;
 constexpr int kTapsStride = 76;  // floats per row for store_taps, where a warpgroup has 32 rows of 72 positions
 static_assert(32 * kTapsStride <= 4 * kOutgoingFloats, "");
@@ -67,8 +67,8 @@ struct Pair {
     vector = pair && d.OH * d.OW % 2 == 0 && reinterpret_cast<uintptr_t>(out + at.x) % 8 == 0;
     first = !vector && at.x >= 0, second = !vector && at.y >= 0;
   }
-  // Stores the two outputs of a filter if `valid`. `to`: address of the first one. Uses predicates, because branches took
-  // most of the epilogue's time.
+  // Stores the two outputs of a filter if `valid`. `to`: address of the first one. Uses predicates, because branches
+  // took most of the epilogue's time.
   __device__ void store(bool valid, float* to, float2 v) const {
     store_streaming_if(valid && vector, to, v);
     store_streaming_if(valid && first, to, v.x);
@@ -120,8 +120,8 @@ __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns
 }
 
 // Does the same for tiles whose rows have kTaps taps: first adds up the rows of a filter, that of each tap from `shift`
-// columns further right than that of the previous tap. The four warps of a warpgroup exchange their rows; then each adds
-// and stores a quarter of the filters.
+// columns further right than that of the previous tap. The four warps of a warpgroup exchange their rows; then each
+// adds and stores a quarter of the filters.
 template <int kTaps, int kColumns, typename Value>
 __device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns, float unscale, int m_warp,
                                            float* out, float* outgoing_all, int shift, Value value) {

@@ -1,5 +1,5 @@
-// For any_shape.cu: the kernel that splits the weights, lays them out as wgmma reads them, and chooses a scale for every
-// image.
+// For any_shape.cu: the kernel that splits the weights, lays them out as wgmma reads them, and chooses a scale for
+// every image.
 #pragma once
 
 #include "conv/cuda/dims.h"
@@ -14,8 +14,8 @@ namespace hopper {
 constexpr int kPackThreads = 512;
 constexpr int kImagesPerBlock = kPackThreads / 32;
 
-// The first blocks of the grid pack one filter each, padding filters included; in the remaining blocks each warp chooses the
-// scale of one image. The launch bound limits a thread to 32 registers: see kernel.cuh.
+// The first blocks of the grid pack one filter each, padding filters included; in the remaining blocks each warp
+// chooses the scale of one image. The launch bound limits a thread to 32 registers: see kernel.cuh.
 template <typename X>
 __global__ void __launch_bounds__(kPackThreads, 4)
     pack_weights(const __grid_constant__ Dims d, const __grid_constant__ Plan plan, const __grid_constant__ Steps steps,
@@ -51,9 +51,9 @@ __global__ void __launch_bounds__(kPackThreads, 4)
       const int channels = channel < 8 * plan.chunks.full ? 8 : plan.chunks.narrow;
       split_unit(filter, channel, origin >> 4 & 15, q, channels, d, scale, &hi, &lo);
     }
-    // In a stacked tile, rows 16 w to 16 w + 7 (of warp w) are high parts, and the next eight rows are the low parts of the
-    // same filters, so that a lane has both sums. The rows of a tap are all filters of the tile; then come those of the
-    // next tap.
+    // In a stacked tile, rows 16 w to 16 w + 7 (of warp w) are high parts, and the next eight rows are the low parts of
+    // the same filters, so that a lane has both sums. The rows of a tap are all filters of the tile; then come those of
+    // the next tap.
     const int stacked = tap * rows_per_tile + in_tile,
               row = rows_of_taps > 0 ? stacked / 8 * 16 + stacked % 8 : in_tile;
     uint8_t* to = packed.tiles + ((1LL * block * plan.steps + step) * tiles + tile % tiles) * parts * kTileBytes;

@@ -28,8 +28,8 @@ struct RowSpan {
   }
 };
 
-// An iterator over the groups of steps whose weights are loaded together, of all of a block's tasks. It is used by a warp
-// that loads rows of pixels in between.
+// An iterator over the groups of steps whose weights are loaded together, of all of a block's tasks. It is used by a
+// warp that loads rows of pixels in between.
 struct Groups {
   uint32_t task;        // the current group's task
   int chunk, left;      // the group's chunk; the number of the chunk's steps from the group on
@@ -53,8 +53,8 @@ struct Groups {
   }
 };
 
-// A circular buffer of pieces in shared memory. A piece is the eight rows of a slot. Pieces are numbered through all of a
-// block's tasks.
+// A circular buffer of pieces in shared memory. A piece is the eight rows of a slot. Pieces are numbered through all of
+// a block's tasks.
 struct RawRows {
   float* rows;
   uint64_t *full, *empty;  // mbarriers per piece; each producer warp arrives once at `empty`
@@ -71,8 +71,8 @@ struct RawRows {
   __device__ void init_barriers(int pieces) const {
     for (int i = 0; i < pieces; ++i) barrier_init(&full[i], 1), barrier_init(&empty[i], kProducerThreads / 32);
   }
-  // Sets all rows to zero; all threads of the block call this. Floats past the end of a row's pixels are split too, and must
-  // not be unsplittable.
+  // Sets all rows to zero; all threads of the block call this. Floats past the end of a row's pixels are split too, and
+  // must not be unsplittable.
   __device__ void clear(const Plan& plan) const {
     for (int i = threadIdx.x; i < plan.pieces * 2 * per_row; i += blockDim.x) reinterpret_cast<float4*>(rows)[i] = {};
     bulk_fence();
@@ -97,9 +97,10 @@ struct RawRows {
   }
 };
 
-// Splits the `slots` slots of a chunk from their rows into `buffer`; the first slot is piece `number`. The seven warps take
-// turns at lots of kLot entries, through all slots and chunks. This warp's next lot is lot `at` of slot `slot`, counted from
-// the chunk's first slot; both are advanced. If the slot is past the chunk, the warp has nothing to split in this chunk.
+// Splits the `slots` slots of a chunk from their rows into `buffer`; the first slot is piece `number`. The seven warps
+// take turns at lots of kLot entries, through all slots and chunks. This warp's next lot is lot `at` of slot `slot`,
+// counted from the chunk's first slot; both are advanced. If the slot is past the chunk, the warp has nothing to split
+// in this chunk.
 template <bool kByImage>
 __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, uint32_t number, const Span& span,
                           int slots, const ImageScale* images, uint4* buffer, int& slot, int& at) {

@@ -12,7 +12,8 @@ namespace hopper {
 
 constexpr int kProducerThreads = 224;  // two warpgroups without the warp that loads weights
 
-// The first position of a task. Its computation avoids 64-bit divisions if possible, because these take as long as a chunk.
+// The first position of a task. Its computation avoids 64-bit divisions if possible, because these take as long as a
+// chunk.
 struct Span {
   long long image;  // first image
   int first;        // first position in that image
@@ -42,8 +43,8 @@ struct StripSpan {
     image = at >> 32 ? static_cast<long long>(at / s.per_image) : static_cast<uint32_t>(at) / s.per_image;
     strip = static_cast<int>(at - image * s.per_image);
   }
-  // Returns the image, counted from the task's first, of the strip that is `strips` strips after the first one. *in_image
-  // receives the strip's number in that image.
+  // Returns the image, counted from the task's first, of the strip that is `strips` strips after the first one.
+  // *in_image receives the strip's number in that image.
   __device__ int further(const Strips& s, int strips, int* in_image) const {
     const int at = strip + strips, images = s.per_image == 1 ? at : divide(at, s.inverse_per_image);
     *in_image = at - images * s.per_image;
@@ -53,8 +54,8 @@ struct StripSpan {
 template <bool kStrips>
 using SpanOf = std::conditional_t<kStrips, StripSpan, Span>;
 
-// The position in x of the i-th staged pixel. Past the last pixel or image it is the last one again, so that there is no
-// branch between loads; such pixels affect only positions that are not stored.
+// The position in x of the i-th staged pixel. Past the last pixel or image it is the last one again, so that there is
+// no branch between loads; such pixels affect only positions that are not stored.
 struct Pixel {
   int image, at;  // its image, counted from the task's first; its offset in a plane of the image
   __device__ Pixel(const Plan& plan, const Dims& d, const Span& span, int i) {
@@ -78,8 +79,8 @@ struct Pixel {
   }
 };
 
-// Return the scale of a task's image number `image`: from the array of the images' scales, with one load of two words; or,
-// if the task has one image, the given scale.
+// Return the scale of a task's image number `image`: from the array of the images' scales, with one load of two words;
+// or, if the task has one image, the given scale.
 __device__ inline ImageScale of_image(const ImageScale* images, int image) {
   const float2 both = __ldg(reinterpret_cast<const float2*>(images) + image);
   return {both.x, both.y};

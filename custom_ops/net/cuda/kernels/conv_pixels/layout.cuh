@@ -48,8 +48,8 @@ __host__ __device__ constexpr Pair pair_of_one(int i) {
 }
 
 // Returns the i-th pair with two outputs per column. Lane t (modulo 4) has all three pairs of row t of the filter, and
-// pair t of the fifth row. Staged rows are an odd multiple of 8 words apart, and eight neighbouring windows are one word
-// apart, so that the loads of the first four rows have no bank conflicts.
+// pair t of the fifth row. Staged rows are an odd multiple of 8 words apart, and eight neighbouring windows are one
+// word apart, so that the loads of the first four rows have no bank conflicts.
 __host__ __device__ constexpr Pair pair_of_two(int i) {
   return {i < 12 ? i % 4 : 4, i < 12 ? i / 4 * 2 : i % 4 * 2, i == 15};
 }
@@ -80,8 +80,8 @@ inline Sizes sizes_for(const Stage& stage, bool halves) {
   s.H = static_cast<int>(stage.in.H), s.W = static_cast<int>(stage.in.W), s.M = static_cast<int>(stage.out.C);
   s.rows = static_cast<int>(2 * stage.out.H) + K - 1;
   s.groups = (s.W + 3) / 4;  // at least 2
-  // With two outputs per column there is a word for every second pixel, and the stride is the smallest odd multiple of 8
-  // that holds a row. Otherwise there is a word for each pixel, and it is the smallest odd multiple of 16.
+  // With two outputs per column there is a word for every second pixel, and the stride is the smallest odd multiple of
+  // 8 that holds a row. Otherwise there is a word for each pixel, and it is the smallest odd multiple of 16.
   s.stride = two_outputs(s.M) ? (s.groups * 2 + 7) / 16 * 16 + 8 : (s.W + 15) / 32 * 32 + 16;
   s.PW = static_cast<int>(stage.out.W), s.outputs = static_cast<int>(stage.out.H * stage.out.W);
   s.values = s.M * s.outputs;

@@ -1,5 +1,5 @@
-// Packs the weights of conv_pixels.cu on the host: scales them, splits them into halves, and writes them in the order in
-// which the kernel's lanes read them.
+// Packs the weights of conv_pixels.cu on the host: scales them, splits them into halves, and writes them in the order
+// in which the kernel's lanes read them.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -20,9 +20,9 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out) {
   }
   // The scale brings the largest weight into [2^13, 2^14), where the low parts lose no bits that matter, or as near to
   // that range as uint8 pixels allow. They allow 2^-5 to 2^24, because the kernel multiplies them by the inverse: 2^-24
-  // is half precision's smallest magnitude, and 1024 * 2^5 is within its range. The general kernels compute the layer if
-  // the largest weight is below 2^-24 or from 2^19 on, or if a nonzero weight is so far below the largest (about 2^-17 of
-  // it) that its low part loses bits that matter.
+  // is half precision's smallest magnitude, and 1024 * 2^5 is within its range. The general kernels compute the layer
+  // if the largest weight is below 2^-24 or from 2^19 on, or if a nonzero weight is so far below the largest (about
+  // 2^-17 of it) that its low part loses bits that matter.
   const int exponent = largest > 0 ? std::ilogb(largest) : 0;
   if (exponent < -24 || exponent > 18) return false;
   const float scale = std::ldexp(1.0f, std::max(-5, std::min(24, 13 - exponent)));

@@ -8,8 +8,8 @@
 namespace fops {
 namespace fused_pixels {
 
-// Converts the bytes 0 and 2 of `two` to scaled halves without a conversion instruction: as a half, 0x6400 | b is 1024 +
-// b, and the multiply-add that subtracts 1024 is exact.
+// Converts the bytes 0 and 2 of `two` to scaled halves without a conversion instruction: as a half, 0x6400 | b is 1024
+// + b, and the multiply-add that subtracts 1024 is exact.
 __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2 offset) {
   const uint32_t biased = two | 0x64006400u;
   const __half2 exact = __hfma2(reinterpret_cast<const __half2&>(biased), scale, offset);
@@ -67,8 +67,8 @@ __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_
   }
 }
 
-// Stages an image as words of halves in `hi` and, if kResidue, the words of the rounding errors in `lo`. Returns whether
-// all pixels that this thread staged are exact in half precision.
+// Stages an image as words of halves in `hi` and, if kResidue, the words of the rounding errors in `lo`. Returns
+// whether all pixels that this thread staged are exact in half precision.
 template <bool kTwo, int kThreads, bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;

@@ -1,5 +1,5 @@
-// The layout of conv_pixels.cu for up to kMostTwo filters: a column of the product is the two outputs of the convolution
-// in the upper or lower row of a pool's window.
+// The layout of conv_pixels.cu for up to kMostTwo filters: a column of the product is the two outputs of the
+// convolution in the upper or lower row of a pool's window.
 //
 //   weights of a row of taps    left output    k0 k1 k2 k3 k4  0   rows 0 to 7 of a tile: eight filters
 //                               right output    0 k0 k1 k2 k3 k4   rows 8 to 15: the same filters
@@ -7,9 +7,9 @@
 //                               lower          w0 w1 w2 w3 w4 w5 w6 w7   the lower rows of the same windows
 //   lane t                                     t=0   t=1   t=2   t=3     has all four sums of two windows
 //
-// With few filters most of the work is loading pixels and computing their addresses. In this layout an output takes half
-// as many loads. The staged words of two pixels do not overlap, so half as many are stored. The time of sp2018's first
-// layer is 0.172 ms, and 0.231 ms with one_output.cuh.
+// With few filters most of the work is loading pixels and computing their addresses. In this layout an output takes
+// half as many loads. The staged words of two pixels do not overlap, so half as many are stored. The time of sp2018's
+// first layer is 0.172 ms, and 0.231 ms with one_output.cuh.
 #pragma once
 
 #include "gpu/isa/mma.cuh"
@@ -38,8 +38,8 @@ struct TwoOutputs {
   }
 
   // Computes kOnce chunks of eight outputs of each filter of tiles kFrom to kTo - 1 from staged pixels. The first chunk
-  // begins at output `chunk`, and each further one `apart` outputs later. The products of a chunk and tile depend on one
-  // another; products of two chunks overlap.
+  // begins at output `chunk`, and each further one `apart` outputs later. The products of a chunk and tile depend on
+  // one another; products of two chunks overlap.
   template <bool kHalves, int kFrom, int kTo, int kOnce, bool kExact, bool kUnit>
   __device__ __forceinline__ void products(const Sizes& s, const Weights& weights,
                                            const Unscaled<kExact, kUnit>& scaled, const uint32_t* hi,

@@ -28,8 +28,8 @@ struct ConvPoolWeights {
 // filter too far apart.
 bool pack_conv_pool(const Stage& stage, const float* k, ConvPoolWeights* out);
 
-// x is float32 or, only for the first layer, uint8; y is float32 or halves. `k` is the stage's original weight, in device
-// memory; it is used for inputs that cannot be split well.
+// x is float32 or, only for the first layer, uint8; y is float32 or halves. `k` is the stage's original weight, in
+// device memory; it is used for inputs that cannot be split well.
 fops_status run_first_layer(const Stage& stage, const ConvPoolWeights& weights, const float* k, int64_t n,
                             const Tensor& x, const Tensor& y, cudaStream_t stream);
 fops_status run_later_layer(const Stage& stage, const ConvPoolWeights& weights, const float* k, int64_t n,

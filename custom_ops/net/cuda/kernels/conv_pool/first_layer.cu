@@ -3,12 +3,12 @@
 //   A (16 rows): 4 filters x 2x2 outputs     B: (K+1) x 8 pixels of 8 windows      D: 4 filters x 2x2 outputs
 //   in registers for all (K+1)/2 steps    x  | w0 | w1 | ... | w7 |             =  of | w0 | w1 | ... | w7 |
 //
-// All four outputs of a pool's window use the same pixels. So a column of B is a window's pixels, the rows of A are four
-// shifted copies of each filter, and the pool is a maximum over rows of D. A block is persistent and processes one image
-// after another: while it multiplies one, the next is loaded into shared memory. A warp keeps the weights of four
+// All four outputs of a pool's window use the same pixels. So a column of B is a window's pixels, the rows of A are
+// four shifted copies of each filter, and the pool is a maximum over rows of D. A block is persistent and processes one
+// image after another: while it multiplies one, the next is loaded into shared memory. A warp keeps the weights of four
 // filters (a tile) in registers; several warps may have the same filters and share the windows.
-// Costs: for K = 7 or 5, at least 1 or 3 of the 8 pixels per row are multiplied by zero weights. Gains: an image is read
-// once, and activation and stores are needed for only a quarter of the outputs.
+// Costs: for K = 7 or 5, at least 1 or 3 of the 8 pixels per row are multiplied by zero weights. Gains: an image is
+// read once, and activation and stores are needed for only a quarter of the outputs.
 #include "gpu/band_scale.cuh"
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
@@ -58,9 +58,9 @@ __device__ void fetch(const Sizes& s, const X* image, X* raw) {
   }
 }
 
-// Converts an image to halves, [H / 2][W / 2] quads of 2x2 pixels: a word of the upper two pixels and a word of the lower
-// two. If kResidue, also stores the rounding errors in `lo`. Returns whether all pixels that this thread converted are
-// exact in half precision.
+// Converts an image to halves, [H / 2][W / 2] quads of 2x2 pixels: a word of the upper two pixels and a word of the
+// lower two. If kResidue, also stores the rounding errors in `lo`. Returns whether all pixels that this thread
+// converted are exact in half precision.
 template <bool kResidue>
 __device__ bool stage(const Sizes& s, const float* raw, float scale, uint2* hi, uint2* lo) {
   bool exact = true;
@@ -113,10 +113,10 @@ struct Weights {
   }
 };
 
-// Computes a warp's outputs of an image. Lane 4g + t loads pixels of window g of eight, and computes the output of window
-// 2t or 2t + 1 for filter g % 4. If kExact, the low parts of the pixels are all zero, and all products form one chain of
-// additions, beginning with the weights' low parts. Otherwise a chain has at most two steps of high parts times high
-// parts (docs/precision.md), and products with low parts of pixels have separate accumulators.
+// Computes a warp's outputs of an image. Lane 4g + t loads pixels of window g of eight, and computes the output of
+// window 2t or 2t + 1 for filter g % 4. If kExact, the low parts of the pixels are all zero, and all products form one
+// chain of additions, beginning with the weights' low parts. Otherwise a chain has at most two steps of high parts
+// times high parts (docs/precision.md), and products with low parts of pixels have separate accumulators.
 template <bool kExact, int kSteps, typename Y>
 __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& weights, float image_unscale,
                                          const uint2* hi, const uint2* lo, int part, int tile, Y* y, __half* y_lo) {
@@ -286,8 +286,8 @@ fops_status launch(const Sizes& s, const ConvPoolWeights& weights, const float* 
 
 }  // namespace
 
-// Supports only 5x5 and 7x7. For 3x3 filters the bound of docs/precision.md allows a sum of 9 products an error that the
-// splits into halves can already use up.
+// Supports only 5x5 and 7x7. For 3x3 filters the bound of docs/precision.md allows a sum of 9 products an error that
+// the splits into halves can already use up.
 bool takes_first_layer(const Stage& stage) {
   if (stage.kind != Stage::Kind::convolution || stage.in.C != 1 || stage.in.W % 2 != 0 ||
       stage.out.C > kFilters * kWarps || (stage.K != 5 && stage.K != 7) || !stage.pool.pairs() || stage.out.W < 2 ||

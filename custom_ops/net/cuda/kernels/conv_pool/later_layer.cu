@@ -69,8 +69,8 @@ struct Producers {
 
 // Loads an image, float32 (C, H, W), into shared memory, scaled so that its largest finite value is in [2^13, 2^14). A
 // pixel is the high parts of its four channels, followed by their low parts. Pixels with a value that cannot be split
-// well are recorded in `found`. Pixels with a value that is not finite become zero: an infinity times a zero weight that
-// pads a filter would be NaN, also in outputs that do not use the pixel.
+// well are recorded in `found`. Pixels with a value that is not finite become zero: an infinity times a zero weight
+// that pads a filter would be NaN, also in outputs that do not use the pixel.
 template <int K>
 __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found* found, float* unscale,
                         unsigned* scratch) {
@@ -121,8 +121,8 @@ __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   }
 }
 
-// Recomputes the windows that use a pixel in `found` from the original float32 values. The products of a row of taps are
-// added in float32, the rows in double.
+// Recomputes the windows that use a pixel in `found` from the original float32 values. The products of a row of taps
+// are added in float32, the rows in double.
 template <int K, bool kHalves>
 __device__ __noinline__ void repair(const Sizes& s, const float* image, const float* k, const Found& found, char* out) {
   for (int i = Producers().thread(); i < s.values; i += kProducerThreads) {

@@ -11,8 +11,8 @@
 namespace fops {
 namespace {
 
-// Returns the power of two that brings a filter's largest weight into [2^13, 2^14), as scale_for does on the device; 0 if
-// the filter has a weight that cannot be split well.
+// Returns the power of two that brings a filter's largest weight into [2^13, 2^14), as scale_for does on the device; 0
+// if the filter has a weight that cannot be split well.
 float filter_scale(const float* filter, int taps, float least) {
   float largest = 0.0f;
   for (int i = 0; i < taps; ++i) {

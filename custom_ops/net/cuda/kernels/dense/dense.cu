@@ -14,13 +14,14 @@
 namespace fops {
 namespace {
 
-// With up to this number of rows, several blocks divide the chunks of inputs among them. fa2017's layer then has at most
-// 29 MB of partial sums, which stay in L2.
+// With up to this number of rows, several blocks divide the chunks of inputs among them. fa2017's layer then has at
+// most 29 MB of partial sums, which stay in L2.
 constexpr int64_t kMostSplitRows = 128;
 
 constexpr int kPackThreads = 256;
 
-// Returns the sum of a block's values, always added in the same order. All threads of the block call this function once.
+// Returns the sum of a block's values, always added in the same order. All threads of the block call this function
+// once.
 __device__ float block_sum(float value, float* scratch) {
   for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffffffffu, value, offset);
   if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
@@ -134,8 +135,8 @@ __global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n,
   if (lane == 0 && at < all) finish(epilogue, total + sum, at / units, at % units, y + at);
 }
 
-// The packed weights are the arrays hi, lo, unscale, bias and least, each on a 256-byte boundary, which satisfies TMA and
-// 16-byte loads. Layout has the offsets of the arrays after hi, and the size of all, in bytes.
+// The packed weights are the arrays hi, lo, unscale, bias and least, each on a 256-byte boundary, which satisfies TMA
+// and 16-byte loads. Layout has the offsets of the arrays after hi, and the size of all, in bytes.
 size_t aligned(int64_t bytes) { return static_cast<size_t>(ceil_div(bytes, 256) * 256); }
 
 struct Layout {

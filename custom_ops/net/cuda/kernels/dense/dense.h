@@ -33,9 +33,9 @@ struct DenseWeights {
 //
 //     least = sum |w| + 2^14 * unscale * (number of nonzero weights that are below 1/2 once scaled)
 //
-// because |x| is at most 2^14 x_unscale. The bound of docs/precision.md allows sqrt(n) units of 2^-24 for n inputs. Half
-// of that covers these errors if |y| is at least x_unscale * least / sqrt(n). The bits of other outputs are set here, and
-// recompute.cu examines these outputs: 62 of a million sums of 7,200 random activations and weights.
+// because |x| is at most 2^14 x_unscale. The bound of docs/precision.md allows sqrt(n) units of 2^-24 for n inputs.
+// Half of that covers these errors if |y| is at least x_unscale * least / sqrt(n). The bits of other outputs are set
+// here, and recompute.cu examines these outputs: 62 of a million sums of 7,200 random activations and weights.
 struct Doubts {
   unsigned* bits = nullptr;  // (n, words), or null if not needed
   int words = 0;             // number of 32-bit words per row
@@ -45,7 +45,8 @@ struct Doubts {
   }
 };
 inline int64_t doubt_words(int64_t units) { return (units + 31) / 32; }
-// Returns x_unscale / sqrt(inputs). This factor times `least` is the minimum magnitude of an output that is not in doubt.
+// Returns x_unscale / sqrt(inputs). This factor times `least` is the minimum magnitude of an output that is not in
+// doubt.
 float least_share(int64_t inputs, float x_unscale);
 
 // Returns the number of bytes of `memory` that pack_dense needs.
@@ -59,8 +60,8 @@ fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const flo
 size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n);
 
 // Computes y (n, units), float32, for x = (x_hi + x_lo) * x_unscale. x_hi and x_lo are (n, dense_stride(inputs)) with
-// zeros after `inputs`, and begin on 16-byte boundaries. A row's y is the same to the last digit for any n, and in every
-// run. `products`: 3 for float32 grade (hi hi, hi lo, lo hi), 1 for plain half precision (x_lo may then be null).
+// zeros after `inputs`, and begin on 16-byte boundaries. A row's y is the same to the last digit for any n, and in
+// every run. `products`: 3 for float32 grade (hi hi, hi lo, lo hi), 1 for plain half precision (x_lo may then be null).
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
                   Activation activation, int products, const Doubts& doubts, float* y, void* workspace,
                   cudaStream_t stream);

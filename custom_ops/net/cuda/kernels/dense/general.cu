@@ -25,8 +25,8 @@ struct Stage {
 };
 static_assert(2 * sizeof(Stage) <= 48 * 1024, "static shared memory");
 
-// Returns the index in a stage's array of 16-byte group `group` of row `row`. Rows are 64 bytes; the swizzle spreads the
-// eight rows of a matrix that ldmatrix reads over all banks.
+// Returns the index in a stage's array of 16-byte group `group` of row `row`. Rows are 64 bytes; the swizzle spreads
+// the eight rows of a matrix that ldmatrix reads over all banks.
 __device__ int place(int row, int group) { return row * kDepth + (group ^ (row >> 1 & 3)) * 8; }
 
 // Starts the copy of one matrix's part of a step: kHeight rows from `first` on, with zeros for rows from `last` on.
@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
       copy_step<kUnits>(stage.w[1], call.weights.lo, unit0, units, stride, k);
     }
   };
-  // Stores this lane's sums in `to`; if `finish`, applies the epilogue first. Accumulator e of tile (i, j) belongs to row
-  // warp_row + 16 i + lane / 4 + 8 (e / 2) and unit warp_unit + 8 j + lane % 4 * 2 + e % 2.
+  // Stores this lane's sums in `to`; if `finish`, applies the epilogue first. Accumulator e of tile (i, j) belongs to
+  // row warp_row + 16 i + lane / 4 + 8 (e / 2) and unit warp_unit + 8 j + lane % 4 * 2 + e % 2.
   const auto store = [&](const float(&sums)[2][4][4], float* to, bool finish) {
     uint32_t doubtful = 0;  // one bit per output
     const auto row = [&](int i, int e) { return row0 + warp_row + 16 * i + lane / 4 + e / 2 * 8; };

@@ -33,7 +33,8 @@ constexpr int kMostShared = 226 * 1024;  // dynamic shared memory per block; 1 K
 __host__ __device__ constexpr int stages(int wide, int products) {
   return (kMostShared - 1024) / step_bytes(wide, products);
 }
-// Contains 1,024 bytes more than the tiles: they must begin on a 1,024-byte boundary, and dynamic shared memory may not.
+// Contains 1,024 bytes more than the tiles: they must begin on a 1,024-byte boundary, and dynamic shared memory may
+// not.
 constexpr size_t shared_bytes(int wide, int products) {
   return 1024 + static_cast<size_t>(stages(wide, products)) * step_bytes(wide, products);
 }
@@ -222,8 +223,8 @@ fops_status find_encode(Encode* out) {
   return FOPS_OK;
 }
 
-// Makes the TMA descriptor of a matrix of halves with `rows` rows of `stride` values, for copies of `box` rows by kDepth
-// columns, with zeros outside the matrix.
+// Makes the TMA descriptor of a matrix of halves with `rows` rows of `stride` values, for copies of `box` rows by
+// kDepth columns, with zeros outside the matrix.
 fops_status map_matrix(Encode encode, const __half* matrix, int64_t rows, int64_t stride, int box, CUtensorMap* map) {
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(stride), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * 2};
@@ -273,12 +274,13 @@ fops_status launch(const DenseCall& call) {
   return launched("dense layer on Hopper");
 }
 
-// In layers of up to this number of units, rows of x are D's rows, because so few units would not fill tiles of 128 rows.
+// In layers of up to this number of units, rows of x are D's rows, because so few units would not fill tiles of 128
+// rows.
 constexpr int64_t kFewUnits = 160;
 bool few(const DenseWeights& weights) { return weights.units <= kFewUnits; }
 
-// Returns the number of rows of x per tile if units are D's rows: 32 or 80 if with this number all tiles run at the same
-// time, otherwise 152.
+// Returns the number of rows of x per tile if units are D's rows: 32 or 80 if with this number all tiles run at the
+// same time, otherwise 152.
 int rows_a_tile(const DenseWeights& weights, int64_t n, int parts, int multiprocessors) {
   for (int rows : {32, 80})
     if (ceil_div(n, rows) * ceil_div(weights.units, kTall) * parts <= multiprocessors) return rows;

@@ -1,11 +1,11 @@
 // Declarations shared by dense.cu and its two kernels. Internal to the dense layer.
 //
 // On one device, the order in which an output's products are added depends on the layer alone, never on the number of
-// rows or the grid. The inputs are cut into chunks of kChunk, and the chunks into a fixed number of segments, mostly one.
-// The matrix units add a chunk's products, beginning at zero. The sums of a segment's chunks are added in order in
+// rows or the grid. The inputs are cut into chunks of kChunk, and the chunks into a fixed number of segments, mostly
+// one. The matrix units add a chunk's products, beginning at zero. The sums of a segment's chunks are added in order in
 // float32; then the sums of the segments are added in order. One block may process all chunks, or one block each
-// segment, or many blocks may store each chunk's sums for a second kernel (add_partial, add_few): the result is the same
-// to the last digit. So an image's result does not depend on its batch.
+// segment, or many blocks may store each chunk's sums for a second kernel (add_partial, add_few): the result is the
+// same to the last digit. So an image's result does not depend on its batch.
 #pragma once
 
 #include "gpu/launch.h"
@@ -15,7 +15,8 @@ namespace fops {
 
 // Number of inputs per chunk. Tensor cores truncate as they accumulate, so the magnitude of a sum shrinks a little with
 // every addition; the chunks' sums are added by ordinary instructions, which round. For random data on Hopper, the
-// outputs are too small by a relative 5e-8 with chunks of 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2% faster.
+// outputs are too small by a relative 5e-8 with chunks of 64, 1.7e-7 with 128 and 3.8e-7 with 256; 128 would be 2%
+// faster.
 constexpr int kChunk = 64;
 
 struct DenseCall {
