@@ -2,7 +2,6 @@
 //
 //   value   = high part + low part, two half-precision values ("halves") that keep 22 or more of a float's 24 bits
 //   product = high x high + low x high + high x low + low x low      each exact, added in float32
-//
 //   one mma       8 filters, high        pixels under            sums with the high parts of 8 filters
 //   16 x 16 x 8   8 filters, low    x    8 outputs          =    sums with the low parts of the same filters
 //                 16 taps each           16 taps each            for 8 outputs each
@@ -11,7 +10,6 @@
 // warp has the accumulators of filter g, high and low part, for outputs 2t and 2t + 1.
 // Costs: four products instead of one, a scale for every image, and a layout that the instruction requires.
 // Gains: tensor cores multiply halves much faster than the float32 pipes multiply floats (docs/kernels.md).
-// `auto` uses the library in conv/hopper/ instead, which applies this idea to many more shapes.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/table.h"
@@ -20,6 +18,8 @@
 
 namespace fops {
 namespace {
+
+// `auto` does not use this kernel but the library in conv/hopper/, which applies the same idea to many more shapes.
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kFilters = 8, kOutputs = 8;  // filters and outputs per tile

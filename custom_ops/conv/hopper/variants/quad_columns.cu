@@ -1,5 +1,4 @@
-// One channel, few filters: a column of the product is four neighbouring outputs (in pixel_columns.cu it is one
-// output).
+// One channel, few filters: a column of the product is four neighbouring outputs (one in pixel_columns.cu).
 //
 //   weights of output s of a column, K = 5:   s = 0   k0 k1 k2 k3 k4  0  0  0
 //                                             s = 1    0 k0 k1 k2 k3 k4  0  0

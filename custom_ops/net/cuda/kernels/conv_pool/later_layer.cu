@@ -4,16 +4,12 @@
 //   14 steps of 16 weights    x  | window 0: 4 | window 1: 4 |          =  | window 0: 4 | window 1: 4 |
 //
 // A consumer warp computes two windows of the pool at a time, all four rows at once: each row of pixels that it loads
-// is multiplied with up to four rows of the filters, and the pool is a maximum in registers. Producer warps load
-// images, split them into halves with the channels of a pixel side by side, and store the outputs of images that the
-// consumers have finished.
-//
-//   producers   store an image's outputs | load the image kStages further on   a pipeline of kStages images, with the
-//   consumers   multiply one image after another                               mbarriers full[] and done[]
-//
-// The consumer warps take the windows in turn, without a break between images.
-// Costs: windows that the border cuts are computed completely. Gains: of 16 outputs only the one that the pool keeps is
-// written.
+// is multiplied with up to four rows of the filters, and the pool is a maximum in registers. The consumer warps take
+// windows in turn, without a break between images. Producer warps store the outputs of a finished image, load the image
+// that takes its place in shared memory, and split it into halves with the channels of a pixel side by side. So there
+// is a pipeline of kStages images, with the mbarriers full[] and done[].
+// Costs: windows that the border cuts are computed completely.
+// Gains: of 16 outputs only the one that the pool keeps is written.
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
