@@ -35,8 +35,8 @@ constexpr int kWarps = 4, kThreads = 32 * kWarps;
 //   gets filters' row  4         3         2         1         0 (of K = 5) sum[4] begins at zero.
 //
 // The eight columns of an mma tile are eight walks down the image, one pixel per step. In a strip, walks are eight
-// neighbouring columns from top to bottom. The columns left over, fewer than eight, are one more tile: each is cut into
-// bands of rows, and each band is a walk.
+// neighbouring columns from top to bottom. The columns left over, fewer than eight, are one more tile: each of them is cut
+// into bands of rows, and each band is a walk.
 struct Tiling {
   int strips;
   int tail_columns;  // number of columns left over
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
     const float image_unscale = 1.0f / scale;
 
-    // A strip is more work than the tile of the columns left over, so that tile is another warp's in each image.
+    // The tile of the columns left over is less work than a strip, so the warps take turns at it from image to image.
     for (int tile = (warp + turn) % kWarps; tile < tiles; tile += kWarps) {
       const int rows = tile < tiling.strips ? d.OH : tiling.tail_rows;
       const Walk in = walk_at(tile, g, tiling, d.OH);
