@@ -43,7 +43,7 @@ __global__ void shared_tile(Dims d, const X* __restrict__ x, const float* __rest
       for (int p = 0; p < d.K; ++p)
         for (int q = 0; q < d.K; ++q)
           sum += shared[(threadIdx.y + p) * side + threadIdx.x + q] * weights[p * d.K + q];
-      __syncthreads();  // the next channel overwrites the tile
+      __syncthreads();  // waits until all threads have read the tile, because the next channel overwrites it
     }
     const int h = h0 + threadIdx.y, w = w0 + threadIdx.x;
     if (h < d.OH && w < d.OW) y[(plane * d.OH + h) * d.OW + w] = sum;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTile = 32;
 constexpr int kThreads = 256;
-constexpr long long kWorkspace = 256LL << 20;  // bytes of unrolled input at a time; a single image may need more
+constexpr long long kWorkspace = 256LL << 20;  // maximum bytes of unrolled input at a time, unless one image needs more
 
 // Computes u[b][tap][pixel] = x[b][c][h + p][w + q] with tap = (c, p, q) and pixel = (h, w).
 template <typename X>

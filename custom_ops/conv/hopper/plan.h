@@ -214,7 +214,7 @@ struct Plan {
       first_steps,   // steps of each chunk except the last
       last_steps;    // steps of the last chunk
   int steps;         // steps of all chunks
-  int chain;         // maximum steps per chain
+  int chain;         // maximum number of steps per chain
   int segment;       // chunks per segment
   int parts;         // blocks of a cluster, which divide a task's segments among them
   int kept;          // maximum number of sums that such a block stores for the other blocks

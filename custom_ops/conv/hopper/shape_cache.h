@@ -26,7 +26,7 @@ class ShapeCache {
     for (const int64_t word : key) hash = (hash ^ static_cast<size_t>(word)) * 0x9e3779b97f4a7c15u;
     Entry& entry = entries_[hash >> 32 & (kEntries - 1)];
     if (!entry.known || entry.key != key) {
-      entry.known = false;  // in case `work_out` throws
+      entry.known = false;  // so that the entry stays unused if `work_out` throws
       entry.answer = work_out(), entry.key = key, entry.known = true;
     }
     return entry.answer;

@@ -57,7 +57,7 @@ struct ImageSample {
   __device__ ImageSample(const X* image, int count, uint32_t lane = threadIdx.x % 32) {
     if constexpr (sizeof(X) > 1)
 #pragma unroll
-      for (int i = 0; i < kSamples; ++i)  // no branch, so that loads overlap
+      for (int i = 0; i < kSamples; ++i)  // has no branch, so that the loads overlap
         v[i] = __ldg(image + sample_at(32 * i + lane, count));
   }
   __device__ ImageScale scale(float threshold) const {
@@ -122,7 +122,7 @@ __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float thr
   bool needs_fallback = false;
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
-    const float maximum = __uint_as_float(warp_max(largest[n]) / 2);  // NaN stays NaN: its bits exceed every number's
+    const float maximum = __uint_as_float(warp_max(largest[n]) / 2);  // NaN if a weight is: its bits are the largest
     const bool finite = maximum < kLargestScaled;
     const float scale = finite ? scale_for(maximum) : 1.0f;
     needs_fallback |= !finite || smallest[n] < nonzero_bits(threshold / scale);
@@ -200,7 +200,7 @@ struct Seen {
   }
 };
 
-// Splits kRows rows of 8 values each, without a branch or store in between, so that their instructions overlap.
+// Splits kRows entries of 8 values each, without a branch or store in between, so that their instructions overlap.
 template <int kRows>
 struct SplitRows {
   uint32_t hi[kRows][4], lo[kRows][4];

@@ -142,7 +142,7 @@ fops_status Slices::run_slices(const Sliced& all, int64_t slice) {
   int turn = 0;
   for (int64_t first = 0; first < n; first += slice, turn = (turn + 1) % slots) {
     Slot& slot = slots_[turn];
-    FOPS_TRY(deliver(all, &slot));  // the previous slice in this slot
+    FOPS_TRY(deliver(all, &slot));  // waits for the previous slice in this slot
     slot.first = first;
     slot.n = std::min(slice, n - first);
     FOPS_TRY(queue(all, &slot));

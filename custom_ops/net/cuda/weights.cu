@@ -14,7 +14,7 @@ fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
   cudaPointerAttributes attributes;
   if (cudaPointerGetAttributes(&attributes, weight->values) != cudaSuccess) {
     cudaGetLastError();
-    return FOPS_OK;  // host memory that CUDA does not know
+    return FOPS_OK;  // the weight is in ordinary host memory
   }
   if (attributes.type != cudaMemoryTypeDevice) return FOPS_OK;
   host->resize(values);

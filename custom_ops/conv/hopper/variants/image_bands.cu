@@ -215,7 +215,7 @@ bool cut(const fops_conv& c, int64_t minimum, Tiling* tiling) {
   const auto fits = [&] {
     const int64_t staged = (tiling->rows + c.K - 1) * c.W;
     return weight_bytes(*tiling, filters) + band_bytes(c, *tiling, filters) <= kShared &&
-           staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // limits of Tiling::places
+           staged * tiling->chunks.slots() < 1 << 16 && staged < 1 << 14;  // limits of `divide` and Tiling::places
   };
   for (int64_t bands = 1; bands <= OH; ++bands) {
     tiling->rows = static_cast<int>(ceil_div(OH, bands));
@@ -236,7 +236,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     if (!chunks_of(C, K, narrow, &one.chunks)) continue;
     one.chunks.per_chunk = one.chunks.slots();
     one.steps = one.chunks.steps_of(0);
-    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // with few products: one chain
+    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // with few products, one chain has all steps
     if (one.steps > kMaxSteps || !cut(c, 1, &one)) continue;
     // The cost in steps: staging a slot takes as long as two steps, and K - 1 rows between two bands are staged twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;

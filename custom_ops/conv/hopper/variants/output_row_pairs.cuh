@@ -11,7 +11,7 @@ using image_bands::Band;
 
 // Three consumer warpgroups multiply and store one tile after another; a producer warpgroup stages the next bands.
 constexpr int kConsumerGroups = 3, kProducerThreads = 128, kThreads = 128 * kConsumerGroups + kProducerThreads;
-constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // per thread; 3 x 136 + 104 = 512: all of an SM's
+constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // registers per thread; 128 x (3 x 136 + 104) fill an SM
 constexpr int kBuffers = 2;                                        // buffers for bands
 static_assert(kConsumerGroups < kRowPairsWeights, "the consumers' own barriers come before");
 constexpr int kTile = 64;            // positions that a warpgroup computes at a time: a wgmma's rows

@@ -296,7 +296,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
 }  // namespace
 
 bool takes_pointwise(const fops_conv& c) {
-  // Few filters over more than 64 channels are faster with their weights in shared memory (image_bands.cu).
+  // Layers with few filters and more than 64 channels are faster with their weights in shared memory (image_bands.cu).
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.K == 1 && c.C >= kMinProducts && c.C <= 16 * kMaxSteps &&
          (c.C <= 64 || c.M > 32) && c.M <= 512 && image_floats(c) <= INT_MAX && output_floats(c) <= INT_MAX;
 }

@@ -14,7 +14,7 @@ constexpr int kGroups = 2;    // consumer warpgroups
 // Numbers of warps that split pixels, and of warps that store outputs (two per consumer warpgroup).
 constexpr int kProducerWarps = 4, kStoreWarps = 4;
 constexpr int kThreads = 128 * kGroups + 32 * (kProducerWarps + kStoreWarps);
-constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;  // registers per thread: together all of an SM's
+constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;  // registers per thread; together they fill an SM's
 constexpr int kMaxSteps = 11, kMaxRows = 16;  // maximum steps of wgmma; maximum rows of pixels in shared memory
 constexpr int kTasks = 4;                                         // number of tasks whose scales are kept
 constexpr int kMinColumns = 33;                                   // minimum output width

@@ -27,7 +27,7 @@ constexpr int kParts = 2,                        // parts of the filters that a 
     kGroups = 2 * kParts;                        // consumer warpgroups: two per part, with one tile each
 constexpr int kConsumerThreads = 128 * kGroups, kProducerThreads = 96, kTmaThread = kConsumerThreads + kProducerThreads,
               kThreads = kTmaThread + 32;
-constexpr int kConsumerRegisters = 104, kProducerRegisters = 64;  // registers per thread: together all of an SM's
+constexpr int kConsumerRegisters = 104, kProducerRegisters = 64;  // registers per thread; together they fill an SM's
 constexpr int kImages = 2;                                        // number of images whose units are in shared memory
 constexpr int kMaxAhead = 8;  // maximum number of images whose original pixels are in shared memory or being loaded
 constexpr unsigned kNone = ~0u;

@@ -27,7 +27,7 @@ namespace {
 using namespace pixel_words;
 
 constexpr int kBlock = 2 * kTeams * kThreads;                     // threads per block; the consumers are the first
-constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread: together all of an SM's
+constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread; together they fill an SM's
 constexpr int kManyImages = 32;                                   // minimum images per block for which a counter is used
 
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     Operands<kSteps> now;
     const uint32_t *from_a = hi + corner_a, *from_b = hi + corner_b;
     uint32_t to_a = shared_address(outgoing + out_a), to_b = shared_address(outgoing + out_b);
-    int row = 1 - K;  // the output row that the next input row completes
+    int row = 1 - K;  // number of the output row that the next input row completes
 #pragma unroll
     for (int s = 0; s < kSteps; ++s) now.load(s, from_a, from_b, tiling.plane);
     const uint32_t one = 4 * tiling.stride;

@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kThreads)
   bool found = false;
   if (!r.ahead) wait_for_previous_kernel();
   for (int i = 0; i < r.layer_count; ++i) found |= find(r, r.layers[i], items);
-  wait_for_previous_kernel();  // even if nothing is found: the next kernel waits only for this one
+  wait_for_previous_kernel();  // even if nothing is found, because the next kernel waits only for this one
   if (!__syncthreads_or(found)) return;
   const long long in_size = 1LL * r.stages[0].C * r.stages[0].H * r.stages[0].W;
   __shared__ unsigned again[kThreads];

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     const int count = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
     for (int at = 0; at < count; at += group) {
       const int these = min(group, count - at);
-      const bool done = at + group >= count;  // whether the chunk is done
+      const bool done = at + group >= count;  // whether this is the chunk's last group of steps
       const uint32_t* places = steps.places[last] + at;
       const auto multiply = [&](float(&to)[kColumns / 2], uint32_t of_weights, uint32_t of_pixels, int keep) {
         wgmma_ss<kColumns>(to, of_weights, of_pixels + places[0], keep);

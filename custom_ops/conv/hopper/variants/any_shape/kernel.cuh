@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
       const uint32_t corner = buffers_corner + pixels.stage * buffer_slots;
       const int count = last ? plan.last_steps : plan.first_steps, group = last ? plan.last_group : plan.first_group;
       for (int at = 0; at < count; at += group) {
-        const bool done = at + group >= count;  // whether the chunk is done
+        const bool done = at + group >= count;  // whether this is the chunk's last group of steps
         const int these = done ? count - at : group;
         const uint32_t* places = steps.places[last] + at;
         barrier_wait(full_weights + 8 * weights.stage, weights.phase);

@@ -70,7 +70,7 @@ template <class Way, bool kHalves, typename X>
 __global__ void __launch_bounds__(32 * Way::kWarps, Way::kBlocks)
     conv_pixels(Sizes s, const X* __restrict__ x, const float* __restrict__ k, const uint4* __restrict__ packed,
                 float unscale, void* __restrict__ y, __half* __restrict__ y_lo) {
-  // uint8 pixels are staged as multiples of `unscale`, so that their sums need no scaling.
+  // uint8 pixels are multiplied by `unscale` when they are staged, so that sums need no scaling.
   const float pixel_scale = unscale;
   constexpr bool kPixels = sizeof(X) == 1, kTwo = Way::kTwo;  // uint8 pixels are always exact in half precision
   constexpr int kThreads = 32 * Way::kWarps;

@@ -285,7 +285,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       store<kHalves>(s, before, outputs, y, y_lo);
     }
     if (image >= s.n) continue;
-    Producers().sync();  // all threads have read `found`
+    Producers().sync();  // waits until all threads have read `found`
     produce<K>(s, x + image * s.C * s.H * s.W, pixels + state.stage * s.pixels, &shared.found[state.stage],
             &shared.unscale[state.stage], &shared.scratch);
     bulk_wait_read();  // the copies have read the outputs, so the consumers may overwrite them
