@@ -236,7 +236,7 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     if (!chunks_of(C, K, narrow, &one.chunks)) continue;
     one.chunks.per_chunk = one.chunks.slots();
     one.steps = one.chunks.steps_of(0);
-    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // with few products, one chain has all steps
+    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // few products: one chain
     if (one.steps > kMaxSteps || !cut(c, 1, &one)) continue;
     // The cost in steps: staging a slot takes as long as two steps, and K - 1 rows between two bands are staged twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
