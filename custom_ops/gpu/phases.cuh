@@ -14,7 +14,7 @@
 namespace fops {
 
 // Bytes of images per phase. With smaller phases DRAM changes to reading too often; larger phases are evicted from L2
-// before they are used (docs/notebook.md).
+// before they are used.
 constexpr long long kPhaseBytes = 4 << 20;
 
 struct Phases {

@@ -5,7 +5,7 @@
 // Activations are not exact in half precision, so both operands are split. A band of an image is split once for all
 // filters and taps. With 24 filters, a 16-byte read of it is the operand of five mma instructions.
 // Costs: three times as many products, and the padding of filters to groups of eight.
-// Gains: the tensor cores' rate; docs/notebook.md says what limits it.
+// Gains: the tensor cores' rate; docs/notebook.md lists what was tried.
 #include "conv/hopper/variants/channel_quads.cuh"
 
 #include "conv/cuda/kernels.h"

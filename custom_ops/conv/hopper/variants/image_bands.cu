@@ -5,7 +5,7 @@
 // an SM: one stages while the other multiplies. For small batches image_bands_resident.cu has less overhead.
 // Costs: positions in the last K - 1 columns of a row are computed and dropped. For 24 columns, a wgmma takes longer to
 // read its 64 positions than to multiply them.
-// Gains: wgmma's rate for the shapes of channel_quads.cu. docs/notebook.md has more.
+// Gains: wgmma's rate for the shapes of channel_quads.cu. docs/notebook.md lists what was tried.
 #include "conv/hopper/variants/image_bands.cuh"
 
 #include "conv/cuda/kernels.h"

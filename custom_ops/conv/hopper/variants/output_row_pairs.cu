@@ -8,7 +8,7 @@
 // columns. (In image_bands.cu a wgmma reads 64 positions for the 24 columns of 24 filters, and this reading is the
 // limit.)
 // Costs: the first and last row of pixels are multiplied by zeros for one of the outputs: with 5x5, one product of six.
-// Gains: half as many reads of pixels. The limits are now shared memory and power (docs/notebook.md).
+// Gains: half as many reads of pixels. Shared memory is the limit now (docs/notebook.md).
 #include "conv/hopper/variants/output_row_pairs.cuh"
 
 #include <utility>

@@ -3,8 +3,7 @@
 // A convolution without the pool is bound by its stores (fa2017: 1,152 MB). This kernel stores a quarter as many
 // values, already as halves if the next layer reads halves. tanh is monotonic, so it can follow the pool: a quarter as
 // many tanh are computed.
-// Costs: only layers of this kind. Gains: one kernel for three layers. docs/notebook.md describes the limits, and what
-// was tried.
+// Costs: only layers of this kind. Gains: one kernel for three layers. docs/notebook.md lists what was tried.
 #include "gpu/band_scale.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
