@@ -51,8 +51,8 @@ bool leaves_tiles_empty(const fops_conv& c) {
 }
 
 // Returns a variant's cost, a number that only orders the variants. Specialised variants were measured faster than
-// general ones on nearly all shapes that they support, so a variant's cost is its index in the table. Only the cost of channel_quads depends on the shape: its small mma.sync tiles waste little on few filters and
-// outputs.
+// general ones on nearly all shapes that they support, so a variant's cost is its index in the table. Only the cost of
+// channel_quads depends on the shape: its small mma.sync tiles waste little on few filters and outputs.
 double cost(Variant variant, const fops_conv& c, bool half, int major) {
   const double place = static_cast<int>(variant);
   if (variant != Variant::channel_quads) return place;
