@@ -167,7 +167,7 @@ def test_verdicts_on_a_shared_gpu():
 
     def codes(file):
         found = kernel_loading.check(SAMPLES / file, shapes=SMALL[:1], images=1000)
-        return [(one.code, one.findings) for one in found.tried]
+        return [(one.code, one.findings if one.right else ()) for one in found.tried]  # a race has changing findings
 
     alone = [codes(file) for file in EIGHT]
     assert [bool(code) for ((code, _),) in alone] == [file.startswith("wrong") for file in EIGHT]

@@ -1,6 +1,8 @@
 // Runs a registered kernel on tensors in device memory.
 #include "conv/device/plugin.h"
 
+#include <limits>
+
 #include "conv/cuda/dims.h"
 
 namespace fops {
@@ -10,6 +12,11 @@ namespace {
 __global__ void widen(const uint8_t* pixels, float* values, int64_t count) {
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x)
     values[i] = pixels[i];
+}
+
+__global__ void fill(float* values, float value, int64_t count) {
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < count; i += int64_t{gridDim.x} * blockDim.x)
+    values[i] = value;
 }
 
 }  // namespace
@@ -33,9 +40,12 @@ fops_status CallOnDevice::prepare(const Kernel& kernel, const fops_conv& conv, c
     FOPS_TRY(launched("widening of pixels"));
     x_ = wide_.as<float>();
   }
-  // A float32 whose bytes are all 0xFF is a NaN.
-  if (plugin.zero_output || poison)
-    FOPS_CUDA(cudaMemsetAsync(y, plugin.zero_output ? 0 : 0xFF, conv.B * output_floats(conv) * sizeof(float), on));
+  if (plugin.zero_output || poison) {
+    // The judge can distinguish this NaN from those that a GPU computes, because theirs have all bits of the mantissa set.
+    const float value = plugin.zero_output ? 0.f : std::numeric_limits<float>::quiet_NaN();
+    fill<<<1024, 256, 0, on>>>(y, value, conv.B * output_floats(conv));
+    FOPS_TRY(launched("filling of the output"));
+  }
   return FOPS_OK;
 }
 

@@ -8,6 +8,7 @@ namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
   return guarded(call, [call]() -> int {
+    examined = call->examine;
     poison_free_memory(Sizes(call->conv).outputs());
     cudaGetLastError();
     const double start = now();
@@ -28,6 +29,7 @@ static void fops_call_file(Gpu& gpu, fops_plugin_call* call) {
   gpu.conv_forward_gpu(call->y, call->x, call->k, s.B, s.M, s.C, s.H, s.W, s.K);
 }
 
+#define cudaMalloc fops_adapter::filled_malloc
 #include "fops_submission.inc"  // written for each build: it includes the kernel file
 
 static GPUInterface fops_interface;

@@ -87,6 +87,7 @@ static int look(fops_plugin_call* call, const Sizes& s) {
 static int run(fops_plugin_call* call) {
   return guarded(call, [call]() -> int {
     const Sizes s(call->conv);
+    examined = call->examine;
     poison_free_memory(s.outputs());
     cudaGetLastError();
     FopsPointers on_device;
@@ -133,6 +134,7 @@ static void fops_call_epilog(Gpu& gpu, fops_plugin_call* call, FopsPointers* d) 
   gpu.conv_forward_gpu_epilog(call->y, d->y, d->x, d->k, FOPS_SIZES(s));
 }
 
+#define cudaMalloc fops_adapter::filled_malloc
 #include "fops_submission.inc"  // written for each build: it includes the kernel file
 
 static GPUInterface fops_interface;  // the same for all calls, because the class may keep pointers between phases
