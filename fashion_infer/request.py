@@ -43,73 +43,92 @@ def option(default: Any, help: str, choices: Sequence[str] = (), metavar: str = 
 class Request:
     """The options of a run."""
 
-    model: Optional[str] = option(None, "Shipped model, see `models list` [default: the edition's].", metavar="NAME")
+    model: Optional[str] = option(
+        None, "Shipped model (see `models list`) [default: the edition's main model].", metavar="NAME"
+    )
     n: Optional[int] = option(
         None, "Number of test images; Fashion-MNIST has 10000 [default: all].", flags=("-n", "--n")
     )
-    backend: str = option("auto", "Where to run; auto takes the GPU if there is one.", ("auto", "cpu", "gpu"))
-    checkpoint: Optional[PathOrText] = option(
-        None, "Instead of a model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.", metavar="PATH"
+    backend: str = option(
+        "auto",
+        "Where to run; auto takes the GPU if there is one, or a kernel file's own backend.",
+        ("auto", "cpu", "gpu"),
     )
-    epoch: int = option(1, "NNNN in PREFIX-NNNN.params.")
+    checkpoint: Optional[PathOrText] = option(
+        None,
+        "Checkpoint to use instead of a shipped model: FILE.h5, PREFIX of an MXNet checkpoint, or weights-86.bin.",
+        metavar="PATH",
+    )
+    epoch: int = option(1, "Epoch of an MXNet checkpoint: the number NNNN in PREFIX-NNNN.params.")
     operator: Optional[str] = option(
         None,
-        "Run the convolutions with our operator or with MXNet's own [default: as the model has them].",
+        "Operator of the convolutions: ours (custom) or MXNet's (builtin) [default: the model's].",
         ("custom", "builtin"),
         flags=("--op", "operator"),
     )
     edition: Optional[str] = option(
-        None, "Course semester; enables short model names [default: fa2017].", metavar="NAME"
+        None, "Course semester, which also enables its short model names [default: fa2017].", metavar="NAME"
     )
     weights: str = option(
-        "shipped", "Shipped weights, or the course's own after `models fetch --original`.", ("shipped", "original")
+        "shipped",
+        "Weights of the model: shipped, or the course's own (original), which `models fetch --original` fetches.",
+        ("shipped", "original"),
     )
-    input_size: Optional[int] = option(None, "Input width and height in pixels [default: what fits the network].")
+    input_size: Optional[int] = option(
+        None, "Width and height of the network's input in pixels [default: what fits the network]."
+    )
     scale: Optional[float] = option(
         None, "Divisor for the checkpoint's pixels of 0 to 255, such as 255 [default: the checkpoint's, or 1]."
     )
     mean: Optional[float] = option(None, "Mean subtracted from the scaled pixels [default: the checkpoint's, or 0].")
-    std: Optional[float] = option(None, "Divisor after the mean is subtracted [default: the checkpoint's, or 1].")
-    data_dir: Optional[PathOrText] = option(None, "Folder of the dataset.", metavar="DIR")
+    std: Optional[float] = option(
+        None, "Divisor for the pixels after the mean is subtracted [default: the checkpoint's, or 1]."
+    )
+    data_dir: Optional[PathOrText] = option(
+        None, "Folder of the dataset [default: for Fashion-MNIST, see `data info`].", metavar="DIR"
+    )
     data: Optional[str] = option(
         None,
-        "Fashion-MNIST, the built-in set drawn from a statistical model of it, or your own dataset "
-        "[default: Fashion-MNIST, or synthetic where it is not found].",
+        "Fashion-MNIST, the built-in synthetic set, drawn from a statistical model of it, or your own dataset "
+        "[default: your own if --images is given, else Fashion-MNIST, or synthetic where it is not found].",
         ("fashion-mnist", "synthetic", "own"),
     )
     device: Union[int, str] = option(
-        0, "Index of the GPU, or `all` to split the images between all GPUs.", metavar="INDEX"
+        0, "Index of the GPU, or all to split the images between all GPUs [default: 0].", metavar="INDEX"
     )
     kernel: PathOrText = option(
         "auto",
-        "Kernel name (see `doctor`), or path to your kernel file, such as ./new-forward.cu (see `kernel formats`).",
+        "Kernel name (see `doctor`), or path of your kernel file, such as ./new-forward.cu (see `kernel formats`).",
         metavar="NAME",
         flags=("--kernel", "--kernels", "kernel"),
     )
     mode: Optional[str] = option(
         None,
-        "Fused stages, or node by node as the course ran it [default: operator where a kernel or an operator is named, "
-        "else fused].",
+        "How to run the network: as a few fused stages, or node by node with the operator, as the course did "
+        "[default: operator if a kernel or an operator is named, else fused].",
         ("fused", "operator"),
     )
     precision: str = option(
         "float32",
-        "Precision of the fused mode on a GPU; tf32 and fp16 report how many predictions changed.",
+        "Precision of the fused mode on a GPU; for tf32 and fp16, the output says how many predictions changed.",
         ("float32", "tf32", "fp16"),
     )
-    batch_size: Optional[int] = option(None, "Images per batch; limits memory.")
-    threads: Optional[int] = option(None, "CPU threads [default: the cores this process may use].")
-    repeat: int = option(1, "Passes over the images; times are medians.")
+    batch_size: Optional[int] = option(None, "Number of images per batch; a smaller one needs less memory.")
+    threads: Optional[int] = option(None, "Number of CPU threads [default: the cores that this process may use].")
+    repeat: int = option(1, "Number of passes over the images; times are medians of the passes.")
     kernel_format: Optional[str] = option(
-        None, "Force this kernel format.", metavar="NAME", flags=("--format", "kernel_format")
+        None,
+        "Format of the kernel file (see `kernel formats`) [default: recognised from the file].",
+        metavar="NAME",
+        flags=("--format", "kernel_format"),
     )
     images: Optional[PathOrText] = option(
         None, "Images of your own dataset: IDX (also .gz), .npy or .npz.", metavar="FILE"
     )
-    labels: Optional[PathOrText] = option(None, "Labels of your own dataset.", metavar="FILE")
-    trust_symbol: bool = option(
-        False, "Run a checkpoint's network whatever operators it has; only for files you trust."
+    labels: Optional[PathOrText] = option(
+        None, "Labels of your own dataset: IDX (also .gz), .npy or .npz.", metavar="FILE"
     )
+    trust_symbol: bool = option(False, "Allow all operators in a checkpoint's network; only for files that you trust.")
 
     def __post_init__(self):
         for each in fields(self):
@@ -119,14 +138,20 @@ class Request:
 
     @property
     def mode_or_default(self) -> str:
-        """The mode. By default: operator mode if a kernel or an operator is named, because the fused mode has its own
-        kernels and treats both operators the same; else fused mode."""
+        """The requested mode or, if none is requested, the default.
+
+        The default is the operator mode if a kernel or an operator is named, because the fused mode has its own kernels
+        and treats both operators the same; otherwise it is the fused mode.
+        """
         named = self.kernel != "auto" or self.operator is not None
         return self.mode or ("operator" if named else "fused")
 
     @property
     def source(self) -> Optional[str]:
-        """The requested data source, from `data` or from the named files; UsageError if they exclude each other."""
+        """The requested data source, from `data` or from the named files; None if neither is given.
+
+        UsageError if they exclude each other.
+        """
         from .data import dataset
 
         return dataset.source_of(self.data, self.data_dir, self.images, self.labels)
@@ -141,9 +166,7 @@ class Request:
         return replace(self, **changes)
 
     def check(self) -> None:
-        """Check all options.
-
-        Whether a GPU, a file, or a kernel of that name exists is checked later.
+        """Check all options. Later code checks whether the GPU, the files and the kernel exist.
 
         Raises
         ------
@@ -173,7 +196,7 @@ class Request:
     def _check_n(self) -> None:
         from .data import dataset
 
-        if self.source != dataset.OWN:  # its size is known only after reading it
+        if self.source != dataset.OWN:  # the size of an own dataset is known only after reading it
             dataset.check_n(self.n)
 
     def _check_model(self) -> None:
@@ -190,7 +213,7 @@ class Request:
         for name in NORMALISATION:
             if getattr(self, name) is not None:
                 if not self.checkpoint:
-                    raise UsageError(f"--{name} is for your own checkpoint: the shipped models take pixels 0 to 255")
+                    raise UsageError(f"--{name} needs --checkpoint: the shipped models take pixels from 0 to 255")
                 check_normalisation(name, getattr(self, name))
 
     def _check_kernel_file(self) -> None:
@@ -203,7 +226,7 @@ class Request:
 
 
 def _check_kind(name: str, kind: Any, value: Any) -> None:
-    """Raise UsageError unless a value has the type of the field's annotation."""
+    """Raise UsageError unless `value` has the type `kind`, the annotation of the field `name`."""
     if name == "device":
         if value != "all":
             _check_number(name, value, "a GPU's index, or 'all'")
@@ -222,7 +245,7 @@ def _check_kind(name: str, kind: Any, value: Any) -> None:
     elif not isinstance(value, str):
         raise UsageError(f"{name} must be text, not {value!r}")
     elif not value or "\0" in value:
-        raise UsageError(f"{name} is empty" if not value else f"{name} has a zero byte in it")
+        raise UsageError(f"{name} is empty" if not value else f"{name} contains a zero byte")
 
 
 def _check_number(name: str, value: Any, wanted: str) -> None:
@@ -233,18 +256,18 @@ def _check_number(name: str, value: Any, wanted: str) -> None:
 
 
 def is_normalising(name: str, value: float) -> bool:
-    """Whether pixels can be normalised by a scale, mean or standard deviation of this value in float32."""
+    """Return whether float32 pixels can be normalised by the scale, mean or std (which one: `name`) of this value."""
     return math.isfinite(value) and (abs(value) <= 1e30 if name == "mean" else 1e-30 <= value <= 1e30)
 
 
 def check_normalisation(name: str, value: float) -> None:
-    """Raise UsageError unless `is_normalising`."""
+    """Raise UsageError unless `is_normalising(name, value)`."""
     if not is_normalising(name, value):
         raise UsageError(f"{name} must be a {'finite' if name == 'mean' else 'positive'} number, not {value:g}")
 
 
 def check_known(what: str, value: str, known: Sequence[str]) -> None:
-    """Raise UsageError if a value is not one of the known ones."""
+    """Raise UsageError if `value` is not in `known`. `what` names the kind of value in the message."""
     if value not in known:
         raise UsageError(f"unknown {what} '{value}'; known: {', '.join(known)}")
 
@@ -267,16 +290,20 @@ def check_batch_size(batch_size: Optional[int]) -> None:
 
 @dataclass(frozen=True)
 class BlockRequest(Request):
-    """The options of a run that may classify its images in blocks: with a folder of results, or on a Ray cluster."""
+    """The options of a run that can classify its images in blocks, on a Ray cluster or with a folder of results."""
 
     ray: Optional[str] = option(
-        None, "Run on a Ray cluster: HOST:PORT of its head node, or auto for the one here.", metavar="ADDRESS"
+        None,
+        "Ray cluster to run on: HOST:PORT of its head node, or auto for the one that runs on this machine.",
+        metavar="ADDRESS",
     )
     out: Optional[PathOrText] = option(
-        None, "Folder of Parquet files for the predictions; finished files stay.", metavar="DIR"
+        None, "Folder for the predictions, as Parquet files; finished files are not computed again.", metavar="DIR"
     )
-    scores: bool = option(False, "Also write scores.")
-    block_size: Optional[int] = option(None, "Images per file of --out [default: 50000, fewer for large images].")
+    scores: bool = option(False, "Write the scores to --out, too.")
+    block_size: Optional[int] = option(
+        None, "Number of images per file of --out [default: 50000, fewer for large images]."
+    )
 
     @property
     def in_blocks(self) -> bool:
@@ -293,17 +320,17 @@ class BlockRequest(Request):
         if self.scores and self.out is None:
             raise UsageError("--scores needs --out DIR to write them to")
         if self.mode_or_default != "fused":
-            raise UsageError("--ray and --out run the fused mode: leave --kernel, --op and --mode operator out")
+            raise UsageError("--ray and --out use the fused mode: leave out --kernel, --op and --mode operator")
         if self.precision != "float32":
-            raise UsageError(f"--ray and --out run in float32: leave --precision {self.precision} out")
+            raise UsageError(f"--ray and --out use float32: leave out --precision {self.precision}")
         if self.repeat != 1:
-            raise UsageError("--ray and --out run every image once: leave --repeat out")
+            raise UsageError("--ray and --out classify each image once: leave out --repeat")
         if self.batch_size is not None:
-            raise UsageError("--ray and --out take images in blocks: use --block-size instead of --batch-size")
+            raise UsageError("--ray and --out classify images in blocks: use --block-size instead of --batch-size")
         if self.block_size is not None and self.block_size < 1:
             raise UsageError(f"block size must be at least 1, not {self.block_size}")
         if self.ray is not None and self.device not in (0, "all"):
-            raise UsageError("Ray assigns the GPUs: leave --device out")
+            raise UsageError("with --ray, Ray assigns the GPUs: leave out --device")
         if self.ray is None and self.device == "all":
             raise UsageError("--out without --ray runs on one GPU: add --ray auto to use all GPUs of this machine")
 

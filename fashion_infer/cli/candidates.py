@@ -1,24 +1,24 @@
-"""Candidates for a shell's completion of a value: names of models, editions, kernels and formats, files, folders.
+"""Completions that a shell offers for an option's value: names of models, editions, kernels and formats, and files.
 
-Click calls `complete` when the shell runs the script that `fashion-infer completion show` printed. Packages are
-imported only when their names are needed.
+Click calls `complete` when the script that `fashion-infer completion show` printed asks for completions. Each function
+imports what it needs, so that a completion waits for few imports.
 """
 
 import os
 
 from click.shell_completion import CompletionItem
 
-_FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json", ".csv")  # metavar contains one of these
+_FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json", ".csv")  # parts of the metavars that are files
 
 
 def complete(ctx, param, incomplete):
-    """Return the completions of the text `incomplete` for a parameter."""
+    """Return the completions of the text `incomplete` as a value of the parameter."""
     from ..errors import FashionInferError
 
     metavar = param.metavar or ""
     try:
         names = NAMES[param.name](ctx) if param.name in NAMES else {}
-    except (FashionInferError, ImportError, OSError):  # a shell cannot show an error here
+    except (FashionInferError, ImportError, OSError):  # a message would spoil the line that the user is typing
         names = {}
     items = [CompletionItem(name, help=summary) for name, summary in names.items() if name.startswith(incomplete)]
     if "DIR" in metavar:
@@ -72,8 +72,8 @@ def _saved(ctx):
     return {file.stem: None for file in history.saved()}
 
 
-# Functions that return names, by a parameter's name in the code. `name` is a model, except in `kernel new`, where it is
-# a format.
+# For each parameter (by its name in the code), the function that returns its values: {value: summary or None}. The
+# parameter `name` is a model's name, except in `kernel new`, where it is a format's.
 NAMES = {
     "model": _models,
     "models": _models,
@@ -88,7 +88,7 @@ NAMES = {
     "save": _saved,
     "against_saved": _saved,
 }
-_OR_FILE = ("kernel", "kernels", "more")
+_OR_FILE = ("kernel", "kernels", "more")  # parameters whose value is a name or a file
 
 
 def asked():

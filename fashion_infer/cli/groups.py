@@ -1,17 +1,18 @@
-"""Commands whose help ends with examples, and groups of commands that show their help if no command is given."""
+"""Commands whose help ends with examples, and groups of commands that show their help if the user names no command."""
 
 import difflib
 
 import click
 from click.shell_completion import CompletionItem
 
-_WHOLE = 1000  # largest number of characters of a summary in a list, so that the first sentence is not cut
+_WHOLE = 1000  # limit for the characters of a summary in a list; so high that no summary is cut
 
 
 class _Examples:
-    """Adds command lines to copy to the end of a command's help. Each of `examples` follows the program's name.
+    """Adds examples, which are command lines that the user can copy, to the end of a command's help.
 
-    The examples run one after the other in an empty folder. An example that needs more is a pair (line, requirement).
+    Each of `examples` is a command line without the program's name. The examples run one after the other in an empty
+    folder. An example that needs more is a pair (command line, what it needs).
     """
 
     def __init__(self, *arguments, examples=(), **options):
@@ -31,7 +32,7 @@ class _Examples:
 
 
 class ExampleCommand(_Examples, click.Command):
-    """A command with examples. For a kernel file without an option, its error message suggests --kernel."""
+    """A command with examples. If the user names a kernel file without an option, the error suggests --kernel."""
 
     def parse_args(self, ctx, args):
         """Parse as click does, but refuse unexpected arguments with a suggestion."""
@@ -49,24 +50,28 @@ class ExampleCommand(_Examples, click.Command):
 
 
 class ExampleGroup(_Examples, click.Group):
-    """A group of commands, whose summaries are not cut. `following` is the command to suggest without a command."""
+    """A group of commands whose list shows each command's whole summary.
+
+    `following` is the command line that the error message suggests if the user names no command of the group.
+    """
 
     command_class = ExampleCommand
 
     def __init__(self, *arguments, following="", **options):
-        # For a group alone, click itself would show help and exit: before version 8.2 with 0, since then with an error.
+        # If the user names no command, `parse_args` shows the help. With no_args_is_help, click would show it, and exit
+        # with 0 before version 8.2 but with an error since then.
         super().__init__(*arguments, no_args_is_help=False, **options)
         self.following = following
 
     def parse_args(self, ctx, args):
-        """Parse as click does; without arguments, show the help and raise a usage error, because nothing was done."""
+        """Parse as click does. Without arguments, show the help and raise a usage error, because nothing was done."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help())
             raise click.UsageError(f"missing command; try `{self.following}`")
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx, args):
-        """Find a command as click does; for an unknown one, the error message suggests similar names."""
+        """Find a command as click does. For an unknown command, the error message suggests similar names."""
         name = args[0]
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
             near = difflib.get_close_matches(name, self.list_commands(ctx), n=3)
@@ -85,7 +90,7 @@ class ExampleGroup(_Examples, click.Group):
             formatter.write_dl(self.summaries(ctx))
 
     def shell_complete(self, ctx, incomplete):
-        """Return completions: names of commands with whole summaries; after a hyphen, the group's own options."""
+        """Return a shell's completions: the commands with their summaries or, after a hyphen, the group's options."""
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
         return [CompletionItem(n, help=said) for n, said in self.summaries(ctx) if n.startswith(incomplete)]

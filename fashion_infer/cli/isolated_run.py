@@ -1,4 +1,4 @@
-"""Runs a command in a child process if one of its kernels is a kernel file."""
+"""Runs a command line in a child process if it names a kernel file."""
 
 import sys
 from typing import Optional, Sequence

@@ -21,30 +21,30 @@ PROGRAM = "fashion-infer"
 # called, so that a command does not have to wait for other commands' imports.
 COMMANDS = {
     "run": ("network.run", "Classify the first N test images and print correctness and Op Time."),
-    "course": ("network.course", "Run one of the course's programs with its own arguments."),
-    "predict": ("network.predict", "Classify pictures (PNG, JPEG, any size): class and probability."),
-    "verify": ("network.verify", "Run every model with a known correctness; exit 1 on any difference."),
-    "completion": ("installation.completion", "Shell completion of commands, options and names: bash, zsh, fish."),
+    "course": ("network.course", "Run one of the course's programs with the program's own arguments."),
+    "predict": ("network.predict", "Classify pictures (PNG, JPEG, any size); print each one's class and probability."),
+    "verify": ("network.verify", "Run every model whose correctness is known; exit 1 if a run gives another one."),
+    "completion": ("installation.completion", "Print the script for shell completion in bash, zsh or fish."),
     "doctor": ("installation.doctor", "Check the installation, devices, dataset and models."),
-    "data": ("installation.data", "The dataset: where it is, and how to get it."),
-    "models": ("installation.models", "The shipped models, and checkpoints in MXNet's format."),
-    "bench": ("bench.group", "Measure kernels and networks against the alternatives."),
-    "profile": ("network.profile", "Run under the profiler: where the time goes, by kernel and by call."),
-    "report": ("bench.report", "Measure everything, and write it as one page."),
-    "kernel": ("own.kernel", "Work with your own kernel files: start, check and explain one."),
-    "grade": ("own.grade", "Grade kernels that one does not trust: sandbox, referee, verdict."),
-    "submit": ("submit", "Submit a kernel to the class's board; ends with verdict and rank."),
-    "board": ("board", "The class's board: serve one, or ask one."),
-    "compare": ("bench.compare", "Two files of measurements side by side, with ratios and verdicts."),
+    "data": ("installation.data", "Find or download the dataset."),
+    "models": ("installation.models", "List the shipped models, and convert checkpoints between formats."),
+    "bench": ("bench.group", "Time our kernels and networks next to other libraries."),
+    "profile": ("network.profile", "Show where the time of a run goes, by kernel and by call."),
+    "report": ("bench.report", "Measure correctness and speed, and write the results as one page."),
+    "kernel": ("own.kernel", "Create, check and explain your own kernel files."),
+    "grade": ("own.grade", "Grade untrusted kernels in a sandbox, by a rubric."),
+    "submit": ("submit", "Submit a kernel to your class's board, and wait for its verdict and rank."),
+    "board": ("board", "Run a class's board, or query one."),
+    "compare": ("bench.compare", "Show two files of measurements side by side, with ratios and verdicts."),
 }
 
 
-# Exit codes in addition to those of `errors`.
-INTERRUPTED, GONE, MISTAKE = 130, 141, 70  # a shell's codes for SIGINT and SIGPIPE, and EX_SOFTWARE
+# Exit codes in addition to those of `errors`: a shell's code for SIGINT, its code for SIGPIPE, and EX_SOFTWARE.
+INTERRUPTED, GONE, MISTAKE = 130, 141, 70
 
 
 class _Text(click.ParamType):
-    """Type of a text that must not be empty. An empty text usually comes from an unset variable in a script."""
+    """Type of a non-empty text. An empty text usually comes from an unset variable in a script, so it is refused."""
 
     name = "text"
 
@@ -58,7 +58,7 @@ class _Text(click.ParamType):
 
 
 def _refusing_empty(command):
-    """Make a command, and the commands in it, refuse empty texts as values of options and arguments; return it."""
+    """Make a command and its subcommands refuse empty texts as values of options and arguments; return the command."""
     for param in command.params:
         if param.type is click.STRING:
             param.type = _Text()
@@ -71,7 +71,7 @@ class LazyGroup(ExampleGroup):
     """A group that knows the names and summaries of its commands, and imports a command's module when it is called."""
 
     def parse_args(self, ctx, args):
-        """Parse as click does; for an option of `run` without `run`, the error message suggests the complete line."""
+        """Parse as click does. If an option of `run` is given without `run`, the error suggests the complete line."""
         line = " ".join(args)
         try:
             return super().parse_args(ctx, args)
@@ -85,21 +85,21 @@ class LazyGroup(ExampleGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx, name):
-        """Import and return the command with a name; None if there is none."""
+        """Import and return the command `name`; return None if there is no such command."""
         if name not in COMMANDS:
             return None
         from ..system import limits
 
         # On two cores, the imports take 110 MB of address space. OpenBLAS starts a thread per core and reserves 40 MB
-        # for each. If address space is limited, OpenBLAS gets one thread; otherwise, with 64 cores, too little would
-        # be left for MXNet.
+        # for each; with 64 cores and a limit (ulimit -v), too little would be left for MXNet. Under a limit, OpenBLAS
+        # therefore gets one thread.
         if limits.has_limit():
             limits.check(limits.AddressSpace(150, 40), 1, PROGRAM)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 
     def summaries(self, ctx):
-        """Return (name, summary) of each command from `COMMANDS`, without importing any command."""
+        """Return (name, summary) of each command in `COMMANDS`; no command is imported."""
         return [(name, summary) for name, (_, summary) in COMMANDS.items()]
 
 
@@ -111,7 +111,7 @@ class LazyGroup(ExampleGroup):
 )
 @click.version_option(__version__, prog_name=PROGRAM)
 def cli():
-    """Fashion-MNIST through hand-written convolution operators in MXNet: is it correct, and how fast is it?"""
+    """Run, check and time networks for Fashion-MNIST, with hand-written convolution operators in MXNet."""
 
 
 def main(argv=None):
@@ -150,15 +150,15 @@ def _main(argv, own_process):
     except MemoryError:
         _fail("out of memory: use a smaller --batch-size", 4)
     except (KeyboardInterrupt, click.Abort):
-        # If an interrupt arrives during an exec of text, for example while an import defines a dataclass, CPython ends
-        # `python -m` by the signal (-2, not 130), even if the exception was caught. Another exec of text resets this
-        # (run_eval_code_obj in pythonrun.c).
+        # If an interrupt arrives while exec() runs text, for example while a dataclass is defined, CPython remembers it
+        # and ends `python -m` by SIGINT instead of with the exit code 130, even if the exception was caught. Another
+        # exec() of text clears what it remembers (run_eval_code_obj in pythonrun.c).
         exec("")
         _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the program that reads our output has ended
         _silence(1)
         sys.exit(GONE)
-    except OSError as error:  # a path error without its own message, such as a path that is too long
+    except OSError as error:  # an error that no other code turned into a message, such as a path that is too long
         _fail(_explain(error), 3)
     except Exception as error:
         if str(error).startswith("Symlink loop"):  # pathlib's error before Python 3.13
@@ -166,11 +166,12 @@ def _main(argv, own_process):
         if "FASHION_INFER_TRACEBACK" in os.environ:
             traceback.print_exc()
         what = f"{type(error).__name__}: {error}"
-        _fail(f"a mistake in {PROGRAM} itself, {what} (FASHION_INFER_TRACEBACK=1 shows where)", MISTAKE)
+        _fail(f"internal error in {PROGRAM}: {what} (set FASHION_INFER_TRACEBACK=1 to see where)", MISTAKE)
 
 
 def _heeding_interrupts(argv):
-    """Call `_call`, and raise KeyboardInterrupt if C code turned an interrupt into an ImportError or a TypeError."""
+    """Call `_call`. If it fails after Ctrl-C, raise KeyboardInterrupt, because C code may turn the interrupt into
+    another exception, such as an ImportError."""
     try:
         return _call(argv)
     except (click.exceptions.Exit, click.Abort, click.ClickException, FashionInferError):
@@ -200,8 +201,8 @@ def _explain(error):
         return f"{os.fsdecode(error.filename)}: {reason}"
     try:
         sys.stdout.flush()
-        # The flush does not fail if the output was longer than the buffer, because it is no longer in the buffer. Then
-        # an error about space must be about stdout: errors for our own files have a file name or another class (see
+        # If the output was longer than the buffer, it has left the buffer, and this flush does not fail. An error about
+        # space is then about stdout, because errors about our own files have a file name or another class (see
         # system/files.py).
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise error
@@ -215,7 +216,7 @@ def _explain(error):
 
 
 def _silence(stream):
-    """Discard all further output to stdout (1) or stderr (2), to which nothing can be written."""
+    """Discard all further output to stdout (1) or stderr (2), because the stream can no longer be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
 
 

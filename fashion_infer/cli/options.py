@@ -1,4 +1,4 @@
-"""The options of the commands, each defined once, and decorators that give them to commands."""
+"""Options that several commands share, each defined once, and decorators that add them to commands."""
 
 import functools
 import math
@@ -18,7 +18,7 @@ class Finite(click.types.FloatParamType):
     """Type of a finite number. Click's own type accepts NaN and infinity."""
 
     def convert(self, value, param, ctx):
-        """Return the number; click's UsageError for any other text."""
+        """Return the number; raise click's UsageError for any other text."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -26,7 +26,7 @@ class Finite(click.types.FloatParamType):
 
 
 class Number(click.FloatRange, Finite):
-    """Type of a finite number in a range. Click's own range type accepts NaN."""
+    """Type of a finite number in a range. click.FloatRange alone accepts NaN."""
 
 
 class _DeviceType(click.ParamType):
@@ -38,7 +38,7 @@ class _DeviceType(click.ParamType):
         return value if value == "all" else click.INT.convert(value, param, ctx)
 
 
-def of_request(name, *, choices=None):
+def of_request(name, *, choices=None, help=None):
     """Return the command-line option for a field of a request.
 
     Parameters
@@ -46,10 +46,12 @@ def of_request(name, *, choices=None):
     name
         The field's name.
     choices
-        The allowed values, if they are fewer than those of the field.
+        The allowed values, if the command allows fewer than the field.
+    help
+        The option's help text, if the field's text is not true for the command.
     """
     field = BlockRequest.__dataclass_fields__[name]
-    settings = dict(help=field.metadata["help"], default=field.default)
+    settings = dict(help=help or field.metadata["help"], default=field.default)
     settings["show_default"] = field.default not in (None, False)
     if field.metadata["metavar"]:
         settings["metavar"] = field.metadata["metavar"]
@@ -76,7 +78,7 @@ timeout = click.option(
     default=TIMEOUT,
     show_default=True,
     metavar="SECONDS",
-    help="For a kernel file, once it is compiled.",
+    help="Time limit for running a kernel file, in seconds; compiling does not count.",
 )
 NORMALISATION = tuple(map(of_request, names_of_normalisation))
 KERNEL = (kernel, kernel_format, timeout)
@@ -86,7 +88,12 @@ MODEL = (
     *map(of_request, ("input_size", "weights", "operator")),
 )
 DEVICE = (backend, devices, threads)
-DATA = (of_request("data_dir"), of_request("data", choices=("fashion-mnist", "synthetic")))
+PICTURE = "as SVG or PNG (by the file name's suffix)"  # ends the help text of an option that names a picture to write
+_TWO_SETS = (
+    "Fashion-MNIST, or the built-in synthetic set, drawn from a statistical model of it "
+    "[default: Fashion-MNIST, or synthetic where it is not found]."
+)
+DATA = (of_request("data_dir"), of_request("data", choices=("fashion-mnist", "synthetic"), help=_TWO_SETS))
 OWN_DATA = tuple(map(of_request, ("data_dir", "data", "images", "labels")))
 RUN = (
     *MODEL,
@@ -99,17 +106,17 @@ RUN = (
 )
 BLOCKS = tuple(map(of_request, ("ray", "out", "scores", "block_size")))
 editions = click.option(
-    "--edition", "editions", multiple=True, metavar="NAME", help="May be repeated [default: fa2017]."
+    "--edition", "editions", multiple=True, metavar="NAME", help="Course semester; may be repeated [default: fa2017]."
 )
 OUTPUTS = (
-    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
-    click.option("--plot", metavar="FILE.svg", help="Draw a chart; FILE.png as well."),
-    click.option("--markdown", metavar="FILE.md", help="Write the tables as a page of documentation."),
+    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured, as JSON."),
+    click.option("--plot", metavar="FILE.svg", help=f"Draw a chart, {PICTURE}."),
+    click.option("--markdown", metavar="FILE.md", help="Write the tables as a Markdown page."),
 )
 
 
 def takes(*options):
-    """Return a decorator that gives a command these options. Its help lists them in this order."""
+    """Return a decorator that adds these options to a command. The command's help lists them in this order."""
 
     def decorate(function):
         for option in reversed(options):
@@ -120,17 +127,18 @@ def takes(*options):
 
 
 def takes_request(*options):
-    """Return a decorator that gives a command these options, and passes them to it as one checked request.
+    """Return a decorator that adds these options to a command, and passes their values to it as one checked request.
 
-    The request is the command's first argument. An option that is not a field of a request remains a separate argument.
+    The request is the command's first argument. The value of an option that is not a field of a request is passed as a
+    separate argument.
     """
 
     def decorate(function):
         @functools.wraps(function)
         def command(*arguments, **values):
-            # Check for a GPU before anything is imported. With --ray, the devices may be on other machines.
+            # Look for a GPU before the slow imports. With --ray, the GPUs may be on other machines.
             if values.get("backend") == "gpu" and not values.get("ray") and not compilers.count_cuda_devices():
-                raise DeviceError("there is no CUDA device on this machine (see `fashion-infer doctor`)")
+                raise DeviceError("this machine has no CUDA device: use --backend cpu (see `fashion-infer doctor`)")
             timeout = values.pop("timeout", TIMEOUT)
             run_isolated([values.get("kernel")], timeout)
             kind = BlockRequest if "ray" in values else Request

@@ -1,4 +1,4 @@
-"""`run` and `predict` with --ray or --out, which classify many images in blocks."""
+"""Implements `run` and `predict` with --ray or --out, which classify images in blocks."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ from .network import running
 
 
 def run(request, as_json):
-    """Classify n labelled images; of the built-in set, n may be any number."""
+    """Classify n labelled images in blocks. For the built-in synthetic set, n has no limit."""
     from .. import pipeline
     from ..present import scale as present
     from ..present.render import terminal
@@ -31,7 +31,7 @@ def run(request, as_json):
 
 
 def predict(request, names, invert):
-    """Classify the images of files and folders."""
+    """Classify the images of files and folders in blocks."""
     from .. import pipeline
     from ..present import scale as present
     from ..present.render import terminal
@@ -39,7 +39,7 @@ def predict(request, names, invert):
 
     requirements.check(request.ray is not None)
     if request.out is None:
-        raise UsageError("--ray needs --out DIR here: the predictions go there")
+        raise UsageError("predict --ray needs --out DIR, a folder for the predictions")
     from ..scale import sources
     from ..scale.classify import execute
 
@@ -61,14 +61,14 @@ def refuse(**given: Any) -> None:
     """Raise UsageError for options of the command that cannot be used with --ray and --out."""
     named = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
     if named:
-        raise UsageError(f"{' and '.join(named)} cannot go with --ray or --out: nothing is kept of single images")
+        raise UsageError(f"{' and '.join(named)} cannot be used with --ray or --out, which do not keep the images")
 
 
 @contextlib.contextmanager
 def bar(images: int) -> Iterator[Any]:
-    """Show progress on stderr, and yield the function that `scale.classify` calls to report it.
+    """Show progress on stderr, and yield the function that `scale.classify` calls to report progress.
 
-    If stderr is not a terminal, a line is printed every few seconds.
+    `images` is the total number of images. If stderr is not a terminal, a line is printed every few seconds.
     """
     from ..present.render.progress import ProgressBar
 
@@ -77,7 +77,8 @@ def bar(images: int) -> Iterator[Any]:
 
         def advance(done: int, nodes: int) -> None:
             nonlocal before
-            before = done if before is None else before  # images of blocks that an earlier, interrupted run completed
+            # `before` is the number of images that an earlier, interrupted run classified.
+            before = done if before is None else before
             rate = (done - before) / max(time.monotonic() - began, 1e-3)
             where = f" on {nodes} node(s)" if nodes else ""
             shown.tick(done / max(images, 1), f"{done:,} of {images:,}, {rate:,.0f}/s{where}")

@@ -1,4 +1,4 @@
-"""Prepares the process for a command: records Ctrl-C, opens closed standard streams, ignores warnings as errors."""
+"""Prepares the process for a command: records Ctrl-C, opens closed standard streams, and ignores fatal warnings."""
 
 import io
 import os
@@ -12,27 +12,27 @@ _NAMES = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 
 def prepare() -> None:
-    """Record Ctrl-C, open the standard streams that are closed, and ignore warnings that would become errors.
+    """Record Ctrl-C, connect closed standard streams to /dev/null, and ignore warnings if they are set to be errors.
 
     Raises
     ------
     DataError
-        When standard output is closed. Otherwise the first file that the program opens would receive the output.
+        When standard output is closed, because the output would be lost.
     """
     interrupts.record()
     closed = [number for number in _NAMES if not _is_open(number)]
     for number in closed:
-        if os.open(os.devnull, os.O_RDWR) != number:  # the system gives the lowest free number
-            raise AssertionError("descriptors are given out lowest first")
+        if os.open(os.devnull, os.O_RDWR) != number:  # open() returns the lowest free descriptor, which is `number`
+            raise AssertionError("open() did not return the lowest free descriptor")
         setattr(sys, _NAMES[number], os.fdopen(number, "r" if number == 0 else "w", closefd=False))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # for characters that the encoding lacks
+            stream.reconfigure(errors="backslashreplace")  # print characters that the encoding lacks as \uNNNN
     if any(action == "error" for action, *_ in warnings.filters):
-        # With PYTHONWARNINGS=error, a warning by other people's code would end the program.
+        # With PYTHONWARNINGS=error, a warning of a library that we import would end the program.
         warnings.simplefilter("ignore")
     if 1 in closed:
-        raise DataError("standard output is closed: send it to a file or to /dev/null")
+        raise DataError("standard output is closed: redirect it to a file or to /dev/null")
 
 
 def _is_open(number: int) -> bool:

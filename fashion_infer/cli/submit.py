@@ -19,16 +19,16 @@ from .groups import ExampleCommand
 @click.argument("source", metavar="SUBMISSION")
 @options.takes(
     *BOARD,
-    click.option("--class", "of_class", metavar="NAME", help="Require that your token is for this class."),
-    click.option("--final", is_flag=True, help="Submit it as the one that counts for marks."),
-    click.option("--again", is_flag=True, help="Judge it again even if the same bytes were submitted before."),
-    click.option("--detach", is_flag=True, help="Print the identifier and exit; see `board log ID --follow`."),
+    click.option("--class", "of_class", metavar="NAME", help="Refuse to submit unless your token is for this class."),
+    click.option("--final", is_flag=True, help="Make this submission the one that counts for marks."),
+    click.option("--again", is_flag=True, help="Judge the file even if you have submitted the same bytes before."),
+    click.option("--detach", is_flag=True, help="Print the submission's ID and exit (see `board log ID --follow`)."),
 )
 def command(source, url, authority, of_class, final, again, detach):
-    """Submit a kernel to your class's board and wait for verdict and rank.
+    """Submit a kernel to your class's board, and wait for its verdict and rank.
 
-    SUBMISSION is a kernel file, a folder or an archive. Prints the log while it is judged. Exits with 0 when it was
-    judged, whatever the marks; 1 when it was refused or cancelled; 4 when the board could not judge.
+    SUBMISSION is a kernel file, a folder or an archive. The log is printed while the submission is judged. The exit
+    code is 0 if it was judged, whatever the marks; 1 if it was refused or cancelled; 4 if the board could not judge it.
     """
     from ..board import upload
     from ..present.render import terminal

@@ -38,7 +38,7 @@ def test_the_expected_correctness_is_in_the_json(invoke):
 def test_one_image_causes_a_notice(invoke, one_wrong):
     code, out, err = invoke(*RUN)
     assert code == 0 and "Correctness: 0.90" in out and f"Correctness: {RIGHT} " not in out
-    why = "this result is wrong (`fashion-infer verify` says of which models and modes)"
+    why = "this result is wrong (`fashion-infer verify` says which models and modes are affected)"
     assert err == f"fashion-infer: expected {RIGHT}: {why}\n"
 
 

@@ -602,10 +602,10 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     assert {path.name for path in (tmp_path / "refused").iterdir()} == {"empty", "notes.txt", "marks.csv"}
 
     code, _, err = invoke("grade", wrong, "--rubric", SMALL, "--require", "right", "--require", "builds")
-    assert code == 1 and f"required, and failed: {wrong.name}: right" in err
+    assert code == 1 and f"required checks failed: {wrong.name}: right" in err
 
     code, said, err = invoke("grade", "--repeat", out / "team" / "verdict.json")
-    assert code == 0 and "100 of 100" in said and "every check as in the verdict" in err
+    assert code == 0 and "100 of 100" in said and "same result as in the verdict" in err
     (team / "conv.cpp").write_bytes(HONEST.read_bytes() + b"\n")
     code, _, err = invoke("grade", "--repeat", out / "team" / "verdict.json")
     assert code == 2 and "is not the submission of the verdict" in err

@@ -20,16 +20,23 @@ from . import running
 )
 @options.takes(
     click.argument("files", nargs=-1, metavar="[A.json B.json]"),
-    click.option("--last", is_flag=True, help="Compare the two benchmarks saved last; or the last one with A.json."),
-    click.option("--check", is_flag=True, help="Exit 1 when B is slower beyond the noise, or its correctness differs."),
+    click.option(
+        "--last",
+        is_flag=True,
+        help="Compare the two benchmarks saved last or, if A.json is given, A.json with the one saved last.",
+    ),
+    click.option(
+        "--check", is_flag=True, help="Exit 1 if B is slower by more than the noise, or if its correctness differs."
+    ),
     running.fail_above,
 )
 def command(files, last, check, fail_above):
-    """Compare two files of `run --json` or `bench --json`, with ratios and verdicts.
+    """Compare two files written by `run --json` or `bench --json`; show ratios and verdicts.
 
-    Medians are the same when they differ by no more than the spread of either's repeats and 3% (10% of fewer than
-    four repeats), or when a rank test of the repeats sees no difference. What a run's threads waited for a processor is
-    not held against it. --check and --fail-above want two repeats or more; both also fail when correctness differs.
+    Two medians count as the same if they differ by at most the larger spread of the two, or by at most 3% (10% with
+    fewer than four repeats), or if a rank test of the repeats finds no difference. The time for which a run's threads
+    waited for a processor does not count. --check and --fail-above need at least two repeats, and also fail if
+    correctness differs.
     """
     from ...bench import history, verdicts
     from ...present import comparison
@@ -37,7 +44,9 @@ def command(files, last, check, fail_above):
 
     wanted = 2 - len(files)
     if wanted < 0 or (wanted > 0) != last:
-        raise UsageError("compare takes two files; with --last none, or one to compare the last saved benchmark with")
+        raise UsageError(
+            "compare takes two files or, with --last, at most one: the last saved benchmark replaces B.json"
+        )
     saved = [str(file) for file in history.last(wanted)] if last else []
     first, second = list(files) + saved
     judged = check or fail_above is not None

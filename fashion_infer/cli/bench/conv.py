@@ -11,16 +11,19 @@ from ..isolated_run import run_isolated
 from . import running
 
 GRID = (
-    click.option("--grid", is_flag=True, help="Measure what auto runs on a sample of a grid of shapes."),
-    click.option("--full", is_flag=True, help="Measure the whole grid."),
+    click.option("--grid", is_flag=True, help="Time the kernels that auto picks, on a sample of a grid of shapes."),
+    click.option("--full", is_flag=True, help="Time the whole grid instead of a sample."),
     click.option(
-        "--batches", metavar="N,...", multiple=True, help="Batches of the grid [default: 1,100,largest; CPU 1,100]."
+        "--batches",
+        metavar="N,...",
+        multiple=True,
+        help="Batch sizes of the grid [default: 1,100,largest on a GPU, 1,100 on a CPU].",
     ),
-    click.option("--seed", type=int, help="Seed of the grid's sample and data [default: 1]."),
+    click.option("--seed", type=int, help="Seed for the grid's sample and data [default: 1]."),
     click.option(
         "--seconds",
         type=options.Number(min=0, min_open=True),
-        help="Stop starting new points of the grid after this many seconds.",
+        help="Number of seconds after which no further point of the grid is started.",
     ),
 )
 
@@ -46,42 +49,45 @@ GRID = (
         "kernels",
         multiple=True,
         metavar="NAME,...",
-        help="Kernel names (see `doctor`) and paths to kernel files, as in ./new-forward.cu; `ladder` for all of ours. "
-        "May be repeated, and more may follow: --kernels a.cu b.cu ladder [default: ladder].",
+        help="Kernel names (see `doctor`), paths to kernel files, such as ./new-forward.cu, or `ladder` for all of our "
+        "kernels; may be repeated, and further names may follow: --kernels a.cu b.cu ladder [default: ladder].",
     ),
     click.option(
         "--format",
         "kernel_format",
         metavar="NAME,...",
-        help="Force the kernel files' format: one for all of them, or one for each in their order.",
+        help="Format of the kernel files: one for all files, or one per file in their order [default: recognised].",
     ),
     options.timeout,
     click.option(
-        "--against", metavar="PEER,...", help=f"{', '.join(peers.names(peers.CONVOLUTION))}, none [default: all here]."
+        "--against",
+        metavar="PEER,...",
+        help=f"Libraries to compare with: {', '.join(peers.names(peers.CONVOLUTION))}, or none "
+        "[default: all that are installed].",
     ),
-    click.option("--batch", type=int, help="Images [default: 10000 on a GPU, 1000 on a CPU]."),
-    click.option("--repeat", type=int, help="Timed runs [default: 20 on a GPU, 12 on a CPU]."),
+    click.option("--batch", type=int, help="Number of images per call [default: 10000 on a GPU, 1000 on a CPU]."),
+    click.option("--repeat", type=int, help="Number of timed runs [default: 20 on a GPU, 12 on a CPU]."),
     click.option(
         "--layers",
         type=click.Choice(["course", "others", "all"]),
-        help="Measure the layers of all editions, of other networks, or both, in place of --edition; each has its own "
-        "number of images.",
+        help="Time the layers of all editions (course), of other networks (others), or both (all), instead of "
+        "--edition; each layer has its own number of images.",
     ),
     *GRID,
     *running.OUTPUTS,
 )
 def command(editions, backend, device, more, kernels, kernel_format, timeout, against, batch, repeat, layers, **rest):
-    """Check every convolution kernel against float64, then time it; exit 1 when one is wrong."""
+    """Check each convolution kernel against float64, then time it; exit 1 if one is wrong."""
     grid = {name: rest.pop(name) for name in ("grid", "full", "batches", "seed", "seconds")}
     if layers and editions:
-        raise UsageError("--layers stands in place of --edition: give one of them")
+        raise UsageError("--layers and --edition exclude each other: give only one of them")
     if grid.pop("grid"):
         others = {"edition": editions, "layers": layers, "kernels": kernels or more, "batch": batch, "repeat": repeat}
-        running.refuse(others, "--grid has its own shapes and repeats, and runs auto: it does not take")
+        running.refuse(others, "--grid runs auto on its own shapes with its own repeats: leave out")
         return _grid(backend, device, against, grid, rest)
-    running.refuse(grid, "only with --grid:")
+    running.refuse(grid, "add --grid, or leave out")
     if more and not kernels:
-        raise UsageError(f"unexpected argument {more[0]}: kernels are named behind --kernels")
+        raise UsageError(f"unexpected argument {more[0]}: name kernels after --kernels")
     kernels = [*kernels, *more]
     run_isolated(kernels, timeout)
     from ... import devices

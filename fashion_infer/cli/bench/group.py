@@ -13,7 +13,7 @@ from . import conv, net
     examples=("bench conv --backend cpu --batch 100", "bench net --against none --batch 1,100"),
 )
 def command():
-    """Measure kernels and networks against the alternatives."""
+    """Time our kernels and networks next to other libraries."""
 
 
 command.add_command(conv.command)

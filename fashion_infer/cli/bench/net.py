@@ -20,28 +20,35 @@ from . import running
     click.option(
         "--against",
         metavar="PEER,...",
-        help=f"{', '.join(peers.names(peers.NETWORK))}, none [default: all here].",
+        help=f"Libraries to compare with: {', '.join(peers.names(peers.NETWORK))}, or none "
+        "[default: all that are installed].",
     ),
-    click.option("--batch", metavar="N,...", multiple=True, help="Images; may be repeated [default: 1,16,256,10000]."),
     click.option(
-        "--repeat", type=int, help="Timed runs [default: 300 of small batches; of large 20 on a GPU, 12 on a CPU]."
+        "--batch", metavar="N,...", multiple=True, help="Batch sizes; may be repeated [default: 1,16,256,10000]."
     ),
-    click.option("--images", type=int, help="With --device all: images in all [default: 10000000]."),
+    click.option(
+        "--repeat",
+        type=int,
+        help="Number of timed runs [default: 300 for batches of up to 16 images, 60 for up to 1000, else 20 on a GPU, "
+        "12 on a CPU].",
+    ),
+    click.option("--images", type=int, help="Total number of images, with --device all [default: 10000000]."),
     *running.OUTPUTS,
 )
 def command(editions, backend, device, against, batch, repeat, images, **outputs):
-    """Check the whole fused network against float64, then time it by batch size; exit 1 when it is wrong.
+    """Check the whole fused network against float64, then time it for each batch size; exit 1 if it is wrong.
 
-    With --device all: one GPU and all of them in turns, on a stream of images in batches of --batch [default: 100000].
+    With --device all, one GPU and all GPUs run alternately on a stream of images, in batches of --batch images
+    [default: 100000].
     """
     batches = running.numbers("--batch", batch)
     several = device == "all"
     if several:
         others = {"against": against, "plot": outputs["plot"], "backend": backend if backend == "cpu" else None}
         others.update({"save": outputs["save"], "against-saved": outputs["against_saved"]})
-        running.refuse(others, "--device all times one GPU and all of them: it does not take")
+        running.refuse(others, "--device all times one GPU and all of them: leave out")
     else:
-        running.refuse({"images": images}, "only with --device all:")
+        running.refuse({"images": images}, "add --device all, or leave out")
     from ... import devices
     from ...bench.network import Networks
     from ...bench.request import BenchRequest

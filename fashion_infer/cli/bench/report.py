@@ -17,7 +17,9 @@ from ..isolated_run import run_isolated
     ),
 )
 @options.takes(
-    click.option("--out", required=True, metavar="DIR", help="Folder: new, empty, or a former report to replace."),
+    click.option(
+        "--out", required=True, metavar="DIR", help="Folder to write: new, empty, or an earlier report to replace."
+    ),
     options.backend,
     options.device,
     click.option(
@@ -25,17 +27,19 @@ from ..isolated_run import run_isolated
         "--kernels",
         "kernel",
         metavar="NAME",
-        help="Kernel name, or path to your kernel file, for the operator mode and the ladder.",
+        help="Kernel name, or path of your kernel file, to use in the operator mode and to time with our kernels.",
     ),
     options.kernel_format,
     options.timeout,
-    click.option("--model", metavar="NAME", help="A shipped model, see `models list` [default: ece408-high]."),
-    click.option("--n", type=int, help="Test images [default: 10000, with --quick 2000]."),
+    click.option("--model", metavar="NAME", help="Shipped model (see `models list`) [default: ece408-high]."),
+    click.option("--n", type=int, help="Number of test images [default: 10000, or 2000 with --quick]."),
     *options.DATA,
-    click.option("--quick", is_flag=True, help="Fewer repeats and smaller batches, the checks of two models only."),
+    click.option(
+        "--quick", is_flag=True, help="Measure with fewer repeats and smaller batches, and check only two models."
+    ),
 )
 def command(out, timeout, **values):
-    """Measure everything, and write it as one HTML page and the same as Markdown; exit 1 when something is wrong."""
+    """Measure correctness and speed, and write the results as an HTML page and as Markdown; exit 1 if one is wrong."""
     run_isolated([values["kernel"]], timeout)
     from ...present.render import terminal
     from ...present.render.progress import ProgressBar

@@ -1,4 +1,4 @@
-"""Runs any benchmark from the command line: options for saved measurements, progress, tables, files, exit code."""
+"""Runs `bench conv` and `bench net`: shows progress and tables, writes and compares files, and sets the exit code."""
 
 import json
 
@@ -9,12 +9,12 @@ from .. import options
 
 
 class Percentage(click.ParamType):
-    """Type of an option whose value is a percentage, with or without a percent sign; converted to a fraction."""
+    """Type of a percentage, with or without a percent sign, which is converted to a fraction."""
 
     name = "percentage"
 
     def convert(self, value, param, ctx):
-        """Return the percentage as a fraction; click's UsageError for anything but a number of at least 0."""
+        """Return the percentage as a fraction; raise click's UsageError unless it is a number of at least 0."""
         return options.Number(min=0).convert(str(value).rstrip("%"), param, ctx) / 100
 
 
@@ -22,11 +22,11 @@ fail_above = click.option(
     "--fail-above",
     type=Percentage(),
     metavar="PERCENT",
-    help="Exit 1 when a time of ours is slower by more than this, beyond the noise; for CI, as in 5%.",
+    help="Exit 1 if one of our times is slower by more than this percentage (such as 5%) and by more than the noise.",
 )
 OUTPUTS = (
     *options.OUTPUTS,
-    click.option("--save", metavar="NAME", help="Keep the measurements under this name, in your data folder."),
+    click.option("--save", metavar="NAME", help="Save the measurements under this name, in your data folder."),
     click.option("--against-saved", metavar="NAME", help="Compare with the measurements saved under this name."),
     fail_above,
 )
@@ -47,9 +47,9 @@ def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, re
     Raises
     ------
     UsageError
-        Before the measurement, for a file that cannot be written or a name under which nothing is saved.
+        Before the measurement, when a file cannot be written, or nothing is saved under the name `against_saved`.
     CheckFailed
-        When a contender is incorrect, or slower than --fail-above allows.
+        When a kernel or network is incorrect, or slower than --fail-above allows.
     """
     from ...bench import documents, history, verdicts
     from ...present import comparison, files
@@ -58,7 +58,7 @@ def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, re
     from ...present.render.progress import ProgressBar
 
     if fail_above is not None and against_saved is None:
-        raise UsageError("--fail-above compares with measurements of before: give --against-saved NAME")
+        raise UsageError("--fail-above compares with earlier measurements: give --against-saved NAME, too")
     files.check(as_json, markdown, pictures=[plot], inputs=reads)
     before = documents.read(str(history.find(against_saved))) if against_saved else None
     saved = history.new(save) if save else None
@@ -90,14 +90,17 @@ def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, re
 
 
 def refuse(given, why):
-    """Raise UsageError with the reason `why` if any of the options `given` has a value."""
+    """Raise UsageError if any of the options `given` has a value. The message is `why`, then those options."""
     found = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
     if found:
         raise UsageError(f"{why} {', '.join(found)}")
 
 
 def numbers(option, words):
-    """Return an option's whole numbers, separated by commas or given by repeating the option; else UsageError."""
+    """Return the whole numbers of an option that may be repeated and takes a list with commas.
+
+    Raise UsageError for any other text.
+    """
     try:
         return tuple(int(word) for part in words for word in part.split(","))
     except ValueError:

@@ -13,7 +13,7 @@ from . import classes, client, server
     examples=("board class new ece408-fa26", ("board serve", "Ctrl-C to end it"), ("board ranking", client.JOINED)),
 )
 def command():
-    """Class leaderboard: run it or query it."""
+    """Run a class's board, or query one."""
 
 
 for one in (server.serve, classes.classes, classes.join, server.finalise, server.export, server.backup,

@@ -1,4 +1,4 @@
-"""`board class` and `board join`: commands for classes, their limits, and their people."""
+"""`board class` and `board join`: commands for a board's classes, the classes' limits, and the people in them."""
 
 import csv
 import io
@@ -12,18 +12,27 @@ from ..groups import ExampleCommand, ExampleGroup
 from .store import of_class, takes_store
 
 _LIMITS = (
-    click.option("--deadline", metavar="WHEN", help="ISO 8601 with a zone, such as 2026-12-05T23:59-06:00, or none."),
-    click.option("--gpu-seconds", type=options.Number(min=0, min_open=True), metavar="S",
-                 help="Device seconds per person in all [default: no limit]."),
-    click.option("--cudnn-ms", type=options.Number(min=0, min_open=True), metavar="MS",
-                 help="cuDNN's time for the layers, a line in the page's chart [default: none]."),
-    click.option("--most-bytes", type=click.IntRange(1, 32 << 20), metavar="N",
-                 help="Maximum bytes of a submission [default: 1 MiB]."),
-    click.option("--most-pending", type=click.IntRange(1), metavar="N",
-                 help="Maximum pending submissions per person [default: 4]."),
-    click.option("--most-an-hour", type=click.IntRange(1), metavar="N",
-                 help="Maximum submissions per person and hour [default: 30]."),
+    # option, metavar, type, help, default in `board class new`
+    ("--deadline", "WHEN", str,
+     "Deadline in ISO 8601 with a time zone, such as 2026-12-05T23:59-06:00; `none` for no deadline", "none"),
+    ("--gpu-seconds", "S", options.Number(min=0, min_open=True),
+     "Maximum total device time per person, in seconds", "no limit"),
+    ("--cudnn-ms", "MS", options.Number(min=0, min_open=True),
+     "Time of cuDNN for the edition's layers in milliseconds, drawn as a line in the page's chart", "no line"),
+    ("--most-bytes", "N", click.IntRange(1, 32 << 20), "Maximum size of a submission in bytes", "1 MiB"),
+    ("--most-pending", "N", click.IntRange(1), "Maximum number of queued and running submissions per person", "4"),
+    ("--most-an-hour", "N", click.IntRange(1), "Maximum number of submissions per person and hour", "30"),
 )  # fmt: skip
+
+
+def _limit_options(with_defaults):
+    """Return the options for a class's limits. `class set` has no defaults: a limit that is not given stays."""
+    return [
+        click.option(
+            name, metavar=metavar, type=kind, help=f"{text} [default: {usual}]." if with_defaults else f"{text}."
+        )
+        for name, metavar, kind, text, usual in _LIMITS
+    ]
 
 
 @click.group(
@@ -44,7 +53,7 @@ def _deadline(values):
 
 
 def _limits(values):
-    """Return the limits that the command line sets."""
+    """Return the limits that are given on the command line, without the deadline."""
     return {name: value for name, value in values.items() if value is not None and name != "deadline"}
 
 
@@ -56,12 +65,18 @@ def _limits(values):
     ),
 )
 @click.argument("class_name", metavar="NAME")
-@click.option("--edition", metavar="NAME", help="Course semester [default: the rubric's, else fa2017].")
-@click.option("--rubric", metavar="FILE.toml", help="Rubric, see `grade --print-rubric` [default: the edition's].")
+@click.option("--edition", metavar="NAME", help="Course semester [default: the rubric's, or fa2017 without --rubric].")
 @click.option(
-    "--backend", type=click.Choice(["cpu", "gpu"]), help="Where submissions run [default: the rubric's, else gpu]."
+    "--rubric",
+    metavar="FILE.toml",
+    help="Rubric by which submissions are graded (see `grade --print-rubric`) [default: the edition's].",
 )
-@takes_store(*_LIMITS, makes=True)
+@click.option(
+    "--backend",
+    type=click.Choice(["cpu", "gpu"]),
+    help="Where submissions run [default: the rubric's backend, or gpu if that is auto].",
+)
+@takes_store(*_limit_options(with_defaults=True), makes=True)
 def new(store, class_name, edition, rubric, backend, **limits):
     """Add a class."""
     from ...board.store import people
@@ -80,7 +95,7 @@ def new(store, class_name, edition, rubric, backend, **limits):
 
 
 def _with_edition(text, edition):
-    """Return a rubric's text with another edition in it."""
+    """Return a rubric's text with its edition replaced."""
     import re
 
     return re.sub(r"(?m)^edition\s*=.*$", f'edition = "{edition}"', text, count=1)
@@ -95,10 +110,10 @@ def _with_edition(text, edition):
     ),
 )
 @click.argument("class_name", metavar="NAME")
-@click.option("--open-names/--pseudonyms", default=None, help="Whether the class sees names in the ranking.")
-@takes_store(*_LIMITS)
+@click.option("--open-names/--pseudonyms", default=None, help="Show people's names or pseudonyms in the ranking.")
+@takes_store(*_limit_options(with_defaults=False))
 def change(store, class_name, open_names, **limits):
-    """Change a class's deadline, limits or visibility of names."""
+    """Change a class's deadline, its limits, or whether its ranking shows names. Other settings stay as they are."""
     from ...board.store import people
     from ...board.store.audit import record
 
@@ -108,7 +123,7 @@ def change(store, class_name, open_names, **limits):
     if limits["deadline"] is not None:
         changes["deadline"] = _deadline(limits)
     if not changes:
-        raise UsageError("name at least one setting to change")
+        raise UsageError("there is nothing to change: give at least one option, such as --deadline")
     with store.write() as session:
         found = people.the_class(session, class_name)
         for field, value in changes.items():
@@ -119,7 +134,7 @@ def change(store, class_name, open_names, **limits):
 @classes.command("list", examples=("board class new ece408-fa26 --edition fa2025", "board class list"))
 @takes_store()
 def every(store):
-    """List the classes."""
+    """List the board's classes."""
     from sqlalchemy import func, select
 
     from ...board.store.models import Class, Person
@@ -141,13 +156,14 @@ def every(store):
     ),
 )
 @click.argument("people", metavar="PEOPLE.csv")
-@click.option("--revoke", is_flag=True, help="Revoke the people's tokens instead of making new ones.")
+@click.option("--revoke", is_flag=True, help="Revoke all tokens of these people instead of adding people.")
 @takes_store(of_class)
 def join(store, people, revoke, of_class):
-    """Add people to a class and print a token for each as CSV. The tokens cannot be read again.
+    """Add people to a class, and print a token for each person as CSV. The board cannot print these tokens again.
 
-    PEOPLE.csv has one person per line: name and, optionally, role (student, assistant, instructor) and team. A first
-    line with these words gives the order of the columns. People who are in the class get an additional token.
+    PEOPLE.csv has one person per line: the name and, optionally, the role (student, assistant or instructor) and the
+    team. If the first line has the words name, role and team, it gives the order of the columns. People who are already
+    in the class get an additional token.
     """
     from ...board.store import class_settings
     from ...board.store import people as persons

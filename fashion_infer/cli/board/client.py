@@ -1,4 +1,7 @@
-"""The commands for people who submit: login, status, log, cancel, history, ranking. They need no extra."""
+"""The `board` commands for people who submit: login, status, log, cancel, history, ranking.
+
+They work without the extra `board`.
+"""
 
 import sys
 from types import SimpleNamespace
@@ -9,9 +12,11 @@ from ...errors import UsageError
 from .. import options
 from ..groups import ExampleCommand
 
-to = click.option("--to", "url", metavar="URL", help="Board URL [default: FASHION_INFER_BOARD, else the last login's].")
+to = click.option("--to", "url", metavar="URL",
+                  help="URL of the board [default: $FASHION_INFER_BOARD, else that of the last login].")  # fmt: skip
 authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
-                         help="Certificate authority to trust [default: login's, else public ones].")  # fmt: skip
+                         help="Certificate authority to trust [default: $FASHION_INFER_BOARD_CA, else the one given "
+                         "at the login, else the public ones].")  # fmt: skip
 BOARD = (to, authority)
 JOINED = "a board that you have joined (`board login`)"  # requirement of an example
 
@@ -31,9 +36,12 @@ def client_of(url, authority):
     cls=ExampleCommand,
     examples=(("board login --to https://board.example:8408", "the board's address, and your token"),),
 )
-@options.takes(click.option("--to", "url", metavar="URL", required=True, help="Board URL."), authority)
+@options.takes(click.option("--to", "url", metavar="URL", required=True, help="URL of the board."), authority)
 def login(url, authority):
-    """Save your token for a board, and FILE.pem's path. Asks for the token, or reads it from standard input."""
+    """Save your token for a board and, with --ca, the path of FILE.pem, for later commands.
+
+    On a terminal, the command asks for the token; otherwise it reads the token from standard input.
+    """
     from ...board import credentials
     from ...board.client import Client
     from ...present.render import terminal
@@ -52,7 +60,7 @@ def login(url, authority):
 @click.argument("identifier", metavar="[ID]", required=False)
 @options.takes(*BOARD)
 def status(identifier, url, authority):
-    """Show the queue and your submissions in it, or the status of submission ID."""
+    """Show the queue and your queued and running submissions; with ID, the status of that submission."""
     from ...present.render import terminal
 
     client = client_of(url, authority)
@@ -74,7 +82,7 @@ def status(identifier, url, authority):
 
 @click.command("log", cls=ExampleCommand, examples=(("board log 3f2a --follow", "a submission's number"),))
 @click.argument("identifier", metavar="ID")
-@click.option("--follow", is_flag=True, help="Wait until the submission has ended.")
+@click.option("--follow", is_flag=True, help="Continue to print the log until the submission has ended.")
 @options.takes(*BOARD)
 def log(identifier, follow, url, authority):
     """Print the log of a submission and, once it is judged, the verdict."""
@@ -98,7 +106,8 @@ def cancel(identifier, url, authority):
 
 
 @click.command("history", cls=ExampleCommand, examples=(("board history --limit 5", JOINED),))
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True,
+              help="Maximum number of submissions to list.")  # fmt: skip
 @options.takes(*BOARD)
 def history(limit, url, authority):
     """List your submissions, newest first."""
@@ -135,16 +144,16 @@ def line(one):
 
 
 def waits(wait):
-    """Describe a position in the queue in words."""
+    """Describe in words how long a queued or running submission has to wait."""
     if wait["place"] == 0:
         return f"about {wait['end_in']:.0f} s to go"
     if wait["start_in"] is None:
-        return f"number {wait['place']} in the queue; no grader is running, it starts when there is one"
+        return f"number {wait['place']} in the queue; no grader is running, and judging starts when there is one"
     return f"number {wait['place']} in the queue, starts in about {wait['start_in']:.0f} s"
 
 
 def outcome(judged):
-    """Describe the outcome of a judging in words."""
+    """Describe the outcome of judging a submission in words."""
     if judged["status"] != "judged":
         return judged["reason"]
     time_ms = f", Op Time {judged['op_ms']:.4f} ms" if judged["op_ms"] is not None else ""
@@ -152,7 +161,7 @@ def outcome(judged):
 
 
 def verdict(one):
-    """Return a verdict's lines, as on the board's page: its sentence, the checks that lost points, the findings."""
+    """Return the lines that the board's page also shows: the verdict, the checks that lost points, and the findings."""
     from ...board import verdicts
 
     judged, document = one.get("judgement"), one.get("verdict") or {}

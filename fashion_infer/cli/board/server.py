@@ -21,15 +21,16 @@ from .store import STORE, of_class, takes_store
 @options.takes(
     *STORE,
     click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
-    click.option("--port", type=click.IntRange(1, 65535), default=8408, show_default=True),
+    click.option("--port", type=click.IntRange(1, 65535), default=8408, show_default=True, help="Port to listen on."),
     click.option("--ray", metavar="auto|off|ADDRESS", default="auto", show_default=True,
-                 help="Ray cluster: auto starts one on this machine, off uses none."),
+                 help="Address of the Ray cluster that judges; auto starts one on this machine, off uses none."),
     click.option("--cpu-slots", type=click.IntRange(1, 1024), default=1, show_default=True,
-                 help="Concurrent submissions of CPU classes on this machine."),
-    click.option("--certificate", metavar="FILE.pem", help="TLS certificate."),
-    click.option("--key", metavar="FILE.pem", help="TLS key."),
-    click.option("--proxies", metavar="ADDRESS,...", help="Trusted TLS proxies."),
-    click.option("--grader", metavar="COMMAND", help="Grader to run instead of `fashion-infer grade`."),
+                 help="Number of CPU submissions judged at the same time on this machine."),
+    click.option("--certificate", metavar="FILE.pem", help="TLS certificate of the server."),
+    click.option("--key", metavar="FILE.pem", help="Private key of the TLS certificate."),
+    click.option("--proxies", metavar="ADDRESS,...",
+                 help="Addresses of TLS proxies whose X-Forwarded headers are trusted."),
+    click.option("--grader", metavar="COMMAND", help="Command to run for judging, instead of `fashion-infer grade`."),
 )  # fmt: skip
 def serve(**values):
     """Run a board: the web service, its queue and its graders."""
@@ -47,13 +48,14 @@ def serve(**values):
     cls=ExampleCommand,
     examples=(("board finalise --class ece408-fa26 --leaders 20", "a class whose deadline has passed"),),
 )
-@click.option("--leaders", type=click.IntRange(1, 1000), default=10, show_default=True, help="Places to run again.")
-@click.option("--early", is_flag=True, help="Even before the deadline.")
+@click.option("--leaders", type=click.IntRange(1, 1000), default=10, show_default=True,
+              help="Number of places, from the top of the ranking, whose submissions run again.")  # fmt: skip
+@click.option("--early", is_flag=True, help="Finalise even before the deadline.")
 @takes_store(of_class)
 def finalise(store, leaders, early, of_class):
-    """Run the leaders' submissions five more times on fresh seeds and rank them by the medians.
+    """Run the leaders' submissions five more times with fresh seeds, and rank them by their median times.
 
-    The board must be serving. You may interrupt the command and call it again: finished runs are kept.
+    `board serve` must be running. You may interrupt this command and call it again: finished runs are kept.
     """
     from ...board.store import final_runs, people
     from ...board.store.models import Class
@@ -77,7 +79,7 @@ def finalise(store, leaders, early, of_class):
             last = left
         time.sleep(1)
     if not final:
-        raise CheckFailed("nobody is ranked: there is nothing to finalise")
+        raise CheckFailed("the class has no ranked submission: there is nothing to finalise")
     terminal.notice("the ranking is final: see board export")
 
 
@@ -90,9 +92,10 @@ def finalise(store, leaders, early, of_class):
         "board export --format canvas --out grades.csv",
     ),
 )
-@click.option("--out", metavar="FILE.csv", help="[default: standard output]")
+@click.option("--out", metavar="FILE.csv", help="File to write [default: standard output].")
 @click.option("--format", "kind", type=click.Choice(["ranking", "marks", "canvas", "moodle"]), default="ranking",
-              show_default=True, help="Columns: all, points alone, or those that Canvas or Moodle import.")  # fmt: skip
+              show_default=True,
+              help="Columns of the file: the ranking, the points, or what Canvas or Moodle imports.")  # fmt: skip
 @takes_store(of_class)
 def export(store, out, kind, of_class):
     """Write a class's ranking or marks as CSV."""
@@ -116,7 +119,7 @@ def export(store, out, kind, of_class):
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store()
 def backup(store, file):
-    """Write the whole board into one file, while it runs. Keep the file as secret as the board's folder."""
+    """Write the whole board into one file. The board may be running. Keep the file as secret as the board's folder."""
     from ...board import backup
 
     backup.write(store, file)
@@ -134,7 +137,7 @@ def backup(store, file):
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store(makes=True)
 def restore(store, file):
-    """Fill an empty board from a backup; the two may use different databases."""
+    """Fill an empty board from a backup. The two boards may use different databases, SQLite or PostgreSQL."""
     from ...board import backup
 
     backup.restore(file, store)
@@ -144,17 +147,18 @@ def restore(store, file):
     "estimate", cls=ExampleCommand, examples=("board estimate", "board estimate --people 300 --seconds 30 --wait 60")
 )
 @options.takes(
-    click.option("--people", type=click.IntRange(1, 100_000), default=300, show_default=True),
+    click.option("--people", type=click.IntRange(1, 100_000), default=300, show_default=True,
+                 help="Number of people in the class."),
     click.option("--submissions", type=options.Number(min=0.01, max=1000), default=12.0, show_default=True,
-                 help="Submissions per person, on average."),
+                 help="Mean number of submissions per person."),
     click.option("--days", type=options.Number(min=0.1, max=365), default=14.0, show_default=True,
-                 help="From the first submission to the deadline."),
+                 help="Number of days from the first submission to the deadline."),
     click.option("--rush-hours", type=options.Number(min=0.1), default=24.0, show_default=True,
-                 help="Mean time before the deadline at which people submit."),
+                 help="Mean time from a submission to the deadline, in hours."),
     click.option("--seconds", type=options.Number(min=0.01), default=30.0, show_default=True,
-                 help="Seconds per judging."),
+                 help="Mean time for judging a submission, in seconds."),
     click.option("--wait", type=options.Number(min=0.1), default=300.0, show_default=True,
-                 help="Target 95th-percentile wait, in seconds."),
+                 help="Target for the 95th percentile of the waits, in seconds."),
 )  # fmt: skip
 def estimate(people, submissions, days, rush_hours, seconds, wait):
     """Estimate how many GPUs a class needs at its deadline, by simulating its queue."""

@@ -4,19 +4,21 @@ import click
 
 from .. import options
 
-data = click.option("--data", metavar="DIR", default="board", show_default=True, help="The board's folder.")
+data = click.option("--data", metavar="DIR", default="board", show_default=True, help="Folder of the board.")
 database = click.option(
     "--database", metavar="URL", envvar="FASHION_INFER_BOARD_DATABASE",
-    help="PostgreSQL, postgresql://USER@HOST/NAME [default: SQLite in the folder].",
+    help="URL of a PostgreSQL database, postgresql://USER@HOST/NAME [default: $FASHION_INFER_BOARD_DATABASE, else "
+    "SQLite in the board's folder].",
 )  # fmt: skip
 of_class = click.option("--class", "of_class", metavar="NAME", help="The class [default: the only one].")
 STORE = (data, database)
 
 
 def takes_store(*more, makes=False):
-    """Return a decorator that gives a command the options of a board's database, and the opened store.
+    """Return a decorator that adds the options `more` and those of the database, and passes the opened store first.
 
-    Only a command with `makes` may be used where there is no board. It creates one, and leaves none if it fails.
+    Without `makes`, the command fails if the folder has no board. With `makes`, it creates the board, and removes it
+    again if the command fails.
     """
 
     def decorate(function):

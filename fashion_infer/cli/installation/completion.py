@@ -19,7 +19,7 @@ SHELLS = ("bash", "zsh", "fish")
     examples=("completion show --shell bash >> ~/.bashrc", "completion show --shell zsh >> ~/.zshrc"),
 )
 def command():
-    """Shell completion of commands, options and names: bash, zsh, fish."""
+    """Print the script for shell completion in bash, zsh or fish."""
 
 
 @command.command(
@@ -29,11 +29,11 @@ def command():
         "completion show --shell zsh >> ~/.zshrc",
     ),
 )
-@click.option("--shell", type=click.Choice(SHELLS), help="[default: the shell named in $SHELL]")
+@click.option("--shell", type=click.Choice(SHELLS), help="Shell for which to print it [default: the one in $SHELL].")
 def show(shell):
-    """Print the completion script of a shell, for its start file.
+    """Print the script with which a shell completes commands, options and names. Append it to the shell's start file.
 
-    In .zshrc it belongs after `autoload -Uz compinit && compinit`; fish reads
+    In .zshrc, it must follow `autoload -Uz compinit && compinit`. For fish, write it to
     ~/.config/fish/completions/fashion-infer.fish.
     """
     from ..main import PROGRAM, cli

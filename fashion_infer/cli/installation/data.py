@@ -10,7 +10,7 @@ from ..groups import ExampleGroup
     "data", cls=ExampleGroup, following="fashion-infer data info", examples=("data info", ("data fetch", "a network"))
 )
 def command():
-    """The dataset: where it is, and how to get it."""
+    """Find or download the dataset."""
 
 
 @command.command(
@@ -18,7 +18,7 @@ def command():
 )
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
-    """Show where Fashion-MNIST is looked for and what was found there; or what your own dataset holds."""
+    """Show the folders in which Fashion-MNIST is searched for and what is there, or describe your own dataset."""
     from ...data import dataset, locate, own
     from ...present import environment
     from ...present.render import terminal
@@ -33,17 +33,17 @@ def info(data_dir, data, images, labels):
         rows.append([location.what, location.path, *(s if s in ("ok", "missing") else "damaged" for s in states)])
     terminal.show([environment.datasets([*rows, ["built in", "", "ok (synthetic)", ""]])])
     found = [(kind.folder, [entry.size for entry in cache_limits.entries(kind)]) for kind in cache_limits.KINDS]
-    folder = paths.cache() or "no folder, for want of a home"
+    folder = paths.cache() or "no folder, because you have no home folder"
     terminal.show([environment.kept(str(folder), found, cache_limits.bound(), cache_limits.BOUND)])
 
 
 @command.command(
     "fetch", examples=(("data fetch", "a network"), ("data fetch --train --to fashion-mnist", "a network"))
 )
-@click.option("--to", metavar="DIR", help="Folder [default: the user's cache].")
-@click.option("--train", is_flag=True, help="The training set too (26 MB more).")
+@click.option("--to", metavar="DIR", help="Folder for the files [default: fashion-mnist in your cache folder].")
+@click.option("--train", is_flag=True, help="Download the training set, too (26 MB more).")
 def fetch(to, train):
-    """Download Fashion-MNIST (4.4 MB), verify its MD5 sums; run it again to go on after an interruption."""
+    """Download Fashion-MNIST (4.4 MB) and verify its MD5 sums. Run the command again to resume after an interruption."""
     from ...data import download
     from ...present.render import terminal
 

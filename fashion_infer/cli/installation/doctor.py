@@ -8,7 +8,7 @@ from ..groups import ExampleCommand
 
 @click.command("doctor", cls=ExampleCommand, examples=("doctor", "doctor > installation.txt"))
 def command():
-    """Check Python, NumPy, MXNet, the operator library, devices, dataset and models; say what to do."""
+    """Check Python, NumPy, MXNet, the operator library, devices, dataset and models, and say how to solve problems."""
     from ... import doctor
     from ...present import environment
     from ...present.content import Text
@@ -16,7 +16,7 @@ def command():
 
     findings = [*doctor.examine(), _sandbox()]
     broken = [f.what for f in findings if f.ok is False]
-    verdict = f"needs attention: {', '.join(broken)}" if broken else "everything that `run` needs is here"
+    verdict = f"needs attention: {', '.join(broken)}" if broken else "everything that `run` needs is installed"
     terminal.show([Text(verdict), environment.findings(findings)])
     if broken:
         raise CheckFailed(verdict)

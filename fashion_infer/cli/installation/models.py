@@ -7,6 +7,10 @@ from ...request import check_normalisation
 from .. import options
 from ..groups import ExampleGroup
 
+_EDITION = options.of_request(
+    "edition", help="Course semester whose short model names NAME may use [default: NAME must be a full name]."
+)
+
 
 @click.group(
     "models",
@@ -15,12 +19,12 @@ from ..groups import ExampleGroup
     examples=("models list", "models export ece408-high --to ece408"),
 )
 def command():
-    """The shipped models, and checkpoints in other formats."""
+    """List the shipped models, and convert checkpoints between formats."""
 
 
 @command.command("list", examples=("models list",))
 def list_models():
-    """List the shipped models."""
+    """List the shipped models with their correctness, and whether the course's weights have been fetched."""
     from ...checkpoints import originals, zoo
     from ...present import environment
     from ...present.render import terminal
@@ -37,16 +41,16 @@ def list_models():
 
 @command.command("fetch", examples=(("models fetch ece408-high --original", "a network"),))
 @click.argument("name")
-@click.option("--original", is_flag=True, help="The course's own weights, from their public repository.")
-@options.takes(options.edition)
+@click.option("--original", is_flag=True, help="Fetch the course's own weights from their public repository.")
+@options.takes(_EDITION)
 def fetch(name, original, edition):
-    """Download a model's original weights, verified by their Git blob id."""
+    """Download the course's own weights of a model, and verify them by their Git blob id."""
     from ...checkpoints import originals, zoo
     from ...present.render import terminal
 
     name = zoo.get(name, edition).name
     if not original:
-        raise UsageError(f"the shipped weights of {name} are here already; add --original for the course's")
+        raise UsageError(f"the shipped weights of {name} are already installed: add --original for the course's")
     terminal.say(str(originals.fetch(name)))
 
 
@@ -61,9 +65,9 @@ def fetch(name, original, edition):
     required=True,
     help="Write PREFIX-symbol.json and PREFIX-NNNN.params or, for fa2020, a single FILE.bin in mini-dnn's format.",
 )
-@options.takes(options.epoch, options.edition)
+@options.takes(options.epoch, _EDITION)
 def export(name, target, epoch, edition):
-    """Write a shipped model as an MXNet checkpoint or as weights of mini-dnn, every weight bit for bit."""
+    """Write a shipped model as an MXNet checkpoint or as a weights file of mini-dnn, without changing any weight."""
     from ...checkpoints import minidnn, mxnet_pair, zoo
     from ...present.render import terminal
 
@@ -87,19 +91,19 @@ def export(name, target, epoch, edition):
 @click.argument("prefix", metavar="PREFIX|FILE.bin")
 @options.takes(
     *(options.epoch, options.trust_symbol, *options.NORMALISATION),
-    click.option("--to", "path", metavar="FILE.h5", required=True),
+    click.option("--to", "path", metavar="FILE.h5", required=True, help="File to write."),
 )
 def import_pair(prefix, epoch, trust_symbol, path, **normalisation):
     """Write an MXNet checkpoint, or a weights-86.bin, as one HDF5 file.
 
-    It has the weights that the network names, as float32: every weight that is a float32 bit for bit. A line says when
-    one had to be rounded. --scale, --mean and --std, which say how its pixels are normalised, are kept in it.
+    The file has the weights that the network uses, as float32. A weight that is not a float32 is rounded, and a line
+    says so. The values of --scale, --mean and --std, which say how pixels are normalised, are stored in the file.
     """
     from ...checkpoints import hdf5, load
     from ...present.render import terminal
 
     if not path.endswith(".h5"):
-        raise UsageError(f"the file must be called NAME.h5, not {path}")
+        raise UsageError(f"--to must end in .h5, as in NAME.h5: {path} does not")
     given = {name: value for name, value in normalisation.items() if value is not None}
     for name, value in given.items():
         check_normalisation(name, value)

@@ -13,12 +13,17 @@ from ..groups import ExampleCommand
 @click.argument("model", required=False)
 @click.argument("n", type=int, required=False)
 @options.takes(
-    click.option("--edition", metavar="NAME", help="Of the course [default: fa2017; of m1, m2 and m3 fa2020]."),
+    click.option(
+        "--edition", metavar="NAME", help="Course semester [default: fa2017, or fa2020 for the programs m1, m2 and m3]."
+    ),
     *options.DATA,
 )
 def command(program, model, n, edition, data_dir, data):
-    """Run one of the course's programs with its own arguments: m1.1 m1.2 m2.1 m3.1 m4.1 final, or of the years of
-    mini-dnn, fa2020 and later, m1 m2 m3, which take only N."""
+    """Run one of the course's programs with the program's own arguments.
+
+    The programs m1.1, m1.2, m2.1, m3.1, m4.1 and final take MODEL and N. The programs m1, m2 and m3 of fa2020 and later
+    take only N.
+    """
     from ... import course, pipeline
     from ...present import run as present
     from ...present.render import terminal

@@ -16,12 +16,21 @@ from ..groups import ExampleCommand
 @options.takes_request(
     *options.MODEL,
     *options.DEVICE,
-    click.option("--invert/--no-invert", default=None, help="Swap light and dark [default: when the border is light]."),
-    click.option("--show", metavar="FILE.svg", help="Draw what the network saw and what it said; FILE.png as well."),
+    click.option(
+        "--invert/--no-invert", default=None, help="Swap light and dark [default: of pictures with a light border]."
+    ),
+    click.option(
+        "--show",
+        metavar="FILE.svg",
+        help=f"Draw the network's input images with the predicted classes, {options.PICTURE}.",
+    ),
     *options.BLOCKS,
 )
 def command(request, pictures, invert, show):
-    """Classify pictures (PNG, JPEG, any size): class and probability. With --out also folders, Parquet, NumPy, IDX."""
+    """Classify pictures (PNG, JPEG, any size); print each one's class and probability.
+
+    With --out, IMAGE may also be a folder, or a Parquet, NumPy or IDX file.
+    """
     if request.in_blocks:
         scaling.refuse(show=show)
         return scaling.predict(request, pictures, invert)

@@ -20,23 +20,27 @@ from ..groups import ExampleCommand
 )
 @options.takes_request(
     *options.RUN,
-    click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the tables of kernels and calls as CSV."),
-    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured."),
-    click.option("--trace", "timeline", metavar="FILE.json", help="Write a timeline that ui.perfetto.dev opens."),
+    click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the tables of kernels and calls, as CSV."),
+    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured, as JSON."),
+    click.option(
+        "--trace", "timeline", metavar="FILE.json", help="Write a timeline that you can open in ui.perfetto.dev."
+    ),
     click.option("--counters", is_flag=True, help="Also collect each kernel's hardware counters, with Nsight Compute."),
     click.option(
         "--turns",
         type=int,
         default=3,
         show_default=True,
-        help="Further passes with and without the profiler, for its overhead: so many of each.",
+        help="Number of extra passes with the profiler, and as many without it, to measure its overhead.",
     ),
     click.option(
-        "--ceilings/--no-ceilings", default=True, help="Measure what the device can do at most [default: yes]."
+        "--ceilings/--no-ceilings",
+        default=True,
+        help="Measure the device's highest arithmetic rate and memory bandwidth [default: --ceilings].",
     ),
 )
 def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
-    """Run under the profiler: where the time goes, by kernel and by call."""
+    """Show where the time of a run goes, by kernel and by call."""
     from ...present import files, run
     from ...present import profile as present
     from ...present.render import terminal
@@ -47,7 +51,7 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     from . import running
 
     if request.device == "all":
-        raise UsageError("a profile is of one GPU: name it by its index")
+        raise UsageError("profile takes one GPU: name it by its index")
     files.check(as_csv, as_json, timeline)
     if counters:
         _check_counters(request)
@@ -67,11 +71,14 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 
 
 def _check_counters(request):
-    """Refuse a run on the CPU, which has no hardware counters, and a missing profiler; check without starting CUDA."""
+    """Raise an error if the run would be on the CPU, which has no hardware counters, or if the profiler is missing.
+
+    The check does not start CUDA.
+    """
     from ...library import kernels
     from ...profiling import counters as hardware
 
-    cpu = UsageError("hardware counters are a GPU's, and this would run on the CPU")
+    cpu = UsageError("--counters works only on a GPU, and this would run on the CPU")
     if request.backend == "cpu":
         raise cpu
     hardware.find()
@@ -80,7 +87,7 @@ def _check_counters(request):
 
 
 def _arguments(request):
-    """Return the options of `run` that give the same request."""
+    """Return the command-line options with which `run` makes the same request."""
     from .run import command as run
 
     given = [(p.opts[0], getattr(request, p.name), p.is_flag) for p in run.params if hasattr(request, p.name)]

@@ -23,13 +23,13 @@ from ..groups import ExampleCommand
     *options.RUN,
     *options.BLOCKS,
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
-    click.option("--confusion", metavar="FILE.svg", help="Draw the confusion matrix, in percent; FILE.png as well."),
-    click.option("--mistakes", metavar="FILE.svg", help="Draw the misclassified images; FILE.png as well."),
+    click.option("--confusion", metavar="FILE.svg", help=f"Draw the confusion matrix, in percent, {options.PICTURE}."),
+    click.option("--mistakes", metavar="FILE.svg", help=f"Draw the misclassified images, {options.PICTURE}."),
 )
 def command(request, as_json, confusion, mistakes):
     """Classify the first N test images and print correctness and Op Time.
 
-    With --ray or --out N may be any number of --data synthetic.
+    With --data synthetic and --ray or --out, N has no upper limit.
     """
     if request.in_blocks:
         scaling.refuse(confusion=confusion, mistakes=mistakes)

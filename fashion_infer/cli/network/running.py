@@ -1,4 +1,4 @@
-"""Messages of `run`, `course` and `profile`: what is being loaded, and notices about the result."""
+"""Messages of `run`, `course` and `profile`: the lines about loading, and notices about the result."""
 
 import shlex
 from contextlib import contextmanager
@@ -22,20 +22,20 @@ def announced(what):
 
 
 def notices(request, result):
-    """Show notices about unexpected facts: other data than Fashion-MNIST, another backend, another correctness."""
+    """Show notices about what the user may not expect: the synthetic dataset, the backend, another correctness."""
     if result.data_source == "synthetic" and request.data != "synthetic":
         terminal.notice(
             "Fashion-MNIST was not found locally and could not be downloaded: running on the built-in "
-            "synthetic set instead (`fashion-infer data info` shows where it was looked for)"
+            "synthetic set instead (`fashion-infer data info` shows the folders that were searched)"
         )
     terminal.notice(result.notice)
     terminal.notice(_unexpected(request, result))
 
 
 def _unexpected(request, result):
-    """Return a line if the correctness differs from the known one; None if it is equal, or if none is known.
+    """Return a line if the correctness differs from the known one; None if they are equal or none is known.
 
-    It is also None for a precision below float32, which may change predictions; the output says how many.
+    For tf32 and fp16, which may change predictions, return None: the output says how many predictions changed.
     """
     if result.expected in (None, result.correctness) or result.precision != "float32":
         return None
@@ -50,7 +50,7 @@ def _unexpected(request, result):
         where = f"--edition {edition} --backend {result.backend} --kernels {request.kernel} --against none"
         why = f"kernel {request.kernel} is wrong (`fashion-infer bench conv {where}` says where)"
     else:
-        why = "this result is wrong (`fashion-infer verify` says of which models and modes)"
+        why = "this result is wrong (`fashion-infer verify` says which models and modes are affected)"
     return f"expected {result.expected}: {why}"
 
 

@@ -7,6 +7,10 @@ from ...kernel_files import paths
 from .. import options
 from ..groups import ExampleCommand
 
+_BACKEND = options.of_request(
+    "backend", help="Where to run; auto runs on the CPU and, if there is one, also on the GPU."
+)
+
 
 @click.command(
     "verify",
@@ -19,15 +23,19 @@ from ..groups import ExampleCommand
     ),
 )
 @options.takes_request(
-    click.option("--model", "models", metavar="NAME", multiple=True, help="Only this model; may be repeated."),
-    *options.DEVICE,
+    click.option(
+        "--model", "models", metavar="NAME", multiple=True, help="Model to verify; may be repeated [default: all]."
+    ),
+    _BACKEND,
+    options.devices,
+    options.threads,
     *options.KERNEL,
     *options.DATA,
 )
 def command(request, models):
-    """Run every model at every n with a known correctness, in both modes; exit 1 on any difference.
+    """Run every model with each N for which the correctness is known, in both modes; exit 1 if one differs.
 
-    With --kernel the convolutions of every model go through that kernel, in operator mode.
+    With --kernel, that kernel computes the convolutions of every model, in operator mode.
     """
     from ... import verification
     from ...present import verify as present
@@ -38,7 +46,7 @@ def command(request, models):
         checks = verification.verify(models, request, lambda share, found: bar.tick(share, present.line(found)))
     terminal.show([present.checks(checks)])
     if checks[0].source == "synthetic" and request.data != "synthetic":
-        terminal.notice("Fashion-MNIST was not found: verified on the built-in synthetic set")
+        terminal.notice("Fashion-MNIST was not found: the models were verified on the built-in synthetic set")
     wrong = [c for c in checks if not c.ok]
     if wrong and paths.is_path(request.kernel):
         terminal.notice(f"`fashion-infer kernel check {request.kernel}` says what is wrong with the file")

@@ -1,1 +1,1 @@
-"""Commands for kernel files: your own, and untrusted ones."""
+"""Commands for kernel files: `kernel` for your own, `grade` for untrusted ones."""

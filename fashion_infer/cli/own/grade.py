@@ -24,35 +24,64 @@ FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 )
 @click.argument("submissions", nargs=-1, metavar="SUBMISSION...")
 @options.takes(
-    options.edition,
+    click.option(
+        "--edition", metavar="NAME", help="Course semester [default: the rubric's, or fa2017 without --rubric]."
+    ),
     click.option(
         "--rubric", metavar="FILE.toml", help="Rubric to grade by [default: the edition's, see --print-rubric]."
     ),
-    click.option("--print-rubric", is_flag=True, help="Print the edition's default rubric, to edit a copy of."),
-    click.option("--n", type=click.IntRange(1, 100_000), help="Images of the time checks, in place of the rubric's."),
-    click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), help="In place of the rubric's."),
+    click.option(
+        "--print-rubric", is_flag=True, help="Print the edition's default rubric and exit, so that you can edit it."
+    ),
+    click.option(
+        "--n", type=click.IntRange(1, 100_000), help="Number of images in the timed checks [default: the rubric's]."
+    ),
+    click.option(
+        "--backend", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run [default: the rubric's backend]."
+    ),
     options.device,
-    click.option("--file", metavar="PATH", help="The kernel file in a folder or archive [default: looked for]."),
-    click.option("--kernel-format", metavar="NAME", help="The kernel file's format, to insist on one."),
-    click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True),
-    click.option("--out", metavar="DIR", help="Write a folder of results for each submission, the verdict among them."),
+    click.option(
+        "--file", metavar="PATH", help="Path of the kernel file in the folder or archive [default: it is searched for]."
+    ),
+    click.option(
+        "--kernel-format",
+        metavar="NAME",
+        help="Format of the kernel file (see `kernel formats`) [default: recognised from the file].",
+    ),
+    click.option(
+        "--format",
+        "form",
+        type=click.Choice(FORMATS),
+        default="text",
+        show_default=True,
+        help="Format in which verdicts are written.",
+    ),
+    click.option("--out", metavar="DIR", help="Folder for the results; each submission gets a folder in it."),
     click.option(
         "--resume",
         is_flag=True,
-        help="Of several submissions, leave out those with a verdict in --out, if they are the same still.",
+        help="Skip each submission that already has a verdict in --out, unless it or the rubric has changed.",
     ),
-    click.option("--require", multiple=True, metavar="CHECK", help="Exit 1 when this check fails; may be repeated."),
     click.option(
-        "--repeat", metavar="VERDICT.json", help="Judge again what a verdict is of, with its seed and rubric."
+        "--require", multiple=True, metavar="CHECK", help="Exit 1 if this check of the rubric fails; may be repeated."
     ),
-    click.option("--unsandboxed", is_flag=True, help="Without a sandbox, for code that you trust; never ranked."),
+    click.option(
+        "--repeat",
+        metavar="VERDICT.json",
+        help="Judge the submission of this verdict again, with the verdict's seed and rubric.",
+    ),
+    click.option(
+        "--unsandboxed",
+        is_flag=True,
+        help="Run without a sandbox, for code that you trust; the result is never ranked.",
+    ),
 )
 def command(submissions, edition, rubric, print_rubric, n, backend, device, file, kernel_format, form, out, resume,
             require, repeat, unsandboxed):  # fmt: skip
-    """Grade kernels that one does not trust, in a sandbox, by a referee with its own clock.
+    """Grade kernels that you do not trust: they run in a sandbox, and a separate process times and checks them.
 
-    SUBMISSION is a kernel file, a folder or an archive. Exit 0 when all were judged, whatever the marks; 1 when a check
-    that --require names failed; 4 when this machine could not judge.
+    SUBMISSION is a kernel file, a folder or an archive. The exit code is 0 if all submissions were judged, whatever the
+    marks; 1 if a check named by --require failed; 4 if this machine could not judge one.
     """
     from ...grading import grade, results, verdict
     from ...grading import rubric as rubrics
@@ -65,14 +94,14 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
     if again is not None:
         submissions = submissions or (again.source,)
         if len(submissions) > 1:
-            raise UsageError("--repeat is of one submission")
+            raise UsageError("--repeat takes one submission")
     if not submissions:
         raise UsageError("name a submission: a kernel file, a folder or an archive")
     if len(submissions) > 1 and form != "text" and not out:
-        raise UsageError(f"--format {form} is a document for each submission: name a folder for them, --out DIR")
+        raise UsageError(f"--format {form} gives a document for each submission: name a folder for them, --out DIR")
     submissions = tuple(dict.fromkeys(str(Path(source)) for source in submissions)) if resume else submissions
     if resume and (not out or len(submissions) < 2):
-        raise UsageError("--resume is of several submissions, with the folder of their results: --out DIR")
+        raise UsageError("--resume needs several submissions, and --out DIR with the results of the earlier run")
     asked = again.rubric if again else rubrics.read(rubric, edition) if rubric else rubrics.default(edition or "fa2017")
     asked = rubrics.changed(asked, backend or (again.backend if again else None), n)
     unknown = set(require) - {check.name for check in asked.checks}
@@ -105,12 +134,12 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
         elif folder and form != "text":
             terminal.notice(f"wrote {folder.file(form)}")
     if again is not None:
-        terminal.notice("; ".join(again.differences(found[0])) or "every check as in the verdict")
+        terminal.notice("; ".join(again.differences(found[0])) or "every check has the same result as in the verdict")
     _end(found, kept, require)
 
 
 def _table(documents):
-    """Yield the lines of a table of all submissions."""
+    """Yield the lines of a table with one line per submission."""
     width = max(len(one["submission"]["name"]) for one in documents)
     for one in documents:
         time = "" if one["op_time_ms"] is None else f"{one['op_time_ms']:.3f} ms"
@@ -119,7 +148,7 @@ def _table(documents):
 
 
 def _end(found, kept, require):
-    """Raise DeviceError if a submission could not be judged, CheckFailed if a required check failed."""
+    """Raise DeviceError if a submission could not be judged, or CheckFailed if a check in `require` failed."""
     failed = [one for one in found if not one.judged]
     if failed:
         raise DeviceError(f"could not judge {', '.join(one.name for one in failed)}: {failed[0].reason}")
@@ -128,4 +157,4 @@ def _end(found, kept, require):
     lacking += [f"{one['submission']['name']}: {mark['name']}" for one in kept for mark in one["marks"]
                 if mark["name"] in require and not mark["passed"]]  # fmt: skip
     if lacking:
-        raise CheckFailed(f"required, and failed: {', '.join(lacking)}")
+        raise CheckFailed(f"required checks failed: {', '.join(lacking)}")

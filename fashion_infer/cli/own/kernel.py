@@ -17,10 +17,12 @@ class Sizes(click.ParamType):
     name = "sizes"
 
     def convert(self, value, param, ctx):
-        """Return the four numbers; click's UsageError for anything else."""
+        """Return the four numbers; raise click's UsageError for any other text."""
         words = value.split(",") if isinstance(value, str) else value
         if len(words) != 4 or not all(str(word).isdecimal() and 1 <= int(word) <= 4096 for word in words):
-            self.fail(f"{value} is not CHANNELS,INPUT SIZE,FILTERS,KERNEL SIZE, as 3,32,64,3", param, ctx)
+            self.fail(
+                f"{value} is not four numbers (channels,input size,filters,kernel size): try 3,32,64,3", param, ctx
+            )
         sizes = tuple(map(int, words))
         if sizes[3] > sizes[1]:
             self.fail(f"{value}: the kernel is larger than the input", param, ctx)
@@ -29,8 +31,11 @@ class Sizes(click.ParamType):
 
 _LAYERS = click.option(
     "--layer", "layers", multiple=True, type=Sizes(), metavar="C,SIZE,M,K",
-    help="A layer of another network: channels, input size, filters, kernel size; may be repeated.",
+    help="Layer of another network: channels, input size, filters, kernel size; may be repeated.",
 )  # fmt: skip
+
+
+_BACKEND = options.of_request("backend", help="Where to run; auto takes the backend that the file is written for.")
 
 
 @click.group(
@@ -40,12 +45,12 @@ _LAYERS = click.option(
     examples=("kernel new --format c-cpu > conv.cpp", "kernel check conv.cpp"),
 )
 def command():
-    """Work with your own kernel files: start, check and explain one."""
+    """Create, check and explain your own kernel files."""
 
 
 @command.command("formats", examples=("kernel formats",))
 def formats():
-    """List the formats of kernel files: who has them, and by what a file is recognised."""
+    """List the formats of kernel files: the semesters that used each one, and how it is recognised."""
     from ...kernel_files import formats
     from ...present import kernel as present
     from ...present.render import terminal
@@ -56,10 +61,11 @@ def formats():
 @command.command(
     "new", examples=("kernel new --format minidnn > new-forward.cu", "kernel new --format c-cpu > conv.cpp")
 )
-@click.option("--format", "name", required=True, metavar="NAME", help="See `kernel formats`; mxnet, minidnn, c too.")
+@click.option("--format", "name", required=True, metavar="NAME",
+              help="Format of the kernel file, from `kernel formats`, or mxnet, minidnn or c.")  # fmt: skip
 @_LAYERS
 def new(name, layers):
-    """Print a naive kernel to start from: `kernel new --format minidnn > new-forward.cu`."""
+    """Print a naive kernel file to start from, as in `kernel new --format minidnn > new-forward.cu`."""
     from ...kernel_files import formats
 
     text, mark = formats.template(name), "#" if formats.find(name).name == "python" else "//"
@@ -68,7 +74,7 @@ def new(name, layers):
     click.echo(text, nl=False)
 
 
-_WATCH = click.option("--watch", is_flag=True, help="Do it again at every change of the file, until Ctrl-C.")
+_WATCH = click.option("--watch", is_flag=True, help="Run again after each change of the file, until Ctrl-C.")
 
 
 @command.command(
@@ -83,19 +89,21 @@ _WATCH = click.option("--watch", is_flag=True, help="Do it again at every change
 @options.takes(
     options.kernel_format,
     _LAYERS,
-    click.option("--edition", metavar="NAME", help="Check for this edition alone [default: all of the file's format]."),
-    options.backend,
+    click.option(
+        "--edition", metavar="NAME", help="Check the layers of this edition only [default: all of the file's format]."
+    ),
+    _BACKEND,
     options.device,
     options.timeout,
-    click.option("--verbose", "-v", is_flag=True, help="Show every layer's finding, and the compiler's warnings."),
+    click.option("--verbose", "-v", is_flag=True, help="Show each layer's result, and the compiler's warnings."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
     _WATCH,
 )
 def check(file, kernel_format, layers, edition, backend, device, timeout, verbose, as_json, watch):
-    """Build a kernel file, and judge it on every layer of its editions and on sizes it was not written for.
+    """Build a kernel file, and check it on every layer of its format's editions and on other sizes.
 
-    Each shape is tried in a process of its own. Exit 0 when the file is correct for one whole edition of its format
-    (with --edition: for that one), and 1 when it is not.
+    Each shape runs in a separate process. The exit code is 0 if the file is correct for all layers of at least one
+    edition (with --edition: of that edition), and 1 if it is not.
     """
     import json
 
@@ -108,7 +116,7 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     from ...present.render.progress import ProgressBar
 
     if layers and edition:
-        raise UsageError("--layer is in place of an edition's layers: leave --edition out")
+        raise UsageError("--layer replaces the layers of an edition: leave --edition out")
 
     def once():
         recognised = formats.recognise(file, kernel_format, backend)
@@ -146,20 +154,27 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
 @click.argument("file", metavar="FILE")
 @options.takes(
     options.kernel_format,
-    click.option("--edition", metavar="NAME", help="Edition whose layer is looked at [default: the file's first]."),
-    click.option("--layer", type=click.IntRange(min=1), metavar="N", help="Number of the layer [default: the last]."),
-    options.backend,
+    click.option(
+        "--edition",
+        metavar="NAME",
+        help="Edition whose layer is examined [default: the first for which the file is correct].",
+    ),
+    click.option(
+        "--layer", type=click.IntRange(min=1), metavar="N", help="Number of the layer to examine [default: the last]."
+    ),
+    _BACKEND,
     options.device,
-    click.option("--sanitize", is_flag=True, help="Run the sanitizers on a correct file, too."),
-    click.option("--asm", is_flag=True, help="List the hot loop's instructions beside their lines."),
-    click.option("--json", "path", metavar="FILE", help="Write everything that was found as JSON."),
-    click.option("--no-profiler", is_flag=True, help="Leave ncu out."),
+    click.option("--sanitize", is_flag=True, help="Run the sanitizers even if the file is correct."),
+    click.option("--asm", is_flag=True, help="List the hot loop's instructions next to their source lines."),
+    click.option("--json", "path", metavar="FILE", help="Write everything that was found, as JSON."),
+    click.option("--no-profiler", is_flag=True, help="Do not use ncu."),
     _WATCH,
 )
 def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm, path, no_profiler, watch):
-    """Find the line that makes a kernel wrong; of a correct one, what makes it slow and which step shows the remedy.
+    """Find the lines that make a kernel wrong or, if it is correct, what makes it slow, and which of our kernels shows
+    the remedy.
 
-    Exit 1 when the file is incorrect.
+    The exit code is 1 if the file is incorrect.
     """
     from ...explain import explanation
     from ...kernel_files import formats
@@ -190,7 +205,7 @@ def _watched(file, watch, once):
             once()
         except FashionInferError as error:
             click.echo(f"fashion-infer: {error}", err=True)
-        click.echo(f"watching {file}; Ctrl-C ends", err=True)
+        click.echo(f"watching {file}; press Ctrl-C to end", err=True)
         while _stamp(file) in (seen, None):
             time.sleep(0.2)
 
