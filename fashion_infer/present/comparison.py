@@ -1,4 +1,4 @@
-"""Presentation of a comparison of two files of measurements."""
+"""The output of `compare`: two files of measurements side by side."""
 
 from typing import List
 
@@ -8,7 +8,7 @@ from .content import Part, Text, number, table
 
 
 def parts(found: Comparison) -> List[Part]:
-    """Show the differences between two files: settings, times, and facts that must not change."""
+    """Make tables that compare two files: settings that differ, all times, and facts that must not change."""
     parts: List[Part] = [Text(f"A: {shown(found.a.name)}\nB: {shown(found.b.name)}")]
     if found.settings:
         parts.append(table("", ["setting that differs", "A", "B"], found.settings))

@@ -6,7 +6,7 @@ from ..system.text import shown
 
 
 class Cell(NamedTuple):
-    """A table's cell: the text that it shows, and the number by which it is sorted (None to sort by the text)."""
+    """A table's cell: the text that it shows, and the number by which rows are sorted (None to sort by the text)."""
 
     text: str
     value: Optional[float] = None
@@ -17,7 +17,7 @@ class Column(NamedTuple):
 
     name: str
     numeric: bool = False
-    detail: bool = False  # whether it is left out on a terminal, whose lines are short
+    detail: bool = False  # whether the column is left out on a terminal, whose lines are short
 
 
 class Table(NamedTuple):
@@ -27,8 +27,8 @@ class Table(NamedTuple):
     columns: Tuple[Column, ...]
     rows: List[Tuple[Cell, ...]]
     detail_rows: FrozenSet[int] = frozenset()  # indices of rows that are left out on a terminal
-    listing: bool = False  # whether a terminal prints it as nvprof did: long names in the last column are not wrapped
-    folded: bool = False  # whether a page hides it until the reader opens it
+    listing: bool = False  # whether a terminal prints plain lines, as nvprof did: names in the last column never wrap
+    folded: bool = False  # whether an HTML page hides the table until the reader opens it
     kind: str = "table"
 
 
@@ -40,14 +40,14 @@ class Text(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The printed output of a program, as lines."""
+    """The printed output of a program: one or more lines."""
 
     text: str
     kind: str = "output"
 
 
 class Missing(NamedTuple):
-    """The reason why a part is missing: this machine lacks hardware or software, or the part was not requested."""
+    """The reason why a part of a page is missing: this machine lacks hardware or software, or nobody requested it."""
 
     text: str
     kind: str = "missing"
@@ -61,20 +61,20 @@ class Command(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A PNG or SVG file in the page's folder, and a description of the picture. A terminal leaves it out."""
+    """A PNG or SVG file in the page's folder, and a description of the picture. A terminal does not show pictures."""
 
     file: str
-    alt: str
+    alt: str  # the description
     kind: str = "picture"
 
 
 class Fact(NamedTuple):
-    """A headline figure: its name, its value, and the thing that it measures."""
+    """A headline figure."""
 
     name: str
-    figure: str
-    note: str = ""
-    state: str = ""  # "ok" or "wrong" of a verdict
+    figure: str  # the value
+    note: str = ""  # what the value measures
+    state: str = ""  # "ok" or "wrong" if the fact is a verdict
 
 
 class Strip(NamedTuple):
@@ -88,9 +88,9 @@ Part = Union[Table, Text, Strip, Output, Missing, Command, Picture]
 
 
 class Section(NamedTuple):
-    """A chapter of a page."""
+    """A section of a page."""
 
-    name: str  # name of its anchor
+    name: str  # name of the section's anchor
     title: str
     parts: List[Part]
 
@@ -118,21 +118,21 @@ def table(
     columns
         Columns, or their names. The name of a column of numbers begins with ">".
     rows
-        Rows of cells. A cell is a string, a number (shown unchanged) or (number, text); None is an empty cell.
-    detail_rows, listing
-        The table's fields (see `Table`).
+        Rows of cells. A cell is a string, a number, a pair (number, text) whose text is shown, or None (empty).
+    caption, detail_rows, listing
+        As in `Table`.
     """
     known = tuple(c if isinstance(c, Column) else Column(c.lstrip(">"), c.startswith(">")) for c in columns)
     return Table(caption, known, [tuple(map(_cell, row)) for row in rows], frozenset(detail_rows), listing)
 
 
 def number(value: Optional[float], form: str) -> Optional[Tuple[float, str]]:
-    """Make a cell for `table` from a number and its format; None stays None."""
+    """Make a cell for `table` from a number and the format in which it is shown; return None for None."""
     return None if value is None else (value, format(value, form))
 
 
 def percent(share: Optional[float], digits: int = 1) -> Optional[Tuple[float, str]]:
-    """Make a cell with a percentage from a share, where 1 is 100%."""
+    """Make a cell for `table` that shows a share (1 is 100%) as a percentage; return None for None."""
     return None if share is None else (100 * share, f"{share:.{digits}%}")
 
 
@@ -147,5 +147,5 @@ def _cell(value) -> Cell:
 
 
 def _shown(text: str) -> str:
-    """Escape special characters of each line of a text. The lines of a cell stay separate."""
+    """Escape special characters in each line of a text. Line breaks are kept."""
     return "\n".join(map(shown, text.split("\n")))

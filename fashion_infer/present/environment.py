@@ -8,26 +8,26 @@ _STATES = {True: "ok", False: "NO", None: "--"}
 
 
 def findings(found: Sequence, caption: str = "") -> Table:
-    """Make the table of `doctor.examine`'s findings. An optional part that is absent has "--"."""
+    """Make the table of `doctor.examine`'s findings. The state of an absent optional part is "--"."""
     rows = [[_STATES[f.ok], f.what, f.found, f.advice] for f in found]
     return table(caption, ["state", "what", "found", "what to do"], rows)
 
 
 def versions(known: Mapping[str, str], caption: str = "") -> Table:
-    """Make a table of names and versions."""
+    """Make a table of versions by name."""
     return table(caption, ["what", "version"], [list(item) for item in known.items()])
 
 
 def datasets(rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table of the places that are searched for Fashion-MNIST.
+    """Make a table of the folders that are searched for Fashion-MNIST.
 
-    A row has the kind of the place, its folder, and the states of test and training set.
+    A row has a description of the folder, its path, the state of the test set, and the state of the training set.
     """
     return table("", ["where", "folder", "test set", "training set"], rows)
 
 
 def own_dataset(found) -> Table:
-    """Make the table of the dataset that the user supplies, a `data.own.Own`."""
+    """Make the table that describes the user's own dataset."""
     side = found.images.shape[-1]
     row = [found.location, f"{len(found.images):,}", f"{side} x {side}", found.classes]
     return table("", ["file", ">images", "pixels", ">classes"], [row])
@@ -37,12 +37,27 @@ _KEPT = {"resized": "resized sets of images", "kernels": "built kernels", "grade
 
 
 def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, variable: str) -> Table:
-    """Make a table of the user's cache: bytes by folder, and the limit, which an environment variable sets."""
+    """Make a table of what is kept in the user's cache.
+
+    Parameters
+    ----------
+    folder
+        The cache's path.
+    found
+        The name of each folder in the cache, and the sizes of its entries in bytes.
+    bound
+        The limit of the cache in bytes.
+    variable
+        Name of the environment variable that sets the limit.
+    """
     rows = [[_KEPT[name], name, len(sizes), f"{sum(sizes) / 1e6:,.0f}"] for name, sizes in found]
     share = f"{sum(sum(sizes) for _, sizes in found) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
     return table(f"kept in {folder}: {share}", ["what", "folder", ">number", ">MB"], rows)
 
 
 def models(rows: Sequence[Sequence[Any]]) -> Table:
-    """Make the table of shipped models: name, edition, correctness, availability of original weights, summary."""
+    """Make the table of shipped models.
+
+    A row has the name, the edition, the correctness, whether the original weights have been fetched, and a summary.
+    """
     return table("", ["model", "edition", ">correctness", "original weights", "what it is"], rows)

@@ -19,12 +19,12 @@ def check(
     inputs: Sequence[str] = (),
     error: Type[FashionInferError] = UsageError,
 ) -> None:
-    """Check the names of all files that a command will write; None is ignored.
+    """Check the paths of all files that a command will write.
 
     Parameters
     ----------
     paths, pictures
-        Files that will be written. The name of a picture must end in .png or .svg.
+        Files that will be written; None for an option that was not given. A picture's name must end in .png or .svg.
     inputs
         Files that the command reads, and must not overwrite.
     error
@@ -33,7 +33,7 @@ def check(
     Raises
     ------
     UsageError
-        For a picture with another suffix, or if two of the names are the same file.
+        For a picture with another suffix, and if two outputs, or an output and an input, are the same file.
     """
     for path in pictures:
         check_path(path)
@@ -44,7 +44,7 @@ def check(
     read = {os.path.realpath(path) for path in inputs}
     for path, place in zip(named, real):
         if real.count(place) > 1:
-            raise UsageError(f"{path} is to be two files: give each a name of its own")
+            raise UsageError(f"{path} is named for two outputs: choose a different name for each")
         if place in read:
             raise UsageError(f"{path} is an input and would be overwritten: choose another name for the output")
 
@@ -57,7 +57,7 @@ def save_benchmark(
     plot: Optional[str],
     as_markdown: Optional[str],
 ) -> None:
-    """Write the files of a benchmark for which the caller gives a name.
+    """Write a benchmark's result as JSON, chart and Markdown page. A file whose name is None is not written.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def save_benchmark(
 
 
 def write_json(path: str, data: Dict[str, Any]) -> None:
-    """Write a benchmark's dictionary as JSON; raise DataError when the file cannot be written."""
+    """Write a dictionary as JSON; raise DataError when the file cannot be written."""
     files.write(path, _lines(data) + "\n")
 
 
@@ -94,7 +94,7 @@ def write_page(path: str, page: Page) -> None:
 
 
 def _lines(value: Any, depth: int = 0) -> str:
-    """Format JSON with line breaks down to four levels, so that a measurement is one line.
+    """Format a value as JSON in which only the outer four levels have line breaks, so that a measurement is one line.
 
     With one line per number, the file would consist mostly of line breaks and spaces.
     """

@@ -1,10 +1,10 @@
-"""Output about kernel files: the findings of a run or a check, and the list of formats."""
+"""Output about kernel files: the verdict after a run, the report of `kernel check`, and the list of formats."""
 
 from typing import List, Sequence
 
 from .content import Part, Table, Text, number, table
 
-_OUTSIDE = "work outside Op Time"  # end of the finding's text in `kernel_files.plugin.FOUND`
+_OUTSIDE = "work outside Op Time"  # the last words of the finding, in `kernel_files.plugin.FOUND`
 
 
 def marked(name: str, findings: Sequence[str]) -> str:
@@ -21,14 +21,14 @@ def verdict(found) -> List[Part]:
         lines += [f"  layer {one.what}: {finding}" for finding in one.findings]
     lines.append(f"  predictions that differ from our kernels': {found.changed:,}; precision class: {found.precision}")
     if found.leaked:
-        lines.append(f"  device memory not given back: {found.leaked / 2**20:,.0f} MiB a slice of images")
+        lines.append(f"  device memory not freed: {found.leaked / 2**20:,.0f} MiB per slice of images")
     return [Text("\n".join(lines))]
 
 
 def check(found, verbose: bool = False) -> List[Part]:
-    """Make the report of `kernel check` (a `judging.trials.Checked`): the verdict, a table, one example.
+    """Show the result of `kernel check` (a `judging.trials.Checked`): the verdict, a table, and one incorrect output.
 
-    With `verbose`, each incorrect shape has a line of its own, and each shape has the times of one call.
+    With `verbose`, the table also has the times of one call, and each incorrect shape gets a line of explanation.
     """
     file, tried = found.file, found.tried
     columns = ["layer", "input", "filters", ">images", "verdict"]

@@ -1,4 +1,4 @@
-"""Output of a profile, which shows where the time of a run is spent."""
+"""Output of `profile`, which shows where the time of a run is spent."""
 
 from typing import Dict, List, Optional, Sequence
 
@@ -27,7 +27,7 @@ def parts(
     backend
         Backend of the run. Arithmetic is in GFLOP/s on a CPU.
     timed
-        Source of the convolutions' times, if not the profile.
+        Sentence that says how the convolutions were timed; "" for the default sentence about the profile's passes.
     """
     of_mode = f", {mode} mode" if mode else ""
     found: List[Part] = [_folded(each, activities(each, of_mode)) for each in figures.tables]
@@ -42,7 +42,7 @@ def parts(
 
 
 def _folded(found: tables.ProfileTable, shown: Table) -> Table:
-    """Fold tables of calls into CUDA or MXNet, which are long and rarely needed."""
+    """Fold the table of API calls, which is long and rarely needed."""
     return shown._replace(folded=found.title == "API calls")
 
 
@@ -61,7 +61,7 @@ def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
 
 
 def activities(found: tables.ProfileTable, of_mode: str = "") -> Table:
-    """Make a table in the form that nvprof printed."""
+    """Make a table with the columns that nvprof printed."""
     columns = [">Time(%)", ">Time", ">Calls", ">Avg", ">Min", ">Max", "Name"]
     rows = []
     for row in found.rows:
@@ -85,7 +85,7 @@ def _convolutions(
     figures: Figures, ceilings: Optional[Dict[str, float]], of_mode: str, backend: str = "gpu", timed: str = ""
 ) -> List[Part]:
     if not figures.throughput:
-        return [Text("Convolutions: none of the library's ran, and of MXNet's own the profiler has no sizes")]
+        return [Text("Convolutions: none, because the profiler does not know the sizes of MXNet's own convolutions")]
     columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">of fill", f">{arithmetic(backend)[0]}", ">of FP32"]
     rows = [_row(each, ceilings, backend) for each in figures.throughput]
     passes = f"Medians of {figures.overhead[0].passes} passes without the profiler. " if figures.overhead else ""
@@ -98,7 +98,7 @@ def _convolutions(
 
 
 def _above(figures: Figures, ceilings: Optional[Dict[str, float]], backend: str) -> List[Part]:
-    """Explain why a figure can be above a ceiling: the ceiling is only the rate that one program reached."""
+    """Name the layers that are above a ceiling, and say why: a ceiling is only the rate that one program reached."""
     reasons = (
         (
             "of fill",

@@ -1,4 +1,4 @@
-"""Output of a run: the lines that the course's scripts parse, the layers, and the predictions for pictures."""
+"""Output of `run`, `course` and `predict`: the lines that scripts parse, the table of layers, and the predictions."""
 
 import statistics
 from typing import List, Sequence, Union
@@ -11,13 +11,7 @@ from .content import Column, Output, Part, Table, Text, number, percent, table
 
 
 def lines(result) -> str:
-    """Return the lines that scripts of the course parse.
-
-    Parameters
-    ----------
-    result
-        The result of `pipeline.run`.
-    """
+    """Return the lines that the course's scripts parse, for a result of `pipeline.run`."""
     said = ["New Inference", *(f"Op Time: {seconds:f}" for _, seconds in result.op_times)]
     data = _data(result)
     if result.model.endswith("baseline") and result.operator == "builtin":
@@ -49,12 +43,15 @@ def _data(result) -> str:
 
 
 def minidnn_parts(result) -> List[Part]:
-    """Show a run in the form of the programs of mini-dnn, and its layers."""
+    """Show a run: the lines that the programs of mini-dnn printed, and the layers."""
     return [Output(minidnn_lines(result)), layers(result)]
 
 
 def parts(result, caption: str = "") -> List[Part]:
-    """Show a run: the lines that scripts parse, the layers, and the predictions that a lower precision changed."""
+    """Show a run: the lines that scripts parse, and the layers.
+
+    For a precision below float32, also show the number of changed predictions; for a kernel file, its verdict.
+    """
     found: List[Part] = [Output(lines(result)), layers(result, caption)]
     if result.changed is not None:
         changed = f"{result.changed} of {result.n} predictions differ from float32's"

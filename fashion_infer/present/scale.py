@@ -1,4 +1,4 @@
-"""Output of runs over many images in blocks: the number of images, and each node's share."""
+"""Output of `run` and `predict` in blocks: the correctness, each node's images and times, and the results' folder."""
 
 from typing import List
 
@@ -7,7 +7,7 @@ from .content import Output, Part, Text, number, table
 
 
 def run(outcome) -> List[Part]:
-    """Show the line of `run` that scripts parse, and the nodes' shares."""
+    """Show the lines of `run` that scripts parse, and a table of the nodes."""
     source = outcome.data_source
     behind = "" if source == "fashion-mnist" else f" Data: {source}"
     return [
@@ -17,13 +17,13 @@ def run(outcome) -> List[Part]:
 
 
 def predict(outcome) -> List[Part]:
-    """Show the nodes' shares in a `predict`."""
+    """Show a table of the nodes."""
     return list(_nodes(outcome))
 
 
 def kept(outcome, out: str) -> List[Part]:
-    """Say where the results are."""
-    before = f"; {outcome.before:,} of its {outcome.blocks:,} files were there" if outcome.before else ""
+    """Say in which folder the results are, and how many of its files an earlier run had written."""
+    before = f"; {outcome.before:,} of its {outcome.blocks:,} files were already there" if outcome.before else ""
     return [Text(f"{outcome.images:,} images in {out}{before}")]
 
 

@@ -1,15 +1,18 @@
-"""Units of rates, and the format of figures in these units."""
+"""Units of rates, and functions that convert and format rates."""
 
 from typing import Tuple
 
 
 def arithmetic(backend: str) -> Tuple[str, float]:
-    """Return the unit of arithmetic rates for a backend, and the number of these units in one TFLOP/s."""
+    """Return the unit in which a backend's arithmetic rates are shown, and the factor that converts TFLOP/s to it."""
     return ("TFLOP/s", 1.0) if backend == "gpu" else ("GFLOP/s", 1e3)
 
 
 def ceiling(name: str, value: float, backend: str) -> Tuple[str, float]:
-    """Return a description of a ceiling of `bench.ceilings` that ends with a unit, and its value in this unit."""
+    """Convert a ceiling of `bench.ceilings` for display.
+
+    Return its description, which ends with a unit, and its value in this unit.
+    """
     unit, scale = arithmetic(backend)
     for end, what, of, factor in (("_gb_s", "memory", "GB/s", 1.0), ("_tflop_s", "matrix product", unit, scale)):
         if name.endswith(end):
@@ -18,5 +21,5 @@ def ceiling(name: str, value: float, backend: str) -> Tuple[str, float]:
 
 
 def three_digits(value: float) -> str:
-    """Format a number with at least three digits: 4650.3 as 4,650."""
+    """Round a number to three significant digits and format it: 4653.2 as 4,650."""
     return f"{float(f'{value:.3g}'):,g}"

@@ -8,7 +8,7 @@ from .content import Table, table
 def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> Table:
     """Make the table of `verification.verify`'s checks.
 
-    On a page, where the table may be cut off, the verdict comes right after the name (`verdict_first`).
+    With `verdict_first`, for a page that may cut off the right part of the table, the verdict follows the model.
     """
     columns = ["model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
     rows = [

@@ -1,4 +1,4 @@
-"""Writes the report's folder completely or not at all."""
+"""Checks the report's folder, and replaces it completely or not at all."""
 
 import contextlib
 import json
@@ -14,36 +14,36 @@ from ..system import paths
 from ..system.interrupts import interrupt_deferred
 from ..system.temporary import vanishing
 
-LIST = "report.json"  # lists all files of a report; other files in the folder are not from a report
+LIST = "report.json"  # lists the files of the report in the folder; any other file there is not from a report
 _KIND = "fashion-infer report"
 
 
 def check(out: str) -> Path:
     """Check that a report may be written to a folder, and return the folder's absolute path.
 
-    The folder must be new, empty, or contain only a former report.
+    The folder must be new, empty, or contain only an earlier report.
 
     Raises
     ------
     UsageError
-        For any other path, so that no other files are replaced. The check comes before minutes of measurements.
+        For any other path. The caller checks this before it spends minutes on measurements.
     """
     try:
         path = paths.expanded(out).resolve()
         here = paths.working_folder()
         if here is not None and path in (here, *here.parents):
-            raise UsageError(f"cannot put the report in {out}: it is the current folder, or one above; name one inside")
+            raise UsageError(f"cannot put the report in {out}, the current folder or one above it: name a new folder")
         if path.exists() and not path.is_dir():
             raise UsageError(f"cannot put the report in {out}: it is a file")
         if not path.parent.is_dir():
             raise UsageError(f"cannot put the report in {out}: {path.parent} does not exist")
         if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise UsageError(f"cannot put the report in {out}: {path.parent} is not writable")
+            raise UsageError(f"cannot put the report in {out}: you may not write to {path.parent}")
         if path.exists():
             foreign = sorted({entry.name for entry in path.iterdir()} - _listed(path))
             if foreign:
                 raise UsageError(
-                    f"will not replace {out}: it holds {foreign[0]}, which no report put there; name a new folder"
+                    f"cannot replace {out}: it has {foreign[0]}, which is not from a report; name a new folder"
                 )
     except OSError as error:
         raise UsageError(f"cannot put the report in {out}: {error.strerror}") from None
@@ -62,9 +62,9 @@ def _listed(path):
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Return a context with a temporary folder that replaces `path` if the block succeeds, and is removed if it fails.
+    """Yield a new folder that replaces `path` if the block succeeds, and is removed if the block fails.
 
-    A former report stays until the new one is complete. Both folders are renamed, not copied.
+    An earlier report stays until the new one is complete. Both folders are renamed, not copied.
 
     Raises
     ------
@@ -79,11 +79,11 @@ def replacing(path: Path) -> Iterator[Path]:
             raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
         try:
             new = temporary / "new"
-            new.mkdir()  # gets its mode from the user's umask; mkdtemp's mode would be private
+            new.mkdir()  # the umask decides who may read it; only the user may read the folder that mkdtemp made
             yield new
             listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
             (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
-            check(str(path))  # check again: someone may have put files there during the minutes of measurements
+            check(str(path))  # check again: other programs may have put files there during the measurements
             _put(new, path, temporary / "old")
         except OSError as error:
             raise DataError(f"cannot write {path}: {error.strerror or error}") from None
@@ -91,7 +91,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @interrupt_deferred(signal.SIGTERM)
 def _put(new: Path, path: Path, old: Path) -> None:
-    """Rename `new` to `path`, and a folder that was at `path` to `old`. Do both or neither."""
+    """Rename an existing folder `path` to `old`, and `new` to `path`. If the second step fails, undo the first."""
     if path.exists():
         path.rename(old)
     try:

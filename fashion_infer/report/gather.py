@@ -25,18 +25,19 @@ from ..result import Result, versions
 from . import kernel_file, profiles
 from .request import ReportRequest
 
-# --quick must take less than two minutes on two cores. Four is the smallest number of passes with useful quartiles.
+# With --quick, a report must take less than two minutes on two cores. Four is the smallest number of passes for which
+# quartiles are useful.
 _QUICK_N, _QUICK_REPEAT, _QUICK_BATCH = 2000, 4, {"cpu": 200, "gpu": 1000}
 _REPEAT = 8
-# Batch sizes for whole networks. On two cores, 2,000 images of fa2017 need 2 GB of memory, but 10,000 images need
-# 10 GB. A batch of 2,000 runs 12 times; a batch of 1,000 would run 60 times. The 100 runs with --quick are the smallest
-# number that has a 99th percentile.
+# Batch sizes for whole networks. The largest on a CPU is 2,000: on two cores, 2,000 images of fa2017 need 2 GB of
+# memory, but 10,000 images need 10 GB; and a batch of 2,000 runs 12 times, but one of 1,000 would run 60 times. With
+# --quick, each batch runs 100 times, the smallest number for which a 99th percentile is shown.
 _BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": BATCHES}
 _QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
 _QUICK_EXPLAIN = 20  # time limit in seconds for the sanitizers or profilers of a kernel file, with --quick
 
-# The parts of a report. The number is the share of the time that has passed when the part begins, with --quick on two
-# cores.
+# The parts of a report. The number is the share of the report's time that has passed when the part begins; it was
+# measured with --quick on two cores.
 PARTS = {
     "baselines": 0.0,
     "the model in both modes": 0.04,
@@ -54,13 +55,13 @@ Tick = Callable[[float, str], None]
 
 
 class Baseline(NamedTuple):
-    """Result of a program of the course that ran MXNet's own convolution, or the reason why there is no result."""
+    """Result of a program of the course that runs MXNet's own convolution, or the reason why there is no result."""
 
-    program: str
-    what: str
-    command: str
+    program: str  # name of the program, "m1.1" or "m1.2"
+    what: str  # description for the page
+    command: str  # command that runs it again
     result: Optional[Result]
-    missing: str = ""
+    missing: str = ""  # reason why `result` is None
 
 
 class Measured(NamedTuple):
@@ -93,7 +94,7 @@ class Measured(NamedTuple):
 
     @property
     def wrong(self) -> List[str]:
-        """List of everything that is incorrect, as texts."""
+        """One text for each thing that is incorrect."""
         found = [text for result in (self.convolutions, self.networks) if result for text in result.wrong]
         found += [
             f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
@@ -108,9 +109,9 @@ class Measured(NamedTuple):
 
 
 def within(tick: Tick, part: str) -> Tick:
-    """Return a function that converts the progress of one of `PARTS`, 0 to 1, to progress of the whole report.
+    """Report the beginning of one of `PARTS`, and return the function with which that part reports its progress.
 
-    The progress at the beginning of the part is reported immediately.
+    The function takes the share of the part that is done, 0 to 1, and reports the share of the whole report.
     """
     starts = [*PARTS.values(), 1.0]
     start, end = next((a, b) for name, a, b in zip(PARTS, starts, starts[1:]) if name == part)
@@ -135,7 +136,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     UsageError, DataError, CheckpointError
         For an unknown model, an n out of range, or a damaged dataset.
     DeviceError
-        When the request has --backend gpu and there is no GPU. The report states all other missing parts.
+        When the request has --backend gpu and there is no GPU. Anything else that is missing is named in the report.
     """
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     kernel = _loaded(request)
@@ -150,7 +151,8 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     within(tick, "baselines")
     baselines = _baselines(request, model.edition, images, chosen)
     within(tick, "the model in both modes")
-    usable, harm = request, ""  # request for the whole network, and why it leaves out the kernel file
+    # `usable` is the request without the kernel file if that crashes or harms this process; `harm` is then the reason.
+    usable, harm = request, ""
     try:
         operator = pipeline.run(_run(request, model.name, chosen.backend, "operator", repeat), images, kernel=kernel)
     except CheckFailed as error:
@@ -214,7 +216,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
 
 
 def _attempt(call: Callable[[], T]) -> Tuple[Optional[T], str]:
-    """Return the call's result, or the reason why this machine cannot give one."""
+    """Return the call's result and "", or None and the reason why this machine cannot make the call."""
     try:
         return call(), ""
     except (DeviceError, ImportError) as error:
@@ -235,7 +237,7 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
             if backend == "gpu":
                 missing = _no_gpu(request, chosen)
                 if not missing and chosen.context != "gpu":
-                    missing = "MXNet itself cannot use this GPU; with our operator it can, below"
+                    missing = "MXNet itself cannot use this GPU; the sections below use it with our operator"
             result = None
             if not missing:
                 asked = RunRequest(name, backend=backend, device=request.device, mode="operator")
@@ -271,12 +273,12 @@ def _profile(request, model, backend, result) -> profiles.ReportProfile:
 
 
 def _kernel(request: ReportRequest, mode: str) -> List[str]:
-    """Return the option that names the kernel, if the mode has kernels to choose from."""
+    """Return the options that name the kernel. Only the operator mode has kernels to choose from."""
     return request.kernel_options() if mode == "operator" else []
 
 
 def _loaded(request: ReportRequest) -> Optional[LoadedKernel]:
-    """Recognise, build and load the kernel file once for all parts; return None for a kernel of the library."""
+    """Recognise, build and load the kernel file, once for all parts of the report; return None if there is no file."""
     RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format).check()
     if request.kernel is None:
         return None
@@ -298,7 +300,7 @@ def _no_gpu(request, chosen) -> str:
     if chosen.backend == "gpu":
         return ""
     if request.backend == "cpu":
-        return "not asked for (--backend cpu)"
+        return "--backend cpu excludes it"
     if not kernels.table("gpu"):
         return "the operator library was built without CUDA (`make setup BACKEND=gpu` builds it)"
     try:

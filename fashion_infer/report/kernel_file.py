@@ -17,13 +17,13 @@ class ExplainedKernel(NamedTuple):
     name: str
     precision: str  # precision class of a correct file
     wrong: str  # reason why it is incorrect; "" if it is correct
-    layer: str  # name of the layer that the findings are about; "" for an incorrect file
+    layer: str  # edition and number of the layer that the findings are about; "" for an incorrect file
     findings: Tuple[KernelFinding, ...]
     missing: Tuple[str, ...]  # tools that this machine lacks, and how to install them
 
 
 def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel:
-    """Explain a file that ran with a network of this edition, within a number of seconds."""
+    """Explain a file that has run with a network of this edition; stop after `seconds`."""
     file, tried, name = verdict.kernel.file, verdict.layers, verdict.kernel.name
     if verdict.wrong:
         return _wrong(name, Checked(file, tried), verdict.wrong, seconds)
@@ -32,7 +32,10 @@ def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel
 
 
 def harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:
-    """Explain a file that must not run in this process: it crashes, does not end or writes outside of its tensors."""
+    """Explain a file that must not run in this process, because it crashes, does not end or writes outside its tensors.
+
+    `wrong` is the reason why it is incorrect.
+    """
     shapes = list(editions.convolution_shapes(editions.get(edition)))
     return _wrong(file.name, trials.check(file, shapes=shapes, device=device), wrong, seconds)
 

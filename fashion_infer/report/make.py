@@ -17,7 +17,7 @@ def make(
     Parameters
     ----------
     out
-        The folder. It must be new, empty, or contain a former report, which the complete new report replaces.
+        The folder. It must be new, empty, or contain an earlier report, which the complete new report replaces.
     request
         The measurements to make.
     tick

@@ -1,7 +1,7 @@
-"""Makes the report's profiles: by `fashion-infer profile` in a separate process, else from the runs' op times.
+"""Makes the report's profiles: with `fashion-infer profile` or, if that fails, from the runs' op times.
 
-The process is separate because CUPTI must start before CUDA is first called, and because a profile includes the times
-and the memory of a whole program.
+`fashion-infer profile` runs in a separate process, because CUPTI must start before CUDA is first called, and because a
+profile includes the times and the memory of a whole program.
 """
 
 import json
@@ -25,11 +25,11 @@ class ReportProfile(NamedTuple):
     mode: str
     command: str  # command that repeats the profile
     figures: Figures
-    missing: str  # reason why the profiler could not run, so that figures are only op times; "" if it ran
+    missing: str  # reason why the profiler could not run; `figures` are then only op times. "" if it ran
 
 
 def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile:
-    """Run a `fashion-infer profile` command; if it cannot run, make a table of the result's op times instead.
+    """Run a `fashion-infer profile` command. If it fails, make a table of the result's op times instead.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile
 
 
 def from_op_times(result: Result) -> ProfileTable:
-    """Make a table of a run's op times, in which a call is a pass over all images."""
+    """Make a profile's table from a run's op times. In it, a call is a pass over all images."""
     taken = {
         f"{layer.name} ({layer.kernel or layer.operator})": [round(1e9 * s) for s in layer.seconds]
         for layer in result.layers

@@ -1,4 +1,4 @@
-"""The request for a report, and the commands that measure its parts again."""
+"""The request for a report, and the command lines that measure the report's parts again."""
 
 import shlex
 from typing import List, NamedTuple, Optional
@@ -14,8 +14,8 @@ class ReportRequest(NamedTuple):
     data_dir: Optional[str] = None
     device: int = 0
     quick: bool = False
-    kernel: Optional[str] = None  # name or path, for the operator mode and the ladder
-    kernel_format: Optional[str] = None  # format to force for the kernel's file
+    kernel: Optional[str] = None  # name or path of the kernel that the operator mode runs and the ladder times
+    kernel_format: Optional[str] = None  # format of the kernel file; None to recognise it
 
     def command(self, out: str) -> str:
         """Return the command line that makes the report again."""
@@ -42,7 +42,7 @@ class ReportRequest(NamedTuple):
         return shlex.join([*words, "--edition", edition, *self._device()])
 
     def kernel_options(self) -> List[str]:
-        """Return the options that name the kernel."""
+        """Return the options that name the kernel and its format."""
         words = ["--kernel", self.kernel] if self.kernel else []
         return [*words, *(["--format", self.kernel_format] if self.kernel_format else [])]
 

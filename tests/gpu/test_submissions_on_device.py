@@ -290,4 +290,4 @@ def test_the_whole_network_on_the_command_line():
     code, _, err = command(*run, "--kernel", SAMPLES / "wrong" / "gpu-out-of-bounds.cu")
     assert code == 1 and err[-1].startswith("fashion-infer: gpu-out-of-bounds.cu failed: ")
     code, out, err = command(*run, "--batch-size", "400", "--kernel", SAMPLES / "wrong" / "gpu-leaks.cu")
-    assert code == 0 and "device memory not given back" in out, err  # a finding in addition to "correct"
+    assert code == 0 and "device memory not freed" in out, err  # a finding in addition to "correct"

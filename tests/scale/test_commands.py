@@ -37,7 +37,7 @@ def test_run_into_a_folder_prints_what_run_prints(invoke, tmp_path):
     assert lines[-1] == f"300 images in {tmp_path}"
     assert np.array_equal(results.column(results.table(tmp_path), "class"), one.predictions)
     again = invoke(*words)[1].splitlines()
-    assert again[:3] == lines[:3] and again[3] == f"300 images in {tmp_path}; 3 of its 3 files were there"
+    assert again[:3] == lines[:3] and again[3] == f"300 images in {tmp_path}; 3 of its 3 files were already there"
     facts = json.loads(invoke(*words, "--json")[1])
     assert (facts["n"], facts["correctness"], facts["blocks_before"]) == (300, one.correctness, 3)
 

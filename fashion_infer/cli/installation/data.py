@@ -43,7 +43,7 @@ def info(data_dir, data, images, labels):
 @click.option("--to", metavar="DIR", help="Folder for the files [default: fashion-mnist in your cache folder].")
 @click.option("--train", is_flag=True, help="Download the training set, too (26 MB more).")
 def fetch(to, train):
-    """Download Fashion-MNIST (4.4 MB) and verify its MD5 sums. Run the command again to resume after an interruption."""
+    """Download Fashion-MNIST (4.4 MB) and verify its MD5 sums. Run it again to resume after an interruption."""
     from ...data import download
     from ...present.render import terminal
 

@@ -1,4 +1,4 @@
-"""The columns of every benchmark's tables. A new column needs only one more `Field`."""
+"""The columns of the tables of measurements, for all benchmarks. To add a column, add a `Field`."""
 
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
@@ -32,7 +32,7 @@ def _ms(row: Measurement, case: BenchCase) -> Any:
 
 
 def _form(case: BenchCase) -> str:
-    """Return the format of a time. Times of convolutions have microseconds, because small differences matter."""
+    """Return the format of a time in ms. Times of convolutions have three decimals, as small differences matter."""
     return ".4g" if case.shape is None or case.edition.startswith("grid") else ".3f"
 
 
@@ -73,7 +73,7 @@ def idea(row: Measurement) -> str:
 
 FIELDS: Tuple[Field, ...] = (
     Field(">step", lambda row, case: row.step, detail=True),
-    Field(">error", lambda row, case: number(row.error, ".1e")),  # whether it is correct comes before its speed
+    Field(">error", lambda row, case: number(row.error, ".1e")),  # left of the times: correctness comes before speed
     Field(">of bound", lambda row, case: number(row.of_bound, ".2f")),
     Field(">changed", lambda row, case: row.changed),
     Field(">min ms", lambda row, case: number(row.min_ms, _form(case)), detail=True),
@@ -95,7 +95,7 @@ IDEA = Field("idea", lambda row, case: " ".join(filter(None, (idea(row), note(ro
 
 
 def ratios(peers: List[str], shown: Optional[str]) -> List[Field]:
-    """Return columns of the speed relative to each peer; a terminal shows only that of the peer `shown`."""
+    """Return a column for each peer: how many times faster a row is. A terminal shows only that of the peer `shown`."""
 
     def ratio(peer: str) -> Field:
         return Field(f">x {peer}", lambda row, case: number(row.faster_than.get(peer), ".2f"), detail=peer != shown)
@@ -123,7 +123,7 @@ def measurements(
 
 
 def case_table(case: BenchCase, ideas: bool = False) -> Table:
-    """Make the table of a case's measurements: first those that only move memory, then all others by their time."""
+    """Make the table of a case's measurements: first the limits, which only move memory, then all others by time."""
     untimed = float("inf")
     ordered = sorted(
         case.rows, key=lambda row: (_ORDER[row.kind], 0 if row.kind == LIMIT else row.median_ms or untimed)
@@ -151,7 +151,7 @@ def case_parts(case: BenchCase, ideas: bool = False) -> List[Part]:
             Text(
                 f"No % of floor here: {below} took less time than every way to fill the output of "
                 f"{4 * case.shape.outputs / 1e6:,.1f} MB alone. The write floor does not apply to an output that stays "
-                "in the caches; a larger --batch leaves them."
+                "in the caches; with a larger --batch, it does not fit them."
             )
         )
     return found

@@ -11,19 +11,19 @@ from .columns import Field, case_parts, measurements
 from .kinds import PEERS, BenchText
 
 _HOW = (
-    "Random images, {batch}, tensors {where}. Times are of at least {repeat} runs, or of three runs of a contender "
-    "that takes longer than {slow}. All contenders take turns; rows are sorted by time."
+    "Random images, {batch}, tensors {where}. Times are of at least {repeat} runs, or of three runs if a contender "
+    "takes longer than {slow}. The contenders run alternately; rows are sorted by time."
 )
 _COLUMNS = (
-    "GB/s counts input, weights and output, each moved once. The write floor is the time to write the layer's output "
-    "and do nothing else, by the fastest of several ways, timed in turn with the others: % of floor compares with it. "
-    f"{PEERS} Each kernel is first compared with a convolution in float64: error is the largest difference over the "
-    "output's largest magnitude. The kernel that auto runs is marked (auto)."
+    "GB/s counts input, weights and output, each moved once. The write floor is the time of only writing the layer's "
+    "output, by the fastest of several ways, timed alternately with the contenders; % of floor is the floor divided by "
+    f"the median time. {PEERS} Each kernel is first compared with a convolution in float64: error is the largest "
+    "difference divided by the output's largest magnitude. The kernel that auto runs is marked (auto)."
 )
 _FILES = (
-    "The time of a kernel file is its Op Time, as its format takes it: a forward pass and a device synchronise, so "
-    "that the host's part of a launch, some microseconds, is in it. Layer ms is prolog, forward and epilog. The class "
-    "is that of its results: float32, tf32 or half, or wrong."
+    "The time of a kernel file is its Op Time, as its format defines it: a forward pass and a device synchronise, "
+    "which includes some microseconds for the launch on the host. Layer ms is the time of prolog, forward and epilog. "
+    "The class is the precision of its results: float32, tf32, half or wrong."
 )
 _GPU = {"where": "on the device, timed by its events", "slow": "8 ms"}
 _CPU = {"where": "in memory that is used again", "slow": "2 s"}
@@ -37,7 +37,7 @@ def _how(result: BenchResult) -> List[str]:
 
 
 def _sections(result: BenchResult) -> List[Section]:
-    """Make each edition's tables. For several convolutions, each contender's idea is described only once."""
+    """Make each edition's tables. For several convolutions, one more table describes what each contender does."""
     several = len(result.cases) > 1
     found = [Section("overview", "Overview", _overview(result))] if len(result.batches) > 1 else []
     found += [Section("contenders", "Contenders", [_contenders(result)])] if several else []
@@ -58,13 +58,13 @@ def _contenders(result: BenchResult) -> Table:
 
 
 def _overview(result: BenchResult) -> List[Part]:
-    """Make a table with one row per convolution, for results with several batch sizes."""
+    """Make a table with one row per case, about the kernel that auto runs, for results with several batch sizes."""
     rows = [(row, case) for case in result.cases for row in [case.row(case.auto)] if row is not None]
     return [one_row_a_case("The kernel that auto runs", rows, [Field("convolution", lambda row, case: case.title)])]
 
 
 def one_row_a_case(caption: str, rows, first: List[Field]) -> Table:
-    """Make a table with one case per row: the columns that identify the case, and the time of our kernel."""
+    """Make a table with one row per case: the columns `first`, which identify the case, then our kernel's figures."""
     peers = list(dict.fromkeys(peer for _, case in rows for peer in case.peers))
     floor = Field(">floor ms", lambda row, case: number(case.fill_ms, ".4g"))
     kernel = Field("kernel", lambda row, case: f"{row.name}{' (WRONG)' if row.status == WRONG else ''}")
@@ -72,7 +72,7 @@ def one_row_a_case(caption: str, rows, first: List[Field]) -> Table:
 
 
 def _answer(result: BenchResult) -> List[str]:
-    """Return sentences: the cases in which auto is not the fastest, and the conclusion for each kernel file or auto."""
+    """Return a sentence per case in which auto is not the fastest, then one conclusion per kernel file or for auto."""
     found = []
     for case in result.cases:
         faster = faster_than_auto(case)

@@ -1,4 +1,4 @@
-"""The text of `bench conv --grid`: a comparison of our kernels with each peer, and a line for every point."""
+"""The output of `bench conv --grid`: a comparison of our kernels with each peer, and a line for every point."""
 
 from typing import List
 
@@ -11,13 +11,14 @@ from .convolutions import one_row_a_case
 from .kinds import BenchText
 
 _HOW = (
-    "Every point is a convolution of random tensors: pixels where it has 1 or 3 channels, else values of -1 to 1. Ours "
-    "is what auto runs. All contenders take turns; times are medians of 3 to 20 runs, as many as a share of time for "
-    "the point allows. Of a peer's ways (layouts NCHW and NHWC) the fastest counts; cuDNN searches for its best "
-    "algorithm first. The largest batch is the one whose input and output are below {most:g} GB each. Before it is "
-    "timed, ours is compared with float64 at {checked} random outputs: error is the largest difference over the "
-    "largest of these outputs, of bound the largest over what a plain float32 sum may be wrong by, 2^-24 (4 + sqrt(n)) "
-    "times the sum of magnitudes of its n products. x PEER says how many times faster than that peer ours is."
+    "Every point is a convolution of random tensors: pixels if it has 1 or 3 channels, else values from -1 to 1. Ours "
+    "is the kernel that auto runs. The contenders run alternately; times are medians of 3 to 20 runs, depending on the "
+    "time for the point. A peer is timed with the layouts NCHW and NHWC, and the faster one counts; cuDNN first "
+    "searches for its best algorithm. The largest batch is the one whose input and output are below {most:g} GB each. "
+    "Before ours is timed, it is compared with float64 at {checked} random outputs. error is the largest difference "
+    "divided by the largest magnitude of these outputs. of bound is the largest ratio of a difference to the error "
+    "bound of a plain float32 sum, 2^-24 (4 + sqrt(n)) times the sum of magnitudes of its n products. x PEER says how "
+    "many times faster than that peer ours is."
 )
 _SHAPE = [
     Field(f">{name}", lambda row, case, part=part: getattr(case.shape, part))  # type: ignore[misc]
@@ -40,7 +41,7 @@ def _how(result: GridResult) -> List[str]:
 
 
 def _standing(result: GridResult) -> List[Part]:
-    """Compare our kernels with each peer, and list the points with the lowest ratios."""
+    """Compare our kernels with each peer, and list the points at which they are slowest relative to the peer."""
     known = standings(result)
     names = ["against", ">points", ">at least as fast", f">below {BEHIND}", ">geometric mean", ">least"]
     rows = [

@@ -1,14 +1,14 @@
-"""The type for the text of one kind of benchmark, from which `pages` makes a page."""
+"""The type `BenchText`, which holds the text for one kind of benchmark. `pages` makes pages from it."""
 
 from typing import Any, Callable, List, NamedTuple
 
 from ..content import Part, Section
 
-PEERS = "The columns x PEER say how many times faster than that peer a row is, by medians."
+PEERS = "A column x PEER says how many times faster than that peer a row is, by their medians."
 
 
 class BenchText(NamedTuple):
-    """The parts of a page that differ from benchmark to benchmark, each as a function of the result."""
+    """The parts of a page that differ from benchmark to benchmark. Each function takes the benchmark's result."""
 
     title: Callable[[Any], str]
     chart: str  # title of the chart

@@ -1,4 +1,4 @@
-"""The text of `bench net`: throughput, latency and errors of whole networks, by batch size."""
+"""The output of `bench net`: throughput, latency and errors of whole networks, by batch size."""
 
 from typing import List, Optional
 
@@ -8,19 +8,20 @@ from .columns import case_parts
 from .kinds import PEERS, BenchText
 
 _HOW = (
-    "Random images and random weights of realistic size, the same for all. All contenders take turns. Ours takes the "
-    "pixels as uint8 and widens them in its own time. Peers get images that are float32 already{transfers}. Of several "
-    "ways to run a contender (layouts NCHW and NHWC) the fastest counts."
+    "Random images and random weights of realistic size, the same for all contenders, which run alternately. Ours "
+    "takes the pixels as uint8; the conversion to float32 is part of its time. Peers get float32 images{transfers}. "
+    "If a contender can run in several ways (layouts NCHW and NHWC), the fastest counts."
 )
 _COLUMNS = (
-    "Times are what the caller waits for{waits}. The tables of 1 image are the latency of a single one. p99 is the "
-    f"99th percentile, given from 100 runs on. {PEERS} error is the largest difference of a score's logarithm from "
-    "float64's, over the range of all of them. changed is the number of checked predictions that differ from "
-    "float64's. There is no write floor: a fused network never stores what lies between its layers."
+    "A time is how long the caller waits{waits}. The tables for 1 image show the latency. p99 is the 99th "
+    f"percentile, shown for at least 100 runs. {PEERS} error is the largest difference of a score's logarithm from "
+    "that in float64, divided by the range of all these logarithms. changed is the number of checked predictions that "
+    "differ from those in float64. There is no write floor, because a fused network does not store the outputs of most "
+    "layers."
 )
 _GPU = {
-    "transfers": "; where images come from the host, they get uint8 images, which they carry over and widen",
-    "waits": ", or on the device the time between its events, launches included",
+    "transfers": "; if the images are on the host, peers get uint8 images, which they copy to the device and convert",
+    "waits": " or, for images on the device, the time between two events, including the launches",
 }
 _CPU = {"transfers": "", "waits": ""}
 
@@ -35,7 +36,7 @@ def check(done: LogitsCheck) -> Text:
 
 
 def checks(result: BenchResult) -> Table:
-    """Make the table of the checks that are done before the timing."""
+    """Make the table of the logits' checks, which are done before anything is timed."""
     names = ["network", "ours", ">images", ">error", ">changed", "verdict"]
     rows = [
         [c.edition, c.name, c.checked, number(c.error, ".1e"), c.changed,
@@ -46,13 +47,16 @@ def checks(result: BenchResult) -> Table:
 
 
 def places(cases: List[BenchCase]) -> List[List[BenchCase]]:
-    """Group a network's cases by the place of their images; within a group, batch sizes ascend."""
+    """Group cases by their network and the place of their images, in ascending order of batch sizes.
+
+    Cases of single stages are left out.
+    """
     found = dict.fromkeys((case.edition, case.where) for case in cases if case.where != STAGE)
     return [[case for case in cases if (case.edition, case.where) == place] for place in found]
 
 
 def fastest(case: BenchCase, kind: str) -> Optional[Measurement]:
-    """Return the fastest row of a kind. Of our rows, only float32 counts, as TF32 and fp16 must be requested."""
+    """Return the fastest correct row of a kind in float32. TF32 and fp16 do not count, as they must be requested."""
     rows = (row for row in case.timed if row.kind == kind and row.status != WRONG)
     return next((row for row in rows if row.precision in ("", "float32")), None)
 
@@ -82,7 +86,7 @@ def _throughput(cases: List[BenchCase]) -> Table:
 
 
 def _answer(result: BenchResult) -> List[str]:
-    """Compare our network with the fastest peer at the largest batch size, and for a single image."""
+    """Compare our network with the fastest peer at the largest batch size, and give its latency for a single image."""
     found = []
     for cases in places(result.cases):
         largest, smallest = cases[-1], cases[0]

@@ -27,14 +27,15 @@ def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: Op
     Parameters
     ----------
     file, plot, as_json
-        File names of the page itself, of its chart and of its JSON, without folders. The files are in the same folder.
+        File names, without folders, of the page itself, of its chart and of its JSON; None for a file that is not
+        written. All are in the same folder.
     """
     text = text_of(result)
     files = [f"--{option} {name}" for option, name in (("json", as_json), ("plot", plot)) if name]
     writer = f"fashion-infer bench {result.benchmark}"
     versions = "; ".join(f"{what}: {which}" for what, which in result.versions.items())
     head: List[Part] = [
-        Text(f"This page is written by {writer}, never by hand. The command, in this folder:"),
+        Text(f"{writer} writes this page; do not edit it by hand. The command, run in this folder:"),
         Command(" ".join([result.command, *files, f"--markdown {file}"])),
         Text(f"{device(result.device)}. {versions}."),
         *map(Text, text.how(result)),
@@ -45,7 +46,7 @@ def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: Op
 
 
 def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
-    """Make a section of a page from a whole result; `picture` is the chart's file, if there is one."""
+    """Make the parts of the report's section about a result; `picture` is the chart's file name, if there is one."""
     text = text_of(result)
     found: List[Part] = [Text(f"{result.device['name']}."), *map(Text, text.how(result)), Command(result.command)]
     if picture:
@@ -54,7 +55,7 @@ def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
 
 
 def done(what: Union[BenchCase, LogitsCheck]) -> List[Part]:
-    """Make the output on a terminal for a check, a case or a point of the grid that has just been completed."""
+    """Make the terminal's output for a check, a case or a point of the grid that has just been completed."""
     if isinstance(what, LogitsCheck):
         return [networks.check(what)]
     return [grid.point(what)] if what.edition.startswith("grid") else case_parts(what)
@@ -68,14 +69,14 @@ def closing(result: BenchResult) -> List[Part]:
 
 
 def not_compared(result: BenchResult) -> Optional[str]:
-    """Say which peers were left out, and why; return None if none was."""
+    """Return a text that says which peers were left out, and why; None if none was left out."""
     if not result.not_compared:
         return None
     return "not compared with " + ", ".join(f"{peer} ({why})" for peer, why in result.not_compared.items())
 
 
 def notice(result: BenchResult) -> Optional[str]:
-    """Return `not_compared` for a terminal, if the reader can do something about the missing peers."""
+    """Return the text of `not_compared` and, if peers are not installed, how to install them; None for no text."""
     said = not_compared(result)
     return f"{said}; {installation.extra('peers')}" if said and "not installed" in said else said
 

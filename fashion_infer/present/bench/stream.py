@@ -1,4 +1,4 @@
-"""The text of `bench net --device all`: images per second on all GPUs of a host, and on one."""
+"""The output of `bench net --device all`: images per second on all GPUs of a host, and on one of them."""
 
 from typing import List
 
@@ -8,11 +8,11 @@ from .columns import case_parts
 from .kinds import BenchText
 
 _HOW = (
-    "{images:,} images of {edition} in batches of {batch:,}, uint8, from buffers in pinned host memory that are used "
-    "again and again, to predictions in the order of the images. Random images and weights. Each GPU has three "
-    "threads of the host, which take batches in their order. One GPU and all take turns; times are medians of {repeat} "
-    "passes. Every prediction of every pass is compared with those of one GPU, and these, of some images, with "
-    "float64's."
+    "The network of {edition} with random weights classifies {images:,} random uint8 images in batches of {batch:,}, "
+    "from buffers in pinned host memory that are reused; predictions are returned in the order of the images. Each GPU "
+    "has three host threads, which take batches in their order. One GPU and all GPUs run alternately; times are "
+    "medians of {repeat} passes. The predictions of every pass are compared with those of one GPU, which are compared "
+    "with float64 for some images."
 )
 
 
@@ -31,7 +31,7 @@ def _answer(result: StreamResult) -> List[str]:
     grown = ", ".join(f"{passes.grown / 2**20:.1f} MiB on {passes.name}" for passes in result.passes)
     resident = f"{result.resident / 2**20:,.0f} MiB resident" if result.resident else "unknown"
     alone = ["This host has one GPU: there is nothing to compare it with."] if len(result.passes) == 1 else []
-    return [f"Memory of the process: {resident}; it grew by at most {grown} during a pass.", *alone]
+    return [f"Memory of the process: {resident}; a pass grew it by at most {grown}.", *alone]
 
 
 TEXT = BenchText(

@@ -8,23 +8,25 @@ from . import figure as figures
 
 _DAY = 86400.0
 _LOCK = threading.Lock()  # one chart at a time, because the common style is set in matplotlib's global parameters
-_SIZES = {False: (8.8, 3.2, 0.15), True: (3.7, 3.2, 0.32)}  # width and height in inches; names' share of the width
+# Sizes of the wide chart (False) and of the narrow one (True): width and height in inches, and the share of the width
+# that is for the names of the curves.
+_SIZES = {False: (8.8, 3.2, 0.15), True: (3.7, 3.2, 0.32)}
 
 
 class Steps(NamedTuple):
-    """A curve of a best time, which only decreases. `colour` is a name in `figure.PALETTE`."""
+    """A curve of the best time so far, in steps. `colour` is a name in `figure.PALETTE`."""
 
     name: str
     colour: str
-    points: Sequence[Tuple[float, float]]  # seconds since the epoch, ms
+    points: Sequence[Tuple[float, float]]  # pairs: the moment in seconds since the epoch, and the new best time in ms
 
 
 class Level(NamedTuple):
-    """A time for comparison, which is the same on every day; 0 for none."""
+    """A constant time for comparison, drawn as a horizontal line. `colour` is a name in `figure.PALETTE`."""
 
     name: str
     colour: str
-    ms: float
+    ms: float  # 0 if there is no such time
 
 
 def draw(
@@ -39,7 +41,7 @@ def draw(
     curves, levels
         The curves and levels to draw. Curves without a point and levels of 0 are left out.
     now, deadline
-        Seconds since the epoch. The chart ends at the deadline if the deadline is near, else now.
+        Moments in seconds since the epoch. The chart ends at the deadline if it is near (see `span`), else now.
     narrow
         Whether the chart is for a phone's narrow screen.
 
@@ -85,7 +87,11 @@ def _draw(path, curves, levels, now, deadline, narrow):
 
 
 def span(curves: Sequence[Steps], now: float, deadline: Optional[float]) -> Tuple[float, float, float]:
-    """Return start and end of the time axis, and its length. A distant deadline is left out to keep the scale."""
+    """Return the start, the end and the length of the time axis, in seconds.
+
+    The axis ends at the deadline, unless the deadline is further away than twice the days so far (but at least two
+    days): otherwise it ends now, so that the curves are not too narrow.
+    """
     start = min((one.points[0][0] for one in curves), default=now - _DAY)
     last = max((one.points[-1][0] for one in curves), default=now)
     near = deadline is not None and deadline <= now + max(now - start, 2 * _DAY)

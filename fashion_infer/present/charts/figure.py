@@ -11,8 +11,8 @@ import numpy as np
 from ...errors import DataError, UsageError
 from ...system.files import replacing
 
-# Colours by purpose, in a light and in a dark scheme. A chart is drawn in the light colours; an SVG has CSS variables
-# with the colours' names in their place. Colours for text have a contrast of at least 4.5 with the paper.
+# Colours by purpose, as pairs for the light and the dark scheme. A chart is drawn in the light colours; in an SVG, CSS
+# variables with these names replace them. Colours for text have a contrast ratio of at least 4.5 with the paper.
 PALETTE: Dict[str, Tuple[str, str]] = {
     "paper": ("#ffffff", "#15181c"),
     "ink": ("#1f2328", "#e6edf3"),
@@ -24,8 +24,8 @@ PALETTE: Dict[str, Tuple[str, str]] = {
     "limit": ("#cf222e", "#ff7b72"),
 }
 LIGHT = {name: light for name, (light, _) in PALETTE.items()}
-WIDTH = 5.0  # width of a one-column chart in inches: 360 units, so that a phone shows its text unscaled
-SMALL = 8  # size of small text in points; all other text has 9
+WIDTH = 5.0  # width of a one-column chart in inches: 360 CSS units, so that a phone shows its text unscaled
+SMALL = 8  # size of small text in points; most other text has 9 points
 _RC = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 8, "xtick.labelsize": 8, "ytick.labelsize": 8,
     "axes.titlelocation": "left", "axes.spines.top": False, "axes.spines.right": False,
@@ -33,7 +33,7 @@ _RC = {
     "text.color": LIGHT["ink"], "axes.labelcolor": LIGHT["faint"], "axes.titlecolor": LIGHT["ink"],
     "axes.edgecolor": LIGHT["rule"], "xtick.color": LIGHT["rule"], "ytick.color": LIGHT["rule"],
     "xtick.labelcolor": LIGHT["faint"], "ytick.labelcolor": LIGHT["faint"], "grid.color": LIGHT["rule"],
-    "svg.fonttype": "none",  # text stays text: small, selectable, in the reader's font
+    "svg.fonttype": "none",  # write text as text, not as curves: smaller, selectable, and in the reader's font
 }  # fmt: skip
 
 
@@ -87,8 +87,8 @@ def _svg(figure, path: str) -> str:
         figure.savefig(stream, format="svg", metadata=no_metadata)
         text = stream.getvalue()
     text = text[text.index("<svg") :]
-    # Show text in the reader's font instead of matplotlib's. Version 3.7 names its font in the shorthand, later ones
-    # next to the size.
+    # Show text in the reader's font instead of matplotlib's. Matplotlib 3.7 writes its font in the property `font`,
+    # later versions in `font-family`.
     text = re.sub(r"font: ([a-z0-9 ]*?)([\d.]+px)[^;\"]*", r"font: \1\2 system-ui, sans-serif", text)
     text = re.sub(r"font-family: [^;\"]*; ", "", text)
     # Remove ids such as line2d_1 and patch_2, which nothing refers to: a page may contain several charts, and its ids
@@ -101,26 +101,33 @@ def _svg(figure, path: str) -> str:
 
 
 def style() -> str:
-    """Return the CSS variables: light on paper and by default, dark on screens with a preference for dark colours."""
+    """Return CSS that sets the variables: dark colours on a screen whose user prefers them, else light colours."""
     light, dark = ("; ".join(f"--{name}: {pair[i]}" for name, pair in PALETTE.items()) for i in (0, 1))
     return f":root {{ {light} }} @media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
 
 
 def check_path(path: Optional[str]) -> None:
-    """Raise UsageError unless a picture's file name ends in .png or .svg (or there is none)."""
+    """Raise UsageError if a picture's file name does not end in .png or .svg. None is accepted."""
     if path and not path.lower().endswith((".png", ".svg")):
-        raise UsageError(f"a picture's file must be called NAME.png or NAME.svg, not {path}")
+        raise UsageError(f"a picture's file name must end in .png or .svg: {path} does not")
 
 
 def colour(row, auto: str) -> str:
-    """Return the colour of a contender; the kernel "auto" has the colour of the kernel that it selects."""
+    """Return the colour of a contender. `auto` is the name of the kernel that auto runs, which has a separate colour."""
     return LIGHT["auto" if row.name == auto else row.kind]
 
 
 def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: Sequence[int] = (1,)) -> None:
-    """Set up a logarithmic axis, "x" or "y", from low to high. Ticks are at powers of ten; the last one has the unit.
+    """Set up a logarithmic axis from low to high.
 
-    If fewer than two powers are in the range, or if `steps` requires it, multiples of the powers have ticks as well.
+    Parameters
+    ----------
+    which
+        "x" or "y".
+    unit
+        Text after each tick's number.
+    steps
+        Ticks are at these multiples of the powers of ten; at 1, 2 and 5 if fewer than two ticks would be in the range.
     """
     marks: List[float] = []
     for several in (steps, (1, 2, 5)):
@@ -136,14 +143,15 @@ def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: S
 
 
 def apart(values: Sequence[float], low: float, high: float, room: int) -> List[float]:
-    """Compute heights for labels of ascending positive values on a logarithmic axis, so that labels do not overlap.
+    """Compute positions for labels of ascending positive values on a logarithmic axis, so that labels do not overlap.
 
-    The axis, from low to high, has space for `room` labels. Labels are moved as little as possible (least squares) to
-    keep this distance, so that crowded labels spread to both sides. The algorithm is isotonic regression: it pools
-    neighbours that are out of order.
+    The axis, from low to high, has space for `room` labels, which gives the least distance between two labels. Labels
+    are moved as little as possible (least squares) to keep this distance, so that crowded labels spread to both sides.
+    The algorithm is isotonic regression: it pools neighbours that are out of order.
     """
     step = math.log(high / low) / room
-    pools: List[Tuple[float, int]] = []  # mean of the members, each moved down by its position; number of members
+    # For each pool of adjacent labels: the mean of log(value) - index * step over its labels, and their number.
+    pools: List[Tuple[float, int]] = []
     for place, value in enumerate(values):
         mean, size = math.log(value) - place * step, 1
         while pools and pools[-1][0] > mean:

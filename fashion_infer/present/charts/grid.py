@@ -7,12 +7,12 @@ from ...bench.grid import GridResult
 from ...bench.standings import PeerRatio, standings
 from . import figure as figures
 
-_MOST = 3.0  # end of the colours' range, as a logarithm to base 2: 8 times faster, or slower
+_MOST = 3.0  # end of the colour scale, as a logarithm to base 2: 8 times faster or slower than the peer
 
 
 @figures.themed
 def draw(path: str, result: GridResult) -> None:
-    """Draw how many times faster our kernels are than each peer: blue if they are faster, red if they are slower."""
+    """Draw how many times faster our kernels are than each peer: blue where they are faster, red where slower."""
     found = {standing.peer: standing.ratios for standing in standings(result)}
     groups = list(dict.fromkeys(case.edition for case in result.cases))
     figure, cells = figures.new(4.2 * max(1, len(groups)), 6.2 * max(1, len(found)), len(found) or 1, len(groups) or 1)
@@ -28,9 +28,9 @@ def draw(path: str, result: GridResult) -> None:
 
 
 def _map(axes, found):
-    """Draw a heat map.
+    """Draw a heat map of the ratios `found`.
 
-    It has a column for each kernel size and image size, and a row for each number of channels and filters.
+    It has a column for each pair of kernel size and image size, and a row for each pair of channels and filters.
     """
     columns = [(side, size) for side in points.KERNEL_SIDES for size in points.IMAGE_SIDES]
     rows = [(channels, filters) for channels in points.CHANNELS for filters in points.FILTERS]

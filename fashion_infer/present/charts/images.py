@@ -24,7 +24,7 @@ def confusion(path: str, labels: np.ndarray, predictions: np.ndarray, names: Seq
         if not counts[row, column]:
             continue
         right, value = row == column, share[row, column]
-        # At most half opaque: the text's own colour is then readable on it in both schemes.
+        # The square is at most half opaque, so that the text is readable on it in both colour schemes.
         strength = 0.12 if right else 0.08 + 0.42 * value / worst
         axes.add_patch(_square(column, row, figures.LIGHT["ours" if right else "auto"], strength))
         said = f"{value:.0f}" if value >= 0.5 else "<1"
@@ -59,7 +59,7 @@ def sheet(
     title: str,
     labels: Optional[np.ndarray] = None,
 ) -> None:
-    """Draw images with the predicted and, where given, the true class, at most 100 of them.
+    """Draw at most 100 images (`MOST`), each with its predicted class and, if `labels` is given, its true class.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def sheet(
     rows = max(1, -(-shown // columns))
     side = images.shape[-1]
     across, down = round(1.25 * side), round(1.6 * side)  # space for two lines of text above each image
-    # Draw all images as one picture that is transparent between them, because a hundred axes would take seconds.
+    # Draw all images as one array, transparent between them, because a hundred axes would take seconds.
     paper = np.ma.masked_less(np.full((rows * down, columns * across), -1.0), 0)
     figure, (axes,) = figures.new(columns, 1.28 * rows + 0.4)
     for index in range(shown):

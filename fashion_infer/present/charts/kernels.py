@@ -8,7 +8,7 @@ _COLUMNS = 3  # number of columns of small charts
 
 @figures.themed
 def draw(path: str, result: BenchResult) -> None:
-    """Draw the median times of every convolution's kernels and peers as dots, and the limit as a line."""
+    """Draw, for each convolution, the median times of kernels and peers as dots, and the write floor as a line."""
     timed = [[row for row in case.rows if row.timed and row.kind != LIMIT] for case in result.cases]
     names = list(dict.fromkeys(row.name for rows in timed for row in rows))
     columns = 1 if len(timed) < _COLUMNS else _COLUMNS

@@ -12,7 +12,7 @@ _ROOM = 24  # number of labels that fit above each other
 
 @figures.themed
 def draw(path: str, result: BenchResult, ceilings: Dict[str, float]) -> None:
-    """Draw TFLOP/s (GFLOP/s for a CPU) over arithmetic intensity, with separate axes for each convolution."""
+    """Draw TFLOP/s (GFLOP/s for a CPU) over arithmetic intensity, in a separate diagram for each convolution."""
     figure, cells = figures.new(figures.WIDTH, 3.9 * len(result.cases) + 0.3, len(result.cases))
     for axes, case in zip(cells, result.cases):
         _panel(axes, case, ceilings, *arithmetic(result.backend))
@@ -51,7 +51,7 @@ def _panel(axes, case, ceilings, name, scale):
 
 
 def _ceilings(axes, memory, slopes, flat, at):
-    """Draw each ceiling with its name on the line. A legend would cover the knee, the most important part."""
+    """Draw each ceiling as a line with its name on it. A legend would cover the knee, the most important part."""
     faint = figures.LIGHT["faint"]
     (left, right), (low, _) = axes.get_xlim(), axes.get_ylim()
     top = max(flat.values(), default=None)

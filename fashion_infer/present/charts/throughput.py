@@ -1,4 +1,4 @@
-"""The chart of the benchmark of whole networks: each contender's throughput relative to ours, by batch size."""
+"""The chart of the benchmark of whole networks: each contender's throughput divided by ours, over the batch size."""
 
 from ...bench.records import OURS, STAGE, WHERE, BenchResult
 from . import figure as figures
@@ -8,7 +8,10 @@ _ROOM = 14  # number of labels that fit above each other
 
 @figures.themed
 def draw(path: str, result: BenchResult) -> None:
-    """Draw a line for each contender, in separate axes for each network and place. Ours in float32 is the line at 1."""
+    """Draw a line for each contender; our network in float32 is the line at 1.
+
+    Each network, and each place of its images (see `records.WHERE`), has a diagram.
+    """
     places = list(dict.fromkeys((case.edition, case.where) for case in result.cases if case.where != STAGE))
     columns = 1 if len(places) < 3 else 2
     rows = max(1, -(-len(places) // columns))
@@ -27,7 +30,7 @@ def draw(path: str, result: BenchResult) -> None:
 
 
 def _ratios(cases):
-    """Return the kind of each contender, and its points (batch, ratio) for batches for which ours was timed too."""
+    """Return each contender's kind and its points (batch, ratio), by name, for batches for which ours was timed too."""
     lines = {}
     for case in cases:
         ours = next((row.images_s for row in case.rows if row.kind == OURS), None)  # float32 comes first

@@ -11,7 +11,7 @@ from .jinja import environment
 
 
 def page(content: Page, folder: Path) -> str:
-    """Render a whole page. It contains style, script and the folder's pictures, and loads nothing else."""
+    """Render a whole page. It contains its style, its script and the pictures from `folder`, and loads nothing else."""
     from markupsafe import Markup, escape
 
     def uri(file: str) -> str:
@@ -25,7 +25,7 @@ def page(content: Page, folder: Path) -> str:
         return Markup(" ").join(Markup("<span>{}</span>").format(part) for part in re.split(r" (?=-)", text))
 
     def prose(text: str) -> Markup:
-        """Mark up text so that lines do not break after the hyphens of an option."""
+        """Mark up text so that a line does not break within an option such as --batch-size."""
         return Markup(re.sub(r"(?<![\w-])--[\w-]+", r'<span class="option">\g<0></span>', str(escape(text))))
 
     templates = environment(escape=True)
@@ -39,8 +39,10 @@ def fragment(parts: List[Part]) -> str:
 
 
 def _inline(drawing: str) -> str:
-    """Convert an SVG file to an element of a page, which has the page's size and colours and is one picture to screen
-    readers."""
+    """Convert the text of an SVG file to an element of an HTML page.
+
+    The element takes its size and colours from the page. Screen readers skip it and read the description around it.
+    """
     drawing = re.sub(r"<style>.*?</style>", "", drawing, count=1, flags=re.DOTALL)
     head, end, rest = drawing.partition(">")
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)

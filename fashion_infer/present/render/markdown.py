@@ -7,7 +7,7 @@ from .jinja import environment
 
 
 def page(content: Page) -> str:
-    """Render a whole page. Its pictures are files in the same folder."""
+    """Render a whole page. It refers to its pictures by file name; they must be in the page's folder."""
     templates = environment(escape=False)
     templates.filters["cell"] = _cell
     templates.filters["plain"] = _plain

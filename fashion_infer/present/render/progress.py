@@ -1,4 +1,4 @@
-"""Shows progress and the remaining time on stderr: a bar on a terminal, and optional lines elsewhere."""
+"""Shows progress and the remaining time on stderr: as a bar on a terminal, or as lines in a pipe or file."""
 
 import contextlib
 import sys
@@ -9,27 +9,28 @@ import click
 
 
 class ProgressBar:
-    """A progress bar of one line. Only `tick` draws it, because a separate thread would disturb timed work.
+    """A progress bar of one line. It is drawn only by calls of `tick`, because a thread would disturb timed work.
 
     Parameters
     ----------
     title
         Name of the work.
     lines
-        Whether to write a line for each new part if stderr is not a terminal.
+        Whether to write a line for each new part of the work if stderr is not a terminal.
     estimate
-        Text that is written when the work begins and no time has been measured yet.
+        Text about the expected duration, which is written at the first call of `tick`.
     every
-        Least number of seconds from the beginning to the first line, and between lines.
+        Minimum number of seconds from the beginning to the first line, and between lines.
     results
-        Whether the lines are results, which are also shown on a terminal, above the bar.
+        Whether the lines are results, which are written on a terminal too, above the bar.
     """
 
     def __init__(self, title: str, lines: bool = False, estimate: str = "", every: float = 0.0, results: bool = False):
         from rich import progress
         from rich.console import Console
 
-        console, on_terminal = Console(stderr=True), sys.stderr.isatty()  # not rich's test, which FORCE_COLOR changes
+        # rich's own test for a terminal is not used, because FORCE_COLOR changes its answer.
+        console, on_terminal = Console(stderr=True), sys.stderr.isatty()
         self._bar = progress.Progress(
             progress.TextColumn(title),
             progress.BarColumn(bar_width=30),
@@ -59,7 +60,7 @@ class ProgressBar:
         self._bar.stop()
 
     def tick(self, share: float, what: str) -> None:
-        """Draw the bar at a share of the work, 0 to 1, with the name of the current part."""
+        """Draw the bar for the share of the work that is done, 0 to 1, and the name of the current part."""
         if self._estimate:
             with self.hidden():
                 click.echo(f"{self._title}: {self._estimate}", err=True)

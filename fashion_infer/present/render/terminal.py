@@ -1,4 +1,4 @@
-"""Renders content on a terminal or in a pipe: results on stdout, notices on stderr."""
+"""Prints content as plain text, for a terminal, a pipe or a file: results on stdout, notices on stderr."""
 
 import re
 from typing import Callable, Iterable, List, Optional, Sequence
@@ -8,16 +8,16 @@ import click
 from ...system.text import shown
 from ..content import Command, Part, Picture, Strip, Table
 
-_LEAST_TEXT = 20  # least width of a column of text in characters; a longer word is broken
-_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # piece after which a long word is broken: a path's folder or a fused stage
-_PIPE = 120  # width in characters for a file or a pipe, which does not have a width
-_BETWEEN = 3  # width of the frame in characters per column of a table
-_COLOURS = {"ok": "green", "WRONG": "bold red"}  # colours of verdicts on a terminal; rich leaves them out with NO_COLOR
-_LISTED = 9  # least width of a listing's columns, as nvprof's
+_LEAST_TEXT = 20  # minimum width of a column of text, in characters; longer words are broken
+_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # pieces between which a long word may break: folders of a path, fused stages
+_PIPE = 120  # width of the output in characters for a file or a pipe
+_BETWEEN = 3  # width of a table's frame per column, in characters
+_COLOURS = {"ok": "green", "WRONG": "bold red"}  # colours of verdicts on a terminal; rich omits them with NO_COLOR
+_LISTED = 9  # minimum width of a listing's columns in characters, as in nvprof's output
 
 
 def notice(text: Optional[str]) -> None:
-    """Print one line on stderr; nothing for None."""
+    """Print one line on stderr, or nothing if the text is None or empty."""
     if text:
         click.echo(f"fashion-infer: {shown(text)}", err=True)
 
@@ -47,7 +47,7 @@ def _lines(text: str) -> None:
 
 
 def _short(table: Table) -> Table:
-    """Return the table without its details, with every cell on one line."""
+    """Return the table without its details (`Column.detail`, `Table.detail_rows`), with each cell on one line."""
     kept = [index for index, column in enumerate(table.columns) if not column.detail]
     rows = [row for index, row in enumerate(table.rows) if index not in table.detail_rows]
     return table._replace(
@@ -69,7 +69,8 @@ def _show(table: Table) -> None:
 
     if table.caption:
         _lines(f"\n{table.caption}")
-    console = Console(highlight=False, markup=False, emoji=False)  # a name may hold [brackets] and :colons:
+    # A name may contain [brackets] and :colons:, which rich must print unchanged.
+    console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _PIPE
     texts = [[column.name, *(row[index].text for row in table.rows)] for index, column in enumerate(table.columns)]
@@ -96,7 +97,7 @@ def _show(table: Table) -> None:
 
 
 def _broken(text: str, width: int, length: Callable[[str], int]) -> str:
-    """Break each word that is wider than the column, after the last piece that fits."""
+    """Break each word that is wider than `width` into lines, each with as many pieces (see `_PIECE`) as fit."""
 
     def broken(word):
         lines = [""]
@@ -114,7 +115,10 @@ def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
 
 
 def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
-    """Shrink the widths of columns until they fit, the widest column first, but no column below its least width."""
+    """Return widths of columns that fit into `room`: the widest column shrinks first, and none below its least width.
+
+    If the least widths do not fit, return the least widths.
+    """
     widths = list(widths)
     while sum(widths) > room:
         excess = [(width, index) for index, width in enumerate(widths) if width > least[index]]
@@ -125,7 +129,7 @@ def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
 
 
 def _list(table: Table) -> None:
-    """Print a table in plain lines. Names come last and are never cut, because they end with template arguments."""
+    """Print a table as plain lines. Names are in the last column and never cut, as they end with template arguments."""
     say(f"{table.caption}:")
     lines = [tuple(column.name for column in table.columns), *(tuple(cell.text for cell in row) for row in table.rows)]
     for line in lines:

@@ -1,1 +1,1 @@
-"""Presentation of the report: `pages` makes the whole page, the other modules make its larger sections."""
+"""Presentation of the report: `pages` makes the whole page, and the other modules make parts of it."""

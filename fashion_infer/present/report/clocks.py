@@ -1,23 +1,23 @@
-"""A comparison of the convolutions' times in all parts of the report, with the reasons why they differ."""
+"""A table that compares the times of the convolutions in the report's parts, and says how each was measured."""
 
 from typing import List, Optional
 
 from ..content import Part, Text, number, table
 
 _WHY = (
-    "The time of a convolution is its op time, in the first row of each; every rate below is made from that one. The "
-    "ladder and the profiler time the same kernel in other circumstances, which the last column names. To compare "
-    "them, each is divided by its images."
+    "The first row of each convolution has its op time, from which every rate below is computed. The ladder and the "
+    "profiler time the same kernel under other conditions, which the last column names. To make the times comparable, "
+    "each is divided by its number of images."
 )
 
 
 def op_seconds(result, layer: str) -> Optional[float]:
-    """Return the op time of a run's layer; None if the run has no such layer."""
+    """Return the median op time of a run's layer in seconds; None if the run has no such layer."""
     return next((each.median for each in result.layers if each.name == layer), None)
 
 
 def parts(measured) -> List[Part]:
-    """Make the table of the convolutions' times side by side."""
+    """Make the table of the convolutions' times, with one row per way of timing."""
     rows: List[List] = []
     for result, profile in zip(measured.runs, measured.profiles):
         known = {each.layer: each for each in profile.figures.throughput}
@@ -58,5 +58,5 @@ def _of_the_ladder(measured, result, layer, place, base) -> List[List]:
 def _why(profile) -> str:
     passes = profile.figures.overhead[0].passes if profile.figures.overhead else 0
     if passes:
-        return f"median of {passes} passes without the profiler, in a program of its own"
-    return "one pass, the first of a program of its own: it loads code and memory, and the profiler records"
+        return f"median of {passes} passes without the profiler, in a separate process"
+    return "one pass, the first of a separate process: it loads code, allocates memory, and is profiled"

@@ -17,19 +17,25 @@ def title(result) -> str:
 
 
 def draw_confusion(path: str, result, class_names) -> None:
-    """Draw the confusion matrix of a run, as a PNG."""
+    """Draw the confusion matrix of a run, as SVG or PNG by the suffix of `path`."""
     sheets.confusion(path, result.labels, result.predictions, class_names, title(result))
 
 
 def draw_sheet(path: str, result, images: np.ndarray, class_names) -> None:
-    """Draw the misclassified images of a run, as a PNG; images are (n,1,s,s) uint8."""
+    """Draw the misclassified images of a run, as SVG or PNG by the suffix of `path`.
+
+    `images` are all images of the run, (n,1,s,s) uint8.
+    """
     wrong = result.predictions != result.labels
     chosen = images[wrong], result.predictions[wrong]
     sheets.sheet(path, *chosen, class_names, f"mistakes of {title(result)}", result.labels[wrong])
 
 
 def charts(measured) -> Dict[str, Callable[[str], None]]:
-    """Return functions that draw the report's pictures, by name. The sheet is left out if no image is misclassified."""
+    """Return the functions that draw the section's pictures, by file name.
+
+    The sheet is missing if no image is misclassified.
+    """
     result, names = measured.runs[1], measured.class_names
     found: Dict[str, Callable[[str], None]] = {CONFUSION: lambda path: draw_confusion(path, result, names)}
     if (result.predictions != result.labels).any():
@@ -38,7 +44,7 @@ def charts(measured) -> Dict[str, Callable[[str], None]]:
 
 
 def parts(measured, sheet: Optional[str]) -> List[Part]:
-    """Make the report's section; `sheet` is the file with the misclassified images, if there is one."""
+    """Make the section; `sheet` is the file name of the picture with the misclassified images, None without one."""
     result, names = measured.runs[1], measured.class_names
     wrong = int((result.predictions != result.labels).sum())
     files = ("--confusion", CONFUSION, *(("--mistakes", SHEET) if wrong else ()))
@@ -61,7 +67,7 @@ def parts(measured, sheet: Optional[str]) -> List[Part]:
 
 
 def _most_frequent(result, names) -> List[List]:
-    """Return (true class, predicted class, number of images) of the pairs that are confused most often."""
+    """Return [true class, predicted class, number of images] of the pairs of classes that are confused most often."""
     counts = np.zeros((len(names), len(names)), int)
     np.add.at(counts, (result.labels, result.predictions), 1)
     np.fill_diagonal(counts, 0)

@@ -14,7 +14,7 @@ from ..content import Command, Missing, Page, Part, Section, Text
 from ..render import html, markdown
 from . import clocks, mistakes, roofline, strip
 
-_TIMED = "Times are the op times of the section above; the profiled passes took others, as said there. "
+_TIMED = "Times are the op times of the section above, which compares them with those of the profiled passes. "
 HTML, MARKDOWN = "index.html", "report.md"
 LADDER, ROOFLINE, NETWORK = "ladder.svg", "roofline.svg", "network.svg"
 
@@ -43,7 +43,7 @@ def write(folder: Path, measured, out: str) -> str:
 
 
 def draw(folder: Path, measured) -> List[str]:
-    """Draw every picture for which there are measurements; return the names of the files."""
+    """Draw every picture for which there are measurements; return the pictures' file names."""
     charts: Dict[str, Callable[[str], None]] = {}
     if measured.convolutions:
         charts[LADDER] = lambda path: kernels_chart.draw(path, measured.convolutions)
@@ -89,7 +89,7 @@ def _kernel(measured) -> List[Part]:
     parts.append(Command(measured.explain_command))
     parts += explanation.findings(kernel.findings, not kernel.wrong)
     if not kernel.findings and not kernel.missing:
-        parts.append(Text("No line was found to blame." if kernel.wrong else "Nothing was found that holds it back."))
+        parts.append(Text("No faulty line was found." if kernel.wrong else "Nothing was found that holds it back."))
     return [*parts, *(Missing(f"{line}.") for line in kernel.missing)]
 
 
@@ -104,15 +104,15 @@ def _head(measured, out: str) -> List[Part]:
         Command(measured.request.command(out)),
     ]
     facts = [
-        "Each figure stands beside the command that measures it again. Times of other machines differ: ratios are what "
-        "counts."
+        "Each group of figures follows the command that measures it again. Times differ between machines, ratios "
+        "differ less."
     ]
     if result.notice:
         facts.append(f"{result.notice}.")
     if result.data_source == "synthetic":
         facts.append("The images are the built-in synthetic set: correctness is not that on Fashion-MNIST.")
     if measured.request.quick:
-        facts.append("Quick: this report used --quick, fewer repeats and smaller batches. Its times are noisier.")
+        facts.append("Quick: this report used --quick, with fewer repeats and smaller batches. Its times are noisier.")
     if measured.wrong:
         facts.insert(0, f"WRONG: {'; '.join(measured.wrong)}.")
     return [*parts, *map(Text, facts)]
@@ -159,7 +159,7 @@ def _roofline(measured, picture: Optional[str]) -> List[Part]:
 def _network(measured, picture: Optional[str]) -> List[Part]:
     if measured.networks is None:
         return _nothing_measured(measured, measured.no_networks)
-    compiler = "PyTorch's compiler takes minutes and is not among the peers here: bench net runs it when asked."
+    compiler = "PyTorch's compiler takes minutes and was not timed here; `bench net` times it."
     return [*benchmarks.parts(measured.networks, picture), Text(compiler), *_not_measured(measured)]
 
 
@@ -180,7 +180,7 @@ def _profile(measured) -> List[Part]:
         parts += [Text(f"{found.mode} mode:"), Command(found.command)]
         if found.missing:
             because = f"No profiler: {found.missing}."
-            parts.append(Missing(f"{because} The table is of the op times above, a call being a pass."))
+            parts.append(Missing(f"{because} The table shows the op times above; each call is a pass."))
         times = {each.layer: clocks.op_seconds(result, each.layer) for each in found.figures.throughput}
         rates = [each._replace(seconds=times[each.layer] or each.seconds) for each in found.figures.throughput]
         figures = found.figures._replace(throughput=rates)
@@ -193,7 +193,7 @@ def _profile(measured) -> List[Part]:
 def _correctness(measured) -> List[Part]:
     passed = sum(check.ok for check in measured.checks)
     return [
-        Text(f"{passed} of {len(measured.checks)} checks passed: got must equal expected, to the last image."),
+        Text(f"{passed} of {len(measured.checks)} checks passed: `got` must be exactly equal to `expected`."),
         Command(measured.verify_command),
         verify.checks(measured.checks, "Models at every n with a known correctness", verdict_first=True),
     ]

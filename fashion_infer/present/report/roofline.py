@@ -8,10 +8,11 @@ from ..content import Command, Missing, Part, Picture, Text, number, table
 from ..units import arithmetic, ceiling, three_digits
 
 _HOW = (
-    "Arithmetic intensity counts input, weights and output, each moved once: a layer has one intensity, whatever the "
-    "kernel. A kernel above a ceiling of memory kept part of its data in the cache. The roof is the lower of two "
-    "rates: what the faster of fill and copy allows at that intensity, and the fastest matrix product. The points are "
-    "those of the ladder; the ceilings are those of the profile below."
+    "Arithmetic intensity is a layer's number of operations divided by the bytes of its input, weights and output, "
+    "each moved once: all kernels have the same intensity on a layer. A kernel above a ceiling of memory kept part of "
+    "its data in the caches. The roof is the lower of two rates: the rate that the faster of fill and copy allows at "
+    "that intensity, and the rate of the fastest matrix product. The points are the times of the ladder; the ceilings "
+    "are those of the profile below."
 )
 
 
@@ -22,7 +23,7 @@ def parts(
     commands: List[str],
     picture: Optional[str],
 ) -> List[Part]:
-    """Make the section of the report's page.
+    """Make the roofline section of the report's page.
 
     Parameters
     ----------
@@ -77,14 +78,13 @@ def _under_the_roof(result: BenchResult, ceilings: Dict[str, float]) -> List[Par
 
 
 def _why_above(case: BenchCase, above: List[str], ceilings: Dict[str, float]) -> Text:
-    """Explain why a kernel can be above the roof: the roof is also only a measurement."""
+    """Name the kernels that are above the roof, and say why this can happen: the roof is a measurement, too."""
     memory = roof(case.shape.intensity, {name: gb_s for name, gb_s in ceilings.items() if name.endswith("_gb_s")})
     bound_by_memory = memory is not None and memory == roof(case.shape.intensity, ceilings)
     moved = f"the layer moves {case.shape.bytes / 1e6:,.1f} MB"
     why = (
-        f"the roof here is that of memory, {moved}, and what of it stays in the caches is not held to that roof"
+        f"here the roof is the rate of memory; {moved}, and the part that stays in the caches is not limited by it"
         if bound_by_memory
-        else "the roof here is that of arithmetic, which is what one library's matrix product reached, not what the "
-        "hardware can"
+        else "here the roof is the rate of one library's matrix product, which may be below the hardware's limit"
     )
     return Text(f"No % of the roof for {', '.join(above)} on {case.name}, which are above it: {why}.")

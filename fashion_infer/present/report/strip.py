@@ -1,4 +1,4 @@
-"""The strip at the top of the report with the main results, for the user's kernel file if the report has one."""
+"""The strip of main results at the top of the report. If the report has a kernel file, the results are about it."""
 
 from typing import Optional
 
