@@ -1,8 +1,8 @@
 """Builds the operator library with CMake into the package. Everything else is declared in setup.cfg.
 
 FASHION_INFER_CUDA=auto|on|off and FASHION_OPS_CUDA_ARCHS choose what is built: see custom_ops/CMakeLists.txt. `auto`
-is with CUDA where there is an NVIDIA driver, and a compiler for it. scripts/make_wheel.py sets FASHION_INFER_BUILD, the
-folder to build in, and CMAKE_ARGS, more arguments for CMake.
+builds with CUDA if this machine has an NVIDIA driver and a CUDA compiler. scripts/make_wheel.py sets
+FASHION_INFER_BUILD, the folder to build in, and CMAKE_ARGS, additional arguments for CMake.
 """
 
 import configparser
@@ -32,12 +32,12 @@ def need(found, what):
 
 
 def tool(name):
-    """A program of this environment, which need not be on PATH, or of the system."""
+    """Return the path of a program from this Python environment's scripts, else from PATH; None if there is none."""
     return shutil.which(name, path=sysconfig.get_path("scripts")) or shutil.which(name)
 
 
 def mxnet_folder(fetched):
-    """MXNet's folder, for its headers: the environment's, or one that pip puts into `fetched`."""
+    """Return the folder of MXNet's package, which has its headers. If it is not installed, pip puts it in `fetched`."""
     found = importlib.util.find_spec("mxnet")
     if found and found.submodule_search_locations:
         return found.submodule_search_locations[0]
@@ -50,7 +50,7 @@ def mxnet_folder(fetched):
 
 
 class BuildOps(build_ext):
-    """The 'extension module' is libfashion_ops.so, which no Python ABI binds."""
+    """Builds libfashion_ops.so. It is no extension module, so its name has no suffix for a version of Python."""
 
     def get_ext_filename(self, fullname):
         return fullname.replace(".", os.sep) + ".so"
@@ -67,7 +67,7 @@ class BuildOps(build_ext):
         }
         cuda = os.environ.get("FASHION_INFER_CUDA") or "auto"
         if cuda == "auto" and not compilers["has_driver"]():
-            cuda = "off"  # nothing here could run what takes minutes to compile
+            cuda = "off"  # without a driver, this machine cannot run the CUDA kernels, which take minutes to compile
         settings["FASHION_INFER_CUDA"] = cuda
         if cuda != "off" and find_nvcc():
             settings["CMAKE_CUDA_COMPILER"] = find_nvcc()
@@ -76,7 +76,7 @@ class BuildOps(build_ext):
         settings["MXNET_DIR"] = mxnet_folder(build.parent / "mxnet")
         with open(build / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            # Compiled objects are worth keeping; what CMake remembers of another environment's tools is not.
+            # Keep compiled objects, but delete CMake's cache, which may have paths of another environment's tools.
             for stale in [build / "CMakeCache.txt", *build.glob("CMakeFiles/[0-9]*")]:
                 shutil.rmtree(stale) if stale.is_dir() else stale.unlink(missing_ok=True)
             defines = [f"-D{name}={value}" for name, value in settings.items()]
@@ -94,14 +94,14 @@ class BuildOps(build_ext):
 
 
 class PlatformWheel(bdist_wheel):
-    """One wheel serves every Python: py3-none-PLATFORM."""
+    """Makes a wheel with the tag py3-none-PLATFORM, because the library works with every version of Python."""
 
     def get_tag(self):
         return ("py3", "none", super().get_tag()[2])
 
 
 def build_requirements():
-    """With FASHION_INFER_CUDA=on the build fetches the CUDA compiler where there is none."""
+    """Return the packages of a CUDA compiler if FASHION_INFER_CUDA=on and there is none; else return an empty list."""
     if os.environ.get("FASHION_INFER_CUDA") != "on" or find_nvcc():
         return []
     config = configparser.ConfigParser()

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from .result import Result
 
 __version__ = "0.2.0"
-# Module of each public name. A module is imported on first use, so that `import fashion_infer` alone is cheap.
 _ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")
 _FUNCTIONS = ("bench_conv", "check", "compare", "explain_kernel", "infer")
+# The module of each public name. It is imported when the name is first used, so that `import fashion_infer` is fast.
 _ROOMS = {"Result": "result", **dict.fromkeys(_FUNCTIONS, "api"), **dict.fromkeys(_ERRORS, "errors")}
 __all__ = [
     "CheckFailed",
@@ -39,8 +39,9 @@ def __getattr__(name):
     if name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "infer":
-        # If one thread forks while another imports a module, the module stays locked in the child. h5py, which loads
-        # checkpoints, is therefore imported before the first call. A fork waits for our lock around MXNet's import.
+        # If one thread forks while another imports a module, the module's import lock is never released in the child.
+        # h5py, which loads checkpoints, is therefore imported before the first call of `infer`. The import of MXNet
+        # needs no such care, because a fork waits for our lock around it.
         import h5py  # noqa: F401
     from importlib import import_module
 

@@ -1,4 +1,4 @@
-"""Entry point of `fashion-infer` and `python -m fashion_infer`; handles Ctrl-C from the first import on."""
+"""Entry point of `fashion-infer` and `python -m fashion_infer`. It also handles Ctrl-C during the first imports."""
 
 import sys
 
@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from .cli.main import main as run
     except KeyboardInterrupt:
-        exec("")  # see cli/main.py
+        exec("")  # for the exit code 130: see the comment in cli/main.py
         sys.stderr.write("fashion-infer: interrupted\n")
         sys.exit(130)
     run()

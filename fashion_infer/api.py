@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def _with_options_of(
     request: "Callable[Options, Request]",
 ) -> "Callable[[Callable[..., Returned]], Callable[Options, Returned]]":
-    """Return a decorator that gives a function the signature and documented parameters of a request's fields.
+    """Return a decorator that sets a function's signature, and the parameters in its docstring, to a request's fields.
 
     Type checkers and editors take the signature from the request's constructor.
     """
@@ -51,7 +51,7 @@ def _with_options_of(
 
 
 def _documented(field) -> str:
-    """Document a request's field as a parameter in a docstring."""
+    """Return the lines that document a request's field as a parameter in a docstring."""
     kinds = [kind.__name__ for kind in getattr(field.type, "__args__", [field.type]) if kind is not type(None)]
     kind = f"{{{', '.join(map(repr, field.metadata['choices']))}}}" if field.metadata["choices"] else " or ".join(kinds)
     default = "optional" if field.default is None else f"default {field.default!r}"
@@ -73,9 +73,9 @@ class NotebookResult(Result):
 def infer(*arguments: Any, **options: Any) -> NotebookResult:
     """Load test images and a model, run the network, and compare its predictions with the labels.
 
-    Several threads may call this: the calls run one at a time, and each gets its own result. A fork waits until no
-    other thread is in a call, and the child may then call it too. A kernel file runs in this process: if it crashes,
-    the process crashes (the command line runs it in a separate process).
+    Several threads may call this function: the calls run one after the other, and each returns its own result. A fork
+    waits until no other thread is in a call, so that the child process may call it, too. A kernel file runs in this
+    process: if it crashes, the process crashes. (The command line runs kernel files in a separate process.)
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def infer(*arguments: Any, **options: Any) -> NotebookResult:
     Raises
     ------
     fashion_infer.errors.FashionInferError
-        A subclass, with a message that says what to do.
+        One of its subclasses, for any option, file or device that cannot be used.
 
     Examples
     --------
@@ -130,20 +130,20 @@ def check(
     path : str or path-like
         The kernel file.
     kernel_format : str, optional
-        Format of the file, if it matches several.
+        Format of the file. By default, it is recognised from the file.
     edition : str, optional
         Edition whose layers the file must compute correctly. By default, the file is correct if it computes all layers
         of at least one edition of its format.
     backend : {'cpu', 'gpu'}, optional
-        Backend, for a file that supports both.
+        Where to run a file that supports both. By default, the backend that the file is written for.
     device : int, default 0
         Index of the GPU.
 
     Returns
     -------
     Checked
-        Has the fields `right` (whether the file is correct), `sentence` (the verdict), and `tried` (the findings for
-        each shape, with the code of the reason).
+        Has the fields `right` (whether the file is correct), `sentence` (the verdict), and `tried` (for each shape,
+        the result and the code of the reason for it).
 
     Raises
     ------
@@ -180,7 +180,7 @@ def explain_kernel(
     asm: bool = False,
     profiler: bool = True,
 ) -> NotebookExplanation:
-    """Find the line that makes a kernel file incorrect or slow, as `fashion-infer kernel explain` does.
+    """Find the lines that make a kernel file incorrect or slow, as `fashion-infer kernel explain` does.
 
     Parameters
     ----------
@@ -188,10 +188,12 @@ def explain_kernel(
         The kernel file.
     kernel_format : str, optional
         Format of the file, if it matches several.
-    edition, layer : str and int, optional
-        Edition to examine, and number of the edition's layer to examine.
+    edition : str, optional
+        Edition whose layer is examined. By default, the first edition for which the file is correct.
+    layer : int, optional
+        Number of the layer to examine, from 1. By default, the edition's last layer.
     backend : {'cpu', 'gpu'}, optional
-        Backend, for a file that supports both.
+        Where to run a file that supports both. By default, the backend that the file is written for.
     device : int, default 0
         Index of the GPU.
     sanitize : bool, default False
@@ -204,13 +206,13 @@ def explain_kernel(
     Returns
     -------
     Explanation
-        Has the verdict (`checked`), the findings (each with code, file, line, share of the time, remedy and step), and
-        the tools that are missing.
+        Has the verdict (`checked`), the `findings` (each with code, file, line, share of the time, remedy and step),
+        and the tools that are not installed (`missing`).
 
     Raises
     ------
     UsageError
-        When the file has no known format, or the edition does not have that layer.
+        When the file has no known format, or the edition does not have the layer.
     DeviceError
         When the file does not build, or needs a GPU and there is none.
     """
@@ -253,22 +255,23 @@ def bench_conv(
     edition : str, default 'fa2017'
         Edition whose convolutions are timed.
     backend : {'auto', 'cpu', 'gpu'}, default 'auto'
-        Where the kernels run; a kernel file determines its backend itself.
+        Where the kernels run; "auto" takes the GPU if there is one, or a kernel file's own backend.
     device : int, default 0
         Index of the GPU.
     against : str, optional
-        Comma-separated peers, or ``"none"``. By default, all installed peers.
+        Names of the libraries to compare with, separated by commas, or ``"none"``. By default, all that are installed.
     batch : int, optional
-        Images per batch. By default, 10,000 on a GPU and 1,000 on a CPU.
+        Number of images per call. By default, 10,000 on a GPU and 1,000 on a CPU.
     repeat : int, optional
-        Timed runs. By default, 20 on a GPU and 12 on a CPU.
+        Number of timed runs. By default, 20 on a GPU and 12 on a CPU.
     kernel_format : str, optional
-        Format of the kernel files, if a file matches several.
+        Format of the kernel files. By default, it is recognised from each file.
 
     Returns
     -------
     BenchResult
-        Has cases, whose rows have times in milliseconds. An incorrect kernel is in `wrong` and is not timed.
+        Has `cases`, one per convolution, with a row per kernel and times in milliseconds. An incorrect kernel is not
+        timed, and is named in `wrong`.
 
     Raises
     ------
@@ -321,8 +324,8 @@ def compare(first: Measured, second: Measured) -> NotebookComparison:
     Returns
     -------
     Comparison
-        Has lines and facts. A line holds one time of both measurements, in milliseconds, and the verdict on it. A fact
-        must not differ between the two.
+        Has `lines` and `facts`. A line holds one time from both measurements, in milliseconds, and a verdict. A fact is
+        a value that must not differ between the measurements, such as the correctness.
 
     Raises
     ------

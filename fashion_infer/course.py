@@ -1,4 +1,4 @@
-"""Presets for the course's programs: the operator and backend that each program used, and its arguments."""
+"""The course's programs: the operator and the backend that each one used, and its arguments."""
 
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
@@ -8,16 +8,16 @@ from .request import Request
 
 
 class Program(NamedTuple):
-    """A milestone's program. `arguments` names the arguments that it took: a model, a dataset size `n`, or both."""
+    """A program of a milestone of the course."""
 
     summary: str
     operator: str  # "builtin" or "custom"
     backend: str  # "cpu" or "gpu"
-    arguments: Tuple[str, ...] = ()
+    arguments: Tuple[str, ...] = ()  # arguments that it took: "model", the number of images "n", both or neither
 
 
 _BOTH = ("model", "n")
-# Programs of the years with MXNet, fa2017 to fa2019.
+# Programs of the editions that used MXNet, fa2017 to fa2019.
 MXNET: Dict[str, Program] = {
     "m1.1": Program("baseline, MXNet's own convolution on the CPU", "builtin", "cpu"),
     "m1.2": Program("baseline, MXNet's own convolution on the GPU", "builtin", "gpu"),
@@ -26,7 +26,7 @@ MXNET: Dict[str, Program] = {
     "m4.1": Program("custom operator on the GPU, optimised", "custom", "gpu", _BOTH),
     "final": Program("custom operator on the GPU, as submitted", "custom", "gpu", _BOTH),
 }
-# Programs of the years with mini-dnn, fa2020 and later, which had one model.
+# Programs of the editions that used mini-dnn, fa2020 and later. They had a single model.
 MINIDNN: Dict[str, Program] = {
     "m1": Program("custom operator on the CPU", "custom", "cpu", ("n",)),
     "m2": Program("custom operator on the GPU", "custom", "gpu", ("n",)),
@@ -41,7 +41,7 @@ def of_minidnn(edition: str) -> bool:
 
 
 def default_edition(program: str) -> str:
-    """Return the edition of a program that is used if the user does not name one."""
+    """Return the edition with which a program runs if the user does not name an edition."""
     return minidnn.EDITION if program in MINIDNN else zoo.DEFAULT_EDITION
 
 
@@ -55,10 +55,10 @@ def request(
     Parameters
     ----------
     program, edition
-        Names in `PROGRAMS` and in `editions`. By default, the edition is `default_edition`.
+        Name of the program in `PROGRAMS`, and name of the edition (default: `default_edition`).
     model, n
-        The program's arguments, where it took any: the model's short name, and the number of test images. The programs
-        of mini-dnn took only the number, which may then be given as `model`.
+        Arguments of the program: the model's short name, and the number of test images (default: 10,000). For a program
+        of mini-dnn, which took only the number, `model` may be the number.
     **options
         Other fields of the request.
 
@@ -78,7 +78,7 @@ def request(
         model, n = None, _only_n(program, str(model), n)
     if not preset.arguments:
         if model is not None or n is not None:
-            raise UsageError(f"{program} takes no arguments: it runs the baseline on all 10000 images")
+            raise UsageError(f"{program} takes no arguments, because it runs the baseline on all 10000 images")
         chosen = zoo.get("baseline", edition)
     else:
         chosen = zoo.get(model, edition) if model else zoo.default(edition)
@@ -94,7 +94,7 @@ def request(
 
 
 def _only_n(program: str, first: str, second: Optional[int]) -> int:
-    """Parse the number of images, the program's only argument."""
+    """Return the number of images, the program's only argument; raise UsageError for any other arguments."""
     if second is not None or not first.isdecimal():
         raise UsageError(f"{program} takes one argument: the number of test images")
     return int(first)

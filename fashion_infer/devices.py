@@ -10,17 +10,17 @@ from .library import kernels
 BACKENDS = ("auto", "cpu", "gpu")
 ALL = "all"  # stands for all GPUs, instead of the index of one
 Device = Union[int, str]
-# mxnet-cu112 holds machine code for compute capabilities 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX. Code for one major
-# version also runs on its later minor versions, so 8.9 works and 9.0 does not.
+# Major compute capabilities that mxnet-cu112 supports. It has machine code for 5.0, 6.0, 7.0, 8.0 and 8.6, and no PTX.
+# Machine code also runs on later minor versions of the same major version, so 8.9 works and 9.0 does not.
 _MXNET_MAJORS = (5, 6, 7, 8)
 
 
 class Choice(NamedTuple):
-    """Where a request runs and, where the user may not expect it, one line that says why."""
+    """The backend that a request runs on, and a notice for the user."""
 
     backend: str  # "cpu" or "gpu"
     context: str  # where MXNet keeps its tensors: "cpu", or "gpu" if MXNet's build supports the device
-    notice: Optional[str]
+    notice: Optional[str]  # one line that says where the request runs, and why; None if there is nothing to explain
 
 
 def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") -> Choice:
@@ -47,7 +47,7 @@ def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") ->
     if backend == "cpu":
         return Choice("cpu", "cpu", None)
     if backend == "auto" and not kernels.table("gpu"):
-        return Choice("cpu", "cpu", None)  # a CPU build: nothing to explain
+        return Choice("cpu", "cpu", None)  # the library was built without CUDA
     try:
         present = _chosen(device)
     except DeviceError as error:
@@ -61,7 +61,7 @@ def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") ->
         return Choice("gpu", "gpu", f"{gpu}: the whole network runs there{', its images split' if many else ''}")
     if mode == "fused":
         return Choice("gpu", "cpu", f"{gpu}: the fused stages run there{', the images split' if many else ''}")
-    return Choice("gpu", "cpu", f"{gpu}: our operator's tensors are staged there and back, {reason}")
+    return Choice("gpu", "cpu", f"{gpu}: our operator copies its tensors there and back, {reason}")
 
 
 def indices(device: Device) -> Tuple[int, ...]:
@@ -81,8 +81,8 @@ def _chosen(device: Device) -> Sequence[cuda.CudaDevice]:
 def mxnet_refusal(device: cuda.CudaDevice) -> Optional[str]:
     """Return the reason why MXNet itself cannot use a device, as a clause for a message; None if it can use it."""
     if _mxnet.build() != "cu112":
-        return "for this is MXNet's CPU build"
+        return "because this is MXNet's CPU build"
     if device.capability[0] not in _MXNET_MAJORS:
         version = ".".join(map(str, device.capability))
-        return f"for mxnet-cu112 has no code for compute capability {version} (it has 5.0 to 8.9)"
+        return f"because mxnet-cu112 has no code for compute capability {version} (it has 5.0 to 8.9)"
     return None

@@ -1,4 +1,4 @@
-"""Checks of the command `doctor`: for each part of an installation, whether it works, or what to do about it."""
+"""Checks of the command `doctor`: whether each part of the installation works and, if not, what to do about it."""
 
 import json
 import platform
@@ -18,16 +18,16 @@ from .library import devices as cuda
 
 
 class InstalledPart(NamedTuple):
-    """One line of the report. `ok` is None if an optional part is absent."""
+    """A part of the installation, and whether it works."""
 
-    ok: Optional[bool]
+    ok: Optional[bool]  # None if the part is optional and absent
     what: str
-    found: str
-    advice: str = ""
+    found: str  # version, path or problem
+    advice: str = ""  # what the user can do about a problem
 
 
 def examine() -> List[InstalledPart]:
-    """Examine every part; a broken part does not raise."""
+    """Examine all parts. A broken part is in the returned list and raises nothing."""
     parts: Tuple[Tuple[str, Callable[[], List[InstalledPart]]], ...] = (
         ("Python", _python),
         ("MXNet", _mxnet_build),
@@ -74,7 +74,10 @@ def _library() -> List[InstalledPart]:
 
 
 def _set_up() -> List[InstalledPart]:
-    """Return what `make` recorded about this environment (scripts/make_env.py); empty if `make` did not create it."""
+    """Return the settings that `make` recorded for this environment (scripts/make_env.py).
+
+    The list is empty if `make` did not create the environment.
+    """
     record = Path(sys.prefix) / "fashion-infer.json"
     if not record.is_file():
         return []

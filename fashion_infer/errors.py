@@ -1,6 +1,7 @@
-"""The package's exceptions, each with the exit code that the command line gives it.
+"""The package's exceptions, each with the exit code with which the command line ends.
 
-A message is one line that says what is wrong and what to do about it. The CLI prints it unchanged.
+A message is one line. It says what is wrong and, where there is a remedy, what to do about it. The command line prints
+it after "fashion-infer: ".
 """
 
 

@@ -1,4 +1,4 @@
-"""The pipeline of every command that runs a network: check, load, execute, compare, judge, and the result."""
+"""Runs a network for a request: checks it, loads data and model, executes, compares, judges, and makes the result."""
 
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
@@ -26,7 +26,7 @@ from .request import BlockRequest, Request
 from .result import LayerResult, Result, merge
 from .system import isolation, scheduler_stats
 
-_MAX_DEVICES = 8  # number of devices that run at the same time through MXNet; further devices take turns
+_MAX_DEVICES = 8  # largest number of devices that run through MXNet at the same time; the others wait
 
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
@@ -38,7 +38,7 @@ class Run(NamedTuple):
     """A request with its images, model and kernel loaded and its network bound to a device."""
 
     request: Request
-    kernel: Optional[LoadedKernel]  # where the request names a kernel file
+    kernel: Optional[LoadedKernel]  # the request's kernel file; None if it names none
     images: dataset.Images
     model: LoadedModel
     chosen: devices.Choice
@@ -57,7 +57,7 @@ class Execution(NamedTuple):
     scores: np.ndarray  # (n, classes) float32
     predictions: np.ndarray  # (n,) int64
     layers: List[LayerResult]
-    waited: Tuple[Optional[float], ...]  # per pass: seconds that its threads waited for a processor, summed
+    waited: Tuple[Optional[float], ...]  # for each pass, the seconds that its threads waited for a processor, summed
     leaked: int  # bytes of device memory that a kernel file leaks in each batch
 
 
@@ -75,15 +75,17 @@ def run(
     Parameters
     ----------
     request
-        All options; checked first.
+        The request. Its options are checked first.
     images, model, kernel
         The images, model and kernel file of the request, if the caller has already loaded them.
     announce
-        Returns a context for each part that loads something, given its name: "fashion-mnist data" or "model".
+        Function that is called with the name of what is loaded, "fashion-mnist data" or "model", and returns the
+        context in which it is loaded.
     between
-        Called with the pass's number, from 0, before each pass and after the last one; starts and stops a profiler.
+        Function that is called with the number of the pass, from 0, before each pass, and with the number of passes
+        after the last one. It starts and stops a profiler.
     judge
-        Whether to judge a kernel file afterwards. The verdict is `Result.submission`.
+        Whether to judge a kernel file after the run. The verdict is `Result.submission`.
 
     Raises
     ------
@@ -91,18 +93,19 @@ def run(
         When an option is invalid, or data, model or device cannot be used. All options are checked before anything is
         loaded.
     CheckFailed
-        When scores are not finite, or a call of a kernel file fails or leaves the device in error.
+        When scores are not finite, or when a kernel file is harmful (crashes, does not end, writes outside its
+        tensors), fails in a call, or leaves the device in error.
     """
     request.check()
     kernel = kernel or _load_kernel(request)
     placed = request if kernel is None else _with_kernel(request, kernel)
     kernels.check_kernel(str(placed.kernel), placed.backend)
     if placed.backend == "gpu":
-        devices.choose(placed.backend, placed.device)  # refused before anything is loaded
+        devices.choose(placed.backend, placed.device)  # raises DeviceError before anything is loaded
     images, model = load(placed, announce, images, model)
     with _mxnet.lock:
         bound = _bind(placed, images, model, kernel)
-        # Skipped under a profiler, which would record an extra image.
+        # The layers are not tried here under a profiler, which would record the extra image. `_judge` tries them later.
         tried = _try_layers(bound, _probed_shapes(bound)) if judge and kernel and between is None else None
         execution = execute(bound, between)
         found = _judge(bound, execution, tried) if judge and kernel else None
@@ -118,17 +121,17 @@ def run_in_blocks(
     load_images: bool = True,
     announce: Announce = nullcontext,
 ) -> Outcome:
-    """Run a request whose images are classified in blocks, here or on other machines.
+    """Run a request whose images are classified in blocks, on this machine or on others.
 
     Parameters
     ----------
     request
-        All options; checked first.
+        The request. Its options are checked first.
     execute
-        Classifies the images with the model. The images that it gets are None if they are not loaded as a whole. This
-        is the case for files, and for the built-in set, which is drawn block by block.
+        Function that classifies images with a model, and is called with both. Its images are None if the caller has
+        files to classify, or if the dataset is the built-in set, which is drawn block by block.
     load_images
-        Whether the request's dataset is classified, instead of files.
+        Whether to classify the request's dataset. If False, `execute` knows the files to classify.
     announce
         As in `run`.
 
@@ -151,14 +154,15 @@ def run_in_blocks(
 
 def load_data(request: Request, announce: Announce = nullcontext) -> dataset.Images:
     """Load the request's images."""
-    # The built-in set is drawn with OpenBLAS, whose lock does not survive a fork by another thread.
+    # The built-in set is drawn with OpenBLAS. If another thread forked meanwhile, OpenBLAS would stay locked in the
+    # child; a fork waits for MXNet's lock.
     with announce("fashion-mnist data"), _mxnet.lock:
         return dataset.load(request.n, request.data_dir, request.data, request.images, request.labels)
 
 
 def load_model(request: Request, announce: Announce = nullcontext) -> LoadedModel:
     """Load the request's model."""
-    with announce("model"):  # without MXNet's lock: h5py has its own, which a fork takes first
+    with announce("model"):  # MXNet's lock is not needed: h5py has a lock, for which a fork waits
         return models.load(request)
 
 
@@ -168,7 +172,7 @@ def load(
     images: Optional[dataset.Images] = None,
     model: Optional[LoadedModel] = None,
 ) -> Tuple[dataset.Images, LoadedModel]:
-    """Load the request's images and its model, unless the caller passes them."""
+    """Return the request's images and model. Load what the caller does not pass."""
     images = images or load_data(request, announce)
     return images, model or load_model(request, announce)
 
@@ -207,13 +211,13 @@ def execute(run: Run, between: Optional[Between] = None) -> Execution:
 
 
 def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
-    """Count the predictions that change when the run's images go through the network with another request's options."""
+    """Run the network on the same images with another request's options, and return how many predictions differ."""
     scores, _ = bind_network(other, run.model, run.chosen, run.n).predict(run.pixels)
     return int((predictions != scores.argmax(axis=1)).sum())
 
 
 def _probed_shapes(run: Run) -> List[Tuple[str, Size]]:
-    """Find names and sizes of a run's custom layers by running one image through the library's own kernels."""
+    """Return names and sizes of a run's custom layers, found by running one image with the library's own kernels."""
     request = run.request.but(kernel="auto", mode="operator", batch_size=None)
     _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
     return [(time.name, time.log[0].shape) for time in times if time.custom and time.log]
@@ -225,7 +229,7 @@ def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
     Raises
     ------
     CheckFailed
-        When the kernel writes outside its tensors, crashes or does not end: it would harm this process.
+        When the kernel writes outside its tensors, crashes or does not end, because it would harm this process.
     """
     assert run.kernel is not None
     tried = trials.try_layers(run.kernel, [(name, (C, H, M, K)) for name, (_, C, H, _, M, K) in shapes])
@@ -236,7 +240,7 @@ def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
 
 
 def _judge(run: Run, execution: Execution, tried: Optional[List[Tried]]) -> Verdict:
-    """Judge a run's kernel file: compare its predictions with the library's own, and judge each layer by itself."""
+    """Judge a run's kernel file by its predictions, compared with those of our kernels, and on each layer."""
     assert run.kernel is not None
     try:
         # The fused mode gives the same predictions as our kernels in operator mode, and is faster.
@@ -249,9 +253,9 @@ def _judge(run: Run, execution: Execution, tried: Optional[List[Tried]]) -> Verd
 
 
 def _load_kernel(request: Request) -> Optional[LoadedKernel]:
-    """Load the request's kernel file as a kernel of the library; None if the request names none."""
+    """Load the request's kernel file as a kernel of the library; return None if there is no file to load."""
     path = request.kernel_file
-    # The name of an already loaded kernel file may look like a path.
+    # A kernel file that is already loaded has a name that may look like a path. It is not loaded again.
     if path is None or (path in loading.names_of_loaded() and not Path(path).exists()):
         return None
     file = formats.recognise(path, request.kernel_format, request.backend)
@@ -267,7 +271,7 @@ def _with_kernel(request: Request, kernel: LoadedKernel) -> Request:
 
 
 def _bind(request: Request, images: dataset.Images, model: LoadedModel, kernel: Optional[LoadedKernel]) -> Run:
-    """Bind a request's network to the device that it runs on."""
+    """Choose the request's device, bind its network to the device, and return everything that `execute` needs."""
     chosen = choose(request, model)
     if kernel is not None and kernel.host_memory:
         chosen = chosen._replace(context="cpu")  # the kernel copies by itself, and does not accept MXNet's GPU tensors
@@ -312,14 +316,19 @@ def _result(
 
 
 def _class_names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
-    """Return the names of the classes; numbers for your own dataset, whose classes are not Fashion-MNIST's."""
+    """Return the names of the classes. For the user's own dataset, they are numbers."""
     return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
 
 
 def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:
-    """Raise an error if the network lacks a class of the labels.
+    """Raise an error if the network's number of classes does not fit the images.
 
-    The error is a DataError for your own dataset, else a CheckpointError.
+    Raises
+    ------
+    DataError
+        When a label of your own dataset is not a class of the network.
+    CheckpointError
+        For another dataset, when the network does not have as many classes as the dataset.
     """
     if images.source == dataset.OWN:
         highest = int(images.labels.max())
@@ -334,19 +343,19 @@ def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> 
 
 
 def check_scores(scores: np.ndarray) -> None:
-    """Raise CheckFailed if scores are NaN or infinite: the class with the highest score would be meaningless."""
+    """Raise CheckFailed if scores are NaN or infinite, because predictions from such scores would be meaningless."""
     wrong = int((~np.isfinite(scores)).any(axis=1).sum())
     if wrong:
         raise CheckFailed(
-            f"the scores of {wrong} of {len(scores)} images are not numbers (NaN or infinite): the network's weights "
-            "are too large for its arithmetic, and its predictions would mean nothing"
+            f"the scores of {wrong} of {len(scores)} images are NaN or infinite, so the predictions are meaningless: "
+            "the network's weights are too large for its arithmetic"
         )
 
 
 def choose(request: Request, model: LoadedModel) -> devices.Choice:
-    """Choose where the request runs, load MXNet and set the number of threads.
+    """Choose where the request runs, load MXNet, and set the number of threads.
 
-    In each process, MXNet keeps the number of threads that the first run set.
+    MXNet keeps the number of threads that the process's first run set.
     """
     thread_pool.resize(request.threads)
     _mxnet.set_threads(thread_pool.size())
@@ -359,7 +368,7 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     if wanted[0] == "cpu":
         _mxnet.load()
         chosen = devices.choose(*wanted)
-    else:  # looking for a GPU initialises CUDA, which takes a while: import MXNet meanwhile
+    else:  # looking for a GPU initialises CUDA, which takes a while, so MXNet is imported at the same time
         with futures.ThreadPoolExecutor(1) as other:
             choosing = other.submit(devices.choose, *wanted)
             _mxnet.load()

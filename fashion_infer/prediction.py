@@ -1,4 +1,4 @@
-"""Classification of your own pictures, for `predict`."""
+"""Classification of the user's pictures, for the command `predict`."""
 
 from typing import NamedTuple, Optional, Sequence, Tuple
 
@@ -12,8 +12,8 @@ from .request import Request
 class Predictions(NamedTuple):
     """A network's predictions for some pictures."""
 
-    images: np.ndarray  # (n,1,28,28) uint8, as the network saw them
-    scores: np.ndarray  # (n, classes) float32, probabilities
+    images: np.ndarray  # (n,1,28,28) uint8: the pictures as converted for the network
+    scores: np.ndarray  # (n, classes) float32: probabilities
     class_names: Tuple[str, ...]
 
 

@@ -1,4 +1,4 @@
-"""Result of a run: predictions, correctness, and the time of every layer."""
+"""Result of a run: predictions, correctness, and the times of the layers."""
 
 import hashlib
 import platform
@@ -18,25 +18,28 @@ if TYPE_CHECKING:
 
 
 class LayerResult(NamedTuple):
-    """A layer's times over the repeats of a run, each in seconds and summed over the slices."""
+    """The times of a layer or fused stage, one per pass of a run.
+
+    Times are in seconds. Each is the sum over the slices of a pass.
+    """
 
     name: str
     operator: str
-    kernel: Optional[str]
-    custom: bool
+    kernel: Optional[str]  # name of our operator's kernel; "fused" for a fused stage; None for an operator of MXNet
+    custom: bool  # whether the layer or stage contains our operator
     seconds: Tuple[float, ...]
-    upload: Tuple[float, ...]
-    download: Tuple[float, ...]
+    upload: Tuple[float, ...]  # time of copying to the device
+    download: Tuple[float, ...]  # time of copying from the device
     log: Tuple[Tuple[OpTime, ...], ...] = ()  # the library's records of each pass; not part of the JSON
 
     @property
     def median(self) -> float:
-        """Median over the repeats, in seconds."""
+        """Median of `seconds`."""
         return statistics.median(self.seconds)
 
     @property
     def layer_seconds(self) -> Tuple[float, ...]:
-        """Seconds of prolog, forward and epilog together, per pass; empty for a kernel without phases."""
+        """Times of prolog, forward and epilog together, one per pass, in seconds; empty for a kernel without them."""
         sums = tuple(sum(record.layer_seconds for record in records) for records in self.log)
         return sums if any(sums) else ()
 
@@ -55,9 +58,9 @@ class Result(NamedTuple):
     context: str  # where MXNet kept its tensors, "cpu" or "gpu"
     mode: str
     precision: str
-    changed: Optional[int]  # number of predictions that differ from those in float32, for other precisions
+    changed: Optional[int]  # number of predictions that differ from those in float32; None for float32
     operator: str
-    kernel: str  # as requested; each layer names the kernel that ran
+    kernel: str  # the requested kernel; `layers` has the names of the kernels that ran
     batch_size: int
     threads: int
     correctness: float
@@ -70,14 +73,15 @@ class Result(NamedTuple):
     notice: Optional[str]
     images: np.ndarray  # (n,1,s,s) uint8, before they were resized; 28x28 except in your own dataset
     class_names: Tuple[str, ...]
-    submission: "Optional[Verdict]" = None  # whether the kernel is correct, if it is a kernel file
+    submission: "Optional[Verdict]" = None  # the verdict on the kernel file; None if the kernel is not a file
     expected: Optional[float] = None  # the model's known correctness on these images, if any
-    normalisation: Optional[Dict[str, float]] = None  # scale, mean and std of pixels; None for 0 to 255
-    waited: Tuple[Optional[float], ...] = ()  # per repeat: seconds that the threads waited for a processor, summed
+    normalisation: Optional[Dict[str, float]] = None  # scale, mean and std of pixels; None for pixels from 0 to 255
+    # For each pass, the time in seconds that its threads waited for a processor, summed over the threads.
+    waited: Tuple[Optional[float], ...] = ()
 
     @property
     def op_times(self) -> List[Tuple[str, float]]:
-        """(layer, median seconds) of each layer that runs our operator, in network order."""
+        """Pairs (name, median seconds) of the layers that run our operator, in network order."""
         return [(layer.name, layer.median) for layer in self.layers if layer.custom]
 
     def __repr__(self) -> str:
@@ -87,11 +91,11 @@ class Result(NamedTuple):
         return f"<Result: {ran}: correctness {self.correctness}{verdict}>"
 
     def as_dict(self) -> Dict[str, Any]:
-        """Convert the result to the JSON object that `run --json` prints, with times in seconds and memory in bytes."""
+        """Return the JSON object that `run --json` prints, as a dictionary. Times are in seconds, memory in bytes."""
         used = process.usage()
         skipped = ("predictions", "labels", "scores", "layers", "images", "class_names", "submission")
         facts = {key: value for key, value in self._asdict().items() if key not in skipped}
-        # Two runs with equal correctness may still differ in single images.
+        # A digest, because two runs with equal correctness may still have different predictions.
         facts["predictions_sha256"] = hashlib.sha256(self.predictions.astype("<i8").tobytes()).hexdigest()
         facts["layers"] = [layer.as_dict() for layer in self.layers]
         if self.submission is not None:
@@ -102,7 +106,7 @@ class Result(NamedTuple):
 
 
 def merge(passes: Sequence[Sequence[LayerTime]]) -> List[LayerResult]:
-    """Combine the layer times of all passes."""
+    """Combine the times of each layer from all passes."""
     fields = ("seconds", "upload", "download", "log")
     return [
         LayerResult(
@@ -117,7 +121,7 @@ def merge(passes: Sequence[Sequence[LayerTime]]) -> List[LayerResult]:
 
 
 def versions() -> Dict[str, str]:
-    """Return the versions of everything that can change a result."""
+    """Return the versions of this package, its library, Python, NumPy and MXNet, which can change a result."""
     return {
         "fashion_infer": __version__,
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""Verification that every model has its published correctness, in every way to run it."""
+"""Verification that each model has its published correctness in each way of running it."""
 
 import shlex
 from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple, cast
@@ -13,11 +13,12 @@ from .kernel_files.loading import LoadedKernel
 from .library import kernels
 from .request import Request
 
-_EVERY_MODEL = 4_000_000  # number of products that take about as long as everything but the convolutions
+# Number of products of a convolution that take about as long as everything else that a network does for an image.
+_EVERY_MODEL = 4_000_000
 
 
 class Check(NamedTuple):
-    """One model on the first n images of one data source."""
+    """The correctness of one run of a model on the first n images of a data source, and the expected one."""
 
     model: str
     weights: str  # "shipped" or "original"
@@ -38,11 +39,12 @@ class Check(NamedTuple):
 def verify(
     models: Sequence[str], asked: Request, tick: Callable[[float, List[Check]], None] = lambda share, checks: None
 ) -> List[Check]:
-    """Check models in every way to run them, at every number n of images for which `zoo` has a correctness.
+    """Check models in each way of running them, at each number n of images for which `zoo` has a correctness.
 
-    The ways are the fused mode and the operator mode with our operator, on the backend (with "auto" on the CPU and, if
-    there is one, the GPU), and MXNet's own operators on the CPU. Original weights that were fetched are checked too.
-    Each network runs only once in each way, over its largest n, because a prediction does not depend on later images.
+    The ways are the fused mode and the operator mode with our operator, on the requested backend (with "auto" on the
+    CPU and, if there is one, also on the GPU), and MXNet's own operators on the CPU. Original weights are checked, too,
+    if they have been fetched. Each network runs only once in each way, over its largest n, because a prediction does
+    not depend on later images.
 
     Parameters
     ----------
@@ -57,10 +59,10 @@ def verify(
     Raises
     ------
     FashionInferError
-        When something cannot be run at all. A wrong result does not raise: it is a `Check` that is not ok.
+        When a model cannot be run. A wrong result raises nothing: its `Check` is not ok.
     CheckFailed
-        When the kernel is a file whose results are wrong on three images. The file is first tried on so few images
-        because 10,000 images of every model may take an hour.
+        When the kernel is a file whose results are wrong on three images. Three images are tried first, because 10,000
+        images of every model may take an hour.
     """
     asked.check()
     if asked.source == dataset.OWN:
@@ -93,7 +95,7 @@ def verify(
 
 
 def _work(model: zoo.Model) -> int:
-    """Estimate the time of a model's runs relative to other models: the products of its convolutions for an image."""
+    """Return a number proportional to the estimated time of a model's run: products for an image, plus a constant."""
     shapes = editions.convolution_shapes(editions.get(model.edition))
     return _EVERY_MODEL + sum(C * M * K * K * (S - K + 1) ** 2 for C, S, M, K in shapes)
 
@@ -107,7 +109,7 @@ def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel
     wrong = len(found.wrong)
     if wrong:
         raise CheckFailed(
-            f"{file.name} is incorrect on {wrong} of {len(found.tried)} layers of these models, and no model was "
+            f"{file.name} is incorrect on {wrong} of {len(found.tried)} layers of these models, so no model was "
             f"run: `fashion-infer kernel check {shlex.quote(str(asked.kernel))}` says where"
         )
     return loading.load(file, device=device)
@@ -133,9 +135,9 @@ def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:
 
 
 def _weights(name: str, source: str) -> List[str]:
-    """Return which weights of a model are available: "shipped", "original" or both.
+    """Return the names of a model's weights to check: "shipped" and, if they have been fetched, "original".
 
-    The expected correctness on the built-in dataset applies to the shipped weights only.
+    The original weights are not checked on the built-in dataset, for which they have no known correctness.
     """
     fetched = source == dataset.REAL and originals.is_here(name)
     return ["shipped", "original"] if fetched else ["shipped"]

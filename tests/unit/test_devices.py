@@ -46,7 +46,7 @@ def test_auto_on_a_cpu_build_gives_no_notice(monkeypatch):
 @pytest.mark.parametrize(
     "capability, build, context, words",
     [
-        ((9, 0), "cpu", "cpu", "staged there and back, for this is MXNet's CPU build"),
+        ((9, 0), "cpu", "cpu", "copies its tensors there and back, because this is MXNet's CPU build"),
         ((9, 0), "cu112", "cpu", "no code for compute capability 9.0"),
         ((8, 9), "cu112", "gpu", "the whole network runs there"),
         ((7, 5), "cu112", "gpu", "the whole network runs there"),

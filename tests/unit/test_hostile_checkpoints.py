@@ -220,7 +220,7 @@ def test_scores_that_are_no_numbers_fail(tmp_path, invoke):
     for mode in MODES:
         arguments = ("--checkpoint", prefix, "--n", 10, "--data", "synthetic", "--backend", "cpu", "--mode", mode)
         code, out, err = invoke("run", *arguments)
-        assert code == 1 and "the scores of 10 of 10 images are not numbers" in err and "Correctness" not in out
+        assert code == 1 and "the scores of 10 of 10 images are NaN or infinite" in err and "Correctness" not in out
         assert len(err.strip().splitlines()) == 1
     with pytest.raises(CheckFailed):
         pipeline.check_scores(np.array([[0.1, np.inf]]))

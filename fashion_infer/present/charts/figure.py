@@ -113,7 +113,7 @@ def check_path(path: Optional[str]) -> None:
 
 
 def colour(row, auto: str) -> str:
-    """Return the colour of a contender. `auto` is the name of the kernel that auto runs, which has a separate colour."""
+    """Return the colour of a contender. `auto` names the kernel that auto runs, which has a separate colour."""
     return LIGHT["auto" if row.name == auto else row.kind]
 
 
