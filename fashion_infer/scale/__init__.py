@@ -1,1 +1,1 @@
-"""Classifies many images, on one or more machines: in blocks, by fused networks, with one Parquet file per block."""
+"""Classifies many images in blocks with fused networks, on one or more machines; writes one Parquet file per block."""

@@ -1,4 +1,4 @@
-"""Divides all images of a job into blocks. Each block is a range that depends only on the inputs and the block size."""
+"""Divides the images of a job into blocks. A block's range depends only on the inputs and the block size."""
 
 import bisect
 import itertools
@@ -7,10 +7,11 @@ from typing import Iterable, Iterator, Sequence, Tuple
 
 from .sources import Source
 
-MOST = 50_000  # largest number of images per block; at 10,000 images per second and core, a lost block costs 5 seconds
-MOST_PICTURES = 5_000  # largest number of encoded pictures per block; decoding a picture takes a millisecond
-MOST_BLOCKS = 10**9  # a file's name has nine digits
-MOST_BYTES = 64 << 20  # largest number of bytes of a block's pixels, both as read and in the network's input size
+# Limits of a block with the default size.
+MOST = 50_000  # number of images; at 10,000 images per second and core, a block that is lost costs 5 seconds
+MOST_PICTURES = 5_000  # number of images if some are encoded pictures; decoding a picture takes a millisecond
+MOST_BYTES = 64 << 20  # bytes of the pixels, both as read and in the network's input size
+MOST_BLOCKS = 10**9  # largest number of blocks of a job, because the names of the blocks' files have nine digits
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Blocks:
 
     @property
     def number(self) -> int:
-        """Number of blocks, even if it is too large for `len`."""
+        """Number of blocks. Unlike `len`, it has no upper limit."""
         return -(-self.images // self.size)
 
     def __len__(self) -> int:
@@ -69,7 +70,7 @@ class Blocks:
         return min(self.size, self.images - index * self.size)
 
     def block(self, index: int) -> ImageBlock:
-        """Return the block with an index."""
+        """Return the block with this index, from 0."""
         first = index * self.size
         left, parts = self.count(index), []
         place = bisect.bisect_right(self._ends, first)
@@ -84,7 +85,7 @@ class Blocks:
 
 
 def default_size(sources: Iterable[Source], input_size: int) -> int:
-    """Return the default number of images per block: at most `MOST`, fewer if images are large or must be decoded."""
+    """Return the default number of images per block: `MOST`, or fewer if images are large or must be decoded."""
     largest, most = input_size**2, MOST
     for source in sources:
         largest = max(largest, source.bytes)
@@ -93,7 +94,7 @@ def default_size(sources: Iterable[Source], input_size: int) -> int:
 
 
 def chunks(indices: Iterable[int], size: int) -> Iterator[Sequence[int]]:
-    """Yield lists of `size` indices, without ever holding all indices in memory."""
+    """Yield lists of `size` indices; the last list may be shorter. The indices are never all in memory."""
     waiting = iter(indices)
     while True:
         chunk = list(itertools.islice(waiting, size))

@@ -1,4 +1,4 @@
-"""Runs a job: classifies the missing blocks, in this process or on a cluster, and counts the results of all blocks."""
+"""Runs a job: classifies the missing blocks, in this process or on a cluster, and adds up the results of all blocks."""
 
 import contextlib
 import time
@@ -17,12 +17,12 @@ from .worker import Done
 
 
 class NodeShare(NamedTuple):
-    """Work that one machine did in a job."""
+    """The work that one machine did in a job."""
 
     name: str
-    processes: int
+    processes: int  # number of its processes that classified blocks
     images: int
-    seconds: float  # time from the beginning of its first block to the end of its last, by its own clock
+    seconds: float  # time from the beginning of its first block to the end of its last block, by the machine's clock
 
     @property
     def rate(self) -> float:
@@ -31,14 +31,14 @@ class NodeShare(NamedTuple):
 
 
 class BatchOutcome(NamedTuple):
-    """Outcome of a completed job."""
+    """The outcome of a completed job."""
 
     model: str  # the model's label
     data_source: str  # "fashion-mnist", "synthetic", "own" or "files"
     images: int
     correct: Optional[int]  # number of predictions that equal their labels; None without labels
     blocks: int
-    before: int  # number of blocks that had been done before
+    before: int  # number of blocks whose results were already in the folder
     nodes: List[NodeShare]
     seconds: float  # time from the first search for missing blocks to the end
 
@@ -48,7 +48,7 @@ class BatchOutcome(NamedTuple):
         return None if self.correct is None else self.correct / self.images
 
     def as_dict(self) -> Dict[str, Any]:
-        """Convert the outcome to the JSON object that `run --json` prints."""
+        """Return the JSON object that `run --json` prints, as a dictionary."""
         return {
             "model": self.model,
             "data_source": self.data_source,
@@ -61,13 +61,16 @@ class BatchOutcome(NamedTuple):
         }
 
 
-Progress = Callable[[int, int], None]  # called with the number of finished images, including earlier ones, and of nodes
-Bar = Callable[[int], ContextManager[Progress]]  # returns the progress display for a number of images
+# Function that is called with the number of classified images, including those of earlier runs, and the number of nodes
+# that have finished a block.
+Progress = Callable[[int, int], None]
+# Function that is called with the total number of images, and returns a context that shows progress.
+Bar = Callable[[int], ContextManager[Progress]]
 
 
 @contextlib.contextmanager
 def no_bar(images: int) -> Iterator[Progress]:
-    """Return a progress function that shows nothing."""
+    """Yield a progress function that shows nothing."""
     yield lambda images, nodes: None
 
 
@@ -84,18 +87,20 @@ def execute(
     Parameters
     ----------
     request, images, model
-        Request, images and model from `pipeline.run_in_blocks`. Without images, the built-in set is drawn.
+        Request, images and model from `pipeline.run_in_blocks`. If the images are None, and there are no files, the
+        built-in set is drawn.
     files
-        Files of images, from `sources.of`, that are classified in place of `images`.
+        Files from `sources.of`, whose images are classified instead of `images`.
     invert
         Whether pictures are inverted; None to decide for each picture.
     bar
-        Function that shows the progress.
+        Function that returns the context of the progress display, as `Bar`.
 
     Raises
     ------
     FashionInferError
-        When the job is invalid (before Ray starts), or a worker raises an error. The results of finished blocks stay.
+        When the job is invalid (before Ray starts), or a worker raises an error. The results of finished blocks are
+        kept.
     """
     held = None
     if files is not None:
@@ -104,7 +109,7 @@ def execute(
         of, data_source, held = [sources.held(images.images)], images.source, (images.images, images.labels)
     else:
         of, data_source = [sources.drawn(request.n or dataset.TEST_SIZE)], dataset.SYNTHETIC
-    jobs.plan(request.but(backend="cpu"), model, of, invert, held)  # errors of the plan show before Ray starts
+    jobs.plan(request.but(backend="cpu"), model, of, invert, held)  # raises errors of the plan before Ray starts
     with _connected(request):
         job = jobs.plan(_placed(request), model, of, invert, held)
         with bar(job.blocks.images) as progress:
@@ -112,7 +117,7 @@ def execute(
 
 
 def _connected(request: BlockRequest) -> ContextManager[None]:
-    """Return a context with a connection to the Ray cluster that the request names, if any."""
+    """Return a context with a connection to the Ray cluster of the request; an empty context if it names none."""
     if request.ray is None:
         return contextlib.nullcontext()
     from . import nodes
@@ -121,9 +126,8 @@ def _connected(request: BlockRequest) -> ContextManager[None]:
 
 
 def _placed(request: BlockRequest) -> BlockRequest:
-    """Return the request with its backend "auto" replaced by "cpu" or "gpu".
-
-    The replacement depends on whether this machine or the cluster has a GPU.
+    """Return the request with the backend "auto" replaced: by "gpu" if this machine, or the cluster, has a GPU, else by
+    "cpu".
     """
     if request.backend != "auto":
         return request
@@ -137,21 +141,21 @@ def _placed(request: BlockRequest) -> BlockRequest:
 def classify(
     job: BlockJob, address: Optional[str] = None, progress: Progress = lambda images, nodes: None
 ) -> BatchOutcome:
-    """Do a job. If its folder has results of some blocks, do only the missing blocks.
+    """Classify the blocks of a job that have no results in its folder.
 
     Parameters
     ----------
     job
         The job, from `job.plan`.
     address
-        Address of a Ray cluster, see `nodes.connected`; None for this process.
+        Address of a Ray cluster (see `nodes.connected`); None to classify in this process.
     progress
-        Function that is called at the beginning and after each block.
+        Function that is called at the beginning and after each block, as `Progress`.
 
     Raises
     ------
     FashionInferError
-        When a worker raises an error. The results of finished blocks stay.
+        When a worker raises an error. The results of finished blocks are kept.
     """
     start, tally = time.monotonic(), _Tally()
     folder = ResultFolder(job.spec.out, job.spec.identity) if job.spec.out else None
@@ -188,16 +192,17 @@ def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> 
 
 
 class _Tally:
-    """Counter of finished blocks. Its memory grows with the number of blocks, not of images."""
+    """Sums of the results of finished blocks. Its memory grows with the number of blocks, not of images."""
 
     def __init__(self) -> None:
         self.images = self.correct = 0
         self.labelled = False
         self.found: Set[int] = set()
-        self.nodes: Dict[str, List[Any]] = {}  # name -> processes, images, first beginning, last end
+        # By a node's name: its processes' ids, its number of images, when its first block began, when its last ended.
+        self.nodes: Dict[str, List[Any]] = {}
 
     def take(self, folder: ResultFolder, job: BlockJob) -> None:
-        """Count the blocks whose results are in a folder."""
+        """Add the blocks whose results are in the folder."""
         for index in folder.kept():
             kept = folder.read(index)
             if kept is not None and index < len(job.blocks) and kept.images == job.blocks.count(index):
@@ -205,7 +210,7 @@ class _Tally:
                 self._count(kept.images, kept.correct)
 
     def add(self, done: Done) -> None:
-        """Count a finished block."""
+        """Add a block that a worker has finished."""
         self._count(done.images, done.correct)
         node = self.nodes.setdefault(done.node, [set(), 0, done.began, done.ended])
         node[0].add(done.process)

@@ -1,8 +1,8 @@
-"""Classifies a job's blocks on a Ray cluster: Ray Data streams blocks through one worker per GPU, or per several cores.
+"""Classifies a job's blocks on a Ray cluster: Ray Data sends blocks to workers, one per GPU or one per group of cores.
 
-On CPUs, a worker reads its blocks itself. A GPU classifies faster than a single core can read, so that separate tasks
-on all cores read for it and pass the pixels on through Ray's object store. Ray Data delays these tasks when the store
-is full.
+On CPUs, a worker reads the images of its blocks itself. A GPU classifies faster than a single core can read, so for
+GPUs, separate tasks on all cores read the images, and pass the pixels to the workers through Ray's object store. Ray
+Data delays these tasks when the store is full.
 """
 
 import pickle
@@ -16,28 +16,28 @@ from .job import BlockJob, Spec
 from .reading import Pixels, read
 from .worker import BlockWorker, Done
 
-_AT_ONCE = 10_000  # number of blocks per pass, which bounds the memory of the calling process
-_STUCK = 60.0  # seconds without a finished block, after a node has died, until the pass is given up
-_AHEAD = 2  # number of blocks that a worker has at a time, so that it never waits for the next one
-_TRIES = 3  # number of tries of a block during which the worker dies, because the block may be the cause
+_AT_ONCE = 10_000  # number of blocks that Ray gets at a time, which limits the memory of the calling process
+_STUCK = 60.0  # seconds without a finished block, after a node has died, until the job is given up
+_AHEAD = 2  # number of blocks that a worker has at a time, so that it does not wait for the next one
+_TRIES = 3  # number of times that a block is tried if its worker dies, because the block may be the cause
 
 
 def execute(
     job: BlockJob, missing: Iterable[int], address: str, separate_readers: Optional[bool] = None, tries: int = _TRIES
 ) -> Iterator[Done]:
-    """Do the blocks with these indices, and yield each result once, in any order.
+    """Classify the missing blocks, and yield the result of each block once, in any order.
 
     Parameters
     ----------
     job, missing
         The job, and the indices of its missing blocks. On CPUs, the job's number of threads is the number of cores per
-        worker; 1 by default.
+        worker (default: 1).
     address
         Address of the cluster (see `nodes.connected`).
     separate_readers
-        Whether separate tasks read for the workers; None for only on GPUs.
+        Whether separate tasks read the images for the workers. By default, they do so for GPUs only.
     tries
-        How often a block is tried during which the worker dies.
+        Number of times that a block is tried if its worker dies.
 
     Raises
     ------
@@ -52,15 +52,18 @@ def execute(
             while left:
                 before = len(left)
                 for done in _pass(spec, [job.blocks.block(index) for index in sorted(left)], separate_readers, tries):
-                    if done.block in left:  # a block that Ray ran again may be delivered twice
+                    if done.block in left:  # the result of a block that Ray ran again may arrive twice
                         left.remove(done.block)
                         yield done
                 if len(left) == before:
-                    raise DeviceError("Ray did none of the blocks: its own logs, in /tmp/ray, say why")
+                    raise DeviceError("Ray finished no block: see its logs in /tmp/ray")
 
 
 def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[bool], tries: int) -> Iterator[Done]:
-    """Do these blocks on as many workers as the cluster has resources for. Blocks of a lost node are left out."""
+    """Classify blocks on as many workers as the cluster has resources for, and yield the results.
+
+    The results of blocks whose node died are missing.
+    """
     import ray
 
     count = nodes.shares(spec.backend, spec.threads or 1)
@@ -70,7 +73,7 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
     watch, shared = nodes.Watch(_STUCK), [ray.put(spec)]
     data = _stream(spec, (shared, watch.register, tries), blocks, min(count, len(blocks)), separate_readers)
     with watch.looking():
-        # Iterate in this thread, so that Ctrl-C or an error ends Ray Data's work before Ray itself.
+        # Iterate in this thread, so that Ctrl-C or an error ends Ray Data's work before Ray is shut down.
         for bundle in data.iter_internal_ref_bundles():
             for reference in bundle.block_refs:
                 watch.heard()
@@ -79,7 +82,10 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
 
 
 def _rows_of(reference: Any) -> List[bytes]:
-    """Return a worker's answers for a block; empty if the worker died with its node. Then the next pass repeats it."""
+    """Return a worker's answer for a block, as a list of one row.
+
+    The list is empty if the worker's node died; the next pass then repeats the block.
+    """
     import ray
 
     try:
@@ -104,14 +110,14 @@ def _stream(
 ) -> Any:
     """Return a Ray data set with one row per block, whose column `done` has the block's result.
 
-    `given` has the arguments of `_Worker`.
+    `given` has the arguments of `_Worker`, and `count` is the number of workers.
     """
     import ray.data
 
     nodes.hush()
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
-    context.max_errored_blocks = -1  # tolerate lost blocks; the next pass repeats them
+    context.max_errored_blocks = -1  # go on if blocks are lost; the next pass repeats them
     rows = [{"index": block.index, "block": pickle.dumps(block)} for block in blocks]
     data: Any = ray.data.from_items(rows, override_num_blocks=len(rows))
     on_gpu = spec.backend == "gpu"
@@ -128,9 +134,9 @@ def _stream(
 
 
 class _Worker:
-    """A worker that Ray Data calls.
+    """A worker that Ray Data creates and calls.
 
-    Errors are returned as results, because Ray would repeat a call that raises, and print long messages.
+    A call returns errors as results, because Ray would repeat a call that raises, and print long messages.
     """
 
     def __init__(self, shared: List[Any], register: Any, tries: int):
@@ -156,11 +162,11 @@ class _Worker:
         try:
             import ray
 
-            # Count the try before the block is read, which may kill this worker.
+            # Count the try before anything that may kill this worker.
             if ray.get(self._register.begin.remote(row["index"])) > self._tries:
                 raise DeviceError(
-                    f"block {row['index']} ended its worker {self._tries} times: look for memory that ran out, or use "
-                    "a smaller --block-size"
+                    f"the worker died {self._tries} times while it processed block {row['index']}, perhaps because "
+                    "memory ran out: try a smaller --block-size"
                 )
             block = pickle.loads(row["block"])
             return pickle.dumps(self._worker.classify(block, _pixels(row, self._worker.input_size)))
@@ -169,7 +175,7 @@ class _Worker:
 
 
 def _read(batch: Any, shared: List[Any]) -> Any:
-    """Return blocks with their pixels, which this task reads on any free core."""
+    """Return a batch of blocks with their pixels added. Ray runs this task on any free core."""
     import pyarrow
     import ray
 
@@ -189,7 +195,7 @@ def _read(batch: Any, shared: List[Any]) -> Any:
 
 
 def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:
-    """Return the pixels that `_read` has added to a block's row, if it was called."""
+    """Return the pixels that `_read` has added to a block's row; None if it has not been called."""
     import numpy as np
 
     if row.get("images") is None:
@@ -205,7 +211,7 @@ def _rows(done: List[bytes]) -> Any:
 
 
 def _plain(error: Exception) -> bytes:
-    """Convert an error so that another process can raise it. Errors of this package stay unchanged."""
+    """Pickle an error so that another process can raise it. Errors of other packages become RuntimeErrors."""
     if isinstance(error, FashionInferError):
         return pickle.dumps(type(error)(str(error)))
     return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))

@@ -1,4 +1,4 @@
-"""Reads images in a column of a Parquet file: pixels as lists or bytes, or encoded pictures as from Hugging Face."""
+"""Reads images from a column of a Parquet file: pixels as lists or bytes, or encoded pictures as Hugging Face has."""
 
 import math
 from typing import List, Optional
@@ -15,24 +15,24 @@ _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", (b"\xff\xd8\xff", b"\xff\xd9")
 
 
 def of_images(schema: pyarrow.Schema, name: str) -> str:
-    """Return the column that holds the images: the first of `NAMES` that exists, or the only suitable column.
+    """Return the name of the column that holds the images: the first of `NAMES` in the file, or the file's only column.
 
-    Raise DataError if there is no such column.
+    Raise DataError if there is no such column, or if its type is not suitable. `name` is the file's name for messages.
     """
     known = [column for column in NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
     if not known:
-        raise DataError(f"{name} has no column of images: call it {' or '.join(NAMES)}")
+        raise DataError(f"{name} has no column of images: name the column {' or '.join(NAMES)}")
     kind = _stored(schema.field(known[0]).type)
     if not (_binary(kind) or _listed(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)):
-        raise DataError(f"{name}: column {known[0]} is {kind}, where pixels or encoded pictures are wanted")
+        raise DataError(f"{name}: column {known[0]} must hold pixels or encoded pictures, but its type is {kind}")
     return known[0]
 
 
 def decoded(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarray:
-    """Decode the images of a piece of an image column, (n,1,s,s) uint8.
+    """Return the images of a piece of an image column, (n,1,s,s) uint8.
 
-    Lists of integers from 0 to 255 (flat or row by row), and bytes that are not a picture file, are used as pixels.
-    Encoded pictures (a struct's `bytes`, or the bytes of a PNG or a JPEG) are read as `predict` reads pictures.
+    Lists of integers from 0 to 255 (flat or row by row), and bytes that are neither a PNG nor a JPEG file, are pixels.
+    Encoded pictures (a struct's `bytes`, or the bytes of a PNG or a JPEG file) are read as `predict` reads pictures.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def decoded(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarr
     if types.is_struct(array.type):
         values = array.field("bytes").to_pylist()
         if None in values:
-            raise DataError(f"{name} has rows whose picture is a path and no bytes: put the files' bytes in")
+            raise DataError(f"{name} has rows with the path of a picture but not its bytes: embed the pictures' bytes")
         return np.stack([pictures.of_bytes(value, f"a picture in {name}", invert) for value in values])
     if _binary(array.type):
         return _of_bytes(array.to_pylist(), name, invert)
@@ -56,10 +56,10 @@ def decoded(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarr
         if array.null_count:
             raise DataError(f"{name} has rows with missing pixels")
     if not types.is_integer(array.type):
-        raise DataError(f"{name} has pixels of {array.type}: whole numbers from 0 to 255 are wanted")
+        raise DataError(f"{name} has pixels of type {array.type}: they must be whole numbers from 0 to 255")
     pixels = array.to_numpy(zero_copy_only=False)
     if len(pixels) and (pixels.min() < 0 or pixels.max() > 255):
-        raise DataError(f"{name} has pixels from {pixels.min()} to {pixels.max()}, not within 0 to 255")
+        raise DataError(f"{name} has pixels from {pixels.min()} to {pixels.max()}: they must be from 0 to 255")
     return _squares(pixels.astype(np.uint8, copy=False), rows, name)
 
 
@@ -67,7 +67,7 @@ def _of_bytes(values: List[bytes], name: str, invert: Optional[bool]) -> np.ndar
     if any(value.startswith(_PNG) or (value.startswith(_JPEG[0]) and value.endswith(_JPEG[1])) for value in values):
         return np.stack([pictures.of_bytes(value, f"a picture in {name}", invert) for value in values])
     if len({len(value) for value in values}) > 1:
-        raise DataError(f"{name} has images of several sizes, which are neither PNG nor JPEG")
+        raise DataError(f"{name} has images of different sizes that are neither PNG nor JPEG")
     return _squares(np.frombuffer(b"".join(values), np.uint8), len(values), name)
 
 
@@ -75,7 +75,7 @@ def _squares(pixels: np.ndarray, rows: int, name: str) -> np.ndarray:
     each = len(pixels) // rows
     side = math.isqrt(each)
     if len(pixels) % rows or side * side != each or side < 2:
-        raise DataError(f"{name} has rows of about {each} pixels, which are no squares of one size")
+        raise DataError(f"{name} has rows of about {each} pixels: all images must be squares of the same size")
     return pixels.reshape(rows, 1, side, side)
 
 

@@ -1,4 +1,4 @@
-"""The folder of results: one Parquet file per block, either complete or absent, and a manifest that names the job."""
+"""The folder of a job's results: one Parquet file per finished block, and a manifest that identifies the job."""
 
 import contextlib
 import io
@@ -16,20 +16,21 @@ from ..system.temporary import folder_made
 from . import places
 
 MANIFEST = "_job.json"  # readers of Parquet folders skip names that begin with _
-_ENCODING = {"index": "DELTA_BINARY_PACKED"}  # an image takes 0.8 bytes instead of 3.3; with scores, 39 instead of 53
-_KEY = b"fashion_infer"  # key of a file's metadata
+# With this encoding, a row takes 0.8 bytes instead of 3.3; a row with scores takes 39 bytes instead of 53.
+_ENCODING = {"index": "DELTA_BINARY_PACKED"}
+_KEY = b"fashion_infer"  # key of our entry in a file's metadata
 _NAME = re.compile(r"part-(\d{9})\.parquet")
 
 
 class Kept(NamedTuple):
-    """Header of a block's file."""
+    """What the header of a block's file says."""
 
-    images: int
+    images: int  # number of images in the block
     correct: Optional[int]  # number of predictions that equal their labels; None without labels
 
 
 def name_of(index: int) -> str:
-    """Return the name of a block's file. Files sorted by name are in the order of the images."""
+    """Return the name of a block's file. If files are sorted by name, they are in the order of the images."""
     return f"part-{index:09d}.parquet"
 
 
@@ -51,9 +52,10 @@ class ResultFolder:
 
     @contextlib.contextmanager
     def claimed(self, facts: Dict[str, Any]) -> Iterator[None]:
-        """Return a context that calls `claim`.
+        """Return a context that claims the folder (see `claim`) when it is entered.
 
-        If the block fails and the folder has no results, the new manifest and the new folder are removed again.
+        If an error leaves the context and the folder has no results, what was created is removed again: the manifest
+        and the folder.
         """
         with contextlib.ExitStack() as undo:
             if self._local:
@@ -69,7 +71,7 @@ class ResultFolder:
                 raise
 
     def claim(self, facts: Dict[str, Any]) -> bool:
-        """Make the folder this job's folder, if it is not yet; return whether it was not.
+        """Write this job's manifest into the folder, unless it is there; return whether it was written.
 
         Raises
         ------
@@ -82,11 +84,11 @@ class ResultFolder:
             if known is None:
                 found = self._system.get_file_info(fs.FileSelector(self._path))
                 if any(not os.path.basename(info.path).startswith(".") for info in found):
-                    raise DataError(f"{self.place} holds something else than results: name a new folder")
+                    raise DataError(f"{self.place} has files that are not results: name a new folder")
                 self._write(MANIFEST, json.dumps({**facts, "job": self.identity}, indent=2).encode())
             elif known.get("job") != self.identity:
-                raise DataError(f"{self.place} holds the results of another job ({_difference(known, facts)}): name "
-                                "another folder, or delete that one")  # fmt: skip
+                raise DataError(f"{self.place} has the results of another job ({_difference(known, facts)}): name "
+                                "another folder, or delete this one")  # fmt: skip
             return known is None
 
     def check(self) -> None:
@@ -107,7 +109,7 @@ class ResultFolder:
                     yield int(match.group(1))
 
     def read(self, index: int) -> Optional[Kept]:
-        """Read the header of a block's file; return None unless the file is complete and belongs to this job."""
+        """Return the header of a block's file; None if the file is incomplete or belongs to another job."""
         try:
             with self._system.open_input_file(f"{self._path}/{name_of(index)}") as stream:
                 metadata = parquet.ParquetFile(stream).metadata
@@ -118,7 +120,10 @@ class ResultFolder:
         return Kept(metadata.num_rows, said.get("correct")) if whole else None
 
     def write(self, index: int, table: pyarrow.Table, correct: Optional[int]) -> None:
-        """Write a block's file; raise DataError if that fails."""
+        """Write a block's file; raise DataError if it cannot be written.
+
+        `correct` is the number of predictions that equal their labels; None without labels.
+        """
         said = {"job": self.identity, "block": index, "correct": correct}
         table = table.replace_schema_metadata({_KEY: json.dumps(said).encode()})
         content = io.BytesIO()
@@ -127,7 +132,7 @@ class ResultFolder:
             self._write(name_of(index), content.getbuffer())
 
     def tidy(self) -> None:
-        """Remove incomplete files of killed workers. Call this only when all blocks are complete."""
+        """Remove the temporary files of workers that were killed. Call this only when all blocks are complete."""
         if self._local:
             for entry in os.listdir(self._path):
                 if entry.startswith((".part-", f".{MANIFEST}")):
@@ -138,7 +143,7 @@ class ResultFolder:
         if self._local:
             with replacing(os.path.join(self._path, name), DataError) as temporary, open(temporary, "wb") as stream:
                 stream.write(content)
-        else:  # an object in a store appears only when the stream is closed
+        else:  # in an object store, the file appears only when the stream is closed, so that it is complete
             with self._system.open_output_stream(f"{self._path}/{name}") as stream:
                 stream.write(content)
 
@@ -162,10 +167,10 @@ class ResultFolder:
 
 
 def _difference(known: Dict[str, Any], facts: Dict[str, Any]) -> str:
-    """Describe how two jobs differ."""
+    """Describe the first difference between two jobs: that of the manifest, `known`, and this one's `facts`."""
     for key, value in facts.items():
         if known.get(key) != value:
             if key in ("weights", "inputs"):
-                return f"its {key} are others"
+                return f"its {key} are different"
             return f"its {key} is {known.get(key)}, not {value}"
     return "its manifest is damaged"

@@ -1,4 +1,4 @@
-"""Jobs, each of which runs a network over blocks of images, and the digest that identifies a job."""
+"""Plans jobs. A job runs a network over blocks of images, and is identified by a digest."""
 
 import hashlib
 import json
@@ -19,20 +19,20 @@ from .sources import Source
 
 
 class Spec(NamedTuple):
-    """All information that a worker needs, in any process."""
+    """All information about a job that a worker needs, in any process."""
 
-    symbol: str
+    symbol: str  # the network, as MXNet's JSON
     weights: Dict[str, np.ndarray]
-    input_size: int
-    normalisation: Optional[Normalisation]  # normalisation of pixels, before the network
+    input_size: int  # width and height of the network's input in pixels
+    normalisation: Optional[Normalisation]  # normalisation of the pixels before the network; None for none
     backend: str  # "cpu" or "gpu"
     device: int
     threads: Optional[int]  # None for the number of cores that the process may use
     scores: bool  # whether the results contain the scores
-    invert: Optional[bool]
-    held: Held
-    out: Optional[str]  # the folder of results, absolute or a URI; None to keep none
-    identity: str  # digest of the job, which every result and the folder carry
+    invert: Optional[bool]  # whether pictures are inverted; None to decide for each picture
+    held: Held  # images in memory and their labels; None if the images are elsewhere
+    out: Optional[str]  # the folder of results, an absolute path or a URI; None to keep no results
+    identity: str  # digest that identifies the job, stored in the folder's manifest and in each file
     version: str  # version of this package
 
 
@@ -42,7 +42,7 @@ class BlockJob(NamedTuple):
     model: LoadedModel
     blocks: Blocks
     spec: Spec
-    facts: Dict[str, Any]  # facts that identify the job, which the folder's manifest contains
+    facts: Dict[str, Any]  # facts that identify the job, written to the folder's manifest
 
 
 def plan(
@@ -52,18 +52,18 @@ def plan(
     invert: Optional[bool] = None,
     held: Held = None,
 ) -> BlockJob:
-    """Plan a job and check, on this machine's CPU, that its network runs as fused stages.
+    """Plan a job, and check on this machine's CPU that the network can run as fused stages.
 
     Parameters
     ----------
     request, model
-        The options, whose backend must be "cpu" or "gpu", and the model that the options name.
+        The request, whose backend must be "cpu" or "gpu", and the request's model.
     of
         The sources of the images, in order.
     invert
         Whether pictures are inverted; None to decide for each picture.
     held
-        Images in memory, and their labels.
+        Images in memory and their labels, if `of` has such a source.
 
     Raises
     ------
@@ -74,12 +74,12 @@ def plan(
     try:
         FusedNetwork(model.network, checkpoint.weights, shape=(1, size, size))
     except UsageError as error:
-        raise UsageError(f"only fused networks take many images at once, and {model.label} is none: {error}") from None
+        raise UsageError(
+            f"--ray and --out need a network that can be fused, and {model.label} cannot: {error}"
+        ) from None
     blocks = Blocks(of, request.block_size or default_size(of, size))
     if blocks.number > MOST_BLOCKS:
-        raise UsageError(
-            f"{blocks.number:,} blocks are too many: at most {MOST_BLOCKS:,}, so use a larger --block-size"
-        )
+        raise UsageError(f"{blocks.number:,} blocks are too many (at most {MOST_BLOCKS:,}): use a larger --block-size")
     facts = {
         "format": 1,
         "model": model.label,
@@ -112,7 +112,7 @@ def plan(
 
 
 def _digest(symbol: str, weights: Dict[str, np.ndarray]) -> str:
-    """Compute the digest of a network and its weights."""
+    """Return the digest of a network and its weights."""
     summed = hashlib.sha256(symbol.encode())
     for name, array in sorted(weights.items()):
         summed.update(f"{name}{array.shape}".encode())

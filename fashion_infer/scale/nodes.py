@@ -1,4 +1,4 @@
-"""Connects to a Ray cluster or starts one, and monitors its nodes and the workers on nodes that die."""
+"""Connects to a Ray cluster or starts one, and ends the workers of nodes that die."""
 
 import _thread
 import contextlib
@@ -13,9 +13,9 @@ from typing import Any, Dict, Iterator, List, Set, TextIO, cast
 from ..errors import DeviceError, UsageError
 
 AUTO = "auto"
-_ANSWER = 5.0  # seconds in which a head node's port must answer; Ray itself would try for a minute
-# Settings that disable usage reports and needless warnings, and keep Ray Data's thread from starting another Ray after
-# the end of ours.
+_ANSWER = 5.0  # time limit in seconds for the answer of a head node's port; Ray itself would try for a minute
+# Environment variables that disable usage reports and needless warnings, and prevent Ray Data's thread from starting
+# Ray again after we have shut it down.
 _QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
@@ -23,25 +23,25 @@ _QUIET = {
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 _LOOK = 1.0  # seconds between two checks of the nodes
-_STORE = 1 << 30  # bytes of a local Ray's object store, which holds pixels that are read ahead of a GPU
+_STORE = 1 << 30  # bytes of the object store of a Ray that we start; it holds pixels that wait for a GPU
 
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[None]:
-    """Return a context in which Ray is connected to a cluster. An existing connection of this process is used.
+    """Return a context in which this process is connected to a Ray cluster. If it already is, that connection is used.
 
     Parameters
     ----------
     address
-        HOST:PORT of a head node; or "auto" for the cluster that this machine belongs to, or, without one, a local Ray
-        that this process starts.
+        HOST:PORT of a head node, or "auto". "auto" connects to the cluster that this machine belongs to; if there is
+        none, this process starts a local Ray.
 
     Raises
     ------
     UsageError
         For an address of another form.
     DeviceError
-        When no program answers at the address, or one that is not compatible with this Ray.
+        When no Ray answers at the address, or its version does not fit this machine's.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -55,9 +55,9 @@ def connected(address: str) -> Iterator[None]:
             _connect(ray, address)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
         said = " ".join(str(error).split()) or type(error).__name__
-        raise DeviceError(f"no Ray cluster at {address} that this one can join ({said})") from None
+        raise DeviceError(f"cannot join a Ray cluster at {address} ({said})") from None
     hush()
-    stdout, sys.stdout = sys.stdout, cast(TextIO, _Ours(sys.stdout))
+    stdout, sys.stdout = sys.stdout, cast(TextIO, _OutputWithoutRay(sys.stdout))
     try:
         yield
     finally:
@@ -67,18 +67,18 @@ def connected(address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn Ray's exceptions in the block into a DeviceError of one line."""
+    """Return a context that converts an exception of Ray to a DeviceError of one line."""
     import ray
 
     try:
         yield
     except ray.exceptions.RayError as error:
         said = " ".join(str(error).split())[:200]
-        raise DeviceError(f"the Ray cluster broke off ({said}): run the same command again, when it is well") from None
+        raise DeviceError(f"the Ray cluster failed ({said}): run the same command again when it works") from None
 
 
-class _Ours:
-    """Standard output that omits the messages of Ray's threads about workers and nodes that die."""
+class _OutputWithoutRay:
+    """Standard output without the messages that Ray's threads print about workers and nodes that die."""
 
     def __init__(self, stream: TextIO):
         self._stream = stream
@@ -94,7 +94,10 @@ class _Ours:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Return a context that discards stderr, where Ray's C++ code prints its log level. Failures raise exceptions."""
+    """Return a context that discards stderr, to which Ray's C++ code prints its log level.
+
+    No message about a failure is lost, because failures raise exceptions.
+    """
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -124,7 +127,7 @@ def _connect(ray: Any, address: str) -> None:
 
 
 def hush() -> None:
-    """Restrict Ray's messages to its log files. Users get one-line messages of this package instead."""
+    """Stop Ray's messages except those to its log files. Users get this package's messages of one line instead."""
     for name in ("ray", "ray.data"):
         for handler in logging.getLogger(name).handlers:
             if isinstance(handler, logging.StreamHandler) and not isinstance(handler, logging.FileHandler):
@@ -145,7 +148,7 @@ def shares(backend: str, threads: int) -> int:
 
 
 class Register:
-    """Actor that records which worker is on which node. Workers register before their first block."""
+    """A Ray actor that records which workers are on which node, and how often each block has been started."""
 
     def __init__(self) -> None:
         self._workers: Dict[str, List[Any]] = {}
@@ -160,7 +163,7 @@ class Register:
         return [worker for node in nodes for worker in self._workers.pop(node, [])]
 
     def begin(self, block: int) -> int:
-        """Count a start of a block; return how often the block has been started, including this time."""
+        """Record that a worker starts a block; return how often the block has been started, including this time."""
         self._begun[block] = self._begun.get(block, 0) + 1
         return self._begun[block]
 
@@ -170,9 +173,10 @@ class Register:
 
 
 class Watch:
-    """Ends the workers of nodes that die, because Ray would keep their blocks until the node comes back.
+    """Ends the workers of nodes that have died, because Ray would wait for these nodes to come back.
 
-    Ray may have restarted such a worker on another node, where it has registered again; its block is then repeated.
+    A worker that Ray has restarted on another node has registered there again. It is ended, too, and the next pass
+    repeats its block.
 
     Parameters
     ----------
@@ -184,7 +188,7 @@ class Watch:
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        # Run the actor on this process's node: if that node fails, this process ends too.
+        # Run the actor on this process's node, so that the actor fails only if this process ends, too.
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         register: Any = ray.remote(num_cpus=0)(Register)
         self.register = register.options(scheduling_strategy=here).remote()
@@ -198,12 +202,12 @@ class Watch:
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
-        """Return a context in which the nodes are checked once per second. Enter it in the main thread only.
+        """Return a context in which the nodes are checked once per second. Only the main thread may enter it.
 
         Raises
         ------
         DeviceError
-            When nodes have died and no block of the other nodes is finished in time.
+            When nodes have died, and the other nodes do not finish a block within `patience`.
         """
         done = threading.Event()
         thread = threading.Thread(target=self._run, args=(done,), name="watch", daemon=True)
@@ -214,7 +218,8 @@ class Watch:
             if not self._over:
                 raise
             raise DeviceError(
-                "the nodes of the Ray cluster are lost: run the same command again when it has some"
+                "nodes of the Ray cluster died, and no block was finished since: run the same command again when the "
+                "cluster has nodes"
             ) from None
         finally:
             done.set()
@@ -226,7 +231,7 @@ class Watch:
         while not done.wait(_LOOK):
             try:
                 stuck = self._look() and time.monotonic() - self._heard > self._patience
-            except ray.exceptions.RayError:  # the node of this process
+            except ray.exceptions.RayError:  # the node of this process failed, or Ray on it
                 stuck = True
             if stuck and not done.is_set():
                 self._over = True

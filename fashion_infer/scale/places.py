@@ -1,4 +1,4 @@
-"""Places of inputs and results: paths on this machine, or URIs of PyArrow's filesystems (s3://, gs://)."""
+"""Finds files of inputs and results. A place is a path on this machine, or a URI of PyArrow (s3://, gs://)."""
 
 import fnmatch
 import os
@@ -30,7 +30,7 @@ def is_uri(name: str) -> bool:
 
 
 def absolute(name: str) -> str:
-    """Convert a name to an absolute path or a URI, which means the same in every process."""
+    """Convert a name to an absolute path or a URI, which means the same in each process."""
     return name if is_uri(name) else os.path.abspath(paths.expanded(name))
 
 
@@ -51,7 +51,7 @@ def filesystem(place: str) -> Tuple[fs.FileSystem, str]:
 
 
 def joined(place: str, name: str) -> str:
-    """Return the place of a file in a folder. The options after the `?` of a URI stay at the end."""
+    """Return the place of the file `name` in the folder `place`. A URI's options, after its `?`, stay at the end."""
     if not is_uri(place):
         return os.path.join(place, name)
     base, mark, query = place.partition("?")
@@ -59,7 +59,7 @@ def joined(place: str, name: str) -> str:
 
 
 def files(name: str) -> Tuple[List[FileEntry], bool]:
-    """List the files that a name stands for: a file, all files in a folder and its subfolders, or matches of a pattern.
+    """List the files of a name: the file itself, all files in a folder and its subfolders, or all matches of a pattern.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def files(name: str) -> Tuple[List[FileEntry], bool]:
     """
     place = absolute(name)
     try:
-        # `?` in a URI begins its options; in a path it stands for any one character, unless a file has that name.
+        # In a URI, `?` begins the options. In a path, it stands for any character, unless a file has exactly that name.
         wild = any(sign in posixpath.basename(place.split("?")[0]) for sign in "*[")
         if not is_uri(place):
             wild = any(sign in os.path.basename(place) for sign in _WILD) and not os.path.lexists(place)
@@ -83,7 +83,7 @@ def files(name: str) -> Tuple[List[FileEntry], bool]:
     except (OSError, ValueError, pyarrow.ArrowException) as error:
         raise DataError(f"cannot read {name} ({words(error)})") from None
     if not found:
-        raise DataError(f"nothing is at {name}" if wild else f"{name} holds no files")
+        raise DataError(f"no file matches {name}" if wild else f"{name} has no files")
     return found, wild or found[0].place == place
 
 
@@ -91,7 +91,7 @@ def _below(name: str, place: str) -> Iterator[FileEntry]:
     system, path = filesystem(place)
     info = system.get_file_info(path)
     if info.type == fs.FileType.NotFound:
-        raise DataError(f"nothing is at {name}")
+        raise DataError(f"there is no file or folder {name}")
     if info.type == fs.FileType.Directory:
         yield from _listed(name, place, system, path, True, "*")
     elif info.type == fs.FileType.File:

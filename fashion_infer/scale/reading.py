@@ -1,4 +1,4 @@
-"""Reads the pixels of a block from any kind of source, in a worker or in a separate task that reads for a worker."""
+"""Reads the pixels of a block from any kind of source, for a worker or in a separate task that reads for a worker."""
 
 import functools
 from pathlib import Path
@@ -13,8 +13,8 @@ from ..errors import DataError
 from . import columns, places, sources
 from .blocks import ImageBlock, Part
 
-_ROWS = 1000  # number of Parquet rows that are read at a time, also to skip rows before a block's first row
-_RESIZED = 2000  # number of images that are resized at a time, as `resize` needs memory for doubles
+_ROWS = 1000  # number of Parquet rows that are read at a time, including rows that are skipped
+_RESIZED = 2000  # number of images that are resized at a time, to limit the memory for `resize`'s doubles
 
 Held = Optional[Tuple[np.ndarray, np.ndarray]]  # images (n,1,s,s) and labels (n,)
 
@@ -57,7 +57,7 @@ def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held
                 at += len(some)
             labels += [] if classes is None else [classes]
         if at - before != part.count:
-            raise DataError(f"{part.source.name} holds other images than when this job began")
+            raise DataError(f"{part.source.name} has changed since this job began: name a new folder with --out")
     known = sum(map(len, labels)) == len(images)
     return Pixels(images, np.concatenate(labels) if known else None)
 
@@ -69,7 +69,7 @@ def _pieces(part: Part, invert: Optional[bool], held: Held) -> Iterator[Tuple[np
         yield synthetic.draw(part.start, part.count, source.modified)
     elif source.kind == "held":
         if held is None:
-            raise DataError("this worker was not given the images")
+            raise DataError("this worker did not get the images")
         yield held[0][range_], held[1][range_]
     elif source.kind == "picture":
         yield _picture(source, invert)[None], None
@@ -91,9 +91,9 @@ def _picture(source: sources.Source, invert: Optional[bool]) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def _packed(place: str, size: int, modified: int) -> np.ndarray:
-    """Read all images of a compressed file, which cannot be read from the middle.
+    """Return all images of a compressed file, which must be read from its beginning.
 
-    The result is cached; size and date are part of the cache's key, so that a changed file is read again.
+    The last result is cached. Size and date are parts of the cache's key, so that a changed file is read again.
     """
     return own.as_images(own.array(Path(place)), Path(place))
 
@@ -104,18 +104,18 @@ def _of_array(part: Part) -> np.ndarray:
         entry = places.FileEntry(source.name, source.place, source.size, source.modified)
         array = sources.array_of(source.kind, stream, entry)
         if array is None or array.count != source.count:
-            raise DataError(f"{source.name} holds other images than when this job began")
+            raise DataError(f"{source.name} has changed since this job began: name a new folder with --out")
         each = array.side**2 * array.dtype.itemsize
         stream.seek(array.begin + part.start * each)
         content = stream.read(part.count * each)
     if len(content) != part.count * each:
-        raise DataError(f"{source.name} is shorter than when this job began")
+        raise DataError(f"{source.name} has changed since this job began: name a new folder with --out")
     pixels = np.frombuffer(content, array.dtype).reshape(part.count, array.side, array.side)
     return own.as_images(pixels, Path(source.name))
 
 
 def _of_parquet(part: Part, invert: Optional[bool]) -> Iterator[np.ndarray]:
-    """Read the row groups that contain the part, a few rows at a time."""
+    """Yield the images of a part, (n,1,s,s) uint8, a few rows at a time."""
     source, left, skipped = part.source, part.count, part.start
     with sources.stream_of(source.place, source.name) as stream:
         file = parquet.ParquetFile(stream)

@@ -1,4 +1,4 @@
-"""Checks the additional requirements of the package `scale`, which the extra `scale` installs."""
+"""Checks that the packages that `scale` needs are installed. The extra `scale` installs them."""
 
 import importlib.util
 
@@ -7,7 +7,7 @@ from ..system import installation
 
 
 def check(cluster: bool) -> None:
-    """Raise UsageError, which says what to install, if PyArrow is missing, or if Ray is missing for a cluster."""
+    """Raise UsageError, which says what to install, if PyArrow is missing or, for a cluster, if Ray is missing."""
     wanted = {"pyarrow": "PyArrow", **({"ray": "Ray"} if cluster else {})}
     missing = [name for module, name in wanted.items() if importlib.util.find_spec(module) is None]
     if missing:

@@ -1,4 +1,7 @@
-"""Sources of a job's images: finds the kind and the number of images of each named file, without reading images."""
+"""Finds the sources of a job's images, and the kind and the number of images of each source.
+
+Pixels are not read, except in compressed files.
+"""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,7 +16,8 @@ from ..data import idx, own, synthetic
 from ..errors import DataError
 from . import columns, places
 
-# File name suffixes by kind, for files in a folder. A file that the user names is recognised by its first bytes.
+# Suffixes of file names by kind. They are used for files in a folder that the user names. A file that the user names is
+# recognised by its first bytes.
 _SUFFIXES = {
     "parquet": (".parquet", ".pq"),
     "npy": (".npy",),
@@ -28,13 +32,13 @@ _KNOWN = "Parquet, .npy, .npz, IDX (idx3-ubyte, also .gz) and pictures"
 class Source:
     """A source of images: a file, images in memory, or the built-in set."""
 
-    kind: str  # "parquet", "npy", "idx", "packed" (compressed: read whole), "picture", "synthetic" or "held"
-    name: str  # name for messages; "" if the source is not a file
-    place: str  # absolute path, or URI
+    kind: str  # "parquet", "npy", "idx", "packed" (compressed), "picture", "synthetic" or "held" (in memory)
+    name: str  # name of the file for messages; "" if the source is not a file
+    place: str  # absolute path or URI of the file; the digest of images in memory
     count: int  # number of images
     bytes: int  # approximate number of bytes of an image's pixels
     size: int  # size of the file in bytes
-    modified: int  # nanoseconds since 1970
+    modified: int  # date of the file, in nanoseconds since 1970; the seed of the built-in set
 
 
 def drawn(count: int) -> Source:
@@ -43,7 +47,7 @@ def drawn(count: int) -> Source:
 
 
 def held(images: np.ndarray) -> Source:
-    """Return the source of images (n,1,s,s) in memory, which every worker gets."""
+    """Return the source of images (n,1,s,s) in memory, which are sent to each worker."""
     return Source("held", "", hashlib.sha256(images.tobytes()).hexdigest(), len(images), images[0].size, 0, 0)
 
 
@@ -53,7 +57,7 @@ def of(names: Sequence[str]) -> List[Source]:
     Raises
     ------
     DataError
-        When a name does not exist, a file is of an unknown kind, or its header is wrong.
+        When a name does not exist or has no images, or the header of a file is wrong.
     """
     found: List[Source] = []
     for name in names:
@@ -64,12 +68,12 @@ def of(names: Sequence[str]) -> List[Source]:
             source = kind and _source(kind, entry, named)
             found += [source] if source and source.count else []
         if len(found) == before:
-            raise DataError(f"{name} holds no images: known are {_KNOWN}")
+            raise DataError(f"{name} has no images: name files of the kinds {_KNOWN}")
     return found
 
 
 def digest(sources: Iterable[Source]) -> str:
-    """Compute a digest that identifies sources, from their paths, sizes, dates and numbers of images."""
+    """Return a digest that identifies sources, made of their kinds, paths, sizes, dates and numbers of images."""
     summed = hashlib.sha256()
     for source in sources:
         summed.update(repr((source.kind, source.place, source.count, source.size, source.modified)).encode())
@@ -82,7 +86,7 @@ def _suffixed(name: str) -> Optional[str]:
 
 
 def _begun(entry: places.FileEntry) -> str:
-    """Return the kind of a file that the user named, by its first bytes."""
+    """Return the kind of a file, recognised by its first bytes."""
     with stream_of(entry.place, entry.name) as stream:
         beginning = stream.read(8)
     if beginning.startswith(b"PAR1"):
@@ -95,7 +99,7 @@ def _begun(entry: places.FileEntry) -> str:
 
 
 class stream_of:
-    """Context with a stream of a file's bytes. An error while the block reads them becomes a DataError.
+    """A context with a stream of a file's bytes. It converts errors of the filesystem and of PyArrow to DataErrors.
 
     Parameters
     ----------
@@ -121,12 +125,12 @@ class stream_of:
 
 
 def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]:
-    """Return the source of a file; None for an array in a folder that does not hold images, such as labels."""
+    """Return the source of a file; None for an array without images, such as labels, that the user did not name."""
     if kind == "picture":
         count, size = 1, 28 * 28
     elif kind == "packed":
         if places.is_uri(entry.place):
-            raise DataError(f"{entry.name} is compressed and not on this machine: unpack it, or copy it here")
+            raise DataError(f"{entry.name} is compressed, and not on this machine: unpack it, or copy it here")
         path = Path(entry.place)
         images = own.as_images(own.array(path), path)
         count, size = len(images), images[0].size if len(images) else 1
@@ -141,7 +145,7 @@ def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]
                 array = array_of(kind, stream, entry)
                 if array is None:
                     if named:
-                        raise DataError(f"{entry.name} holds no square images in grey: (n, s, s)")
+                        raise DataError(f"{entry.name} has no square grey images, an array of shape (n, s, s)")
                     return None
                 count, size = array.count, array.side**2 * array.dtype.itemsize
     return Source(kind, entry.name, entry.place, count, size, entry.size, entry.modified)
@@ -163,7 +167,8 @@ def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[A
     Raises
     ------
     DataError
-        When the file's length does not match its header, or its order of elements does not allow reading in parts.
+        When the file's length does not match its header, or when its elements are in Fortran's order, in which an image
+        is not contiguous.
     """
     if kind == "npy":
         shape, fortran, dtype = own.npy_header(stream, Path(entry.name))
@@ -178,7 +183,7 @@ def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[A
     begin = stream.tell()
     needed = begin + shape[0] * sides[0] ** 2 * dtype.itemsize
     if entry.size != needed:
-        raise DataError(f"{entry.name} has {entry.size} bytes where its header says {needed}: copy or make it again")
+        raise DataError(f"{entry.name} has {entry.size} bytes, but its header says {needed}: copy or make it again")
     return Array(shape[0], sides[0], dtype, begin)
 
 

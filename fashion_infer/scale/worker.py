@@ -1,4 +1,4 @@
-"""The worker of a job in one process: it keeps a fused network and classifies one block after another."""
+"""The worker of a job in one process. It holds fused networks, and classifies one block after another."""
 
 import os
 import time
@@ -18,24 +18,25 @@ from .folder import ResultFolder
 from .job import Spec
 from .reading import Pixels, read
 
-_LANES = {"cpu": 1, "gpu": 3}  # number of networks; while one's scores are processed, the GPU works for another
+# Number of networks, by backend. On a GPU, other networks run while the results of one are copied and processed.
+_LANES = {"cpu": 1, "gpu": 3}
 _SLICE = {"cpu": 10_000, "gpu": 25_000}  # number of images per slice
 
 
 class Done(NamedTuple):
     """Result of a finished block."""
 
-    block: int
-    images: int
+    block: int  # index of the block
+    images: int  # number of its images
     correct: Optional[int]  # number of predictions that equal their labels; None without labels
-    node: str  # name of the node that did it
-    process: int
-    began: float  # seconds by the node's clock
+    node: str  # name of the node that classified it
+    process: int  # id of the process that classified it
+    began: float  # moments in seconds, by the node's clock
     ended: float
 
 
 class BlockWorker:
-    """A network that classifies blocks.
+    """Classifies blocks with a network.
 
     Parameters
     ----------
@@ -47,14 +48,14 @@ class BlockWorker:
     Raises
     ------
     FashionInferError
-        When this node cannot do the job: it has another version of the package, no library, no GPU, or no access to
-        the folder of results.
+        When this node cannot do the job, because it has another version of this package, no library, no GPU, or no
+        access to the folder of results.
     """
 
     def __init__(self, spec: Spec, node: str):
         if spec.version != __version__:
             raise DeviceError(
-                f"node {node} has fashion-infer {__version__}, not {spec.version}: install the same on all"
+                f"node {node} has fashion-infer {__version__}, not {spec.version}: install the same version everywhere"
             )
         self._spec, self._node, self.input_size = spec, node, spec.input_size
         self._folder = ResultFolder(spec.out, spec.identity) if spec.out else None
@@ -68,7 +69,7 @@ class BlockWorker:
         ]
 
     def classify(self, block: ImageBlock, pixels: Optional[Pixels] = None) -> Done:
-        """Do a block: read it unless `pixels` is given, run the network, and write the block's file.
+        """Classify a block: read it unless `pixels` is given, run the network, and write the block's file, if any.
 
         Raises
         ------
@@ -104,8 +105,8 @@ class BlockWorker:
 def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
     """Make the table of a block's results.
 
-    Its columns are the index (int64), the class (uint8; uint16 for a network with more than 256 classes), the scores
-    (float32) if they are kept, and the source's name if there are files.
+    Its columns are `index`, the image's index in the job (int64); `class` (uint8, or uint16 for a network with more
+    than 256 classes); with `keep`, `scores` (float32); and, if an image is from a file, `source`, the file's name.
     """
     kind = np.uint8 if scores.shape[1] <= 256 else np.uint16
     found = {
@@ -120,7 +121,7 @@ def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
 
 
 def _sources(block: ImageBlock) -> Any:
-    """Return the name of each image's source as a dictionary array, which stores each name once."""
+    """Return the name of each image's source, as a dictionary array, which stores the name of each part once."""
     names: List[str] = [part.source.name for part in block.parts]
     places = np.repeat(np.arange(len(names), dtype=np.int32), [part.count for part in block.parts])
     return pyarrow.DictionaryArray.from_arrays(pyarrow.array(places), pyarrow.array(names))
