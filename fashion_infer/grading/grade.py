@@ -1,4 +1,4 @@
-"""The steps of `fashion-infer grade`. Submissions are staged, built and checked in parallel, and timed one by one."""
+"""Judges submissions for `fashion-infer grade`: builds and checks them in parallel, and times them one by one."""
 
 import os
 import threading
@@ -30,19 +30,19 @@ class GradeRequest(NamedTuple):
     Attributes
     ----------
     sources
-        Files, folders and archives.
+        Paths of the submissions: files, folders and archives.
     rubric
         The rubric by which each submission is graded.
     format, file
-        The required format, and the kernel file's path in a folder or an archive; None to find them out.
+        The required format, and the path of the kernel file in a folder or an archive; None to recognise or find them.
     device
         Index of the GPU.
     unsandboxed
-        Whether to go on without a sandbox.
+        Whether submissions run without a sandbox.
     seed
         The seed of the inputs; None for a fresh seed for each submission.
     digest
-        The digest that a single source must have; None for any.
+        The digest that the only source must have; None for any.
     """
 
     sources: Tuple[str, ...]
@@ -61,7 +61,7 @@ def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: 
     Parameters
     ----------
     request
-        The submissions and how to grade them.
+        The submissions, and how to grade them.
     progress
         Function that is called with a line of text at each step.
 
@@ -83,7 +83,10 @@ def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: 
 
 
 def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
-    """Return the current digest, kernel file and format of each source that can be read; raise errors as `grade`."""
+    """Return the current digest, kernel file and format of each source that can be read, by source.
+
+    Errors are as in `grade`.
+    """
     paths = [submission.check(source) for source in request.sources]
     machine = Machine(required(request.unsandboxed), request.unsandboxed)
     room = cache_limits.made_folder(cache_limits.GRADED)
@@ -105,18 +108,19 @@ def _identity(staged: Submission) -> Tuple[str, str, str]:
 
 
 def _at_once() -> int:
-    """Return how many submissions are checked in parallel."""
+    """Return the number of submissions that are checked in parallel."""
     return max(1, len(os.sched_getaffinity(0)) // 2)
 
 
 class _Ready(NamedTuple):
-    """A submission that has been built, or the reason why it could not be."""
+    """A submission that has been built, or the reason why it could not be built."""
 
-    submission: Optional[Submission]
-    plugin: Optional[BuiltSubmission]
-    refused: str
-    failed: str
-    explained: Tuple[Dict[str, Any], ...] = ()  # what the compiler says, if the rubric has `explain = true`
+    submission: Optional[Submission]  # None if it could not be read
+    plugin: Optional[BuiltSubmission]  # None if it could not be built
+    refused: str  # reason, if the submission is the cause; else ""
+    failed: str  # reason, if this machine is the cause; else ""
+    # What the compiler says about the submission, if the rubric has `explain = true`: findings for JSON.
+    explained: Tuple[Dict[str, Any], ...] = ()
 
 
 def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progress) -> Iterator[GradeVerdict]:
@@ -133,7 +137,8 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
         try:
             waiting = [later(_prepared, request, path, machine, room) for path in paths]
             beside: Dict[int, Future] = {}
-            if request.rubric.backend != "gpu":  # on a CPU, a compiler that runs during a measurement would affect it
+            # If a submission may run on the CPU, wait for all builds, because a compiler would affect its times.
+            if request.rubric.backend != "gpu":
                 all_ready = [future.result() for future in waiting]
                 pace.start()
                 if turns.count > 1:
@@ -157,8 +162,8 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 yield found
                 if on_gpu and ill is None and machine.gpu is not None:
                     reason = machine.gpu.ill()
-                    ill = f"the GPU is not well since {path} ran: {reason}" if reason else None
-        finally:  # submissions that still run would hold up an interrupted command
+                    ill = f"the GPU does not work properly since {path} ran: {reason}" if reason else None
+        finally:  # end submissions that still run, because an interrupted command would wait for them
             for future in futures:
                 future.cancel()
             while any(future.running() for future in futures):
@@ -167,7 +172,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
 
 
 class _Pace:
-    """Progress over several submissions: the current one's number, and an estimate of the time for all of them."""
+    """Reports progress: which submission is judged, its number, and an estimate of the remaining time."""
 
     def __init__(self, count: int, progress: Callable[[str], None]):
         self._count, self._progress = count, progress
@@ -175,7 +180,7 @@ class _Pace:
         self.start()
 
     def start(self) -> None:
-        """Start to measure the time."""
+        """Start to measure the time, from which the remaining time is estimated."""
         self._start = time.monotonic()
 
     def begin(self, path: Path) -> None:
@@ -207,7 +212,7 @@ def _on_gpu(request: GradeRequest, ready: "_Ready") -> bool:
 
 
 def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:
-    """Return the machine with its GPU, or the submission with the reason why there is no GPU."""
+    """Return the submission, and the machine with its GPU. Without a GPU, the submission has the reason as `failed`."""
     from .device import Gpu
 
     try:
@@ -238,7 +243,7 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
     except DeviceError as error:
         return _Ready(staged, None, "", str(error))
     except UsageError:
-        raise  # a mistake in the command, such as a digest that does not match
+        raise  # a mistake of the user, such as a digest that does not match
     except Exception as error:
         return _Ready(staged, None, "", _unexpected(error))
 
@@ -246,7 +251,7 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
 def _bounded(
     request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]
 ) -> GradeVerdict:
-    """Judge a submission and turn any error into its verdict, so that the next submission is judged anyway."""
+    """Judge a submission. An unexpected error becomes its verdict, so that the other submissions are still judged."""
     try:
         found = _verdict(request, path, ready, machine, turns)
         verdict.as_json(found)  # raises ValueError for NaN and infinity
@@ -257,7 +262,7 @@ def _bounded(
 
 def _unexpected(error: Exception) -> str:
     words = plain(" ".join(f"{type(error).__name__}: {error}".split())[:300])
-    return f"the grader ended in judging it, by {words}"
+    return f"the grader failed while it judged the submission: {words}"
 
 
 def _verdict(
@@ -294,7 +299,7 @@ def _verdict(
 
 
 def _backend(rubric: Rubric, staged: Optional[Submission]) -> str:
-    """Return the backend that a submission runs on: the rubric's, else that of the submission's format."""
+    """Return the backend that a submission runs on: the rubric's or, if that is "auto", that of the file's format."""
     if rubric.backend != "auto":
         return rubric.backend
     said = staged.kernel.backend if staged else "any"

@@ -7,7 +7,7 @@ from .referee.findings import MARKED, REFUSED, Finding
 from .referee.samples import Times, cases, times
 from .rubric import Rubric, RubricCheck
 
-# Findings that void Op Time in formats with phases, in which the worker reports Op Time.
+# Kinds of findings for which Layer Time counts instead of Op Time, which the worker reports in formats with phases.
 _OUTSIDE = ("work before", "clocks")
 
 
@@ -26,9 +26,9 @@ class Marks(NamedTuple):
     """All marks of a submission."""
 
     marks: Tuple[Mark, ...]
-    times: Tuple[Times, ...]  # times of every case that was timed
-    op_ms: Optional[float]  # for the ranking: sum over the layers of the first time check; None if not timed
-    layer_ms: Optional[float]
+    times: Tuple[Times, ...]  # times of the cases that were timed
+    op_ms: Optional[float]  # time for the ranking: sum over the layers of the first time check; None if not timed
+    layer_ms: Optional[float]  # sum of the same layers' Layer Times; None if not timed
 
     @property
     def points(self) -> float:
@@ -65,7 +65,7 @@ def of(rubric: Rubric, observed: Observed) -> Marks:
         whole = [one for one in found if one is not None]
         measured += whole
         if wrong or len(whole) < len(found):
-            marks.append(_mark(check, 0.0, wrong or "not measured, for what was found before"))
+            marks.append(_mark(check, 0.0, wrong or "not measured, because of an earlier finding"))
             continue
         outside = any(finding.kind in _OUTSIDE for finding in observed.findings)
         layers = sum(one.layer_time for one in whole)
@@ -90,16 +90,16 @@ def _wanted(check: RubricCheck, share: float) -> str:
 
 
 def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
-    """Return the reason why a check earns no points; "" if there is none."""
+    """Return the reason why a check earns no points; "" if it earns points."""
     own = {case.words for case in cases(rubric.edition, check.n, rubric.layers)}
     against = refusals(observed.findings)
     for finding in against:
-        # A refused finding in any case voids all times. Correct results in other cases still count.
+        # A refused finding in any case voids all times, but only the correctness checks that have this case.
         if check.kind == "time" or finding.where in own or not finding.where:
             return finding.short
     called = {sample.case.words for sample in observed.samples}
     if check.kind == "right" and not own <= called:
-        return "not tried, for what was found before"
+        return "not tried, because of an earlier finding"
     return ""
 
 

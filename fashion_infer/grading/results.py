@@ -1,4 +1,4 @@
-"""Writes verdicts as files, in one folder per submission."""
+"""Writes verdicts as files, and a table of all marks."""
 
 import contextlib
 import csv
@@ -24,7 +24,10 @@ def written(found: GradeVerdict, form: str) -> str:
 
 
 class Folder:
-    """The folder for results. One submission's files are written to it; several get one subfolder each, by name.
+    """The folder for results.
+
+    The files of a single submission are written to the folder itself. Each of several submissions gets a subfolder,
+    which has the submission's name.
 
     Parameters
     ----------
@@ -42,26 +45,29 @@ class Folder:
     @classmethod
     @contextlib.contextmanager
     def made(cls, path: str, sources: Sequence[str]) -> Iterator["Folder"]:
-        """Return a context that creates the folder if it is missing, and removes it again if nothing was saved in it.
+        """Return a context that creates the folder if it is missing, and removes a created folder that stays empty.
 
-        It raises UsageError if the folder cannot be created.
+        Raises
+        ------
+        UsageError
+            When the folder cannot be created.
         """
         with contextlib.ExitStack() as undo:
             try:
                 undo.enter_context(folder_made(path))
             except OSError as error:
-                raise UsageError(f"cannot make the folder {path}: {error.strerror}") from None
+                raise UsageError(f"cannot create the folder {path}: {error.strerror}") from None
             yield cls(path, sources)
 
     def kept(self, identities: Dict[str, Tuple[str, str, str]], asked: Rubric) -> Dict[str, Dict[str, Any]]:
-        """Return the saved documents of submissions that have not changed since this rubric judged them.
+        """Return the saved documents of submissions that were judged by the same rubric and have not changed since.
 
         Parameters
         ----------
         identities
             Digest, kernel file and format of each source, from `grade.identities`.
         asked
-            The rubric.
+            The present rubric.
         """
         found = {}
         for source, identity in identities.items():
@@ -101,11 +107,11 @@ class Folder:
                 for name, temporary in zip(names, temporaries):
                     Path(temporary).write_text(written(found, name), encoding="utf-8")
         except OSError as error:
-            raise DataError(f"cannot make the folder {folder}: {error.strerror}") from None
+            raise DataError(f"cannot create the folder {folder}: {error.strerror}") from None
 
 
 def _names(sources: Sequence[str]) -> Dict[str, str]:
-    """Choose the name of a subfolder for each source, by the source's path in verdicts."""
+    """Return the name of each source's subfolder. The keys are the sources' paths as verdicts have them."""
     found: Dict[str, str] = {}
     for source in sources:
         name = os.fsencode(Path(source).resolve().name).decode(errors="replace")
@@ -118,9 +124,9 @@ def _names(sources: Sequence[str]) -> Dict[str, str]:
 
 
 def _document(path: Path, source: str, asked: Rubric) -> Optional[Dict[str, Any]]:
-    """Read the document of a verdict that this program wrote.
+    """Return the document of a saved verdict on a source, if it was judged or refused by this rubric.
 
-    Return None for any other file, and if the submission could not be judged.
+    Return None for any other file, and if the machine could not judge the submission.
     """
     try:
         found = json.loads(inputs.read(path, verdict.LARGEST, DataError))

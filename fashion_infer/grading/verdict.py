@@ -1,4 +1,4 @@
-"""A verdict: all results for one submission, and everything that is needed to reproduce them."""
+"""A verdict: all results of judging one submission, and everything that is needed to judge it again."""
 
 import json
 import os
@@ -23,8 +23,9 @@ from .rubric import Rubric
 KIND = "fashion-infer verdict"
 VERSION = 1
 LARGEST = 64 << 20  # largest number of bytes of a verdict's file
-# The submission was run; it could not be run because of its content; or this machine could not judge it.
-JUDGED, REFUSED, FAILED = "judged", "refused", "failed"
+JUDGED = "judged"  # status of a submission that was run
+REFUSED = "refused"  # status of a submission that could not be run because of its content
+FAILED = "failed"  # status of a submission that this machine could not judge
 
 
 class GradeVerdict(NamedTuple):
@@ -33,29 +34,30 @@ class GradeVerdict(NamedTuple):
     name: str
     source: str
     status: str  # JUDGED, REFUSED or FAILED
-    reason: str  # reason why it was not judged; "" if it was
-    digest: str  # SHA-256 of all its files
-    kernel: str  # path of its kernel file
+    reason: str  # reason why it was not judged; "" if it was judged
+    digest: str  # SHA-256 of all files of the submission
+    kernel: str  # path of the kernel file in the submission
     format: str
     backend: str  # "cpu" or "gpu"
     rubric: Rubric
     seed: Seed
     ranked: bool  # whether it may be ranked: it ran in a sandbox, and no finding is REFUSED
-    sandbox: Dict[str, Any]  # the layers in force
+    sandbox: Dict[str, Any]  # the layers of the sandbox: those of the machine, and those in force
     findings: Tuple[Finding, ...]
     marks: Marks
     samples: Tuple[Sample, ...]
-    fill_ms: Dict[str, float]
-    printed: str
+    fill_ms: Dict[str, float]  # by case, the shortest time in which the referee wrote as many bytes as the output has
+    printed: str  # the beginning of what the submission printed
     build_seconds: float
-    seconds: float  # seconds that the judging took
-    device: Dict[str, Any]
-    when: str
-    explained: Tuple[Dict[str, Any], ...] = ()  # of a correct submission: what the compiler says, as findings for JSON
+    seconds: float  # time for judging the submission, in seconds
+    device: Dict[str, Any]  # facts about the CPU and the GPU
+    when: str  # UTC time of the verdict
+    # What the compiler says about a correct submission, as findings for JSON; empty without `explain` in the rubric.
+    explained: Tuple[Dict[str, Any], ...] = ()
 
     @property
     def judged(self) -> bool:
-        """Whether the machine could judge the submission, whatever the result."""
+        """Whether the machine could judge the submission, or refused it because of its content."""
         return self.status != FAILED
 
 
@@ -112,7 +114,7 @@ class Again(NamedTuple):
     marks: Tuple[Mark, ...]
 
     def differences(self, verdict: GradeVerdict) -> List[str]:
-        """List the differences between the marks of two verdicts, one line each; empty if the verdicts agree."""
+        """Return a line for each check whose mark differs in the new verdict; an empty list if none differs."""
         before = {(mark.name, mark.kind): mark for mark in self.marks}
         lines = []
         for mark in verdict.marks.marks:
@@ -139,12 +141,12 @@ def read(path: str) -> Again:
         return Again(source, digest, Seed(int(seed, 16)), rubrics.of_dict(found["rubric"]), backend, marks)
     except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
         why = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DataError(f"{path} is no verdict of this version ({why})") from None
+        raise DataError(f"{path} is not a verdict of this version ({why})") from None
 
 
 def _hexadecimal(value: Any, lengths: Tuple[int, ...]) -> str:
     if not isinstance(value, str) or len(value) not in lengths or set(value) - set("0123456789abcdef"):
-        raise ValueError("a digest or the seed is no hexadecimal number")
+        raise ValueError("a digest or the seed is not a hexadecimal number")
     return value
 
 
@@ -154,5 +156,5 @@ def _mark(values: Any) -> Mark:
     if not all(isinstance(text, str) for text in (mark.name, mark.kind, mark.message)) or not all(
         isinstance(number, (int, float)) and 0 <= number <= 1e12 for number in points
     ):
-        raise ValueError("a mark has values of another kind")
+        raise ValueError("a mark has a value of the wrong type")
     return mark

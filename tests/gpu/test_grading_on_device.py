@@ -106,7 +106,7 @@ def test_lost_device_memory_is_reported(monkeypatch):
     assert gpu.ill() is None
     monkeypatch.setattr("fashion_infer.grading.device.gpu._WAIT", 0.1)
     gpu._free += 1 << 30
-    assert "MiB of its memory did not come back" in gpu.ill()
+    assert "MiB of its memory were not freed" in gpu.ill()
 
 
 def test_half_precision_is_refused_if_the_rubric_asks_for_float32(asked):

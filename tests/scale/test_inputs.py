@@ -165,7 +165,7 @@ def test_a_picture_given_only_by_its_path(images, tmp_path):
         tmp_path / "a.parquet",
         pyarrow.array([{"bytes": png(images[0][0, 0]), "path": "x.png"}, {"bytes": None, "path": "y.png"}]),
     )
-    with pytest.raises(DataError, match="no bytes"):
+    with pytest.raises(DataError, match="not its bytes"):
         read_all([tmp_path / "a.parquet"], 3)
 
 

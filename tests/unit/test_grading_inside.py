@@ -384,7 +384,7 @@ def test_the_reason_why_bubblewrap_is_missing(monkeypatch, tmp_path):
         broken.chmod(0o755)
         monkeypatch.setattr(layers.shutil, "which", lambda *_, **__: str(broken))
         found = layers.available()
-        assert found.bubblewrap is None and "may not make namespaces: No permissions to create" in found.words
+        assert found.bubblewrap is None and "may not create namespaces: No permissions to create" in found.words
     finally:
         layers.available.cache_clear()
 

@@ -1,4 +1,4 @@
-"""The referee's side of a GPU: the device, its tensors, and checks of its health."""
+"""The referee's side of a GPU: the device, its tensors, the lag of calls, and checks that the device works properly."""
 
 from .gpu import Gpu
 

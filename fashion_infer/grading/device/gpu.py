@@ -1,4 +1,4 @@
-"""A GPU for the referee: its device nodes in a sandbox, its memory, and checks that it is still healthy."""
+"""A GPU for the referee: its device nodes for a sandbox, its memory, and checks that it still works properly."""
 
 import ctypes
 import os
@@ -21,15 +21,15 @@ from . import lag
 from .tensors import DeviceTensors, filled, free_memory
 
 _COMMON = ("/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
-_BACK = 64 << 20  # number of bytes of device memory that may be missing after a submission
-_WAIT = 5.0  # seconds in which the driver must release the memory of a killed process
-_SLOWER = 1.5  # largest time of the fill relative to its time before the first submission
-_TRIES = 5
-_PROBED = 256 << 20  # number of bytes that are filled to measure the device's speed
+_BACK = 64 << 20  # number of bytes of device memory that may still be occupied after a submission
+_WAIT = 5.0  # time limit in seconds for the driver to release the memory of a killed process
+_SLOWER = 1.5  # largest time of a fill, divided by its time before the first submission
+_TRIES = 5  # number of fills, of which the fastest counts
+_PROBED = 256 << 20  # number of bytes of a fill, whose time shows the device's speed
 
 
 class Gpu:
-    """A device, whose primary context this process holds.
+    """A GPU. This process holds its primary context.
 
     Parameters
     ----------
@@ -57,20 +57,20 @@ class Gpu:
         self._x = rng.integers(0, 256, (8, 1, 28, 28)).astype(np.float32)
         self._k = rng.standard_normal((50, 1, 5, 5)).astype(np.float32)
         self._wanted = reference.convolve(self._x, self._k)
-        self._known()  # one-time set-up stays out of the first measurement
+        self._known()  # the first call includes one-time costs, so only the second one is measured
         self._first = self._known()
         self._free = free_memory()
         self._lag: Optional[Lag] = None
 
     def shown(self, box: Box) -> Box:
-        """Return a copy of the box that also shows this device."""
+        """Return a copy of the box in which this GPU can be used."""
         return box._replace(
             devices=(*box.devices, *self._nodes), read=(*box.read, *self._libraries), gpu=True,
             library_path=":".join(dict.fromkeys(str(Path(file).parent) for file in self._libraries)),
         )  # fmt: skip
 
     def lag(self, machine: Any) -> Lag:
-        """Return the overhead of a call in a machine's sandbox; it is measured once, before the first submission."""
+        """Return the overhead of a bracket in the machine's sandbox. It is measured once, in the first call."""
         if self._lag is None:
             self._lag = lag.measured(self, machine)
         return self._lag
@@ -83,12 +83,12 @@ class Gpu:
         places
             Layouts of the tensors of all later calls.
         beside
-            The overhead of a call.
+            The overhead of a bracket.
         """
         return DeviceTensors(self._device, places, self._scratch, beside)
 
     def described(self) -> Dict[str, Any]:
-        """Facts that identify the GPU."""
+        """Return facts about the GPU for verdicts: its name, capability, driver, memory and clocks."""
         return {
             "gpu": self._facts.name, "capability": ".".join(map(str, self._facts.capability)),
             "driver": self._facts.driver_version, "memory": self._facts.memory_total,
@@ -96,9 +96,9 @@ class Gpu:
         }  # fmt: skip
 
     def ill(self) -> Optional[str]:
-        """Return why the GPU is unhealthy after a submission; None if it is healthy.
+        """Return the reason why the GPU does not work properly after a submission; None if it works properly.
 
-        It is healthy if the memory is free again and a known kernel gives correct results in the usual time.
+        It does if its memory is free again, a kernel of ours gives correct results, and a fill takes the usual time.
         """
         end = time.monotonic() + _WAIT
         while True:
@@ -112,19 +112,19 @@ class Gpu:
                 break
             time.sleep(0.2)
         if self._free - free > _BACK:
-            return f"{(self._free - free) >> 20:,} MiB of its memory did not come back"
-        return f"it takes {known / self._first:.1f} times as long as before to fill its memory"
+            return f"{(self._free - free) >> 20:,} MiB of its memory were not freed"
+        return f"filling its memory takes {known / self._first:.1f} times as long as before"
 
     def _known(self) -> float:
         """Return the shortest time of a few fills, in seconds; raise DeviceError if a kernel of ours is incorrect."""
         found = kernels.convolve(self._x, self._k, backend="gpu", device=self._index)
         if not np.abs(found - self._wanted).max() <= 2e-5 * np.abs(self._wanted).max():
-            raise DeviceError("a kernel that was right before is wrong now")
+            raise DeviceError("a kernel of our library gives wrong results, but gave correct results before")
         return min(_timed_fill(self._scratch) for _ in range(_TRIES))
 
 
 def _clocks(node: str) -> str:
-    """Return the current clocks and temperature, as the vendor's tool reports them; "" if the tool is missing."""
+    """Return the GPU's clocks and temperature, as nvidia-smi prints them; "" if nvidia-smi cannot run."""
     command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader",
                "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"]  # fmt: skip
     try:
@@ -145,7 +145,10 @@ def _allocated(size: int) -> int:
 
 
 def _nodes(device: int) -> Tuple[str, ...]:
-    """Return the device nodes of a GPU. Its own node has the minor number that the driver lists for its bus address."""
+    """Return the device nodes that a GPU needs.
+
+    The number of the GPU's own node is the minor number that the driver lists for the GPU's bus address.
+    """
     place = ctypes.create_string_buffer(32)
     driver.call("cuDeviceGetPCIBusId", place, 32, device)
     file = Path("/proc/driver/nvidia/gpus") / place.value.decode().lower() / "information"
@@ -155,12 +158,12 @@ def _nodes(device: int) -> Tuple[str, ...]:
         minor = None
     own = [f"/dev/nvidia{minor.group(1)}"] if minor else sorted(map(str, Path("/dev").glob("nvidia[0-9]*")))
     if len(own) != 1:
-        raise DeviceError("which device node is this GPU's cannot be told")
+        raise DeviceError("cannot find out which device node belongs to this GPU")
     return tuple(path for path in (*own, *_COMMON) if os.path.exists(path))
 
 
 def _libraries() -> Tuple[str, ...]:
-    """Return the paths of the driver's libraries outside the system's folders, which every box shows anyway."""
+    """Return the paths of the driver's libraries, in the folders from which this process has loaded some of them."""
     driver.library()
     lines = Path("/proc/self/maps").read_text().splitlines()
     loaded = sorted({line.split(None, 5)[5] for line in lines if "libcuda.so" in line or "libnvidia-" in line})

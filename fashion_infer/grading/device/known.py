@@ -1,4 +1,4 @@
-"""A kernel of the operator library that is known to be correct: built as a submission, or called in this process."""
+"""A kernel of our library that is known to be correct. It can be built as a submission, or called in this process."""
 
 import subprocess
 from pathlib import Path
@@ -24,16 +24,16 @@ const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
 
 
 def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[BuiltSubmission]:
-    """Build a plug-in that passes its calls on to a kernel of the library; return None without a compiler.
+    """Build a plug-in whose calls run a kernel of our library; return None if there is no compiler.
 
     Parameters
     ----------
     folder
-        Folder in which the plug-in is built; it holds one plug-in per kernel.
+        Folder in which the plug-in is built. It may hold plug-ins of several kernels.
     kernel
         The kernel's name.
     before
-        C code that each call runs first. In it, `call` is the fops_plugin_call.
+        C code that each call runs first. In this code, `call` is a pointer to the fops_plugin_call.
 
     Raises
     ------
@@ -55,6 +55,6 @@ def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[Buil
 
 
 def queue(shape: ConvolutionShape, x: int, k: int, y: int) -> None:
-    """Queue one call on the current device. `x`, `k` and `y` are addresses in its memory."""
+    """Queue one call of the kernel on the current device. `x`, `k` and `y` are addresses in the device's memory."""
     conv = kernels.describe(shape.data, shape.weights)
     kernels.launch(KERNEL, conv, x, k, y, 0)

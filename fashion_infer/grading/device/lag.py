@@ -1,13 +1,14 @@
-"""Measures the lag: the time that a call in a worker takes in addition to its kernels, with a kernel of ours.
+"""Measures the lag: the time that a bracket of calls in a worker takes in addition to its kernels.
 
-A call in a sandbox takes longer than its kernels. Two messages go between processes, the processor that launches the
-kernels did other work before, the device switches from one context to another and back, and the device starts cold.
-This overhead occurs once per bracket (a group of calls that are timed together) and is not part of a submission's time.
+A bracket is a group of calls that are timed together. It takes longer than its kernels, because two messages go between
+processes, the processor that launches the kernels has done other work before, the device switches from one context to
+another and back, and the device starts cold. This overhead occurs once per bracket, and is not part of a submission's
+time.
 
-The lag is the time of a bracket of our kernel by the referee's clock, minus the time of the same calls in the referee's
-own process. The latter run one after another and are timed by the device's events, as in `bench conv`. The lag is
-measured before any submission is present, by a worker and a box of the same kind, so that no submission can affect it.
-docs/notebook.md describes the alternatives that were tried.
+The lag is the time of a bracket of a kernel of ours by the referee's clock, minus the time of the same calls in the
+referee's own process. There, the calls run one after another and are timed by the device's events, as in `bench conv`.
+The lag is measured before the first submission runs, with a worker and a box of the same kind, so that no submission
+can affect it. docs/notebook.md describes the alternatives that were tried.
 """
 
 import statistics
@@ -28,15 +29,16 @@ from ..sandbox import Box, Broken, Limits
 from . import known
 
 _SHAPE = ConvolutionShape(5000, 1, 28, 28, 50, 5)
-_CALLS, _WARM = 15, 3
-# Number of floats to process between two brackets. A referee checks outputs with all cores between brackets, which
-# leaves the caches cold. The lag must include this effect.
+_CALLS = 15  # number of brackets
+_WARM = 3  # number of brackets at the beginning that do not count
+# Number of floats that are filled between two brackets. In grading, the referee checks outputs on all cores between
+# brackets, so that the caches hold other data. The lag must include this effect.
 _SWEPT = 64 << 20
 _LIMITS = Limits(seconds=30.0, memory=4 << 30, disk=64 << 20, printed=1 << 16)
 
 
 def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
-    """Measure the lag of a device; return `NO_LAG` without a compiler.
+    """Measure the lag of a device; return `NO_LAG` if there is no compiler.
 
     Parameters
     ----------
@@ -57,7 +59,7 @@ def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
         if plugin is None:
             return NO_LAG
         tensors = gpu.tensors([place(_SHAPE)])
-        # Without a lag, the session reports the measured seconds unchanged.
+        # With a lag of 0, the session subtracts nothing from the measured time.
         tensors.lag = Lag(0.0, float("inf"))
         try:
             box = gpu.shown(Box(_LIMITS, read=(str(plugin.path), *plugin.read)))
@@ -73,15 +75,15 @@ def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
 
 
 class Bracket(NamedTuple):
-    """One bracket, in seconds."""
+    """Times of one bracket, in seconds."""
 
     taken: float  # from the referee's message to the worker's reply
-    alone: float  # the same calls in the referee's process, by the device's events
-    turn: float  # until the device answered the referee after the bracket
+    alone: float  # time of the same calls in the referee's process, by the device's events
+    turn: float  # from the worker's reply until the device answered the referee
 
 
 def beside(brackets: Sequence[Bracket]) -> float:
-    """Return the seconds that a bracket takes in addition to its calls, at least 0."""
+    """Return the seconds that a bracket takes in addition to its kernels: a difference of medians, at least 0."""
     taken, alone = (statistics.median(values) for values in zip(*(bracket[:2] for bracket in brackets)))
     return max(0.0, taken - alone)
 
@@ -103,6 +105,6 @@ def _brackets(session: Session, tensors: Any, kernel: Any) -> List[Bracket]:
         memory.fill(swept, number)
         taken = len(bracket) * session.call(number, tensors, bracket).seconds
         turn = tensors.turn
-        queue(bracket[:1])  # the timed work is not the device's first
+        queue(bracket[:1])  # so that the device is busy when the timed work begins
         seen.append(Bracket(taken, driver.timed(lambda: queue(bracket)), turn))
     return seen

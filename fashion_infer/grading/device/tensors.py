@@ -1,8 +1,8 @@
-"""The tensors of one call in device memory that the referee owns and a worker maps.
+"""The tensors of calls, in device memory that the referee owns and a worker maps.
 
-The referee writes inputs and reads outputs through its own context, so that no code that a submission has patched in
-the worker's process is involved. Inputs stay in memory that the worker cannot see until the call is due; then they are
-copied to the shared memory.
+The referee writes inputs and reads outputs through its own context, so that code that a submission has patched in the
+worker's process is not involved. Until the call, inputs are in memory that the worker cannot see. Then they are copied
+to the shared memory.
 """
 
 import ctypes
@@ -18,11 +18,11 @@ from ..referee.inputs import Inputs, SecretStream
 from ..referee.memory import Memory, Place, place
 from ..referee.tensors import NO_LAG, Lag, Shared
 
-# Number of calls between two readings of the clock. The overhead of a reading is measured and subtracted (lag.py), but
-# differs a little from kernel to kernel. With ten calls, the error of a call's time is a tenth of that difference.
+# Number of calls between two readings of the clock. The lag of such a bracket is measured and subtracted (lag.py), but
+# it differs a little from kernel to kernel. With ten calls, the error of a call's time is a tenth of that difference.
 _BRACKET = 10
-_LOOKS = 5  # number of fills of one float; their time is subtracted from a fill's to get the device's part
-_SHARE = 0.25  # largest share of the free memory that the tensors of all calls of a bracket may take
+_LOOKS = 5  # number of fills of one float; the shortest time is subtracted from a fill's time, as overhead
+_SHARE = 0.25  # largest share of the free device memory that the tensors of a bracket may take
 
 
 class DeviceTensors:
@@ -34,15 +34,17 @@ class DeviceTensors:
         The driver's handle of the device.
     places
         Layouts of the tensors of all later calls, with offsets from 0.
-    lag
-        Overhead of a call besides the submission's work.
     scratch
-        Device memory of twice the second-level cache's size, to flush it with.
+        Address of device memory of at least twice the second-level cache's size, which is filled to flush the cache.
+    lag
+        Overhead of a bracket.
     """
 
     on_device = True
-    floor = 0.85  # share of a fill's time: plain stores are 3% faster than the driver's fill
-    latency = 0.02  # seconds; small because the worker is awake before it is called
+    # Smallest possible time of a kernel, as a fraction of the time in which the driver fills the output. It is below 1,
+    # because plain stores are 3% faster than the driver's fill.
+    floor = 0.85
+    latency = 0.02  # seconds that the worker may take to react; few, because it is awake before it is called
 
     def __init__(self, device: int, places: Sequence[Place], scratch: int, lag: Lag = NO_LAG):
         largest = max(lie.end for lie in places)
@@ -66,17 +68,17 @@ class DeviceTensors:
         ]
 
     def clear(self) -> None:
-        """Erase everything that an earlier process of the submission wrote."""
+        """Erase everything that an earlier process of the submission has written."""
         self._small.clear()
         _set(self._block.address, 0, self._block.size // 4)
         driver.synchronize()
 
     def bracket(self, timed: bool) -> List["_Slot"]:
-        """Return the slots of the calls between two readings of the clock: several if the calls are timed."""
+        """Return the slots of the calls between two readings of the clock: all if the calls are timed, else one."""
         return self._slots if timed else self._slots[:1]
 
     def show(self, bracket: List["_Slot"]) -> None:
-        """Copy the inputs to where the worker sees them, then flush the second-level cache."""
+        """Copy the inputs of a bracket to the shared memory, then flush the second-level cache."""
         for slot in bracket:
             slot.show()
         driver.call("cuCtxResetPersistingL2Cache")
@@ -86,7 +88,7 @@ class DeviceTensors:
     def settled(self) -> float:
         """Return the seconds for which the device was still busy after the worker's message.
 
-        The result is 0 if they are no more than a switch to another context takes.
+        The result is 0 if the device answers within the usual time, `lag.turn`, which includes a switch of contexts.
         """
         start = time.perf_counter()
         _set(self._scratch, 0, 1)
@@ -105,16 +107,20 @@ class DeviceTensors:
 
 
 class _Slot:
-    """The tensors of one call: those at `start` in the shared memory, and the staged inputs that wait for the call."""
+    """The tensors of one call: those at the offset `start` of the shared memory, and the staged inputs for it.
+
+    `waiting` is the address of the staged inputs, `host` is pinned memory, and `a_look` is the overhead of a fill.
+    """
 
     def __init__(self, shared: int, start: int, waiting: int, host: np.ndarray, a_look: float):
         self._shared, self._start, self._host, self._a_look = shared, start, host, a_look
         self._waits = waiting - start  # distance from an address in the shared memory to its staged inputs
         self._guards: List[Tuple[int, bytes]] = []
-        self.y: Optional[np.ndarray] = None  # the output, once fetched; fetching the next slot's output overwrites it
+        # The output, after `take` has fetched it. Fetching another slot's output overwrites it.
+        self.y: Optional[np.ndarray] = None
 
     def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
-        """Make room for calls of a shape, with fresh guard zones."""
+        """Prepare the tensors for a call of a shape, with fresh guard zones; return their layout."""
         self._lies, self._shape = place(shape, self._start), shape
         self._guards = [(start, stream.take(stop - start)) for start, stop in self._lies.guards]
         for start, data in self._guards:
@@ -140,7 +146,7 @@ class _Slot:
         return self._shared + x, self._shared + k, self._shared + y
 
     def show(self) -> None:
-        """Copy the inputs to where the worker sees them."""
+        """Copy the staged inputs to the shared memory."""
         for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
             driver.call(
                 "cuMemcpyDtoD_v2", ctypes.c_ulonglong(self._shared + at), ctypes.c_ulonglong(self._waits + at),
@@ -148,7 +154,7 @@ class _Slot:
             )  # fmt: skip
 
     def take(self) -> None:
-        """Fetch the output to `y`."""
+        """Copy the output to host memory, as `y`."""
         self.y = self._down(self._lies.y, self._shape.output)
 
     def same_inputs(self, given: Inputs) -> bool:
@@ -163,7 +169,7 @@ class _Slot:
         return all(self._down(start, (len(data) // 4,)).tobytes() == data for start, data in self._guards)
 
     def digest(self) -> int:
-        """Return a number that changes with any element of the fetched output."""
+        """Return a number that changes if an element of the fetched output changes."""
         assert self.y is not None
         return int(self.y.reshape(-1).view(np.uint32).sum(dtype=np.uint64))
 
@@ -189,7 +195,7 @@ def _up(address: int, tensor: np.ndarray) -> None:
 
 
 def filled(address: int, bits: int, count: int) -> float:
-    """Fill device memory; return the seconds that it took, including the launch and the wait for its end."""
+    """Fill device memory with `count` words; return the seconds that it took, including the launch and the wait."""
     start = time.perf_counter()
     _set(address, bits, count)
     driver.synchronize()

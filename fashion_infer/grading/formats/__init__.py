@@ -1,4 +1,4 @@
-"""Formats of other programs for verdicts: one function per format converts a verdict to text."""
+"""Formats in which verdicts are written, for people and for other programs."""
 
 from typing import Callable, Dict, NamedTuple
 
@@ -7,10 +7,10 @@ from . import gradescope, junit, prairielearn, text
 
 
 class Format(NamedTuple):
-    """A way to write a verdict."""
+    """A format in which a verdict is written."""
 
-    write: Callable[[GradeVerdict], str]
-    file: str  # name of its file in a folder of results
+    write: Callable[[GradeVerdict], str]  # converts a verdict to the text of a file
+    file: str  # name of the file in a folder of results
 
 
 FORMATS: Dict[str, Format] = {

@@ -1,4 +1,4 @@
-"""Gradescope's /autograder/results/results.json."""
+"""Writes verdicts in Gradescope's format, for /autograder/results/results.json."""
 
 import json
 
@@ -7,7 +7,7 @@ from . import text
 
 
 def write(verdict: GradeVerdict) -> str:
-    """Write the document. It has a leaderboard of Op Times if the rubric has one and the verdict may be ranked."""
+    """Return the document. It has a leaderboard entry if the rubric has a leaderboard and the verdict may be ranked."""
     tests = [
         {
             "name": mark.name, "number": str(number), "score": mark.points, "max_score": mark.out_of,

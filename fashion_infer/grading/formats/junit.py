@@ -1,4 +1,4 @@
-"""JUnit's XML, which continuous integration reads: one suite per submission, one case per check."""
+"""Writes verdicts as JUnit's XML, for continuous integration: a suite per submission, a test case per check."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -6,12 +6,12 @@ import xml.etree.ElementTree as ElementTree
 from ..verdict import FAILED, GradeVerdict
 from . import text
 
-# Characters that XML 1.0 cannot hold. They are removed from the text, because a submission may print anything.
+# Characters that XML 1.0 cannot contain. They are replaced, because a submission may print them.
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def write(verdict: GradeVerdict) -> str:
-    """Write the document. A check without all of its points is a failure; if the machine failed, it is an error."""
+    """Return the document. A check without all of its points is a failure, or an error if the machine failed."""
     marks = verdict.marks.marks
     failed = [mark for mark in marks if not mark.passed]
     broken = verdict.status == FAILED

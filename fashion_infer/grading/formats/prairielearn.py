@@ -1,4 +1,4 @@
-"""PrairieLearn's /grade/results/results.json."""
+"""Writes verdicts in PrairieLearn's format, for /grade/results/results.json."""
 
 import json
 from typing import Any, Dict
@@ -10,9 +10,10 @@ _MOST = 1_000_000  # largest number of bytes of a document that PrairieLearn acc
 
 
 def write(verdict: GradeVerdict) -> str:
-    """Write the document.
+    """Return the document.
 
-    A submission that this machine could not judge is not gradable. One that does not build is gradable, with 0 points.
+    A submission that this machine could not judge is not gradable. A submission that does not build is gradable, with 0
+    points.
     """
     if verdict.status == FAILED:
         return json.dumps({"gradable": False, "message": f"The grader failed: {verdict.reason}", "format_errors": []})

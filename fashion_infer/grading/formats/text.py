@@ -1,4 +1,4 @@
-"""A verdict as text for people: the points, what was wrong, and what to do about it."""
+"""Writes verdicts as text for people: the points, what was wrong, and what to do about it."""
 
 from typing import List
 
@@ -8,7 +8,7 @@ from ..verdict import JUDGED, GradeVerdict
 
 
 def write(verdict: GradeVerdict) -> str:
-    """Write the whole verdict, for the grader."""
+    """Return the whole verdict as text, for the person who grades."""
     lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
         lines[0] += (
@@ -22,16 +22,16 @@ def write(verdict: GradeVerdict) -> str:
     for times in verdict.marks.times:
         lines.append(
             f"       layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms (spread {times.spread:.1%}, "
-            f"{len(times.samples)} calls), Layer Time {times.layer_time:.3f} ms, by its own clock {times.worker:.3f} ms"
+            f"{len(times.samples)} calls), Layer Time {times.layer_time:.3f} ms, {times.worker:.3f} ms by its own clock"
         )
-    lines += told(verdict.findings)
+    lines += finding_lines(verdict.findings)
     lines.append(f"  sandbox: {verdict.sandbox['available']}{'' if verdict.ranked else '; not ranked'}")
-    # Escape control characters: the text goes to a terminal, and a file's name may contain any.
+    # Escape control characters, because the text goes to a terminal, and a file's name may contain any character.
     return "".join(f"{shown(line)}\n" for line in "\n".join(lines).split("\n"))
 
 
-def told(findings) -> List[str]:
-    """Format findings as lines, each finding with advice."""
+def finding_lines(findings) -> List[str]:
+    """Return two lines of text per finding: the finding, and what the student can do."""
     lines = []
     for finding in findings:
         lines.append(f"  {finding.follows}: {sentence(finding)}")
@@ -40,17 +40,17 @@ def told(findings) -> List[str]:
 
 
 def sentence(finding: Finding) -> str:
-    """Format a finding as one line."""
+    """Return a finding's place and text in one line."""
     return f"{finding.where}: {finding.text}" if finding.where else finding.text
 
 
 def for_student(verdict: GradeVerdict) -> str:
-    """Write the parts of the verdict, besides the marks, that the rubric lets a student see."""
+    """Return the parts of the verdict, besides the marks, that the rubric lets a student see, as text."""
     show, lines = verdict.rubric.show, []
     if verdict.status != JUDGED:
         lines.append(verdict.reason)
     if show.diagnosis:
-        lines += told(verdict.findings)
+        lines += finding_lines(verdict.findings)
     if show.times:
         lines += [f"layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms, Layer Time {times.layer_time:.3f} ms"
                   for times in verdict.marks.times]  # fmt: skip

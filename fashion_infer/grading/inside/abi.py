@@ -1,7 +1,7 @@
-"""The structures of custom_ops/include/fashion_ops_plugin.h in ctypes, without NumPy and without the package.
+"""The structures of custom_ops/include/fashion_ops_plugin.h in ctypes.
 
-The sandbox shows only this folder of the package, so that this module repeats structures of `library.bindings`.
-tests/unit/test_grading_inside.py compares them with the header and with `fashion_infer.library.bindings`.
+The sandbox shows only this folder of the package, so this module repeats structures of `library.bindings`.
+tests/unit/test_grading_inside.py compares them with the header and with `library.bindings`.
 """
 
 import ctypes

@@ -1,6 +1,6 @@
 """Confines this process: sets rlimits, drops capabilities, and applies Landlock and a seccomp filter.
 
-Run as a program (`main`), it then executes another program in its place. The compiler is run in this way.
+If the module runs as a program (`main`), the process then executes another program, such as the compiler.
 """
 
 import contextlib
@@ -25,22 +25,23 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
     Parameters
     ----------
     plan
-        The keys "read", "write" and "devices" hold paths for Landlock. "limits" holds rlimits by their names without
-        "RLIMIT_", in bytes, seconds or counts. "user" is the real user to become, for whom the kernel counts tasks; 0
-        keeps the user. "processes", "unix_sockets", "memory_files" and "shared_memory" are as in `seccomp.Rules`. If
-        "unsandboxed" is true, only the rlimits are set.
+        A dictionary with these keys. "read", "write" and "devices" hold paths for Landlock. "limits" holds rlimits by
+        their names without "RLIMIT_", in bytes, seconds or counts. "user" is the number of the real user to set, by
+        which the kernel counts tasks; 0 keeps the user. "processes", "unix_sockets", "memory_files" and "shared_memory"
+        are as in `seccomp.Rules`. If "unsandboxed" is true, only the rlimits and the user are set.
 
     Returns
     -------
     dict
-        The layers that are in force: rlimits, capabilities (bool: dropped), landlock (version or 0), seccomp (bool).
+        The layers that are in force: "rlimits" (their names), "capabilities" (whether they were dropped), "landlock"
+        (its version, or 0) and "seccomp" (whether the filter is installed).
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     limits = dict(plan["limits"])
     if plan["user"]:
         try:
             os.setresuid(plan["user"], -1, -1)
-        except OSError:  # in a user namespace that has no such user
+        except OSError:  # this user namespace has no such user
             del limits["NPROC"]
     for name, value in limits.items():
         number = getattr(resource, f"RLIMIT_{name}")
@@ -64,7 +65,10 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _drop_capabilities() -> bool:
-    """Drop every capability. Root without capabilities is like an ordinary user who owns root's files."""
+    """Drop all capabilities; return whether that succeeded.
+
+    Root without capabilities has the rights of an ordinary user who owns root's files.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(64):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -86,8 +90,11 @@ def keep_only(*kept: int) -> None:
 
 
 def main() -> None:
-    """Run as `main PLAN REPORT COMMAND...`: confine this process, write the layers to descriptor REPORT, and execute
-    the command in its place."""
+    """Confine this process, and execute a command in its place.
+
+    The command line is PLAN REPORT COMMAND... PLAN is the plan in JSON; the layers in force are written to the
+    descriptor REPORT.
+    """
     plan, report, command = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     keep_only(report)
     os.write(report, json.dumps(confine(plan)).encode())

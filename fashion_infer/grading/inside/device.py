@@ -1,4 +1,4 @@
-"""The worker's side of a GPU: it maps the referee's device memory, and waits for the work that a submission queued."""
+"""The worker's side of a GPU: maps the referee's device memory, and waits for the work that a submission has queued."""
 
 import os
 
@@ -23,7 +23,7 @@ class Device:
             os.close(descriptor)
 
     def settle(self, call: abi.Call) -> int:
-        """Wait for the device, and return the status of its work."""
+        """Wait until the device has done its work, and return the status. An error's message is written to `call`."""
         try:
             driver.synchronize()
         except driver.DriverError as error:

@@ -1,6 +1,6 @@
-"""The part of the CUDA driver's interface that referee and worker need, through ctypes and without our library.
+"""The part of the CUDA driver's interface that referee and worker need, called through ctypes, without our library.
 
-Every failure raises DriverError with the function's and the error's name.
+A call that fails raises DriverError, which names the function and the error.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ _L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
 
 
 class DriverError(RuntimeError):
-    """A call of the driver that failed."""
+    """Raised when a call of the driver fails."""
 
 
 class _Location(ctypes.Structure):
@@ -44,7 +44,7 @@ def library() -> ctypes.CDLL:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the driver. Sizes and pointers must be ctypes objects: an int alone has 32 bits."""
+    """Call a function of the driver. Sizes and pointers must be ctypes objects: ctypes passes an int as 32 bits."""
     status = getattr(library(), name)(*arguments)
     if status:
         text = ctypes.c_char_p()
@@ -53,8 +53,10 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def begin(ordinal: int) -> int:
-    """Make a device's primary context, which the CUDA runtime also uses, current in this thread; return the handle of
-    the device."""
+    """Make the primary context of device number `ordinal` current in this thread; return the device's handle.
+
+    The CUDA runtime uses this context, too.
+    """
     device, context = ctypes.c_int(), ctypes.c_void_p()
     call("cuInit", 0)
     call("cuDeviceGet", ctypes.byref(device), ordinal)
@@ -64,7 +66,7 @@ def begin(ordinal: int) -> int:
 
 
 def synchronize() -> None:
-    """Wait for the device."""
+    """Wait until the device has done all work of the current context."""
     call("cuCtxSynchronize")
 
 
@@ -93,7 +95,7 @@ def l2_bytes(device: int) -> int:
 
 
 class Block:
-    """Device memory that another process can map: allocated here, or imported from the process that allocated it.
+    """Device memory that two processes map. It is allocated here, or imported from the process that allocated it.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class Block:
     size
         Number of bytes; rounded up if the memory is allocated here.
     descriptor
-        Descriptor that the other process passed; None to allocate the memory.
+        Descriptor of the memory, from the process that allocated it; None to allocate the memory.
     """
 
     def __init__(self, device: int, size: int, descriptor: Any = None):

@@ -1,4 +1,4 @@
-"""Loads a submission so that it can be called: a plug-in, a library with the plain C function, or a Python file."""
+"""Loads a submission so that it can be called: a plug-in, a library with the plain C function, or a file in Python."""
 
 import ctypes
 import importlib.util
@@ -12,12 +12,12 @@ from . import abi
 class WorkerKernel(NamedTuple):
     """A loaded submission, ready to be called."""
 
-    run: Callable[[abi.Call], int]
-    gpu: bool
-    host_memory: bool
-    zero_output: bool
-    batch_multiple: int
-    kept: Any = None
+    run: Callable[[abi.Call], int]  # makes a call, and returns its status
+    gpu: bool  # whether it runs on the GPU
+    host_memory: bool  # whether its tensors are in host memory
+    zero_output: bool  # whether its output must be zero before a call
+    batch_multiple: int  # number of which the number of images must be a multiple
+    kept: Any = None  # objects that must exist as long as `run` is called
 
 
 def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
@@ -30,7 +30,7 @@ def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
     path
         The library or the file.
     gpu
-        Whether the tensors are in GPU memory, for "c" and "python". A plug-in states its backend itself.
+        Whether the tensors are in GPU memory. It is used for "c" and "python" only; a plug-in states its backend.
     """
     return {"plugin": _plugin, "c": _plain_c, "python": _python}[kind](path, gpu)
 
@@ -73,9 +73,9 @@ def _python(path: str, gpu: bool) -> WorkerKernel:
 
     spec = importlib.util.spec_from_file_location("submission", path)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is no Python file")
+        raise ImportError(f"{path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["submission"] = module  # Triton looks a kernel's module up
+    sys.modules["submission"] = module  # Triton looks up a kernel's module here
     spec.loader.exec_module(module)
     if callable(getattr(module, "conv_forward", None)):
 

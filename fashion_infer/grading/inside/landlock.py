@@ -1,4 +1,4 @@
-"""Landlock by system calls: restricts the files that a process may use, and prevents TCP connections."""
+"""Landlock, used through system calls: restricts the files that a process may use, and prevents TCP connections."""
 
 import ctypes
 import os
@@ -11,9 +11,9 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE, _IOCTL = 1 << 13, 1 << 14, 1 << 15
 _READ = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
-_NETWORK = 3  # bind and connect, TCP
+_NETWORK = 3  # binding and connecting of TCP sockets
 SCOPES_SINCE = 6  # the first version of Landlock's interface that has scopes
-_SCOPES = 3  # abstract Unix sockets and signals reach only other confined processes
+_SCOPES = 3  # scopes by which abstract Unix sockets and signals reach only processes that are confined as well
 _PR_SET_NO_NEW_PRIVS = 38
 
 
@@ -51,7 +51,7 @@ def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) 
     Returns
     -------
     int
-        The version of the interface that is in force; 0 if the kernel has none, and nothing is restricted.
+        The version of the interface that is in force; 0 if the kernel has no Landlock, so that nothing is restricted.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) 
 
 
 def _everything(known: int) -> Tuple[int, int]:
-    """Return the accesses that a version of the interface knows, and its size of the ruleset structure."""
+    """Return all accesses to files that a version of the interface knows, and the size of its ruleset structure."""
     bits = (1 << 13) - 1
     for since, bit in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
         bits |= bit if known >= since else 0

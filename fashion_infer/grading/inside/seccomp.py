@@ -1,8 +1,8 @@
 """A seccomp filter, built without a library, that refuses some system calls of a confined process.
 
-It lists the calls that are refused, not those that are allowed. CUDA needs most of the others (ioctl, mmap, threads,
-and on a GPU memfd_create), and a later version of the driver may need more. Namespaces and Landlock, not this filter,
-protect files and networks.
+The module lists the calls that are refused. A list of allowed calls would be long, because CUDA needs most other calls
+(ioctl, mmap, threads, memfd_create), and a later version of the driver may need more. Files and networks are protected
+by namespaces and Landlock, not by this filter.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import struct
 from typing import Dict, List, NamedTuple, Tuple
 
 _NONE = -1  # the architecture has no such call; 0 is a valid number: io_setup on aarch64
-# Numbers on x86_64 and aarch64.
+# Calls that are always refused: the numbers of each on x86_64 and on aarch64.
 _ALWAYS: Dict[str, Tuple[int, int]] = {
     # other processes, and their memory
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
@@ -22,7 +22,7 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240), "setsid": (112, 157), "setpgid": (109, 154),
     # calls that wake a stopped process, or work for it while it is stopped (for F_SETSIG, see `_BY_ARGUMENT`)
     "timer_create": (222, 107), "mq_notify": (244, 184), "io_setup": (206, 0), "io_submit": (209, 2),
-    # memory and queues that are not charged to a process and outlive all processes, and access to those of others
+    # memory and queues that are not counted as a process's memory and outlive all processes, or are of other processes
     "mq_open": (240, 180), "mq_unlink": (241, 181), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186), "msgsnd": (69, 189),
     "msgrcv": (70, 188), "msgctl": (71, 187), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191),
@@ -31,7 +31,7 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     "setuid": (105, 146), "setreuid": (113, 145), "setresuid": (117, 147), "setfsuid": (122, 151),
     # scheduling of the user's other processes, such as the referee
     "setpriority": (141, 140), "ioprio_set": (251, 30),
-    # parts of the kernel with a long history of holes
+    # parts of the kernel that have often had security holes
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "add_key": (248, 217), "request_key": (249, 218),
     "keyctl": (250, 219), "personality": (135, 92), "modify_ldt": (154, _NONE), "memfd_secret": (447, 447),
@@ -41,7 +41,7 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430), "fsconfig": (431, 431),
     "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442), "quotactl": (179, 60),
     "quotactl_fd": (443, 443), "swapon": (167, 224), "swapoff": (168, 225),
-    # the machine
+    # changes of the whole machine
     "kexec_load": (246, 104), "kexec_file_load": (320, 294), "init_module": (175, 105), "finit_module": (313, 273),
     "delete_module": (176, 106), "reboot": (169, 142), "acct": (163, 89), "settimeofday": (164, 170),
     "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266), "iopl": (172, _NONE),
@@ -53,7 +53,7 @@ _PROCESSES = {"fork": (57, _NONE), "vfork": (58, _NONE), "execve": (59, 221), "e
 _MEMFD = {"memfd_create": (319, 279)}
 _KILL, _TGKILL, _CLONE, _CLONE3, _SOCKET = (62, 129), (234, 131), (56, 220), (435, 435), (41, 198)
 _MMAP = (9, 222)
-# Refused when an argument (from 0) has one of these values.
+# Calls that are refused if an argument has one of these values: numbers, the argument's index from 0, values by name.
 _BY_ARGUMENT = {
     # F_SETOWN and FIOSETOWN choose the process that gets a descriptor's signals; such signals could end the referee.
     # F_SETSIG chooses the signal, which could be SIGCONT. A lease makes other processes wait when they open the file.
@@ -61,8 +61,8 @@ _BY_ARGUMENT = {
     "ioctl": ((16, 29), 1, {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}),
     "prctl": ((157, 167), 0, {"PR_SET_PDEATHSIG": 1}),
 }
-# The first argument of these calls is a process. It may only be the caller itself; otherwise a submission could set the
-# affinity and limits of a referee that runs as the same user.
+# Calls whose first argument is a process. It may only be the caller; otherwise a submission could set the affinity and
+# the limits of a referee that runs as the same user.
 _OF_ITSELF = {
     "sched_setaffinity": (203, 122), "prlimit64": (302, 261), "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118), "sched_setattr": (314, 274),
@@ -81,22 +81,24 @@ _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
 
 
 class Rules(NamedTuple):
-    """System calls that a process may make beyond computing."""
+    """System calls that are refused by default, and that a process may be allowed to make."""
 
-    processes: bool = False  # start other processes
-    # CUDA creates two Unix sockets, and binds one to an abstract name. No other socket family is ever allowed. Only a
-    # network namespace or Landlock (from its version 6 on) keeps Unix sockets from reaching those of other processes.
+    processes: bool = False  # calls that start other processes
+    # Calls for Unix sockets; sockets of other families are always refused. CUDA creates two Unix sockets, and binds one
+    # to an abstract name. Only a network namespace, or Landlock from version 6 on, prevents Unix sockets from reaching
+    # those of other processes.
     unix_sockets: bool = False
     memory_files: bool = False  # memfd_create, which CUDA uses
-    shared_memory: bool = False  # shared mappings, whose memory is not charged to a process once it has unmapped them
-    signals_to: int = 0  # number of the only process that it may signal, which is itself; 0 for any
+    # Shared mappings. Once a process has unmapped one, its memory is no longer counted as that process's memory.
+    shared_memory: bool = False
+    signals_to: int = 0  # number of the only process that may get signals, which is the process itself; 0 for any
 
 
 def supported() -> bool:
-    """Return whether the system call numbers of this machine are known and its kernel supports filters."""
+    """Return whether this module knows the system calls of this machine, and its kernel supports filters."""
     if platform.machine() not in _AUDIT:
         return False
-    # A filter at address 0 is refused with EFAULT where the kernel knows filters, and with EINVAL elsewhere.
+    # For a filter at address 0, a kernel that supports filters gives the error EFAULT, any other kernel EINVAL.
     libc = ctypes.CDLL(None, use_errno=True)
     return libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, None, 0, 0) != 0 and ctypes.get_errno() == errno.EFAULT
 
@@ -133,7 +135,8 @@ def program(rules: Rules, machine: str = "") -> bytes:
     for numbers in denied.values():
         if numbers[column] != _NONE:
             code += [(_EQUAL, 0, 1, numbers[column]), refuse]
-    # Refuse clone3 with ENOSYS. The C library then assumes an old kernel and calls clone, whose flags a filter can see.
+    # Refuse clone3 with ENOSYS, so that the C library assumes an old kernel and calls clone, whose flags a filter can
+    # see.
     code += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     clone = (_ANY_BIT, 1, 0, _CLONE_NEW) if rules.processes else (_ANY_BIT, 0, 1, _CLONE_THREAD)
     code += [(_EQUAL, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _ARGUMENTS_AT), clone, (_RETURN, 0, 0, _ALLOW), refuse]
@@ -151,7 +154,7 @@ def program(rules: Rules, machine: str = "") -> bytes:
     equalities = [(_KILL[column], rules.signals_to), (_TGKILL[column], rules.signals_to)] if rules.signals_to else []
     if rules.unix_sockets:
         equalities.append((_SOCKET[column], _AF_UNIX))
-    for number, value in equalities:  # by their first argument
+    for number, value in equalities:  # allow the call only if its first argument has this value
         code += [(_EQUAL, 0, 4, number), first, (_EQUAL, 0, 1, value), allow, refuse]
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
@@ -162,7 +165,7 @@ class _Program(ctypes.Structure):
 
 
 def install(rules: Rules) -> None:
-    """Install the filter for this process and all that it starts; raise OSError when the kernel refuses."""
+    """Install the filter for this process and all processes that it starts; raise OSError if the kernel refuses."""
     filter = program(rules)
     described = _Program(len(filter) // 8, filter)
     libc = ctypes.CDLL(None, use_errno=True)

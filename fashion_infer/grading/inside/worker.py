@@ -1,19 +1,19 @@
-"""The worker: the process that runs a submission. It carries out the referee's messages, one after another.
+"""The worker: the process that runs a submission. It obeys the referee's messages, one after another.
 
     referee                                  worker
     the plan (JSON), memory's descriptors -> confines itself
-                                          <- {"layers": ...}            nothing of the submission is here yet
-    {"load": ...}                         -> loads it
+                                          <- {"layers": ...}            the submission is not loaded yet
+    {"load": ...}                         -> loads the submission
                                           <- {"loaded": ...}
     {"case": ...}                         -> sets sizes and pointers
                                           <- {"ready": ...}
-    b"wake" (device memory)              -> is awake
+    b"wake" (only for device memory)      -> runs until b"go"
                                           <- b"awake"
-    b"go N"                               -> calls it, waits for the device
+    b"go N"                               -> calls the submission, waits for the device
                                           <- b"done N STATUS OP LAYER FINDINGS MESSAGE"
 
 The referee does not trust the content of the worker's messages. It relies only on what it observes itself: that a
-message arrived, and what the memory holds at that time. Times in a message are only informative.
+message arrived, and what the memory holds at that time. The times in a message have limited effects (`grading.marks`).
 """
 
 import ctypes
@@ -32,7 +32,7 @@ _POPULATE = 0x8000  # MAP_POPULATE, so that no page fault occurs during a timed 
 
 
 class Worker:
-    """The state between messages."""
+    """The worker's state, and the actions for the referee's messages."""
 
     def __init__(self, channel: socket.socket):
         self._channel = channel
@@ -43,7 +43,7 @@ class Worker:
         self._spin = False
 
     def serve(self) -> None:
-        """Answer messages until the referee closes the channel."""
+        """Obey messages until the referee closes the channel."""
         self._begin(json.loads(self._receive()))
         while True:
             message = self._receive()
@@ -74,7 +74,7 @@ class Worker:
 
     def _begin(self, plan: Dict[str, Any]) -> None:
         confine.keep_only(self._channel.fileno(), plan["memory"], *plan["keep"])
-        self._memory = _mapped(plan["memory"])  # a confined process cannot share memory
+        self._memory = _mapped(plan["memory"])  # before it is confined, because then it cannot map shared memory
         layers = confine.confine(plan)
         sys.path += plan.get("packages", [])
         self._say(layers=layers)
@@ -93,7 +93,10 @@ class Worker:
         self._say(loaded=kernels.described(self._kernel))
 
     def _case(self, shape, places, on_device: bool, examine: bool) -> None:
-        """Set the sizes B, C, H, W, M, K, and for each call of a bracket the offsets of x, k and y in the memory."""
+        """Set the sizes B, C, H, W, M, K and, for each call of a bracket, the addresses of x, k and y.
+
+        `places` holds their offsets in the memory.
+        """
         base = self._device.memory if on_device and self._device else self._memory
         self._calls = [
             abi.Call(abi.Conv(*shape, 0), *(base + place for place in each), None, examine) for each in places
@@ -124,7 +127,10 @@ class Worker:
 
 
 def _mapped(descriptor: int) -> int:
-    """Map a shared file, close its descriptor and return the address. Python's own mmap would keep a descriptor."""
+    """Map a shared file, close its descriptor, and return the address.
+
+    Python's own mmap is not used, because it would keep a descriptor open.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
@@ -137,5 +143,5 @@ def _mapped(descriptor: int) -> int:
 
 
 def main() -> None:
-    """Run as `main CHANNEL`, where CHANNEL is the number of the channel's descriptor."""
+    """Run a worker. The command line's only argument is the number of the channel's descriptor."""
     Worker(socket.socket(fileno=int(sys.argv[1]))).serve()

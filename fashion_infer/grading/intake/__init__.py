@@ -1,1 +1,1 @@
-"""Intake of submissions: unpacking, staging in separate folders, and building."""
+"""Takes in submissions: unpacks them, stages them in separate folders, and builds them."""

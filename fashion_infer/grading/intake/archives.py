@@ -1,4 +1,4 @@
-"""Unpacks an archive or a folder into a new folder: only plain files, and only within limits of number and size."""
+"""Copies the plain files of an archive or a folder to a new folder, within limits on their number and size."""
 
 import errno
 import lzma
@@ -14,8 +14,8 @@ from typing import IO, Iterator, List, Tuple
 MOST_FILES = 500
 MOST_BYTES = 32 << 20  # largest number of bytes of all files together, unpacked
 _MOST_ENTRIES = 5000  # largest number of entries, including folders and hidden files
-_MOST_DEPTH = 12
-_PIECE = 1 << 16
+_MOST_DEPTH = 12  # largest number of parts of a file's path
+_PIECE = 1 << 16  # number of bytes that are copied at a time
 # Errors that are caused by this machine, not by a submission.
 _MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
@@ -82,9 +82,9 @@ def unpack(source: Path, target: Path) -> List[Path]:
         OverflowError,
         IndexError,
     ) as error:
-        raise Refused(f"the archive is damaged, or of a kind that is not taken: {error}") from None
+        raise Refused(f"the archive is damaged, or of a kind that is not supported: {error}") from None
     except FileExistsError as error:
-        raise Refused(f"it has {Path(error.filename).name} twice") from None
+        raise Refused(f"it contains {Path(error.filename).name} twice") from None
     except (OSError, ValueError) as error:
         if getattr(error, "errno", None) in _MACHINES:
             raise
@@ -106,19 +106,22 @@ def _safe(name: str):
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused(f"{name!r} is a name that is no UTF-8") from None
+        raise Refused(f"the file name {name!r} is not UTF-8") from None
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or "\0" in name or (path.parts and ":" in path.parts[0]):
         raise Refused(f"{name[:200]!r} leads out of its folder")
     if len(path.parts) > _MOST_DEPTH:
-        raise Refused(f"{name[:200]!r} lies too deep")
+        raise Refused(f"{name[:200]!r} is in too many folders (at most {_MOST_DEPTH - 1})")
     if any(part.startswith(".") or part == "__MACOSX" for part in path.parts):
         return None
     return Path(*path.parts)
 
 
 def _copy(content: IO[bytes], out: IO[bytes], room: int) -> int:
-    """Copy at most `room` bytes. The number of bytes in the archive's header is not trusted."""
+    """Copy a file of at most `room` bytes; return how many bytes of `room` are left.
+
+    Bytes are counted, because the archive's header may state a wrong number.
+    """
     while True:
         piece = content.read(_PIECE)
         if not piece:
@@ -142,7 +145,7 @@ def _zip(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
                 continue
             mode = entry.external_attr >> 16
             if mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode):
-                raise Refused(f"{entry.filename!r} is a link or no plain file")
+                raise Refused(f"{entry.filename!r} is not a plain file")
             yield entry.filename, archive.open(entry)
 
 
@@ -153,14 +156,17 @@ def _tar(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
             if entry.isdir():
                 continue
             if not entry.isreg():
-                raise Refused(f"{entry.name!r} is a link or no plain file")
+                raise Refused(f"{entry.name!r} is not a plain file")
             content = archive.extractfile(entry)
-            if content is not None:  # None for an entry that is not a plain file; those were refused above
+            if content is not None:  # always, because entries that are not plain files were refused above
                 yield entry.name, content
 
 
 def _folder(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
-    """Yield the files of a folder to which someone else may write. Links are refused, whatever they point to."""
+    """Yield the name and an open stream of each file in a folder.
+
+    Links are refused, whatever they point to, because another person may be able to write to the folder.
+    """
     count = 0
     for place, folders, files in os.walk(source):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -175,5 +181,5 @@ def _folder(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
             if stat.S_ISDIR(mode):
                 continue
             if not stat.S_ISREG(mode):
-                raise Refused(f"{relative!r} is a link or no plain file")
+                raise Refused(f"{relative!r} is not a plain file")
             yield relative, os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW), "rb")

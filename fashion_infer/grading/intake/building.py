@@ -20,8 +20,9 @@ from .submission import Submission
 
 # Paths that a compiler needs, besides the libraries that every box shows.
 _SYSTEM = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/include", "/etc/alternatives")
-_DISK = 1 << 28  # bytes of temporary files; nvcc's stages need a few MiB for the largest of the course's files
-_PRINTED = 1 << 22
+# Limits of the box in which the compiler runs.
+_DISK = 1 << 28  # bytes of temporary files; nvcc needs a few MiB for the largest of the course's files
+_PRINTED = 1 << 22  # bytes of printed output
 _THREADS = 256
 _EXPLAINING = 60.0  # time limit of the compilation for an explanation, in seconds
 _WIDEST, _ROWS = 300, 10  # limits of an explanation's texts, in characters, and of its lists
@@ -32,10 +33,10 @@ class BuiltSubmission(NamedTuple):
 
     kind: str  # "plugin", "c" or "python": see `inside.kernels`
     path: Path
-    seconds: float  # seconds that the build took
+    seconds: float  # time of the build, in seconds
     host_memory: bool  # whether its tensors are in host memory
     phases: bool = False  # whether its adapter can check the tensors between prolog, forward and epilog
-    read: Tuple[str, ...] = ()  # additional files to mount
+    read: Tuple[str, ...] = ()  # additional files and folders that the worker may read
     packages: Tuple[str, ...] = ()  # folders of Python packages
 
 
@@ -68,7 +69,7 @@ def build(
         if importlib.util.find_spec("torch") is None:
             raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
-        # Mount the system's compiler, because Triton compiles with it.
+        # The worker may read the system's compiler, because Triton compiles with it.
         return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
     if name == "prebuilt":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
@@ -134,10 +135,12 @@ def _boxed(submission: Submission, layers: Layers, limits: RubricLimits, unsandb
 
 
 def _needed(recognised) -> Optional[str]:
-    """Return the GPU's architecture for a GPU format; raise DeviceError if this machine cannot build the format, which
-    is not the submission's fault."""
+    """Return the GPU's architecture for a GPU format, None for a CPU format.
+
+    Raise DeviceError if this machine cannot build the format, because the submission is then not the cause.
+    """
     if compilers.find_cxx() is None:
-        raise DeviceError(f"no C++ compiler to build submissions with ({compilers.CXX_PACKAGES})")
+        raise DeviceError(f"submissions need a C++ compiler ({compilers.CXX_PACKAGES})")
     if recognised.format.backend != "gpu":
         return None
     if compilers.find_nvcc() is None:
@@ -153,7 +156,10 @@ def _linked(recognised) -> Tuple[str, ...]:
 
 
 def _tools(command: List[str]) -> Tuple[str, ...]:
-    """Return the folders of the compilers outside the system's folders. nvcc also runs the C++ compiler."""
+    """Return the files and folders that a compiler's command needs, in addition to `_SYSTEM`.
+
+    Those of the C++ compiler are included, because nvcc runs it.
+    """
     nvcc, cxx = compilers.find_nvcc(), compilers.find_cxx()
     own = [str(folder) for folder in compilers.cuda_folders(nvcc)] if nvcc and command[0] == nvcc else []
     programs = dict.fromkeys([command[0], *([cxx] if cxx else [])])

@@ -1,7 +1,7 @@
-"""Unpacks a submission and recognises its kernel, in a separate box because both steps read untrusted bytes.
+"""Unpacks a submission and recognises its kernel file. Both steps read untrusted bytes, so they run in a separate box.
 
-Archive headers, or source text for a regular expression or Python's parser, can be crafted to take unlimited time and
-memory. The box bounds both. Afterwards, the referee's process checks that the box has left only plain files.
+A submission can be crafted so that reading the headers of an archive, or matching its source text, takes very much time
+and memory. The box limits both. Afterwards, the referee's process checks that the box has left only plain files.
 """
 
 import json
@@ -21,13 +21,14 @@ from .archives import Refused
 # The course's file names. The kernel file of a folder is the first of these names that the folder contains.
 _NAMES = ("new-forward.cu", "new-forward.cuh", "m3-forward.cu", "conv.cu", "submission.py", "new-forward.h",
           "cpu-new-forward.cc", "conv.cpp", "conv.c", "conv.py")  # fmt: skip
+# Limits of the box: seconds, and bytes of memory, of temporary files and of printed output.
 _SECONDS, _MEMORY, _DISK, _PRINTED = 15.0, 320 << 20, archives.MOST_BYTES + (1 << 20), 1 << 14
-_BEGUN = "reading"  # the child's first line; if the child ends after it, the submission is the cause
+_BEGUN = "reading"  # the child's first line; if the child fails after this line, the submission is the cause
 _WORDS = 600  # largest number of characters of a refusal
 
 
 class Wanted(NamedTuple):
-    """Requirements on a submission: its format, its backend and its kernel file's path. None allows any."""
+    """Requirements on a submission: its format, its backend and the path of its kernel file. None allows any."""
 
     format: Optional[str] = None
     backend: Optional[str] = None
@@ -49,16 +50,16 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
             return _recognised(folder / source.name, wanted)
         return _kernel(folder, files, wanted)
     except (RecursionError, MemoryError) as error:
-        raise Refused(f"reading it takes more than this program allows ({type(error).__name__})") from None
+        raise Refused(f"reading it takes more memory or recursion than allowed ({type(error).__name__})") from None
 
 
 def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandboxed: bool) -> KernelFile:
-    """Call `read` in a box that has no network, may write only to `folder`, and has limits of time, memory and output.
+    """Call `read` in a box without a network, which may write only to `folder` and has limits on time and memory.
 
     Parameters
     ----------
     layers, unsandboxed
-        The layers of the sandbox, and whether to do without them.
+        The layers of the sandbox, and whether to read without a sandbox.
 
     Raises
     ------
@@ -89,8 +90,10 @@ def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandbo
 
 
 def _answered(said: str, folder: Path, code: int) -> KernelFile:
-    """Check the child's answer, which is not trusted because the child read untrusted bytes, and return the kernel
-    file."""
+    """Check the child's answer, and return the kernel file that it names.
+
+    The answer is not trusted, because the child has read untrusted bytes.
+    """
     try:
         found: Dict[str, Any] = json.loads(said)
         if "refused" in found:
@@ -105,11 +108,14 @@ def _answered(said: str, folder: Path, code: int) -> KernelFile:
             raise ValueError
         return KernelFile(kernel, formats.find(str(found["format"])), defines, found["backend"])
     except (ValueError, KeyError, TypeError, RecursionError, UsageError):
-        raise Refused(f"it cannot be read: its reader ended with exit code {code}") from None
+        raise Refused(f"it cannot be read: the process that read it ended with exit code {code}") from None
 
 
 def main() -> None:
-    """Run as `main JSON`, where JSON is the list [SOURCE, FOLDER, FORMAT, BACKEND, FILE]; print the result as JSON."""
+    """Call `read` with the command line's only argument, [SOURCE, FOLDER, FORMAT, BACKEND, FILE]; print the result.
+
+    Both are in JSON.
+    """
     source, folder, *wanted = json.loads(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     print(_BEGUN, flush=True)
@@ -119,7 +125,7 @@ def main() -> None:
                                  "defines": kernel.defines, "backend": kernel.backend}  # fmt: skip
     except Refused as error:
         found = {"refused": str(error)[:_WORDS]}
-    except OSError as error:  # an error of this machine: `archives.unpack` turned all others into refusals
+    except OSError as error:  # an error of this machine: `archives.unpack` converts all others to Refused
         found = {"failed": error.errno or 0}
     print(json.dumps(found))
 
@@ -130,7 +136,7 @@ def _single(source: Path, folder: Path) -> List[Path]:
     try:
         source.name.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused(f"{source.name!r} is a name that is no UTF-8") from None
+        raise Refused(f"the file name {source.name!r} is not UTF-8") from None
     root = source.resolve().parent
     if source.stat().st_size > archives.MOST_BYTES:
         raise Refused(f"it has more than {archives.MOST_BYTES >> 20} MiB")
@@ -172,7 +178,7 @@ def _kernel(folder: Path, files: List[Path], wanted: Wanted) -> KernelFile:
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        looked = ", ".join(str(path) for path in files[:5]) or "no file at all"
-        raise Refused(f"no file in it has a kernel of a known format ({looked}): `fashion-infer kernel formats`")
+        looked = ", ".join(str(path) for path in files[:5]) or "it has no file"
+        raise Refused(f"no file in it has a known format ({looked}): see `fashion-infer kernel formats`")
     several: Tuple[str, ...] = tuple(map(str, sorted(found)[:5]))
     raise Refused(f"several files in it have kernels: {', '.join(several)}; name one of them {_NAMES[0]}")

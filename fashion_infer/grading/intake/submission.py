@@ -1,4 +1,4 @@
-"""A submission (a file, a folder or an archive), staged in a separate folder, and its kernel file."""
+"""Copies a submission (a file, a folder or an archive) to a separate folder, and finds its kernel file."""
 
 import hashlib
 import tempfile
@@ -18,8 +18,8 @@ class Submission(NamedTuple):
     """A submission that has been copied to a separate folder."""
 
     source: Path  # the path that the user gave
-    folder: Path
-    files: Tuple[str, ...]  # relative to the folder
+    folder: Path  # the folder of the copy
+    files: Tuple[str, ...]  # paths of the files, relative to the folder
     digest: str  # SHA-256 of all files with their names, in hexadecimal
     kernel: KernelFile
 
@@ -29,7 +29,7 @@ def check(source: str) -> Path:
     path = Path(source)
     try:
         path.stat()
-    except (OSError, ValueError):  # a name that is too long, or has a NUL
+    except (OSError, ValueError):  # includes names that are too long or contain a zero byte
         raise UsageError(f"there is no submission {source}") from None
     return path
 
@@ -43,16 +43,17 @@ def stage(
     Parameters
     ----------
     source
-        A kernel file (copied together with files that it includes from its folder), a folder or an archive.
+        A kernel file, a folder or an archive. A kernel file is copied with the files that it includes from its folder.
     room
         Parent of the folders of submissions. Each folder is named by the digest of its content, so that identical
         submissions share a folder and are built once.
     format, backend
         Required format and backend, as in `kernel_files.formats.recognise`.
     file
-        The kernel file's path in a folder or an archive; None to look for it.
+        The kernel file's path in a folder or an archive; None to search for it.
     layers, unsandboxed
-        The sandbox to read the submission in. Without layers, it is read in this process, for a trusted source.
+        Layers of the sandbox in which the submission is read, and whether to read it without one. If `layers` is None,
+        it is read in this process, which is only for trusted submissions.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def stage(
         try:
             fresh.rename(folder)
         except OSError:
-            if not folder.is_dir():  # otherwise an identical submission has been staged before
+            if not folder.is_dir():  # if the folder exists, an identical submission has been staged before
                 raise
         cache_limits.use(folder)
     return Submission(source, folder, names, digest, kernel._replace(path=folder / relative))

@@ -1,4 +1,4 @@
-"""The referee: calls submissions, times the calls, checks the outputs, and notes its findings."""
+"""The referee, which calls submissions, times the calls, checks the outputs, and notes its findings."""
 
 from .runs import Machine, Observed, Referee, Turns
 

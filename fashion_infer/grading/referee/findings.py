@@ -9,37 +9,41 @@ _MOST = 1000  # largest number of characters of a finding's text
 class Kind(NamedTuple):
     """A kind of finding."""
 
-    follows: str  # REFUSED (no points for the affected checks) or MARKED (reported; `advice` states the consequence)
-    short: str
+    # The consequence: REFUSED (no points for the affected checks), or MARKED (reported only, except for what `advice`
+    # says).
+    follows: str
+    short: str  # description in a few words
     advice: str  # advice to the student
 
 
 KINDS: Dict[str, Kind] = {
     "broken": Kind(REFUSED, "it did not run to its end", "run `fashion-infer kernel check FILE` to see where it ends"),
     "wrong": Kind(REFUSED, "the output is wrong", "run `fashion-infer kernel check FILE` until every layer is right"),
-    "precision": Kind(REFUSED, "not float32", "this rubric asks for float32: no half precision, no TF32"),
+    "precision": Kind(REFUSED, "not float32", "this rubric requires float32: use neither half precision nor TF32"),
     "call number": Kind(
-        REFUSED, "right in one call and wrong in another", "compute every call again, from the inputs that it gets"
+        REFUSED, "right in one call and wrong in another", "compute the output of each call from that call's inputs"
     ),
     "inputs changed": Kind(REFUSED, "it changes its inputs", "leave data and weights as they are"),
     "guard zones": Kind(REFUSED, "it writes outside of the output", "write nothing outside of the output"),
-    "work after": Kind(REFUSED, "it works on after the call", "be done when forward returns"),
+    "work after": Kind(REFUSED, "it still works after the call", "finish all work before forward returns"),
     "too fast": Kind(REFUSED, "faster than possible", "compute and write the output within forward"),
     "work before": Kind(
-        MARKED, "it works before forward", "do the work in forward: until then Layer Time counts in Op Time's place"
+        MARKED, "it works before forward", "do the work in forward; until you do, Layer Time counts instead of Op Time"
     ),
-    "clocks": Kind(MARKED, "its clock is not the referee's", "nothing, if the machine was busy: the referee's counts"),
+    "clocks": Kind(
+        MARKED, "its clock differs from the referee's", "do nothing if the machine was busy: the referee's clock counts"
+    ),
 }
 
 
 def plain(text: str) -> str:
-    """Convert text that may come from a submission to one line without control characters, safe for terminals."""
+    """Return text that may come from a submission as one line without control characters, which a terminal can show."""
     line = "".join(character if character.isprintable() else " " for character in text)
     return " ".join(line.split())[:_MOST]
 
 
 class Finding(NamedTuple):
-    """An observation of the referee about a submission."""
+    """An observation of the referee about a submission that has a consequence."""
 
     kind: str  # a name in KINDS
     where: str  # the layer and the number of images; "" for the whole submission

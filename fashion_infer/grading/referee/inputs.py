@@ -1,4 +1,4 @@
-"""Generates fresh inputs for every call, from a secret that only the referee knows."""
+"""Generates fresh inputs for each call, from a secret that only the referee knows."""
 
 import hashlib
 import secrets
@@ -8,9 +8,9 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 
-_BLOCK = 1 << 20  # number of bytes that are generated at a time, each block from a separate hash
-# Step between the 65,536 values between -1 and 1. It is not a power of two, so that half precision cannot represent the
-# values exactly, and sums of a few values are not exact either.
+_BLOCK = 1 << 20  # number of bytes that are generated at a time; each block is the output of a separate hash
+# Step between neighbours of the 65,536 values from -1 to 1. It is not a power of two, so that half precision cannot
+# represent the values exactly, and sums of a few values are not exact either.
 _STEP = np.float32(1 / 32768.9)
 
 
@@ -22,9 +22,9 @@ class Inputs(NamedTuple):
 
 
 class SecretStream:
-    """Stream of random bytes from a key: SHAKE128 of the key and a counter.
+    """A stream of random bytes, which are SHAKE128 of a key and a counter.
 
-    A submission that sees some of the bytes, as its inputs, learns neither the key nor the other bytes.
+    A submission sees some of the bytes, as its inputs. It cannot compute the key or the other bytes from them.
     """
 
     def __init__(self, key: bytes):
@@ -55,7 +55,7 @@ class SecretStream:
         return np.r_[radius * np.cos(angle), radius * np.sin(angle)][:count]
 
     def fill(self, values: np.ndarray, dtype: str) -> None:
-        """Fill a flat array with the next numbers of an unsigned type."""
+        """Fill a flat array with random numbers, which are the next bytes read as the unsigned type `dtype`."""
         size = _BLOCK // np.dtype(dtype).itemsize
         for start in range(0, len(values), size):
             piece = values[start : start + size]
@@ -100,7 +100,7 @@ def fresh(stream: SecretStream, shape: ConvolutionShape, first: bool) -> Inputs:
     shape
         Sizes of the call.
     first
-        Whether the layer is the first of its network. Then x holds pixels, 0 to 255; else values between -1 and 1.
+        Whether the layer is the first of its network. If so, x holds pixels from 0 to 255, else values from -1 to 1.
     """
     x = np.empty(int(np.prod(shape.data)), np.float32)
     stream.fill(x, "u1" if first else "<u2")

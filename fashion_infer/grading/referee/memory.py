@@ -1,8 +1,8 @@
-"""The tensors that referee and worker share, in a file in memory: data, weights and output, separated by guard zones.
+"""A file in memory that referee and worker share. It holds data, weights and output, separated by guard zones.
 
     | guard | x | guard | k | guard | y | guard |
 
-Seals keep the worker from shortening the file; otherwise the referee would crash when it reads the missing part.
+Seals prevent the worker from shortening the file. Without them, the referee would crash on reading the missing part.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ import numpy as np
 
 from ...graph.shapes import ConvolutionShape
 
-_GUARD = 1 << 16  # bytes; at least a page, and large enough for a whole row of the largest layer
+_GUARD = 1 << 16  # bytes of a guard zone: at least a page, and enough for a whole row of the largest layer
 _PAGE = 4096
 _ADD_SEALS, _SEALS = 1033, 0x1 | 0x2 | 0x4  # F_ADD_SEALS; no more seals, no shrinking, no growing
 _PIECE = 1 << 21  # number of floats that are processed at a time
@@ -24,17 +24,17 @@ WORKERS = os.cpu_count() or 1
 
 
 class Place(NamedTuple):
-    """Layout of the tensors of a shape: their offsets in bytes, and the offset of the end."""
+    """Layout of the tensors of a shape, as offsets in bytes."""
 
     x: int
     k: int
     y: int
     end: int
-    guards: Tuple[Tuple[int, int], ...]
+    guards: Tuple[Tuple[int, int], ...]  # start and end of each guard zone
 
 
 def place(shape: ConvolutionShape, start: int = 0) -> Place:
-    """Compute the layout of a shape's tensors, which starts at a multiple of the page size."""
+    """Return the layout of a shape's tensors from the offset `start` on, which must be a multiple of the page size."""
     at, starts, guards = start, [], []
     for size in (shape.data, shape.weights, shape.output):
         begin = _up(at + _GUARD)
@@ -65,14 +65,14 @@ class Memory:
         self._bytes = np.frombuffer(self._map, np.uint8)
 
     def close(self) -> None:
-        """Unmap the memory. Arrays in it must no longer exist, or else the memory stays until the process ends."""
+        """Unmap the memory. If arrays in it still exist, the memory stays until the process ends."""
         os.close(self.descriptor)
         del self._bytes
         with contextlib.suppress(BufferError):
             self._map.close()
 
     def clear(self) -> None:
-        """Erase everything that an earlier process wrote."""
+        """Set all bytes to zero, to erase what an earlier process wrote."""
         fill(self._bytes.view(np.float32), 0.0)
 
     def tensor(self, at: int, size: Tuple[int, ...]) -> np.ndarray:
@@ -85,17 +85,20 @@ class Memory:
 
 
 def fill(y: np.ndarray, value: float) -> None:
-    """Set every element of an output to a value, on all cores."""
+    """Set all elements of an output to a value, on all cores."""
     in_pieces(y.reshape(-1), lambda piece: piece.fill(value))
 
 
 def count_nan(y: np.ndarray) -> int:
-    """Count the elements that are NaN."""
+    """Return the number of elements that are NaN."""
     return sum(in_pieces(y.reshape(-1), lambda piece: int(np.isnan(piece).sum())))
 
 
 def in_pieces(flat: np.ndarray, work) -> List:
-    """Apply `work` to each piece of a flat array, in threads on all cores, as NumPy releases the interpreter's lock."""
+    """Apply `work` to each piece of a flat array, in threads on all cores; return the results in order.
+
+    Threads are enough, because NumPy releases the interpreter's lock.
+    """
     with ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(work, _pieces(flat)))
 

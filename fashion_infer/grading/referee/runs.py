@@ -1,8 +1,8 @@
-"""The referee: calls a submission in its sandbox, and relies only on its own clock and on the outputs that it reads.
+"""The referee: calls a submission in its sandbox, and relies on its own clock and on the outputs that it reads.
 
-A run is a new process, which gets all cases in a random order. The first run checks whether outputs are correct, for
-every number of images; later runs are timed. Every call has fresh inputs and an output that was filled with NaN or
-zeros before. The whole output of every call is checked (`judging`).
+In a run, a new process gets all cases in a random order. The first run checks whether outputs are correct for each
+number of images; later runs are timed. Each call has fresh inputs, and an output that was filled with NaN or zeros. The
+whole output of each call is checked (`judging`).
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from .samples import Case, Sample, cases, spread
 from .session import Session
 from .tensors import HostTensors
 
-_CALLS = 2  # number of calls of each case in the untimed run; the second reveals state that was kept from the first
-_MOST_BROKEN = 2  # number of runs that may break before the remaining cases are skipped
+_CALLS = 2  # number of calls of each case in the untimed run; the second shows whether state from the first is reused
+_MOST_BROKEN = 2  # number of processes that may break before the remaining cases are skipped
 
 
 class Turns:
-    """Lock for the machine: several submissions at a time may use it for correctness checks, or one to be timed.
+    """A lock for the machine: either several submissions run at a time, for correctness checks, or one, to be timed.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Turns:
 
     @contextlib.contextmanager
     def _taken(self, count: int) -> Iterator[None]:
-        with self._next:  # a thread that waits for all parts is not overtaken by threads that need one
+        with self._next:  # a thread that waits for all permits is not overtaken by threads that need one permit
             for _ in range(count):
                 self._free.acquire()
         try:
@@ -77,8 +77,8 @@ class Observed(NamedTuple):
     samples: Tuple[Sample, ...]
     findings: Tuple[Finding, ...]
     layers: Dict[str, Any]  # layers of the sandbox, as the worker reported them before it loaded the submission
-    printed: str
-    fill_ms: Dict[str, float]  # by case, the shortest time in which the referee wrote as many bytes
+    printed: str  # the beginning of what the submission printed
+    fill_ms: Dict[str, float]  # by case, the shortest time in which the referee filled the output
 
 
 class Referee:
@@ -114,7 +114,7 @@ class Referee:
         self._broken = 0
 
     def observe(self) -> Observed:
-        """Run and check all cases. Errors of the submission do not raise; they are findings in the result.
+        """Run and check all cases. Errors of the submission raise nothing: they are findings in the result.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Referee:
 
     @contextlib.contextmanager
     def _made(self, asked: Sequence[Case]) -> Iterator[None]:
-        """Return a context with tensors for some cases, in the memory that the submission's format uses."""
+        """Return a context in which `_tensors` holds tensors for these cases, in the memory that the format uses."""
         gpu = self._machine.gpu if self._rubric.backend == "gpu" else None
         places = [place(case.shape) for case in asked]
         if not places:
@@ -160,7 +160,7 @@ class Referee:
             self._tensors.close()
 
     def _time(self, to_time: Sequence[Case]) -> None:
-        """Time the cases in new processes until the spread of the times is small or the time limit is reached."""
+        """Time the cases in new processes until the spread of the times is small, or the time limit is reached."""
         timing = self._rubric.timing
         start, runs = time.monotonic(), 0
         while not self._notes.refused:
@@ -177,7 +177,7 @@ class Referee:
         return all(spread(seconds) <= self._rubric.timing.spread for seconds in values)
 
     def _one_run(self, todo: Sequence[Case], plan: Plan) -> None:
-        """Run cases in a new process. When it breaks, run the remaining cases in another one."""
+        """Run cases in a new process. If it breaks, run the remaining cases in another process."""
         waiting = list(inputs.shuffled(self._notes.seed.stream(self._run, 0), todo))
         while waiting and self._broken < _MOST_BROKEN:
             self._run += 1

@@ -1,4 +1,4 @@
-"""Cases, samples of their calls, and statistics of the times."""
+"""Cases of a rubric, samples of their calls, and statistics of the samples' times."""
 
 import statistics
 from typing import List, NamedTuple, Optional, Sequence, Tuple
@@ -21,15 +21,15 @@ class Case(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """Result of one call. Times are in seconds."""
+    """Result of a call, or of the calls of a bracket, whose times are means. Times are in seconds."""
 
     case: Case
-    run: int  # number of the run; each run is a new process
-    call: int  # number of the call in its process
+    run: int  # number of the process that made the call
+    call: int  # number of the bracket of its case in that process
     timed: bool  # whether it counts for the time checks: a call of a timed run that is not the first of its case
     seconds: float  # time of the whole call by the referee's clock
     op_seconds: float  # Op Time
-    worker_seconds: float  # time by the worker's own clock, only informative
+    worker_seconds: float  # time by the worker's own clock, for information only
     precision: str  # one of `scrutiny.CLASSES`
     said: str  # the diagnosis of the output, in one line
 
@@ -40,14 +40,14 @@ class Times(NamedTuple):
     layer: int
     n: int
     op: float  # median
-    spread: float  # interquartile range (range, of fewer than four values) divided by the median
+    spread: float  # interquartile range (for fewer than four values, the range) divided by the median
     layer_time: float  # median of the whole call
     worker: float  # median of the times by the worker's own clock
     samples: Tuple[float, ...]  # Op Times of the timed calls
 
 
 def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = ()) -> List[Case]:
-    """Return the cases: every layer of an edition, or every layer that a rubric lists, with every number of images."""
+    """Return the cases: each layer of the edition (or, if given, each of `layers`) with each number of images."""
     shapes = layers or [RubricLayer(*sizes) for sizes in editions.convolution_shapes(editions.get(edition))]
     found = [
         Case(number, ConvolutionShape(min(n, images or n), channels, size, size, filters, side))
@@ -60,7 +60,7 @@ def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = (
 def spread(values: Sequence[float]) -> float:
     """Return the interquartile range divided by the median; for fewer than four values, the range divided by it.
 
-    The result is infinity for a single value, and if the median is 0, as for a clock that stands still.
+    The result is infinity for a single value, and if the median is 0.
     """
     if len(values) < 2:
         return float("inf")

@@ -1,15 +1,15 @@
-"""Checks whether an output is correct: all of it, after every call, much faster than by a second convolution.
+"""Checks the whole output of a call, much faster than by computing the convolution again.
 
-Some images, chosen after the call, are compared element by element with float64. The other images are compared in sums.
+Some images, chosen after the call, are compared element by element with float64. All images are compared in sums.
 Secret random factors are drawn after the call: s, one per image, and r, one per filter. As convolutions are linear,
 
     sum over b, m of s[b] r[m] y[b,m]  =  conv(sum over b of s[b] x[b], sum over m of r[m] k[m])
 
-holds for groups of 8 images. The right side is computed in float64 and takes 1/(8 M) of the layer's work. A single
-incorrect element changes its group's sum, whatever the factors; several incorrect elements would have to cancel by
-chance. With factors of 1 and -1, two errors of equal size would cancel in every second call. The factors are therefore
-between 3/4 and 5/4, with random signs. Rounding errors of a correct output are independent, so that they grow with the
-square root of the number of summands.
+holds for groups b of 8 images. The right side is computed in float64 and takes 1/(8 M) of the layer's work. A single
+incorrect element changes its group's sum, whatever the factors are. Several incorrect elements are missed only if they
+cancel by chance. With factors of 1 and -1, two errors of equal size would cancel in every second call on average. The
+factors are therefore between 3/4 and 5/4, with random signs. Rounding errors of a correct output are independent, so
+the allowed error of a sum is proportional to the square root of the number of summands.
 
 The images and factors cannot be derived from the seed: they are drawn from new randomness after the call.
 """
@@ -25,10 +25,12 @@ from ...judging.diagnosis import FLOAT32, HALF, Diagnosis, diagnose
 from .inputs import Inputs, SecretStream
 from .memory import WORKERS
 
-_GROUP = 8  # images
+_GROUP = 8  # number of images per group
 _CHUNK = 64  # number of images that are processed at a time; fa2017's output for 64 has 7 MB, which the caches hold
 _PICKED = 8  # number of images that are compared element by element
-_ALLOWED = 0.25  # allowed error over sqrt(number of summands) x one summand's; a correct float32 sum takes 0.02 of it
+# Allowed error of a sum of n elements, divided by sqrt(n) times the allowed error of an element. The error of a correct
+# float32 sum is 2% of the allowed one.
+_ALLOWED = 0.25
 _BY_IMAGES = "wrong from image "  # beginning of a diagnosis that names the first incorrect image
 CLASSES = ("float32", "tf32 or half", "wrong")
 
@@ -37,8 +39,8 @@ class Found(NamedTuple):
     """Result of checking one output."""
 
     precision: str  # one of CLASSES
-    diagnosis: Diagnosis  # diagnosis of some images, or of the incorrect ones
-    deviation: float  # error of the sums over that allowed for their size; infinity for NaN
+    diagnosis: Diagnosis  # diagnosis of the chosen images or, if the output is incorrect, of incorrect ones
+    deviation: float  # largest error of a sum, scaled to that of one element; infinity for NaN
 
     @property
     def right(self) -> bool:
@@ -74,7 +76,7 @@ def scrutinise(y: np.ndarray, inputs: Inputs, shape: ConvolutionShape, stream: S
 
 
 def _picked(stream: SecretStream, images: int) -> np.ndarray:
-    """Choose images: the first, the last, and random ones in between, which nobody can predict."""
+    """Return the indices of the first image, the last image, and some random images, which nobody can predict."""
     between = stream.words(_PICKED - 2) % np.uint64(images)
     return np.unique(np.r_[0, images - 1, between.astype(np.int64)])
 
@@ -85,9 +87,11 @@ def _factors(stream: SecretStream, count: int) -> np.ndarray:
 
 
 def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
-    """Return, for each group of images, the largest deviation of a sum: the error of one element over the output's
-    scale."""
-    # Round the factors to float32, because the sums of x are computed in float32.
+    """Return, for each group of images, the largest error of a sum, divided by the output's scale.
+
+    It is also divided by the error that is allowed for the sum's size, so that limits for one element apply to it.
+    """
+    # Round the factors to float32 for both sides, because the sums of x are computed in float32.
     factors, across = (_factors(stream, count).astype(np.float32).astype(np.float64) for count in (shape.B, shape.M))
     kernel = np.tensordot(across, inputs.k.astype(np.float64), 1)  # (C,K,K)
 
@@ -100,8 +104,8 @@ def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
         groups = np.arange(0, stop - start, _GROUP)
         s = factors[start:stop]
         height, width = shape.output[2:]
-        # float32 is enough: its error is 2% of the allowed one. einsum is three times as fast as BLAS here, because
-        # BLAS does not share cores with other threads.
+        # float32 is sufficient, because its error is 2% of the allowed error. einsum is three times as fast as BLAS
+        # here, because several of these threads call BLAS at a time, and BLAS does not share the cores between them.
         part = np.einsum("m,bmp->bp", across.astype(np.float32), y[start:stop].reshape(stop - start, shape.M, -1))
         got = np.add.reduceat(s[:, None] * part, groups)
         x = np.add.reduceat(s[:, None].astype(np.float32) * inputs.x[start:stop].reshape(stop - start, -1), groups)
@@ -120,7 +124,10 @@ def _deviations(y, inputs, shape, stream, scale) -> np.ndarray:
 
 
 def _located(y, inputs: Inputs, off: np.ndarray, found: Diagnosis, picked: np.ndarray) -> Diagnosis:
-    """Diagnose the first incorrect group of images; the diagnosis has the images' numbers in the whole batch."""
+    """Diagnose the first incorrect group of images, with the numbers of the images in the whole batch.
+
+    If no sum is incorrect, or this diagnosis finds no error, return `found`, the diagnosis of the images `picked`.
+    """
     bad = off > FLOAT32
     if not bad.any():
         return _renumbered(found, picked)

@@ -1,4 +1,4 @@
-"""The referee's side of a worker: starts it, sends it messages, times it, stops it between calls, and ends it."""
+"""The referee's side of a worker: starts the worker, sends messages, times calls, and stops it between calls."""
 
 import json
 import math
@@ -19,18 +19,19 @@ _MOST = 1 << 16  # largest number of bytes of a message
 _LOOK = 0.05  # seconds between two checks of the worker's resources
 _NOT_ITS_OWN = "it wrote to a descriptor that is not its own"
 _CLOSED = "it closed the referee's channel"
-_LEAST = 1e-6  # shortest time of a bracket in seconds; subtracting the lag, which varies, must not give 0 or less
-_STARTING = 30.0  # largest number of seconds in which a bare Python must confine itself
+# Shortest time of a bracket in seconds. The lag, which varies, is subtracted, and the result must not be 0 or less.
+_LEAST = 1e-6
+_STARTING = 30.0  # time limit in seconds for the start of a worker, until it has confined itself
 
 
 class Called(NamedTuple):
-    """Result of one call."""
+    """Result of a bracket of calls. All fields but `seconds` are claims of the worker."""
 
-    seconds: float  # by the referee's clock, from the worker's first instruction to its message that it is done
-    status: int  # an fops_status; this field and the following ones are claims of the worker
+    seconds: float  # time of a call by the referee's clock
+    status: int  # an fops_status
     op_seconds: float
     layer_seconds: float
-    findings: int
+    findings: int  # bits FOPS_FOUND_*
     message: str
 
 
@@ -43,7 +44,7 @@ class Session:
     Parameters
     ----------
     box, layers, unsandboxed
-        The box, the layers that enforce it, and whether to do without a sandbox.
+        The box, the layers that enforce it, and whether to run without a sandbox.
     shared
         The memory that the referee shares with the worker.
     packages
@@ -81,7 +82,7 @@ class Session:
         Raises
         ------
         Broken
-            When the submission cannot be loaded, or its description is not one that a worker writes.
+            When the submission cannot be loaded, or its description is malformed.
         """
         self._send(load={"kind": plugin.kind, "path": str(plugin.path), "gpu": gpu, "device": device})
         found = self._answer("loaded", self._sandbox.remaining)
@@ -93,7 +94,7 @@ class Session:
     def case(
         self, shape: ConvolutionShape, places: Sequence[Place], on_device: bool = False, examine: bool = False
     ) -> None:
-        """Send the sizes of the next calls, and the layout of the tensors of each call of a bracket."""
+        """Send the sizes of the next calls, and the layout of the tensors for each call of a bracket."""
         lie = [place[:3] for place in places]
         self._calls = len(lie)
         self._send(case={"shape": shape, "places": lie, "on_device": on_device, "examine": examine})
@@ -109,7 +110,7 @@ class Session:
         number
             Number of the bracket in this process.
         tensors, bracket
-            The tensors and the slots of the calls. On a GPU, the inputs are copied to the shared memory now.
+            The tensors, and the bracket's slots. On a GPU, the inputs are copied to the shared memory now.
 
         Returns
         -------
@@ -119,10 +120,12 @@ class Session:
         Raises
         ------
         Broken
-            When the worker ends, exceeds a limit, or sends a message that no worker sends.
+            When the worker ends, exceeds a limit, or sends a malformed message.
         """
         word = b"go %d" % number
-        if tensors.on_device:  # wake it untimed, before it can see the inputs: waking up takes longer than some kernels
+        # On a GPU, wake the worker before it can see the inputs and before the clock starts, because waking up takes
+        # longer than some kernels.
+        if tensors.on_device:
             self._tell(b"wake")
             self._sandbox.thaw()
             if self._receive(self._sandbox.remaining) != b"awake":
@@ -136,7 +139,8 @@ class Session:
         said = self._receive(self._sandbox.remaining)
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()
-        # On a CPU, the time includes work between the worker's message and the stop. A stop does not affect a GPU.
+        # On a CPU, the time ends when the worker is stopped, so that work after its message counts. On a GPU, stopping
+        # the worker does not stop the device; `settled` has waited for it.
         seconds = max((done if tensors.on_device else stopped) - start - tensors.lag.word, _LEAST)
         return _called(said, number, seconds / self._calls)
 
@@ -178,11 +182,11 @@ class Session:
             if "failed" in answer:
                 raise Broken(f"it cannot be loaded: {answer['failed']}")
             return answer[name]
-        except (ValueError, TypeError, KeyError, RecursionError):  # such as JSON nested too deeply
+        except (ValueError, TypeError, KeyError, RecursionError):  # RecursionError: JSON that is nested too deeply
             raise Broken(_NOT_ITS_OWN) from None
 
     def _receive(self, patience: float) -> bytes:
-        """Receive the next message; check the worker's use of resources while waiting."""
+        """Return the next message; check the worker's use of resources while waiting for it."""
         end, look = time.monotonic() + patience, 0.0
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)

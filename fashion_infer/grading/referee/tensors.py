@@ -1,4 +1,4 @@
-"""The tensors of one call, in host memory that the worker shares. `device.tensors` has those in GPU memory."""
+"""The tensors of one call, in host memory that the worker shares. Those in GPU memory are in `device.tensors`."""
 
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -15,15 +15,15 @@ class Shared(NamedTuple):
     """Description of the shared memory, for the worker."""
 
     host: Memory
-    descriptors: Tuple[int, ...]  # further descriptors, besides that of the host memory
+    descriptors: Tuple[int, ...]  # descriptors that the worker inherits in addition to that of the host memory
     device: Optional[Dict[str, Any]]  # arguments of `inside.device.Device`; None on the CPU
 
 
 class Lag(NamedTuple):
-    """Overhead of a call besides the submission's work, in seconds."""
+    """Times of a bracket that are not the submission's work, in seconds."""
 
-    word: float  # from the referee's message to the worker's reply, for a call that does nothing
-    turn: float  # until the device answers the referee after the call; a longer time is work of the submission
+    word: float  # from the referee's message to the worker's reply, without the calls
+    turn: float  # until the device answers the referee after the reply; a longer time is work of the submission
 
 
 NO_LAG = Lag(0.0, 100e-6)  # used if the lag was not measured
@@ -42,7 +42,7 @@ class HostTensors:
 
     on_device = False
     lag = NO_LAG
-    # Smallest possible time of a kernel, relative to the time in which this process writes as many bytes.
+    # Smallest possible time of a kernel, as a fraction of the time in which this process fills the output.
     floor = 0.5
     # Seconds that a worker on a busy machine may take to wake up. The worker's own clock does not include them.
     latency = 0.25
@@ -53,11 +53,11 @@ class HostTensors:
         self._guards: List[Tuple[np.ndarray, bytes]] = []
 
     def clear(self) -> None:
-        """Erase everything that an earlier process of the submission wrote."""
+        """Erase everything that an earlier process of the submission has written."""
         self._memory.clear()
 
     def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
-        """Make room for calls of a shape, with fresh guard zones."""
+        """Prepare the tensors for calls of a shape, with fresh guard zones; return their layout."""
         lies = place(shape)
         self._guards = [(self._memory.zone(guard), stream.take(guard[1] - guard[0])) for guard in lies.guards]
         for zone, data in self._guards:
@@ -79,18 +79,18 @@ class HostTensors:
         return time.perf_counter() - start
 
     def bracket(self, timed: bool) -> List["HostTensors"]:
-        """Return the slots of the calls between two readings of the clock: on a CPU, a single one."""
+        """Return the slots of the calls between two readings of the clock. On a CPU, there is one call."""
         return [self]
 
     def show(self, bracket: List["HostTensors"]) -> None:
         """Do nothing: the inputs are already in shared memory, and the worker is stopped."""
 
     def settled(self) -> float:
-        """Return the seconds until work that the worker left running was done: 0, as a worker on the CPU is stopped."""
+        """Return the seconds for which work continued after the worker's message: 0, as the worker is stopped."""
         return 0.0
 
     def take(self) -> None:
-        """Fetch the output to `y`."""
+        """Do nothing: `y` is already the output."""
 
     def same_inputs(self, given: Inputs) -> bool:
         """Return whether data and weights still have the values that were given."""
@@ -101,7 +101,7 @@ class HostTensors:
         return all(bytes(zone) == data for zone, data in self._guards)
 
     def digest(self) -> int:
-        """Return a number that changes with any element of the output."""
+        """Return a number that changes if an element of the output changes."""
         return sum(memory.in_pieces(self.y.reshape(-1).view("u4"), lambda piece: int(piece.sum(dtype="u8"))))
 
     def close(self) -> None:

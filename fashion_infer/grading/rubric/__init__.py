@@ -1,4 +1,4 @@
-"""Rubrics: checks of a submission, their points, and its limits."""
+"""Rubrics: the checks of a submission with their points, and the submission's limits."""
 
 from .model import (
     BACKENDS,

@@ -1,4 +1,4 @@
-"""A rubric: the checks with their points, the limits, and the parts of the verdict that students see."""
+"""A rubric: the checks with their points, the submission's limits, and the parts of the verdict that students see."""
 
 from typing import List, NamedTuple, Optional, Tuple
 
@@ -10,18 +10,19 @@ _MIB, _KIB = 1 << 20, 1 << 10
 
 
 class RubricCheck(NamedTuple):
-    """A check of a submission, which gives one line of the marks."""
+    """A check of a submission, for which the submission gets a mark."""
 
     name: str
-    kind: str
-    points: float
-    backend: str = "any"
+    kind: str  # one of KINDS
+    points: float  # points that the check is worth
+    backend: str = "any"  # backend of the submissions that are checked: "cpu", "gpu" or "any"
     n: Tuple[int, ...] = ()  # numbers of images
-    steps: Tuple[Tuple[float, float], ...] = ()  # (ms, share of the points), times rising, shares falling
-    between: str = "linear"
+    # Pairs (time in ms, share of the points that it earns). Times rise, and shares fall.
+    steps: Tuple[Tuple[float, float], ...] = ()
+    between: str = "linear"  # how shares are determined between the steps: one of BETWEEN
 
     def share(self, ms: float) -> float:
-        """Return the share of the points that a time earns; 0 for a time beyond the last of the steps."""
+        """Return the share of the points that a time in ms earns; 0 for a time above that of the last step."""
         if ms <= self.steps[0][0]:
             return self.steps[0][1]
         for (before, high), (after, low) in zip(self.steps, self.steps[1:]):
@@ -31,12 +32,12 @@ class RubricCheck(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """How long times are measured."""
+    """How long times are measured: until their spread is below `spread`, or `seconds` have passed."""
 
-    spread: float = 0.01
+    spread: float = 0.01  # see `referee.samples.spread`
     seconds: float = 8.0
-    calls: int = 5
-    runs: int = 2
+    calls: int = 5  # timed samples of each layer in one process
+    runs: int = 2  # least number of processes, if these take less than 2 * `seconds`
 
 
 class RubricLimits(NamedTuple):
@@ -62,13 +63,13 @@ class Show(NamedTuple):
 
 
 class RubricLayer(NamedTuple):
-    """A convolution layer of a network that a class defined itself."""
+    """A convolution layer of a network that is not an edition's."""
 
     channels: int
     input_size: int  # pixels per side
     filters: int
     kernel_size: int
-    images: int = 0  # largest number of images per call of this layer; 0 for the number that a check names
+    images: int = 0  # largest number of images per call of this layer; 0 for no limit
 
 
 class Rubric(NamedTuple):
@@ -85,7 +86,7 @@ class Rubric(NamedTuple):
 
     @property
     def network(self) -> str:
-        """Description of the network: the edition, or the rubric's own layers."""
+        """Description of the network: the edition, or the sizes of the rubric's layers."""
         return self.edition or "layers " + "; ".join(",".join(map(str, layer[:4])) for layer in self.layers)
 
     def checks_of(self, backend: str) -> List[RubricCheck]:
@@ -94,9 +95,9 @@ class Rubric(NamedTuple):
 
 
 def changed(rubric: Rubric, backend: Optional[str], n: Optional[int]) -> Rubric:
-    """Return the rubric with another backend, or with another number of images in its time checks; None keeps a value.
+    """Return the rubric with this backend, and with this number of images in its time checks. None changes nothing.
 
-    The times of the steps are scaled with the number of images.
+    The times of the steps are scaled in proportion to the number of images.
     """
     checks = tuple(_scaled(check, n) if n and check.kind == "time" else check for check in rubric.checks)
     return rubric._replace(backend=backend or rubric.backend, checks=checks)

@@ -11,11 +11,11 @@ from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, Ru
 _MOST_IMAGES = 100_000
 _MOST_SIDE, _MOST_WEIGHTS = 4096, 1 << 24
 _LARGEST = 1 << 20  # largest number of bytes of a rubric's file
-_MOST = 100  # largest number each of checks, numbers of images, steps and layers
+_MOST = 100  # largest number of checks, of numbers of images in a check, of steps, of layers, and of characters
 _MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES = 1e12, 86_400, 10_000
-# Seconds per multiply-add that earn all points, and that earn none. Two simple kernels take longer than the latter and
-# earn no points: seven nested loops on any CPU, where each addition waits for the one before, and one thread per output
-# on an H200.
+# Times in seconds per multiply-add: the time that earns all points, and the time from which on none are earned. Two
+# simple kernels take longer than the second time: seven nested loops on any CPU, where each addition waits for the one
+# before, and one thread per output on an H200.
 _CPU, _GPU = (0.1e-9, 0.4e-9), (0.1e-12, 0.3e-12)
 _MIB, _KIB = 1 << 20, 1 << 10
 _TOP = ("edition", "layer", "backend", "precision", "check", "timing", "limits", "show")
@@ -67,7 +67,7 @@ def read(path: str, edition: Optional[str] = None) -> Rubric:
 
 
 def parse(text: str, where: str) -> Rubric:
-    """Parse the text of a rubric; raise UsageError as `read` does."""
+    """Parse the text of a rubric, which messages call `where`; raise UsageError as `read` does."""
     try:
         import tomllib as toml
     except ImportError:  # Python 3.8 to 3.10
@@ -81,14 +81,14 @@ def parse(text: str, where: str) -> Rubric:
         toml.TOMLDecodeError,
         RecursionError,
         ValueError,
-    ) as error:  # also nested too deeply, or too long integers
+    ) as error:  # RecursionError: nested too deeply; ValueError: an integer that is too long
         raise UsageError(f"{where} is not TOML: {error}") from None
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
 
 
 def of_dict(values: Dict[str, Any]) -> Rubric:
-    """Convert a table from TOML or from a verdict to a rubric."""
+    """Convert a table from TOML or from a verdict to a rubric; raise UsageError if a value is not valid."""
     _known(values, _TOP, "")
     layers = _layers(values)
     edition = "" if layers else _text(values, "edition", None)
@@ -113,7 +113,7 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     show = values.get("show", {})
     _known(show, Show._fields, "show.")
     if not all(isinstance(value, bool) for value in show.values()):
-        raise UsageError("what [show] has is true or false")
+        raise UsageError("each value in [show] must be true or false")
     return Rubric(
         edition, _text(values, "backend", BACKENDS, "auto"), _text(values, "precision", PRECISIONS, "float32"),
         tuple(_check(check) for check in checks), Timing(**timing),
@@ -138,7 +138,7 @@ def as_dict(rubric: Rubric) -> Dict[str, Any]:
 def _layers(values: Dict[str, Any]) -> Tuple[RubricLayer, ...]:
     given = values.get("layer", [])
     if not isinstance(given, list) or len(given) > _MOST:
-        raise UsageError(f"[[layer]] is a table, {_MOST} of them at most")
+        raise UsageError(f"layers must be at most {_MOST} tables [[layer]]")
     return tuple(_layer(number, each) for number, each in enumerate(given, start=1))
 
 
@@ -148,19 +148,19 @@ def _layer(number: int, values: Any) -> RubricLayer:
     for name, value in zip(RubricLayer._fields, layer):
         most = _MOST_IMAGES if name == "images" else _MOST_SIDE
         if (name in values or name != "images") and not _whole(value, most):
-            raise UsageError(f"layer {number}: {name} is a whole number from 1 to {most:,}")
+            raise UsageError(f"layer {number}: {name} must be a whole number from 1 to {most:,}")
     if layer.kernel_size > layer.input_size:
         raise UsageError(f"layer {number}: kernel_size is larger than input_size")
     if layer.filters * layer.channels * layer.kernel_size**2 > _MOST_WEIGHTS or max(
         layer.channels, layer.filters
     ) * layer.input_size**2 > _MOST_WEIGHTS:  # fmt: skip
-        raise UsageError(f"layer {number}: more than {_MOST_WEIGHTS:,} weights, or values of an image")
+        raise UsageError(f"layer {number}: it has more than {_MOST_WEIGHTS:,} weights, or values per image")
     return layer
 
 
 def _check(values: Any) -> RubricCheck:
     if not isinstance(values, dict):
-        raise UsageError("a [[check]] is a table")
+        raise UsageError("each check must be a table [[check]]")
     name = _text(values, "name", None)
     _known(values, RubricCheck._fields, f"check {name}: ")
     kind = _text(values, "kind", KINDS)
@@ -168,14 +168,18 @@ def _check(values: Any) -> RubricCheck:
     n = values.get("n", [])
     counts = tuple(n) if isinstance(n, (list, tuple)) else (n,)
     if not _number(points) or points < 0:
-        raise UsageError(f"check {name}: points is a number, 0 or more")
+        raise UsageError(f"check {name}: points must be a number of at least 0")
     if not all(_whole(count, _MOST_IMAGES) for count in counts) or len(counts) > _MOST:
-        raise UsageError(f"check {name}: n is 1 to {_MOST_IMAGES:,}, or a list of such numbers")
+        raise UsageError(
+            f"check {name}: n must be a whole number from 1 to {_MOST_IMAGES:,}, or a list of such numbers"
+        )
     if (kind == "right" and not counts) or (kind == "time" and len(counts) != 1):
-        raise UsageError(f"check {name}: of kind {kind} needs n" + (", one number" if kind == "time" else ""))
+        raise UsageError(f"check {name}: kind {kind} needs n" + (", a single number" if kind == "time" else ""))
     steps = values.get("steps", ())
     if kind == "time" and not _falling(steps):
-        raise UsageError(f"check {name}: steps is a list of [ms, share], times rising, shares falling from 1 to 0")
+        raise UsageError(
+            f"check {name}: steps must be pairs [ms, share], with rising times and falling shares (1 to 0)"
+        )
     return RubricCheck(
         name, kind, points, _text(values, "backend", ("any", "cpu", "gpu"), "any"), counts,
         tuple((float(ms), float(share)) for ms, share in steps), _text(values, "between", BETWEEN, "linear"),
@@ -207,27 +211,27 @@ def _numbers(values: Dict[str, Any], table: str, known) -> Dict[str, Any]:
     _known(found, known, f"{table}.")
     for name, value in found.items():
         if not _number(value) or value <= 0:
-            raise UsageError(f"{table}.{name} is a number above 0")
+            raise UsageError(f"{table}.{name} must be a number above 0")
     return dict(found)
 
 
 def _text(values: Dict[str, Any], name: str, known, default: Optional[str] = None) -> str:
     value = values.get(name, default)
     if not isinstance(value, str) or not value or (known and value not in known):
-        raise UsageError(f"{name} is one of {', '.join(known)}" if known else f"{name} is missing")
+        raise UsageError(f"{name} must be one of {', '.join(known)}" if known else f"{name} is missing")
     if len(value) > _MOST or not value.isprintable():
-        raise UsageError(f"{name} is one printable line of {_MOST} characters at most")
+        raise UsageError(f"{name} must be one printable line of at most {_MOST} characters")
     return value
 
 
 def _known(values: Any, known, where: str) -> None:
     if not isinstance(values, dict):
-        raise UsageError(f"{where.rstrip('.')} is a table")
+        raise UsageError(f"{where.rstrip('.')} must be a table")
     unknown = [name for name in values if name not in known]
     if unknown:
         raise UsageError(f"{where}{_line(unknown[0])} is not known; known: {', '.join(known)}")
 
 
 def _line(name: Any) -> str:
-    """Format a name for messages."""
+    """Return a name as one printable line, for messages."""
     return "".join(character if character.isprintable() else " " for character in str(name))[:_MOST]

@@ -1,4 +1,4 @@
-"""Contents of a box: its paths, its limits, and the arguments of bubblewrap for them."""
+"""The contents of a box (its paths and limits), and the arguments of bubblewrap that create it."""
 
 import contextlib
 import os
@@ -18,16 +18,18 @@ _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _KERNEL = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node")
 _NOBODY = "65534"
 TEMPORARY = "/tmp"
-# Address space in bytes: for compiled code; for PyTorch and compilers.
-_ADDRESSES, _MANY_ADDRESSES = 4 << 30, 32 << 30
+_ADDRESSES = 4 << 30  # address space for compiled code, in bytes
+_MANY_ADDRESSES = 32 << 30  # address space for PyTorch and compilers, in bytes
 _CAP_SYS_PTRACE = 19
-_MORE_TASKS = 8  # further tasks: bubblewrap's own, and enough for the referee to detect that there are too many
+# Tasks that the kernel allows in addition to the box's limit: bubblewrap's own tasks, and some so that the referee can
+# see that the box has too many.
+_MORE_TASKS = 8
 
 
 class Limits(NamedTuple):
     """Limits of a box's resources."""
 
-    seconds: float  # wall-clock time, from start to end
+    seconds: float  # wall-clock time from start to end, without the time during which the box is stopped
     memory: int  # bytes, without the tensors
     disk: int  # bytes of its temporary files
     printed: int  # bytes of its printed output
@@ -39,12 +41,12 @@ class Box(NamedTuple):
     """A sandbox. Paths are the same inside and outside."""
 
     limits: Limits
-    read: Tuple[str, ...] = ()
-    write: Tuple[str, ...] = ()
-    devices: Tuple[str, ...] = ()
+    read: Tuple[str, ...] = ()  # files and folders that it may read
+    write: Tuple[str, ...] = ()  # files and folders that it may also change
+    devices: Tuple[str, ...] = ()  # device nodes that it may open
     processes: bool = False  # whether it may start other processes
     gpu: bool = False  # whether it uses CUDA, which needs more: Unix sockets, files in memory, descriptors
-    memory_files: bool = False
+    memory_files: bool = False  # whether it may create files in memory
     shared: int = 0  # bytes of tensors that it maps in addition to its own memory
     library_path: str = ""  # folders that the loader searches first
 
@@ -59,7 +61,7 @@ def python() -> Tuple[str, ...]:
 
 
 def existing(box: Box) -> List[str]:
-    """Return the paths that the box may read, without missing paths and paths inside another of them."""
+    """Return the existing paths that the box may read, without those in a folder that is also in the list."""
     places: List[str] = []
     for path in sorted({*_LIBRARIES, *python(), *box.read}, key=len):
         if os.path.exists(path) and not any(path.startswith(f"{place}/") for place in places):
@@ -68,7 +70,7 @@ def existing(box: Box) -> List[str]:
 
 
 def bubblewrap(path: str, box: Box, info: int) -> List[str]:
-    """Return the command of bubblewrap that creates the namespaces. The box's own command must be appended to it.
+    """Return the command of bubblewrap that creates the namespaces. The caller appends the command to run in the box.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def bubblewrap(path: str, box: Box, info: int) -> List[str]:
     box
         The box, with the paths to show.
     info
-        Descriptor that bubblewrap writes the first process's number to.
+        Descriptor to which bubblewrap writes the number of the box's first process.
     """
     words = [path, "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--hostname", "sandbox",
              "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--info-fd", str(info),
@@ -108,12 +110,13 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
     # With CUDA, the limit on file sizes is that of memory, because CUDA creates files in memory.
     largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
     limits = {"CORE": 0, "FSIZE": largest, "NOFILE": 4096 if box.gpu else box.limits.files}
-    # Limit on CPU time, for processes that escape the limit on wall-clock time. All cores may be used for that long.
+    # Limit CPU time, too, for processes that escape the limit on wall-clock time. It allows the use of all cores for as
+    # long as the wall-clock limit.
     limits["CPU"] = int(box.limits.seconds * (os.cpu_count() or 1)) + 5
     if not box.gpu:  # CUDA reserves huge ranges of addresses
         limits["DATA"] = box.limits.memory + (1 << 30)
-        # Limit the address space: page tables take 1/512 of the touched addresses. Each thread's allocator reserves
-        # 128 MiB of addresses.
+        # Limit the address space, because page tables take memory: 1/512 of the addresses that are used. Each thread's
+        # allocator reserves 128 MiB of addresses.
         room = _MANY_ADDRESSES if box.processes else _ADDRESSES
         limits["AS"] = box.limits.memory + box.shared + room + (os.cpu_count() or 1) * (128 << 20)
     user = 0 if namespaces or unsandboxed or box.write or box.gpu else _fresh_user()
@@ -125,11 +128,11 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         "limits": limits,
         "user": user,
         "read": [*existing(box), *kernel],
-        # CUDA names its threads through /proc/self/task, and fails if it cannot.
+        # CUDA writes the names of its threads to /proc/self/task, and fails if it cannot.
         "write": [*([TEMPORARY] if namespaces else []), *box.write, *(["/proc/self/task"] if box.gpu else [])],
         "devices": [*_DEVICES, *box.devices],
         "processes": box.processes,
-        # Unix sockets are only allowed if an abstract socket cannot connect to those of the host.
+        # Unix sockets are allowed only if they cannot reach abstract sockets of the host.
         "unix_sockets": box.gpu and (namespaces or landlock >= SCOPES_SINCE),
         "memory_files": box.gpu or box.memory_files,
         "shared_memory": box.gpu or box.processes,
@@ -138,11 +141,12 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
 
 
 def _fresh_user() -> int:
-    """Return the number of a user without tasks, as the kernel never counts root's tasks; 0 if it cannot be used.
+    """Return the number of a user who has no tasks, for a box of root, whose tasks the kernel does not limit.
 
-    A process in the box sets only its real user to it, because the kernel counts tasks for the real user. Files are
-    opened with the same rights as before. Compilers and shells behave differently if real and effective user differ, so
-    that they do not get such a user. The referee needs CAP_SYS_PTRACE to inspect the memory of such a process.
+    Return 0 if this process is not root's, or lacks CAP_SYS_PTRACE, which the referee needs to inspect the memory of a
+    process with another user. A process in the box sets only its real user to this number, because the kernel counts
+    tasks by the real user; files are opened with the same rights as before. Compilers and shells do not get such a
+    user, because they behave differently if the real and the effective user differ.
     """
     if os.geteuid() != 0:
         return 0
@@ -151,12 +155,12 @@ def _fresh_user() -> int:
 
 
 def _counted_apart() -> bool:
-    """Return whether RLIMIT_NPROC counts only the tasks of a user namespace, as since Linux 5.14."""
+    """Return whether RLIMIT_NPROC counts the tasks of each user namespace separately, as Linux does since 5.14."""
     return tuple(int(number) for number in re.findall(r"\d+", os.uname().release)[:2]) >= (5, 14)
 
 
 def _tasks_of_user() -> int:
-    """Count the threads of all processes of this user."""
+    """Return the number of threads of all processes of this user."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):

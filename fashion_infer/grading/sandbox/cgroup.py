@@ -1,8 +1,8 @@
-"""Limits of memory and processes that the kernel enforces, if this program may create a cgroup (version 2).
+"""Lets the kernel limit memory and processes of a box, if this program may create a cgroup (version 2).
 
-A cgroup can be created in a folder that delegates the memory controller to its children: the program's own cgroup, or
-one that the operator created and named in FASHION_INFER_CGROUP. Without one, the referee checks the limits itself
-(`processes`).
+A cgroup can be created in a folder that delegates the controllers of memory and processes to its children: the
+program's own cgroup, or a cgroup that the operator created and named in FASHION_INFER_CGROUP. If there is no such
+folder, the referee checks the limits itself (see `processes`).
 """
 
 import contextlib
@@ -31,7 +31,10 @@ def parent(root: Path = _ROOT) -> Optional[Path]:
 
 
 class Group:
-    """A cgroup with limits. It is created on entering the context; on leaving, its processes are killed."""
+    """A cgroup with limits on memory (in bytes) and on the number of processes.
+
+    The constructor creates it in a folder from `parent`; `remove` kills its processes.
+    """
 
     def __init__(self, folder: Path, memory: int, processes: int):
         self.path = folder / f"fashion-infer-{uuid.uuid4().hex[:12]}"
@@ -43,7 +46,7 @@ class Group:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed a process in the cgroup because of its memory."""
+        """Whether the kernel killed a process in the cgroup because the cgroup reached its limit of memory."""
         with contextlib.suppress(OSError):
             lines = (self.path / "memory.events").read_text().split()
             return lines[lines.index("oom_kill") + 1] != "0"
@@ -54,7 +57,7 @@ class Group:
         return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *command]
 
     def freeze(self) -> None:
-        """Keep all processes in the cgroup from running, whatever signals they get."""
+        """Stop all processes in the cgroup. They stay stopped, whatever signals they get."""
         self._frozen("1")
 
     def thaw(self) -> None:
@@ -62,7 +65,7 @@ class Group:
         self._frozen("0")
 
     def _frozen(self, state: str) -> None:
-        with contextlib.suppress(OSError):  # since Linux 5.2
+        with contextlib.suppress(OSError):  # the file does not exist before Linux 5.2
             (self.path / "cgroup.freeze").write_text(state)
 
     def remove(self) -> None:

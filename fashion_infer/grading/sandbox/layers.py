@@ -19,11 +19,11 @@ class Layers(NamedTuple):
     """Layers of the sandbox that this machine can enforce."""
 
     bubblewrap: Optional[str]  # path of bubblewrap; None if it is missing or may not create namespaces
-    version: str  # version of bubblewrap; "" for none
+    version: str  # version of bubblewrap; "" without bubblewrap
     refusal: str  # reason why bubblewrap cannot be used; "" if it can
-    landlock: int  # version of the kernel's interface; 0 for none
-    seccomp: bool
-    cgroup: bool  # whether the kernel limits memory and processes; if not, the referee checks them
+    landlock: int  # version of the kernel's Landlock interface; 0 without Landlock
+    seccomp: bool  # whether the kernel supports seccomp filters
+    cgroup: bool  # whether the kernel can limit memory and processes; if not, the referee checks them
 
     @property
     def isolated(self) -> bool:
@@ -42,7 +42,7 @@ class Layers(NamedTuple):
 
 @functools.lru_cache(maxsize=None)
 def available() -> Layers:
-    """Detect the layers of this machine; the result is cached."""
+    """Return the layers of this machine. They are detected in the first call."""
     path, version, refusal = _bubblewrap()
     return Layers(path, version, refusal, landlock.version(), seccomp.supported(), cgroup.parent() is not None)
 
@@ -82,7 +82,7 @@ def _packaged() -> Optional[str]:
 
 
 def _bubblewrap():
-    """Return bubblewrap's path and version, or the reason why it cannot be used."""
+    """Return bubblewrap's path, its version and ""; or None, "" and the reason why it cannot be used."""
     path = shutil.which("bwrap") or _packaged()
     if path is None:
         return None, "", "not installed"
@@ -93,6 +93,6 @@ def _bubblewrap():
         return None, "", f"{path} does not run: {error}"
     if trial.returncode:
         reason = " ".join(trial.stderr.split()) or f"exit code {trial.returncode}"
-        return None, "", f"{path} may not make namespaces: {reason}"
+        return None, "", f"{path} may not create namespaces: {reason}"
     match = re.search(r"[\d.]+", said)
     return path, match.group() if match else "unknown", ""

@@ -15,24 +15,25 @@ from .cgroup import Group
 _IN_MEMORY = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/")  # names of mappings that exist only in memory
 _KEPT = 1 << 14  # number of bytes of printed output that a verdict keeps
 _STOPPED = "TtZX"  # states of a thread that runs no instruction until it is continued
-# Largest processor time of a stopped thread, in seconds, because a thread that was interrupted on its way into the stop
-# needs a few microseconds to get there. If the kernel counts only ticks, fewer than two.
-_STILL, _STILL_TICKS = 100e-6, 2
+# Limits on the processor time that a thread may use while it is stopped. It is not 0, because a thread that was
+# interrupted on its way into the stop needs a few microseconds to get there.
+_STILL = 100e-6  # seconds
+_STILL_TICKS = 2  # ticks, if the kernel does not count nanoseconds; the thread must use fewer
 _PATIENCE = 5.0  # seconds in which a thread must stop; a thread in a system call completes the call first
 
 
 class Broken(Exception):
-    """Raised when a box ended by itself or was ended; the message says why."""
+    """Raised when a box ended unexpectedly, or must be ended because it exceeds a limit. The message says why."""
 
 
 class Used(NamedTuple):
-    """CPU time of a thread."""
+    """CPU time of a thread, in two units."""
 
-    nanoseconds: int
+    nanoseconds: int  # 0 if the kernel does not count them
     ticks: int
 
     def still(self, before: "Used") -> bool:
-        """Return whether the thread has not run since `before`."""
+        """Return whether the thread has not run since its CPU time was `before`."""
         if self.nanoseconds:
             return self.nanoseconds - before.nanoseconds <= 1e9 * _STILL
         return self.ticks - before.ticks < _STILL_TICKS
@@ -44,9 +45,9 @@ class Sandboxed:
     Parameters
     ----------
     process
-        The process that was started: bubblewrap, or the box's own first process.
+        The process that was started: bubblewrap or, without bubblewrap, the box's first process.
     first
-        Number of the first process in the PID namespace; None without a namespace.
+        Number of the first process in the box's PID namespace; None without a namespace.
     box, group
         The box, and its cgroup. Without a cgroup (None), the referee checks memory itself.
     """
@@ -54,11 +55,13 @@ class Sandboxed:
     def __init__(self, process: subprocess.Popen, first: Optional[int], box: Box, group: Optional[Group]):
         self._process, self._first, self._box, self._limits, self._group = process, first, box, box.limits, group
         self._namespace = _namespace(first) if first else None
-        self._used, self._since = 0.0, time.monotonic()  # the time during which it is stopped does not count
+        # `_used` is the time for which the box ran until it was last stopped. `_since` is the moment at which it was
+        # last continued, or 0 while it is stopped.
+        self._used, self._since = 0.0, time.monotonic()
         self._printed = bytearray()
         self._count = 0
         self._stopped: List[int] = []
-        self._ran: Dict[str, Used] = {}  # CPU time of each stopped thread until it stopped
+        self._ran: Dict[str, Used] = {}  # CPU time that each stopped thread had used when it stopped
         self._drain = threading.Thread(target=self._read, daemon=True)
         self._drain.start()
         self.thread = threading.get_ident()
@@ -76,14 +79,14 @@ class Sandboxed:
         return self._limits.seconds - self._used - running
 
     def members(self) -> List[int]:
-        """Return the numbers of the box's processes, without bubblewrap's own."""
+        """Return the numbers of the box's processes, without that of bubblewrap."""
         if self._first is None:
             return [pid for pid in _numbers() if _group_of(pid) == self._process.pid]
         # Leave out the first process of the namespace: it is bubblewrap's own, which waits for the others.
         return [pid for pid in _numbers() if pid != self._first and _namespace(pid) == self._namespace]
 
     def freeze(self) -> float:
-        """Stop every thread; return the time.perf_counter() at which the already known threads had stopped.
+        """Stop all threads; return the time.perf_counter() at which the threads of the known processes had stopped.
 
         Raises
         ------
@@ -94,7 +97,7 @@ class Sandboxed:
         self._stop(self._stopped, end)
         at = time.perf_counter()
         self._ran = _used(self._stopped)
-        while True:  # the search for further processes takes milliseconds, after `at`
+        while True:  # search for further processes now, because the search takes milliseconds, which must not count
             members = self.members()
             self._stop(members, end)
             self._ran = {**_used(members), **self._ran}
@@ -105,7 +108,7 @@ class Sandboxed:
             self._group.freeze()
         if self._since:
             self._used, self._since = self._used + time.monotonic() - self._since, 0.0
-        self._look(self._stopped)  # catches threads that ran for less than the time between two checks
+        self._look(self._stopped)  # `watch` misses threads that were started after its last check
         return at
 
     def _stop(self, members: List[int], end: float) -> None:
@@ -134,7 +137,7 @@ class Sandboxed:
         return at
 
     def watch(self) -> None:
-        """Raise Broken when the box exceeds a limit."""
+        """Raise Broken if the box exceeds a limit."""
         if self.remaining <= 0:
             raise Broken(f"it did not end within {self._limits.seconds:g} s")
         if self._count > self._limits.printed:
@@ -143,7 +146,7 @@ class Sandboxed:
         self._look(self.members() if self._box.processes or not self._stopped else self._stopped)
 
     def _look(self, members: List[int]) -> None:
-        """Check the number of threads and the memory, unless a cgroup limits them."""
+        """Raise Broken if these processes have too many threads or too much memory, unless a cgroup limits them."""
         if self._group is not None:
             return
         if sum(map(_threads, members)) > self._limits.threads:
@@ -151,16 +154,16 @@ class Sandboxed:
         private, shared, files = (sum(values) for values in zip((0, 0, 0), *map(_memory, members)))
         most, own = self._limits.memory, self._box.shared
         if private + max(0, shared - own) > most or files > most + own:
-            raise Broken(f"it took more than {_size(most)} of memory")
+            raise Broken(f"it used more than {_size(most)} of memory")
 
     def ended(self, patience: float = 1.0) -> Optional[str]:
-        """Describe how the box ended by itself; return None while it runs."""
+        """Wait for at most `patience` seconds, and describe how the box has ended; return None if it still runs."""
         try:
             code = self._process.wait(patience)
         except subprocess.TimeoutExpired:
             return None
         if self._group is not None and self._group.out_of_memory:
-            return f"it took more than {_size(self._limits.memory)} of memory"
+            return f"it used more than {_size(self._limits.memory)} of memory"
         number = -code if code < 0 else code - 128
         if number > 0:
             with contextlib.suppress(ValueError):
@@ -184,7 +187,7 @@ class Sandboxed:
         self._drain.join(1.0)
 
     def end(self) -> None:
-        """Kill the box's processes; threads that wait for them then clean up."""
+        """Kill the box's processes, and leave the clean-up to the thread that waits for them."""
         if self._first is not None:
             _signal(self._first, signal.SIGKILL)  # the kernel then ends all processes of the namespace
         # Kill the whole process group in one call: processes that fork would escape if killed one after another.
@@ -206,7 +209,7 @@ _running: Set[Sandboxed] = set()
 
 
 def end_all(threads: Collection[int]) -> None:
-    """End the boxes that the threads with these identifiers have started."""
+    """End the boxes that were started by the threads with these identifiers."""
     for running in list(_running):
         if running.thread in threads:
             running.end()
@@ -224,7 +227,10 @@ def _namespace(pid: int) -> Optional[str]:
 
 
 def _stat(path: str) -> List[str]:
-    """Return the fields of a stat file after the name, which may contain spaces; empty if the process has ended."""
+    """Return the fields of a stat file that follow the process's name; an empty list if the process has ended.
+
+    The name is skipped because it may contain spaces.
+    """
     try:
         return Path(path).read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -241,7 +247,7 @@ def _states(pid: int) -> List[str]:
 
 
 def _tasks(pid: int) -> List[str]:
-    """Return the folders of a process's threads."""
+    """Return the folders in /proc of a process's threads."""
     try:
         return [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     except OSError:
@@ -254,7 +260,7 @@ def _threads(pid: int) -> int:
 
 
 def _used(members: List[int]) -> "Dict[str, Used]":
-    """Return the CPU time of each thread of some processes."""
+    """Return the CPU time of each thread of these processes, by the thread's folder in /proc."""
     found = {}
     for pid in members:
         for task in _tasks(pid):
@@ -272,8 +278,10 @@ def _nanoseconds(task: str) -> int:
 
 
 def _memory(pid: int) -> Tuple[int, int, int]:
-    """Return three sizes of a process's memory, in bytes: its private memory with page tables, its shared memory
-    (resident or not), and resident files."""
+    """Return three sizes of a process's memory, in bytes.
+
+    They are its private memory with page tables, its shared memory (resident or not), and its resident files.
+    """
     try:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
         maps = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""Starts boxes."""
+"""Starts commands in boxes."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ _INSIDE = Path(inside.__file__).parent
 
 
 def python(module: str, *arguments: str) -> List[str]:
-    """Return the command for a module of `inside`: a bare Python that cannot import the rest of the package."""
+    """Return the command that runs a module of `inside` in a Python that cannot import the rest of the package."""
     code = f"import sys; sys.path.insert(0, {str(_INSIDE.parent)!r}); from inside.{module} import main; main()"
     return [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, *arguments]
 
@@ -31,7 +31,7 @@ def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
 
 
 def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int]) -> Sandboxed:
-    """Start a command, which confines itself, in a box.
+    """Start a command in a box. The command must apply the restrictions from `plan` to itself.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
     command
         The command, from `python`.
     descriptors
-        The only descriptors that the command inherits.
+        The only descriptors, besides standard streams, that the command inherits.
 
     Raises
     ------
@@ -84,18 +84,18 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
 class Ran(NamedTuple):
     """Result of a command that ran in a box."""
 
-    code: int
-    output: str
-    layers: Dict[str, Any]
+    code: int  # exit code
+    output: str  # the beginning of its printed output
+    layers: Dict[str, Any]  # layers of the sandbox that were in force, from `inside.confine`
 
 
 def run(box: Box, layers: Layers, command: Sequence[str], unsandboxed: bool = False) -> Ran:
-    """Run a program in a box to its end.
+    """Run a command in a box until it ends.
 
     Raises
     ------
     Broken
-        When the program exceeds a limit.
+        When the command exceeds a limit.
     DeviceError
         When the box fails.
     """
