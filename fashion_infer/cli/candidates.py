@@ -91,6 +91,6 @@ NAMES = {
 _OR_FILE = ("kernel", "kernels", "more")  # parameters whose value is a name or a file
 
 
-def asked():
+def is_completing():
     """Return whether a shell started this process to complete a command line."""
     return "_FASHION_INFER_COMPLETE" in os.environ

@@ -134,7 +134,7 @@ def _main(argv, own_process):
             from . import start
 
             start.prepare()
-        status = _heeding_interrupts(argv)
+        status = _call_noting_interrupts(argv)
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
     except click.exceptions.Exit as end:
@@ -169,7 +169,7 @@ def _main(argv, own_process):
         _fail(f"internal error in {PROGRAM}: {what} (set FASHION_INFER_TRACEBACK=1 to see where)", MISTAKE)
 
 
-def _heeding_interrupts(argv):
+def _call_noting_interrupts(argv):
     """Call `_call`. If it fails after Ctrl-C, raise KeyboardInterrupt, because C code may turn the interrupt into
     another exception, such as an ImportError."""
     try:
@@ -188,7 +188,7 @@ def _call(argv):
     """Find the command and call it, without click's own `main`, which exits with 1 for a broken pipe."""
     if argv[:1] in (["help"], ["version"]):
         argv = [*argv[1:], f"--{argv[0]}"]
-    if candidates.asked():
+    if candidates.is_completing():
         return cli.main(args=argv, prog_name=PROGRAM)  # a shell completes a command line
     with cli.make_context(PROGRAM, list(argv), obj=argv) as context:
         return cli.invoke(context)

@@ -127,7 +127,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
     count = _at_once()
     threads: Set[int] = set()
     futures: List[Future] = []
-    turns, pace = Turns(min(count, len(paths))), _Pace(len(paths), progress)
+    turns, pace = Turns(min(count, len(paths))), _GradeProgress(len(paths), progress)
 
     def later(*what) -> Future:
         futures.append(pool.submit(*what))
@@ -143,7 +143,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 pace.start()
                 if turns.count > 1:
                     beside = {
-                        number: later(_in_turn, request, paths[number], ready, machine, turns, pace)
+                        number: later(_judge_with_progress, request, paths[number], ready, machine, turns, pace)
                         for number, ready in enumerate(all_ready) if not _on_gpu(request, ready)
                     }  # fmt: skip
             ill: Optional[str] = None
@@ -158,7 +158,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 if on_gpu and ill is not None:
                     ready = ready._replace(plugin=None, failed=ill)
                 with turns.alone():
-                    found = _in_turn(request, path, ready, machine, None, pace)
+                    found = _judge_with_progress(request, path, ready, machine, None, pace)
                 yield found
                 if on_gpu and ill is None and machine.gpu is not None:
                     reason = machine.gpu.ill()
@@ -171,7 +171,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 time.sleep(0.02)
 
 
-class _Pace:
+class _GradeProgress:
     """Reports progress: which submission is judged, its number, and an estimate of the remaining time."""
 
     def __init__(self, count: int, progress: Callable[[str], None]):
@@ -199,10 +199,12 @@ class _Pace:
         self._done += 1
 
 
-def _in_turn(request, path: Path, ready: "_Ready", machine: Machine, turns: Optional[Turns], pace: _Pace):
+def _judge_with_progress(
+    request, path: Path, ready: "_Ready", machine: Machine, turns: Optional[Turns], pace: _GradeProgress
+):
     pace.begin(path)
     try:
-        return _bounded(request, path, ready, machine, turns)
+        return _safe_verdict(request, path, ready, machine, turns)
     finally:
         pace.end()
 
@@ -248,7 +250,7 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
         return _Ready(staged, None, "", _unexpected(error))
 
 
-def _bounded(
+def _safe_verdict(
     request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]
 ) -> GradeVerdict:
     """Judge a submission. An unexpected error becomes its verdict, so that the other submissions are still judged."""

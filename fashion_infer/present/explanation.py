@@ -1,4 +1,4 @@
-"""The output of `kernel explain`: the conclusion in a paragraph, then the findings."""
+"""The output of `kernel explain`: the verdict and the speed in a paragraph, then the findings."""
 
 from typing import List, Optional
 
@@ -11,7 +11,7 @@ _WIDTH = 100  # largest number of characters of a quoted source line
 def page(found) -> List[Part]:
     """Show an explanation (`explain.explanation.Explanation`): verdict, speed, findings, and missing tools."""
     parts: List[Part] = [Text(_answer(found))]
-    parts += [Text(_reached(found.figures))] if found.figures else []
+    parts += [Text(_speed(found.figures))] if found.figures else []
     parts += why(found.findings, found.right)
     if found.right and found.figures and not found.findings:
         parts.append(Text("Nothing that this command looks for holds it back."))
@@ -21,8 +21,8 @@ def page(found) -> List[Part]:
     return parts
 
 
-def _reached(figures) -> str:
-    """Compare a call's figures with those that this machine can reach, in a sentence."""
+def _speed(figures) -> str:
+    """Describe a call's arithmetic rate, threads and bytes, and what this machine can reach."""
     part = figures["gflop_s"] / figures["peak_gflop_s"] if figures["peak_gflop_s"] else 0.0
     names = ", ".join(f"{name} {_size(number)}" for name, number in figures["caches"].items())
     return (
@@ -34,12 +34,12 @@ def _reached(figures) -> str:
 
 
 def _size(count: int) -> str:
-    """Format a number of bytes."""
+    """Format a number of bytes as KiB or MiB."""
     return f"{count / 1024:,.3g} KiB" if count < 1 << 20 else f"{count / (1 << 20):,.3g} MiB"
 
 
 def why(findings, right: bool = False) -> List[Part]:
-    """Show numbered findings, each with its text, place, cost, remedy, and step of the ladder."""
+    """Show findings as numbered text, each with its place, its cost, its remedy, and our kernel that shows it."""
     if not findings:
         return []
     lines = ["What holds it back, largest first:"] if right else ["Why:"]
@@ -53,7 +53,7 @@ def why(findings, right: bool = False) -> List[Part]:
 
 
 def findings(found, right: bool) -> List[Part]:
-    """Make a table of findings, for a page. `why` shows findings as text."""
+    """Make a table of findings, for the report's page. `why` shows findings as text."""
     columns, caption = ["finding", "line", "remedy"], "Why it is incorrect"
     rows = [[one.what, one.source and one.source[:_WIDTH], one.remedy] for one in found]
     if right:

@@ -78,7 +78,7 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
             for reference in bundle.block_refs:
                 watch.heard()
                 for row in _rows_of(reference):
-                    yield _understood(row)
+                    yield _result_of(row)
 
 
 def _rows_of(reference: Any) -> List[bytes]:
@@ -94,7 +94,7 @@ def _rows_of(reference: Any) -> List[bytes]:
         return []
 
 
-def _understood(row: bytes) -> Done:
+def _result_of(row: bytes) -> Done:
     found = pickle.loads(row)
     if isinstance(found, Exception):
         raise found
@@ -156,7 +156,7 @@ class _Worker:
 
     def _done(self, row: Dict[str, Any]) -> bytes:
         if self._worker is None:
-            return _plain(self._failed)
+            return _pickled_error(self._failed)
         if row.get("error") is not None:
             return row["error"]
         try:
@@ -171,7 +171,7 @@ class _Worker:
             block = pickle.loads(row["block"])
             return pickle.dumps(self._worker.classify(block, _pixels(row, self._worker.input_size)))
         except Exception as error:
-            return _plain(error)
+            return _pickled_error(error)
 
 
 def _read(batch: Any, shared: List[Any]) -> Any:
@@ -186,7 +186,7 @@ def _read(batch: Any, shared: List[Any]) -> Any:
         try:
             images, labels = read(pickle.loads(packed), spec.input_size, spec.invert, spec.held)
         except Exception as problem:
-            error = _plain(problem)
+            error = _pickled_error(problem)
         row = (packed, images, None if labels is None else labels.astype("<i8"), error)
         for name, value in zip(rows, row):
             rows[name].append(value.tobytes() if hasattr(value, "tobytes") else value)
@@ -210,7 +210,7 @@ def _rows(done: List[bytes]) -> Any:
     return pyarrow.table({"done": pyarrow.array(done, pyarrow.large_binary())})
 
 
-def _plain(error: Exception) -> bytes:
+def _pickled_error(error: Exception) -> bytes:
     """Pickle an error so that another process can raise it. Errors of other packages become RuntimeErrors."""
     if isinstance(error, FashionInferError):
         return pickle.dumps(type(error)(str(error)))

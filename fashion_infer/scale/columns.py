@@ -22,8 +22,8 @@ def of_images(schema: pyarrow.Schema, name: str) -> str:
     known = [column for column in NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
     if not known:
         raise DataError(f"{name} has no column of images: name the column {' or '.join(NAMES)}")
-    kind = _stored(schema.field(known[0]).type)
-    if not (_binary(kind) or _listed(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)):
+    kind = _storage(schema.field(known[0]).type)
+    if not (_is_binary(kind) or _is_list(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)):
         raise DataError(f"{name}: column {known[0]} must hold pixels or encoded pictures, but its type is {kind}")
     return known[0]
 
@@ -48,10 +48,10 @@ def decoded(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarr
         if None in values:
             raise DataError(f"{name} has rows with the path of a picture but not its bytes: embed the pictures' bytes")
         return np.stack([pictures.of_bytes(value, f"a picture in {name}", invert) for value in values])
-    if _binary(array.type):
+    if _is_binary(array.type):
         return _of_bytes(array.to_pylist(), name, invert)
     rows = len(array)
-    while _listed(array.type):
+    while _is_list(array.type):
         array = array.flatten()
         if array.null_count:
             raise DataError(f"{name} has rows with missing pixels")
@@ -79,13 +79,13 @@ def _squares(pixels: np.ndarray, rows: int, name: str) -> np.ndarray:
     return pixels.reshape(rows, 1, side, side)
 
 
-def _stored(kind: pyarrow.DataType) -> pyarrow.DataType:
+def _storage(kind: pyarrow.DataType) -> pyarrow.DataType:
     return kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
 
 
-def _binary(kind: pyarrow.DataType) -> bool:
+def _is_binary(kind: pyarrow.DataType) -> bool:
     return types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
 
 
-def _listed(kind: pyarrow.DataType) -> bool:
+def _is_list(kind: pyarrow.DataType) -> bool:
     return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)

@@ -64,7 +64,7 @@ def of(names: Sequence[str]) -> List[Source]:
         entries, named = places.files(name)
         before = len(found)
         for entry in entries:
-            kind = _begun(entry) if named else _suffixed(entry.name)
+            kind = _kind_by_content(entry) if named else _kind_by_suffix(entry.name)
             source = kind and _source(kind, entry, named)
             found += [source] if source and source.count else []
         if len(found) == before:
@@ -80,12 +80,12 @@ def digest(sources: Iterable[Source]) -> str:
     return summed.hexdigest()
 
 
-def _suffixed(name: str) -> Optional[str]:
+def _kind_by_suffix(name: str) -> Optional[str]:
     lowered = name.partition("?")[0].lower() if places.is_uri(name) else name.lower()
     return next((kind for kind, suffixes in _SUFFIXES.items() if lowered.endswith(suffixes)), None)
 
 
-def _begun(entry: places.FileEntry) -> str:
+def _kind_by_content(entry: places.FileEntry) -> str:
     """Return the kind of a file, recognised by its first bytes."""
     with stream_of(entry.place, entry.name) as stream:
         beginning = stream.read(8)

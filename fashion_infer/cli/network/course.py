@@ -21,8 +21,8 @@ from ..groups import ExampleCommand
 def command(program, model, n, edition, data_dir, data):
     """Run one of the course's programs with the program's own arguments.
 
-    The programs m1.1, m1.2, m2.1, m3.1, m4.1 and final take MODEL and N. The programs m1, m2 and m3 of fa2020 and later
-    take only N.
+    m1.1 and m1.2 take no arguments. m2.1, m3.1, m4.1 and final take MODEL and N. m1, m2 and m3, the programs of fa2020
+    and later, take only N.
     """
     from ... import course, pipeline
     from ...present import run as present

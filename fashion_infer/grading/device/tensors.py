@@ -21,7 +21,7 @@ from ..referee.tensors import NO_LAG, Lag, Shared
 # Number of calls between two readings of the clock. The lag of such a bracket is measured and subtracted (lag.py), but
 # it differs a little from kernel to kernel. With ten calls, the error of a call's time is a tenth of that difference.
 _BRACKET = 10
-_LOOKS = 5  # number of fills of one float; the shortest time is subtracted from a fill's time, as overhead
+_EMPTY_FILLS = 5  # number of fills of one float; the shortest time is subtracted from a fill's time, as overhead
 _SHARE = 0.25  # largest share of the free device memory that the tensors of a bracket may take
 
 
@@ -62,9 +62,9 @@ class DeviceTensors:
         told = {"size": self._block.size, "descriptor": self._block.descriptor}
         self.shared = Shared(self._small, (self._block.descriptor,), told)
         address, staged = self._block.address, self._staged.value
-        a_look = min(filled(address, 0, 1) for _ in range(_LOOKS))
+        fill_overhead = min(filled(address, 0, 1) for _ in range(_EMPTY_FILLS))
         self._slots = [
-            _Slot(address, number * largest, staged + number * inputs, host, a_look) for number in range(count)
+            _Slot(address, number * largest, staged + number * inputs, host, fill_overhead) for number in range(count)
         ]
 
     def clear(self) -> None:
@@ -109,11 +109,11 @@ class DeviceTensors:
 class _Slot:
     """The tensors of one call: those at the offset `start` of the shared memory, and the staged inputs for it.
 
-    `waiting` is the address of the staged inputs, `host` is pinned memory, and `a_look` is the overhead of a fill.
+    `waiting` is the address of the staged inputs, `host` is pinned memory, and `fill_overhead` is in seconds.
     """
 
-    def __init__(self, shared: int, start: int, waiting: int, host: np.ndarray, a_look: float):
-        self._shared, self._start, self._host, self._a_look = shared, start, host, a_look
+    def __init__(self, shared: int, start: int, waiting: int, host: np.ndarray, fill_overhead: float):
+        self._shared, self._start, self._host, self._overhead = shared, start, host, fill_overhead
         self._waits = waiting - start  # distance from an address in the shared memory to its staged inputs
         self._guards: List[Tuple[int, bytes]] = []
         # The output, after `take` has fetched it. Fetching another slot's output overwrites it.
@@ -137,7 +137,7 @@ class _Slot:
         """Fill only the output; return the seconds that the device took."""
         driver.synchronize()
         bits = int(np.float32(value).view(np.uint32))
-        return max(0.0, filled(self._shared + self._lies.y, bits, int(np.prod(self._shape.output))) - self._a_look)
+        return max(0.0, filled(self._shared + self._lies.y, bits, int(np.prod(self._shape.output))) - self._overhead)
 
     @property
     def addresses(self) -> Tuple[int, int, int]:

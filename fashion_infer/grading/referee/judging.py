@@ -89,7 +89,7 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
             session.case(case.shape, lies, tensors.on_device, plan.examine)
         # If the time of a call is unknown, the second call is alone in its bracket and does not count. It shows how
         # long a call takes. The first call cannot show this, because it also loads code.
-        alone = tensors.on_device and number == 1 and not _known(notes, case)
+        alone = tensors.on_device and number == 1 and not _known_times(notes, case)
         given = [
             inputs.fresh(notes.seed.stream(*ours, 2, number, index), case.shape, case.layer == 1)
             for index in range(len(bracket))
@@ -99,7 +99,7 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
         called = session.call(number, tensors, bracket)
         if called.status != 0:
             raise Broken(called.message or f"it failed with status {called.status}")
-        looks = [_looked_at(session, slot, notes, case, number, called, each) for slot, each in zip(bracket, given)]
+        looks = [_check_call(session, slot, notes, case, number, called, each) for slot, each in zip(bracket, given)]
         worst = max(looks, key=lambda found: CLASSES.index(found.precision))
         counts = plan._replace(timed=plan.timed and not alone)
         sample = _sample(tensors, notes, case, run, number, called, worst, counts, bracket)
@@ -112,17 +112,17 @@ def judge(session: Session, tensors, notes: Notes, case: Case, run: int, plan: P
             return
 
 
-def _known(notes: Notes, case: Case) -> List[float]:
+def _known_times(notes: Notes, case: Case) -> List[float]:
     """Return the times of a case's calls in seconds, without the first call of a process, unless that was timed."""
     return [sample.seconds for sample in notes.samples if sample.case == case and (sample.call or sample.timed)]
 
 
 def _short(notes: Notes, case: Case) -> bool:
     """Return whether a call is known to be so short that several calls must be timed together."""
-    return min(_known(notes, case), default=_LONG) < _LONG
+    return min(_known_times(notes, case), default=_LONG) < _LONG
 
 
-def _looked_at(session, slot, notes: Notes, case: Case, number: int, called: Called, given) -> Found:
+def _check_call(session, slot, notes: Notes, case: Case, number: int, called: Called, given) -> Found:
     """Check the output, the inputs and the guard zones after a call, note findings, and return the check's result."""
     slot.take()
     found = scrutinise(slot.y, given, case.shape, SecretStream.fresh())

@@ -1,5 +1,5 @@
 "use strict";
-// A click on a header sorts by its column, the next one the other way round; empty cells stay at the end.
+// A click on a header sorts the rows by its column, and the next click reverses the order. Empty cells stay at the end.
 for (const table of document.querySelectorAll("table.sortable")) {
   const headers = [...table.tHead.rows[0].cells];
   headers.forEach((header, column) => header.querySelector("button").addEventListener("click", () => {
@@ -16,7 +16,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
   }));
 }
-// A button that copies a command. Where the clipboard is not given, the command is selected for the reader to copy.
+// A button that copies a command. If the browser does not allow access to the clipboard, the command is selected.
 for (const box of document.querySelectorAll(".command")) {
   const button = Object.assign(document.createElement("button"), { type: "button", textContent: "Copy" });
   button.setAttribute("aria-label", "Copy this command");
