@@ -223,7 +223,7 @@ def test_plots_of_a_run(tmp_path, invoke):
         pixels = np.asarray(Image.open(str(tmp_path / name)).convert("L"))
         assert pixels.std() > 20  # the picture is not empty
     code, _, err = invoke("run", "--confusion", "c.jpg")
-    assert code == 2 and "NAME.png" in err
+    assert code == 2 and "must end in .png or .svg" in err
     nowhere = ("--confusion", tmp_path / "no" / "c.png")
     code, _, err = invoke("run", "--data", "synthetic", "--n", "5", "--backend", "cpu", *nowhere)
     assert code == 3 and "cannot write" in err
