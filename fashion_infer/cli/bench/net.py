@@ -24,7 +24,10 @@ from . import running
         "[default: all that are installed].",
     ),
     click.option(
-        "--batch", metavar="N,...", multiple=True, help="Batch sizes; may be repeated [default: 1,16,256,10000]."
+        "--batch",
+        metavar="N,...",
+        multiple=True,
+        help="Batch sizes; may be repeated [default: 1,16,256,10000, or 100000 with --device all].",
     ),
     click.option(
         "--repeat",
@@ -38,8 +41,7 @@ from . import running
 def command(editions, backend, device, against, batch, repeat, images, **outputs):
     """Check the whole fused network against float64, then time it for each batch size; exit 1 if it is wrong.
 
-    With --device all, one GPU and all GPUs run alternately on a stream of images, in batches of --batch images
-    [default: 100000].
+    With --device all, one GPU and all GPUs run alternately on a stream of images, in batches of --batch images.
     """
     batches = running.numbers("--batch", batch)
     several = device == "all"

@@ -22,7 +22,7 @@ from ..groups import ExampleCommand
 @options.takes_request(
     *options.RUN,
     *options.BLOCKS,
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text."),
     click.option("--confusion", metavar="FILE.svg", help=f"Draw the confusion matrix, in percent, {options.PICTURE}."),
     click.option("--mistakes", metavar="FILE.svg", help=f"Draw the misclassified images, {options.PICTURE}."),
 )

@@ -33,7 +33,7 @@ _BACKEND = options.of_request(
     *options.DATA,
 )
 def command(request, models):
-    """Run every model with each N for which the correctness is known, in both modes; exit 1 if one differs.
+    """Run every model with each N for which the correctness is known, in both modes; exit 1 if a result differs.
 
     With --kernel, that kernel computes the convolutions of every model, in operator mode.
     """

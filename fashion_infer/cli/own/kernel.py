@@ -96,7 +96,7 @@ _WATCH = click.option("--watch", is_flag=True, help="Run again after each change
     options.device,
     options.timeout,
     click.option("--verbose", "-v", is_flag=True, help="Show each layer's result, and the compiler's warnings."),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text."),
     _WATCH,
 )
 def check(file, kernel_format, layers, edition, backend, device, timeout, verbose, as_json, watch):

@@ -104,7 +104,7 @@ def _head(measured, out: str) -> List[Part]:
         Command(measured.request.command(out)),
     ]
     facts = [
-        "Each group of figures follows the command that measures it again. Times differ between machines, ratios "
+        "Each group of figures follows the command that measures it again. Times differ between machines; ratios "
         "differ less."
     ]
     if result.notice:
