@@ -70,7 +70,7 @@ def run(
     between: Optional[Between] = None,
     judge: bool = True,
 ) -> Result:
-    """Run a request from its options to its result.
+    """Run the network that a request names on the request's images.
 
     Parameters
     ----------

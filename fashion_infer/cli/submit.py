@@ -1,4 +1,4 @@
-"""`fashion-infer submit`."""
+"""The command `fashion-infer submit`."""
 
 import click
 

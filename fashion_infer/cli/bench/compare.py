@@ -1,4 +1,4 @@
-"""`fashion-infer compare`."""
+"""The command `fashion-infer compare`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fashion-infer bench conv`."""
+"""The command `fashion-infer bench conv`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fashion-infer bench`."""
+"""The command `fashion-infer bench`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fashion-infer bench net`."""
+"""The command `fashion-infer bench net`."""
 
 import click
 

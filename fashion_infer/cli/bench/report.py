@@ -1,4 +1,4 @@
-"""`fashion-infer report`."""
+"""The command `fashion-infer report`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fashion-infer data`."""
+"""The command `fashion-infer data`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fashion-infer doctor`."""
+"""The command `fashion-infer doctor`."""
 
 import click
 

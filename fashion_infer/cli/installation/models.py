@@ -1,4 +1,4 @@
-"""`fashion-infer models`."""
+"""The command `fashion-infer models`."""
 
 import click
 

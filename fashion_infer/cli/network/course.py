@@ -1,4 +1,4 @@
-"""`fashion-infer course`."""
+"""The command `fashion-infer course`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fashion-infer predict`."""
+"""The command `fashion-infer predict`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`fashion-infer profile`."""
+"""The command `fashion-infer profile`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`fashion-infer run`."""
+"""The command `fashion-infer run`."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`fashion-infer verify`."""
+"""The command `fashion-infer verify`."""
 
 import click
 

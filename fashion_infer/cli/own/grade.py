@@ -1,4 +1,4 @@
-"""`fashion-infer grade`."""
+"""The command `fashion-infer grade`."""
 
 import contextlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`fashion-infer kernel`."""
+"""The command `fashion-infer kernel`."""
 
 import os
 import time

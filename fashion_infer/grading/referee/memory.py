@@ -18,7 +18,8 @@ from ...graph.shapes import ConvolutionShape
 
 _GUARD = 1 << 16  # bytes of a guard zone: at least a page, and enough for a whole row of the largest layer
 _PAGE = 4096
-_ADD_SEALS, _SEALS = 1033, 0x1 | 0x2 | 0x4  # F_ADD_SEALS; no more seals, no shrinking, no growing
+_ADD_SEALS = 1033  # F_ADD_SEALS
+_SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: no more seals, no other size
 _PIECE = 1 << 21  # number of floats that are processed at a time
 WORKERS = os.cpu_count() or 1
 

@@ -19,7 +19,7 @@ class Field(NamedTuple):
 
 
 def name(row: Measurement, case: BenchCase) -> str:
-    """Return a contender's name, with remarks that the reader must know."""
+    """Return a contender's name for a table: a kernel file is marked (yours), and the kernel that auto runs (auto)."""
     if row.kind == LIMIT:
         return "write floor: fill" if row.name == "fill" else f"limit: {row.name}"
     if row.file:
@@ -57,7 +57,7 @@ def _times_one_gpu(row: Measurement, case: BenchCase) -> Any:
 
 
 def _class(row: Measurement, case: BenchCase) -> Optional[str]:
-    """Return the precision class for rows whose class may differ from float32 because of a kernel file."""
+    """Return the precision class of our kernels and of kernel files, if the case has a kernel file; else None."""
     return row.precision if row.kind == OURS and any(each.file for each in case.rows) else None
 
 
