@@ -1,4 +1,4 @@
-"""The chart of the benchmark of convolutions (the ladder): a diagram per convolution, with a dot per kernel and peer."""
+"""The chart of the benchmark of convolutions (the ladder): a diagram per convolution, a dot per kernel and peer."""
 
 from ...bench.records import FILL, LIMIT, OURS, BenchResult
 from . import figure as figures
