@@ -24,8 +24,9 @@ _SYSTEM = ("/bin", "/usr/bin", "/usr/include", "/usr/libexec", "/usr/local/inclu
 _DISK = 1 << 28  # bytes of temporary files; nvcc needs a few MiB for the largest of the course's files
 _PRINTED = 1 << 22  # bytes of printed output
 _THREADS = 256
-_EXPLAINING = 60.0  # time limit of the compilation for an explanation, in seconds
-_WIDEST, _ROWS = 300, 10  # limits of an explanation's texts, in characters, and of its lists
+_EXPLAINING = 60.0  # time limit in seconds for compiling a submission to explain it
+_WIDEST = 300  # largest number of characters of a text in an explanation
+_ROWS = 10  # largest number of items of a list in an explanation
 
 
 class BuiltSubmission(NamedTuple):
@@ -90,8 +91,8 @@ def explain(
 ) -> Tuple[Dict[str, Any], ...]:
     """Return what the compiler says about a submission that builds, as findings for JSON; () if it says nothing.
 
-    The submission is compiled again, in the sandbox, and is not run. No error is raised, because an explanation
-    changes no verdict. Parameters are those of `build`.
+    The submission is compiled again, in the sandbox, but it is not run. Errors are ignored, because an explanation does
+    not affect the verdict. The parameters are those of `build`.
     """
     recognised = submission.kernel
     if recognised.format.adapter is None:
@@ -107,18 +108,20 @@ def explain(
              "evidence": {name: _bounded(value) for name, value in one.evidence.items()}}
             for one in found
         )  # fmt: skip
-    except Exception:  # whatever the compiler wrote, it came from the submission
+    except Exception:  # the compiler's output depends on the submission, and may be anything
         return ()
 
 
 def _bounded(value: Any) -> Any:
-    """Return a value of a finding for JSON: a text in one short line, a number, None, or a short list of these."""
+    """Return a value of a finding, limited in size: a text as one short line, a list with a few items."""
     if isinstance(value, str):
         return shown(value[:_WIDEST])
     return [_bounded(each) for each in value[:_ROWS]] if isinstance(value, (list, tuple)) else value
 
 
 def _boxed(submission: Submission, layers: Layers, limits: RubricLimits, unsandboxed: bool) -> builds.Compile:
+    """Return a function that runs a compiler's command in the sandbox. Parameters are those of `build`."""
+
     def boxed(command: List[str], place: Path) -> builds.Compiled:
         box = Box(
             Limits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
@@ -128,7 +131,7 @@ def _boxed(submission: Submission, layers: Layers, limits: RubricLimits, unsandb
         try:
             ran = run(box, layers, command, unsandboxed)
         except Broken as error:
-            raise Refused(f"it does not build: the compiler was ended, {error}") from None
+            raise Refused(f"it does not build: the compiler was stopped, because {error}") from None
         return builds.Compiled(ran.code, ran.output)
 
     return boxed

@@ -59,7 +59,8 @@ class Show(NamedTuple):
     times: bool = True
     printed: bool = True
     leaderboard: bool = True
-    explain: bool = False  # what the compiler says about the file, and the command that explains it by a run
+    # What the compiler says about a correct file, and the command with which students can explain their file.
+    explain: bool = False
 
 
 class RubricLayer(NamedTuple):
