@@ -33,6 +33,7 @@ class JudgedCall(NamedTuple):
     record: OpTime
     outside: str  # code of a write outside the tensors, "" if none
     inputs_changed: bool
+    examined: bool  # whether the adapter examined the call
 
     def kept(self) -> "JudgedCall":
         """Return the call with a copy of its output, which later calls leave unchanged."""
@@ -93,7 +94,7 @@ class HostBuffers:
         finally:
             bindings.load().fops_examine(0)
         same = all(map(same_bits, tensors, (x, weight)))
-        return JudgedCall(tensors[2], op_times.drain()[-1], self._outside(tensors, places), not same)
+        return JudgedCall(tensors[2], op_times.drain()[-1], self._outside(tensors, places), not same, examine)
 
     def _run(self, tensors: List[np.ndarray], places: Tuple[int, ...]) -> None:
         x, weight, y = tensors
