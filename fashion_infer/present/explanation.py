@@ -39,13 +39,14 @@ def _size(count: int) -> str:
 
 
 def why(findings, right: bool = False) -> List[Part]:
-    """Show findings as numbered text, each with its place, its cost, its remedy, and our kernel that shows it."""
+    """Show findings as numbered text, each with its cost, its section in why.md, its line, and its remedy."""
     if not findings:
         return []
-    lines = ["What holds it back, largest first:"] if right else ["Why:"]
+    heading = "What holds it back, largest first" if right else "Why it is incorrect"
+    lines = [f"{heading} (docs/why.md explains each [name]):"]
     for place, one in enumerate(findings, 1):
         cost = f", about {one.share:.0%} of the time" if one.share is not None else ""
-        lines.append(f"{place}. {one.what}{cost}")
+        lines.append(f"{place}. {one.what}{cost} {_name(one)}")
         if one.source:
             lines.append(f"     {one.line}: {one.source[:_WIDTH]}")
         lines.append(f"   remedy: {one.remedy}{_step(one)}")
@@ -55,12 +56,17 @@ def why(findings, right: bool = False) -> List[Part]:
 def findings(found, right: bool) -> List[Part]:
     """Make a table of findings, for the report's page. `why` shows findings as text."""
     columns, caption = ["finding", "line", "remedy"], "Why it is incorrect"
-    rows = [[one.what, one.source and one.source[:_WIDTH], one.remedy] for one in found]
+    rows = [[f"{one.what} {_name(one)}", one.source and one.source[:_WIDTH], one.remedy] for one in found]
     if right:
         columns += [">% of the time", "our kernel that shows it"]
         caption = "What holds it back, largest first; shares are estimates"
         rows = [[*row, one.share and number(100 * one.share, ".0f"), one.step] for row, one in zip(rows, found)]
     return [table(caption, columns, rows)] if rows else []
+
+
+def _name(one) -> str:
+    """Return the name of a finding's section in docs/why.md, in brackets."""
+    return f"[{one.code}]"
 
 
 def _step(one) -> str:
