@@ -95,7 +95,7 @@ SYMBOLS = {
     "truth": (lambda g: node(g, "Flatten")["inputs"][0].__setitem__(0, True), "damaged input"),
     "newline": (lambda g: node(g, "Flatten").update(name="a\nb"), "control characters"),
     "long-name": (lambda g: node(g, "Flatten").update(name="x" * 5000), "a name of 5000 characters"),
-    "graphs-within": (lambda g: node(g, "Flatten").update(subgraphs=[{}]), "graphs of its own"),
+    "graphs-within": (lambda g: node(g, "Flatten").update(subgraphs=[{}]), "has subgraphs"),
     "two-of-a-name": (lambda g: g["nodes"][1].update(name="data"), "two variables are called 'data'"),
     "no-data": (lambda g: g["nodes"][0].update(name="pictures"), "no input called 'data'"),
     "many": (lambda g: g["nodes"].extend([g["nodes"][0]] * 3000), "more than 2000 nodes"),

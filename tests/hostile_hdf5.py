@@ -102,9 +102,9 @@ def _int8_alone(weights):
 WEIGHTS = {
     "soft-link": (_soft, "is a link"),
     "external-link": (_external_link, "is a link"),
-    "raw-data-of-a-file": (_raw_outside, "lies in another file"),
-    "raw-data-of-a-fifo": (_raw_of_a_fifo, "lies in another file"),
-    "virtual": (_virtual, "lies in other datasets"),
+    "raw-data-of-a-file": (_raw_outside, "in another file"),
+    "raw-data-of-a-fifo": (_raw_of_a_fifo, "in another file"),
+    "virtual": (_virtual, "other datasets"),
     "claims-11-gb": (_huge, "take 10986 MiB"),
     "bomb": (_bomb, "take 3136 MiB"),
     "huge-chunk": (_huge_chunk, "take 3136 MiB"),

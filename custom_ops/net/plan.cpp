@@ -164,7 +164,7 @@ class Planner {
     Stage& stage = open(Stage::Kind::convolution, layer, {M, item_.H - K + 1, item_.W - K + 1});
     stage.K = K;
     stage.weight = variable(layer, 1, {M, item_.C, K, K});
-    if (stage.weight < 0) return refuse(layer, "its weight is not an input of the graph of its own");
+    if (stage.weight < 0) return refuse(layer, "its weight is not a separate input of the graph");
     item_ = stage.out;
     return FOPS_OK;
   }
@@ -174,10 +174,10 @@ class Planner {
     if (!within(kMaxWeights, {units, item_.size()})) return refuse(layer, "its tensors are too large");
     Stage& stage = open(Stage::Kind::dense, layer, {units, 1, 1});
     stage.weight = variable(layer, 1, {units, item_.size()});
-    if (stage.weight < 0) return refuse(layer, "its weight is not an input of the graph of its own");
+    if (stage.weight < 0) return refuse(layer, "its weight is not a separate input of the graph");
     if (layer.bias) {
       stage.bias = variable(layer, 2, {units});
-      if (stage.bias < 0) return refuse(layer, "its bias is not an input of the graph of its own");
+      if (stage.bias < 0) return refuse(layer, "its bias is not a separate input of the graph");
     }
     item_ = stage.out;
     flat_ = true;

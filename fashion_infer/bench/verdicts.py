@@ -22,7 +22,7 @@ from .documents import MeasuredFile, MeasuredTime, read
 _FLOOR, _FLOOR_OF_FEW, _FEW = 0.03, 0.10, 4
 
 SAME, FASTER, SLOWER, NO_PARTNER = "within the noise", "faster", "slower", "only in {}"
-BUSY = "not told: other programs"
+BUSY = "unclear: other programs"
 EQUAL, DIFFERENT, NOT_JUDGED = "same", "DIFFERS", "not comparable"
 
 

@@ -100,5 +100,5 @@ def _unpack(content: bytes) -> Tuple[Dict[str, Any], Dict[str, np.ndarray]]:
         weights[name] = np.frombuffer(rest, np.float32, count, at).reshape(shape)
         at += 4 * count
     if at != len(rest):
-        raise ValueError("it goes on past its end")
+        raise ValueError("it has bytes after the last weight")
     return said, weights

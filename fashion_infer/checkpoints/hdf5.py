@@ -121,12 +121,12 @@ def _dataset(group, name: str):
     what = f"'{excerpt(name)}'"
     stored = found.id.get_create_plist()
     layout = stored.get_layout()
-    _expect(layout in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED), f"{what} lies in other datasets")
-    _expect(layout != h5py.h5d.CONTIGUOUS or not stored.get_external_count(), f"{what} lies in another file")
+    _expect(layout in (h5py.h5d.COMPACT, h5py.h5d.CONTIGUOUS, h5py.h5d.CHUNKED), f"{what} refers to other datasets")
+    _expect(layout != h5py.h5d.CONTIGUOUS or not stored.get_external_count(), f"{what} has its values in another file")
     filters = {stored.get_filter(index)[0] for index in range(stored.get_nfilters())}
     known = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
     _expect(filters <= known, f"{what} is packed by a filter other than gzip")
-    _expect(found.shape is not None and found.ndim <= _MOST_DIMENSIONS, f"{what} is no array")
+    _expect(found.shape is not None and found.ndim <= _MOST_DIMENSIONS, f"{what} is not an array")
     if found.chunks:
         check_size({name: found.chunks})
     _expect(found.dtype.kind == "S" or found.dtype.str[1:] in _TYPES, f"{what} holds {excerpt(found.dtype)}")

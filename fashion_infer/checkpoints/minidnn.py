@@ -52,7 +52,7 @@ def load(path) -> Checkpoint:
     try:
         weights = _parse(content, steps)
         if len(content) != size:
-            raise ValueError("it goes on past its end")
+            raise ValueError("it has bytes after the last weight")
     except ValueError as error:
         raise CheckpointError(f"{path} is not a complete weights file of {EDITION}'s network: {error}") from None
     check_finite(weights, str(path))

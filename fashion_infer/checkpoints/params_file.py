@@ -150,7 +150,7 @@ def _read(reader: _Reader, wanted: Callable[[str], bool]) -> Dict[str, np.ndarra
     if len(names) != len(arrays) or len(set(names)) != len(names):
         raise ValueError(f"it has {len(arrays)} arrays, and {len(names)} names, {len(set(names))} of them distinct")
     if reader.file.tell() != reader.size:
-        raise ValueError("it goes on past its end")
+        raise ValueError("it has bytes after the last name")
     found = {name: stored for name, stored in zip(names, arrays) if wanted(name)}
     check_size({name: stored.shape for name, stored in found.items()})
     return {name: reader.values(stored) for name, stored in found.items()}

@@ -39,7 +39,7 @@ def read(text: str) -> Graph:
         graph = json.loads(text, parse_int=_whole, parse_constant=_no_constant)
     except RecursionError:
         raise ValueError("its JSON is nested too deeply") from None
-    _expect(isinstance(graph, dict), "it is no JSON object")
+    _expect(isinstance(graph, dict), "it is not a JSON object")
     nodes = _list(graph, "nodes")
     _expect(nodes, "it has no nodes")
     _expect(len(nodes) <= _MOST_NODES, f"it has more than {_MOST_NODES} nodes")
@@ -60,7 +60,7 @@ def read(text: str) -> Graph:
 
 
 def _node(index: int, node: Any) -> Node:
-    _expect(isinstance(node, dict), f"node {index} is no JSON object")
+    _expect(isinstance(node, dict), f"node {index} is not a JSON object")
     for key in ("op", "name"):
         _expect(key in node, f"node {index} has no '{key}'")
         _expect(isinstance(node[key], str), f"node {index} has no {key} that is text")
@@ -68,7 +68,7 @@ def _node(index: int, node: Any) -> Node:
     _expect(len(node["name"]) <= _LONGEST_NAME, f"{name} has a name of {len(node['name'])} characters")
     _expect(printable(node["name"]), f"{name} has control characters in its name")
     _expect(node["op"].isascii() and node["op"].isprintable(), f"{name} has no operator's name")
-    _expect("subgraphs" not in node or node["subgraphs"] == [], f"{name} has graphs of its own")
+    _expect("subgraphs" not in node or node["subgraphs"] == [], f"{name} has subgraphs")
     _expect(node.get("control_deps", []) == [], f"{name} waits for others than its inputs")
     wrong = "takes its input from a node that does not come before it"
     inputs = [_entry(entry, index, name, wrong) for entry in _list(node, "inputs")]

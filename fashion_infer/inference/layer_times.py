@@ -1,4 +1,4 @@
-"""Times of a network's layers, from the library's log by node number and from MXNet's times of its own nodes."""
+"""Times of a network's layers, from the library's log of node numbers and from MXNet's times of other nodes."""
 
 from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 

@@ -178,7 +178,7 @@ def test_symbols_of_old_mxnet_versions(version, key, images, capfd):
         (lambda g: g["nodes"][2].update(inputs={}), "is no list"),
         (lambda g: g["nodes"][2].update(attrs=[]), "damaged attributes"),
         (lambda g: g["nodes"][2].update(control_deps=[0]), "waits for others"),
-        (lambda g: g["nodes"].__setitem__(2, None), "no JSON object"),
+        (lambda g: g["nodes"].__setitem__(2, None), "not a JSON object"),
         (lambda g: g.update(arg_nodes=[True]), "is no node"),
         (lambda g: g.update(arg_nodes=[-1]), "is no node"),
         (lambda g: g.update(heads=[[0, 0, 0]]), "output is a variable"),
@@ -198,7 +198,7 @@ def test_inconsistent_graphs(change, words):
     [
         ("[" * 100_000, "nested too deeply"),
         ('{"nodes":' * 20_000, "nested too deeply"),
-        ("[1]", "no JSON object"),
+        ("[1]", "not a JSON object"),
         ('{"nodes": [' + "1" * 5000 + "]}", "a number of 5000 digits"),
         ('{"nodes": [NaN]}', "the value NaN"),
         (" " * (structure.LARGEST_TEXT + 1), "more than 4 MiB"),

@@ -21,7 +21,7 @@ _MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, e
 
 
 class Refused(Exception):
-    """Raised for a submission that is refused because of its own content; the message says why."""
+    """Raised for a submission that is refused because of its content; the message says why."""
 
 
 def is_archive(path: Path) -> bool:

@@ -1,4 +1,4 @@
-// Ends as: clocks. Every clock of its own process stands still.
+// Ends as: clocks. Every clock that its process reads stands still.
 #include "conv.h"
 #include <sys/auxv.h>
 static void patch(void* function) {  // time->tv_sec = 1, time->tv_nsec = 0, return 0

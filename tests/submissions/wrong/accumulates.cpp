@@ -1,4 +1,4 @@
-// Adds to what lies in the output: right only for a caller that zeroes it.
+// Adds to the values in the output, so the result is right only if the caller sets the output to zero.
 #include "loops.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,6 +1,6 @@
 #include "matmul.h"
 
-// C = AB, for each of the grid's layers with B and C of its own.
+// C = AB. Each layer of the grid has its own B and C.
 __global__ void matrixMultiply(const float *A, const float *B, float *C, int rows, int inner, int columns)
 {
     __shared__ float a[MATMUL_TILE_WIDTH][MATMUL_TILE_WIDTH], b[MATMUL_TILE_WIDTH][MATMUL_TILE_WIDTH];

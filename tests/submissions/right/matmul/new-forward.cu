@@ -1,4 +1,4 @@
-// The input unrolled in global memory, and a matrix product whose kernel lies in a file beside this one.
+// Unrolls the input in global memory, and computes a matrix product with the kernel in matmul.cu.
 #include <cmath>
 #include <iostream>
 
