@@ -40,7 +40,10 @@ def plain(text):
 
 
 def pattern_of(line):
-    """Return a pattern for a line of the page, in which figures and verdicts may vary. "..." stands for text without [."""
+    """Return a pattern for a line of the page, in which figures and verdicts may vary.
+
+    "..." in the line stands for any text without an opening bracket.
+    """
     line, pattern, end = plain(line), "", 0
     for found in VARYING.finditer(line):
         figure, seconds, percent = found.groups()
@@ -48,7 +51,7 @@ def pattern_of(line):
         pattern += re.escape(line[end : found.start()]) + (FIGURE + unit if figure else VERDICT)
         end = found.end()
     pattern += re.escape(line[end:])
-    return re.compile(r"(?<![\w.])" * line[:1].isalnum() + pattern.replace(re.escape("..."), r"[^\[]*"))
+    return re.compile(r"(?<![\w.])" * line[:1].isalnum() + re.sub(r"(\\ )?(\\\.){3}(\\ )?", r"[^\\[]*", pattern))
 
 
 def test_the_notebook_is_generated_from_the_page():
