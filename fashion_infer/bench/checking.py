@@ -56,7 +56,7 @@ def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun
     return ran
 
 
-def checked(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
+def contender_if_correct(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
     """Return the kernel if it supports the layer and is correct; else return None and record why in `row`."""
     try:
         library.chosen_kernel(x.shape, weight.shape, backend, row.name)

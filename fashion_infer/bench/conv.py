@@ -72,10 +72,12 @@ class Convolutions(Benchmark):
         for name in dict.fromkeys(case.auto if name == "auto" else name for name in self._kernels):
             if isinstance(name, LoadedKernel):
                 row = user_kernels.row_of(name)
-                contender = user_kernels.checked(self.machine.backend, work, row, name, picked, want, x, weight)
+                contender = user_kernels.contender_if_correct(
+                    self.machine.backend, work, row, name, picked, want, x, weight
+                )
             else:
                 row = Measurement(name, OURS, steps.get(name), table[name].summary, table[name].precision)
-                contender = checking.checked(self.machine.backend, work, row, picked, want, x, weight)
+                contender = checking.contender_if_correct(self.machine.backend, work, row, picked, want, x, weight)
             case.rows.append(row)
             timed += [contender] if contender else []
         return Trial(work, timed, {limit.name: moved for limit, moved in limits})

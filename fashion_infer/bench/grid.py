@@ -163,7 +163,7 @@ class Grid(Benchmark):
         once = sum((contender.clock or trial.work.clock).time(contender.run, 1)[0] for contender in trial.timed)
         return int(min(_MAX_RUNS, max(_MIN_RUNS, self.machine.point_seconds / once)))
 
-    def unrunnable(self, contender: Contender, error: RuntimeError) -> None:
+    def handle_unrunnable(self, contender: Contender, error: RuntimeError) -> None:
         """Leave out a peer's variant that lacks an algorithm, or memory, for a shape."""
 
     def _checked(self, work, case: BenchCase, row: Measurement, seed: int):

@@ -186,7 +186,7 @@ class Benchmark:
                 try:
                     output = contender.run()
                 except RuntimeError as error:  # no algorithm for the shape, or no memory for its workspace
-                    self.unrunnable(contender, error)
+                    self.handle_unrunnable(contender, error)
                     continue
                 if contender.name not in (row.name for row in case.rows):
                     row = Measurement(contender.name, PEER)
@@ -194,7 +194,7 @@ class Benchmark:
                     self.judge_peer(case, row, contender, output)
                 trial.timed.append(contender)
 
-    def unrunnable(self, contender: Contender, error: RuntimeError) -> None:
+    def handle_unrunnable(self, contender: Contender, error: RuntimeError) -> None:
         """Handle a peer's variant that fails on one case."""
         raise error
 

@@ -75,7 +75,7 @@ def row_of(kernel: LoadedKernel) -> Measurement:
     return Measurement(kernel.name, OURS, summary=f"{kernel.path} ({kernel.format})", file=str(kernel.path))
 
 
-def checked(
+def contender_if_correct(
     backend: str, work, row: Measurement, kernel: LoadedKernel, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
     weight: np.ndarray,
 ) -> Optional[Contender]:  # fmt: skip

@@ -142,7 +142,7 @@ class Client:
                     ) from None
                 if any(word in why for word in _NO_TLS):
                     board = self._url.rpartition("/api")[0]
-                    raise UsageError(f"{board} does not use TLS: is it http, or another port?") from None
+                    raise UsageError(f"{board} does not answer with TLS: use http:// or check the port") from None
             except (requests.ConnectionError, requests.Timeout) as error:
                 why = _short(error)
             except requests.RequestException as error:

@@ -118,7 +118,7 @@ def resized(images: Images, size: int) -> np.ndarray:
     return result
 
 
-def _load_own(n: Optional[int], found: own.Own) -> Images:
+def _load_own(n: Optional[int], found: own.OwnDataset) -> Images:
     check_n(n, len(found.images))
     return Images(found.images[:n], found.labels[:n], OWN, found.location)
 

@@ -27,7 +27,7 @@ _NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
 _DAMAGED = "make or copy it again"
 
 
-class Own(NamedTuple):
+class OwnDataset(NamedTuple):
     """The user's own dataset."""
 
     images: np.ndarray  # (n,1,s,s) uint8
@@ -50,7 +50,7 @@ def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: 
 
 def load(
     data_dir: Optional[PathOrText] = None, images: Optional[PathOrText] = None, labels: Optional[PathOrText] = None
-) -> Own:
+) -> OwnDataset:
     """Read your own dataset.
 
     Parameters
@@ -77,7 +77,7 @@ def load(
         raise DataError(f"{files[0]} holds {len(pixels)} images, but {files[1]} holds {len(classes)} labels")
     if not len(pixels):
         raise DataError(f"{files[0]} holds no images")
-    return Own(pixels, classes, str(files[0]))
+    return OwnDataset(pixels, classes, str(files[0]))
 
 
 def _find(folder: Path) -> Tuple[Path, Path]:

@@ -74,8 +74,8 @@ def explain(
     file
         The kernel file, whose format has been recognised.
     edition, layer
-        The edition, and the number of its layer, to examine. None examines the last layer of the first edition for
-        which the file is correct.
+        The edition and the number of the layer to examine. By default, the last layer of the first edition for which
+        the file is correct.
     device
         Index of the GPU.
     sanitize

@@ -10,9 +10,9 @@ from .buffers import GUARD_BITS
 # Largest error relative to the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands
 # rounded to tf32 or half give 1e-4 to 1e-3. The bound is in the gap between the two.
 FLOAT32, HALF = 2e-5, 1e-2
-# Rounded operands change nearly every output by more than float32 sums do: by _CHANGED, twice the error of those. If
-# less than a fraction of _EVERYWHERE has changed, only some places are incorrect. FLOAT32 is too large for _CHANGED:
-# some correct half-precision outputs have too few errors above it, such as 1 of 4, or 13 of 72.
+# Rounding the operands changes nearly every output by more than _CHANGED, which is twice the error of float32 sums. If
+# less than the fraction _EVERYWHERE of the outputs differ by that much, only some places are incorrect. FLOAT32 is too
+# large for _CHANGED: some correct half-precision outputs have too few errors above it, such as 1 of 4, or 13 of 72.
 _CHANGED, _EVERYWHERE = 4e-6, 0.3
 _LIKE = 5e-4  # relative to the largest value: the output matches another computation
 _FITTED = 1e-2  # tolerance for a tap's fitted share to count as all of it

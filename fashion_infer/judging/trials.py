@@ -171,7 +171,7 @@ def check(
     wanted = layers_of(file.format.name, edition) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
     file, library = loading.built(file, verbose, device=device)
     thousands = file.backend == "gpu" and file.format.name.startswith(("mxnet", "minidnn"))
-    count = images or (loading.THOUSAND if thousands else _few(file))
+    count = images or (loading.TRIAL_IMAGES if thousands else _few(file))
     asked = [TrialShape(what, shape, count) for what, shape in wanted]
     if shapes is None and edition is None:
         # A file that needs multiples of a thousand may end the process when called with three images.
@@ -247,7 +247,7 @@ def _main_reason(wrong: Sequence[Tried]) -> str:
 
 
 def _together(tried: Sequence[Tried]) -> str:
-    """Return a reason that only several shapes together show; "" if there is none."""
+    """Return the reason for failure that only a comparison of several shapes shows, or "" if there is none."""
     layers = [one for one in tried if one.what != OTHER]
     right, wrong = [one for one in layers if one.right], [one for one in layers if not one.right]
     if right and wrong and all(one.code in _OF_FIXED_SIZES for one in wrong):

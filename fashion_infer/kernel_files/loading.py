@@ -32,7 +32,7 @@ class LoadedKernel(NamedTuple):
         return self.file.format.name
 
 
-THOUSAND = 1000  # images; the course's GPU files may need a multiple of this
+TRIAL_IMAGES = 1000  # images; the course's GPU files may need a multiple of this
 _lock = threading.Lock()
 _loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and key of the plug-in
 

@@ -14,7 +14,10 @@ _STREAM = re.compile(r"\bcudaStream_t\b")
 
 
 def _over(devices: str, code: str) -> bool:
-    """Whether a template `forward` is defined over four-dimensional tensors of a device."""
+    """Return whether the first parameter of any `forward` is a four-dimensional Tensor of one of `devices`.
+
+    `devices` is a regular expression, such as "cpu|xpu".
+    """
     tensor = re.compile(rf"\bTensor\s*<\s*(?:\w+\s*::\s*)*(?:{devices})\s*,\s*4")
     found = source.definitions(code, "forward")
     return any(function.parameters and tensor.search(function.parameters[0]) for function in found)
@@ -83,7 +86,8 @@ _OUTPUT = re.compile(r"\b(?:y|out|output|result)\w*$", re.IGNORECASE)
 def wrong_parameters(parameters: List[str]) -> str:
     """Describe what is wrong with the parameters of plain C's conv_forward; "" if they are correct.
 
-    The linker compares only names: double* for float*, or the output first, would crash in the first call.
+    The linker compares only names, so calls with double* for float*, or with the output first, would crash or give
+    incorrect outputs.
     """
     for number, parameter in enumerate(parameters[:3]):
         if re.search(r"\b(?:double|half|__half|int|char|void)\b", parameter) and "*" in parameter:
@@ -149,7 +153,7 @@ def python_near_miss(code: str) -> str:
 
 
 def _bound_names(node: ast.stmt) -> List[str]:
-    """Return the names that a module's statement defines, assigns or imports."""
+    """Return the names that a statement binds by `def`, by assignment to plain names, or by `from ... import`."""
     if isinstance(node, ast.FunctionDef):
         return [node.name]
     if isinstance(node, ast.Assign):

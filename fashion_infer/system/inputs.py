@@ -45,7 +45,7 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
         raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
     try:
         with open_regular(path) as stream:
-            return stream.read(size)  # bounded, because memory for the whole size is allocated first
+            return stream.read(size)  # `size` was checked above: read(size) first allocates that many bytes
     except OSError as problem:
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 

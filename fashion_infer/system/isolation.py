@@ -96,7 +96,10 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
 
 
 def begin() -> None:
-    """Take over the pipes, and end this process when the parent ends. The child calls this at its start."""
+    """Start a thread that kills this process group when the parent ends. An isolated child calls this first.
+
+    Outside an isolated child, it does nothing.
+    """
     global _report
     pipes = os.environ.pop(_PIPES, None)
     if pipes is None:

@@ -60,7 +60,7 @@ def check_file(work, path, **changes):
     kernel = kernel_loading.load(path)._replace(backend="gpu", **changes)
     row, (x, weight) = user_kernels.row_of(kernel), (work.x_on_host, work.weight_on_host)
     want = reference.convolve(x[PICKED], weight)
-    return row, user_kernels.checked("gpu", work, row, kernel, PICKED, want, x, weight)
+    return row, user_kernels.contender_if_correct("gpu", work, row, kernel, PICKED, want, x, weight)
 
 
 @pytest.mark.parametrize("host_memory, call", [(False, ("device", 7)), (True, ("host", 1))])
