@@ -45,7 +45,7 @@ Batch = Union[int, str]
 
 
 class GridPoint(NamedTuple):
-    """A shape of the grid. `number` counts the combinations without the batch from 1; all batches share it."""
+    """A shape of the grid. `number`, from 1, is the same for shapes that differ only in the batch."""
 
     number: int
     batch: Batch
@@ -78,7 +78,10 @@ def all_points(batches: Sequence[Batch]) -> List[GridPoint]:
 
 
 def chosen(batches: Sequence[Batch], full: bool, seed: int) -> List[GridPoint]:
-    """Return all points, or a sample, in a random order given by the seed; a run that stops early has a sample too."""
+    """Return all points, or a sample, in a random order that depends on the seed.
+
+    The order is random so that a run that stops early has measured a sample.
+    """
     points = all_points(batches)
     random.Random(seed).shuffle(points)
     return points if full else points[:SAMPLE]

@@ -34,7 +34,7 @@ class _Subject(NamedTuple):
     device: int
 
     def first_stage(self) -> "_Subject":
-        """Return the same for the network's layers up to the first pool."""
+        """Return the subject that has only the network's layers up to the first pool."""
         part = self.network.first_stage()
         options: Dict[str, Any] = {"shape": part.shape, "backend": "gpu", "device": self.device}
         ours = {p: FusedNetwork(part.symbol, part.weights, precision=p, **options) for p in self.ours}

@@ -69,7 +69,7 @@ _BORDERS = "(0, 0, 0, 0, 1, 1, 1, 1)"
 
 
 def _borders(text: str) -> bool:
-    """Whether text is a `pad_width` of four dimensions that pads only the pixels."""
+    """Return whether text is a `pad_width` of four dimensions that pads only the pixels."""
     numbers = _numbers(text)
     return len(numbers) == 8 and not any(numbers[:4]) and all(number <= _LARGEST_WINDOW for number in numbers)
 

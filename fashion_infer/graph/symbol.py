@@ -170,7 +170,7 @@ def sizes(node: Node, key: str) -> List[int]:
 
 
 def flag(node: Node, key: str) -> bool:
-    """Whether an attribute is set and true."""
+    """Return whether an attribute is set and true."""
     return attributes(node).get(key, "False").lower() in ("true", "1")
 
 

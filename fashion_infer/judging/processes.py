@@ -184,7 +184,7 @@ def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
 
 
 def takes(kernel: loading.LoadedKernel, shape: Shape) -> bool:
-    """Whether a kernel supports a shape: LeetGPU's files have one channel."""
+    """Return whether a kernel supports a shape: LeetGPU's files have one channel."""
     channels, size, filters, side = shape
     try:
         kernels.chosen_kernel((1, channels, size, size), (filters, channels, side, side), kernel.backend, kernel.name)

@@ -7,14 +7,14 @@ SUFFIXES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".py", ".s
 
 
 def is_path(kernel: str) -> bool:
-    """Whether a kernel's name is a file path: it has a kernel file's suffix, or a slash and is not a variant."""
+    """Return whether a kernel's name is a file path: it has a kernel file's suffix, or a slash and is not a variant."""
     if PurePath(kernel).suffix.lower() in SUFFIXES:
         return True
     return "/" in kernel and not is_variant(kernel)
 
 
 def is_variant(kernel: str) -> bool:
-    """Whether a name has the form of a variant of a library kernel: "tensor-core/NAME"."""
+    """Return whether a name has the form of a variant of a library kernel: "tensor-core/NAME"."""
     return kernel.startswith("tensor-core/")
 
 

@@ -53,7 +53,7 @@ def count_cuda_devices() -> int:
 
 
 def find_cxx() -> Optional[str]:
-    """Find the C++ compiler: CXX, else c++. If CXX has several words, such as "ccache g++", the last program."""
+    """Find the C++ compiler: CXX, else c++. If CXX names several programs ("ccache g++"), return the last one."""
     command = cxx_command()
     return [word for word in command if not word.startswith("-")][-1] if command else None
 

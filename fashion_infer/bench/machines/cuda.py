@@ -207,7 +207,7 @@ class CudaNetwork:
 
 
 class _Events:
-    """A clock that uses device events. Launches count: a small batch may wait for the host, as in normal use."""
+    """A clock that uses device events. Times may include waiting for the host's launches, as in normal use."""
 
     slow = 0.1  # seconds per run
 

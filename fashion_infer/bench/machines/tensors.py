@@ -43,7 +43,7 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         return self.torch.empty(tuple(shape), device=self.where)
 
     def random(self, shape, pixels, seed):
-        """Pixels, 0 to 255 as float32, or values from -1 to 1."""
+        """Return random float32 values: pixels from 0 to 255 if `pixels` is true, else values from -1 to 1."""
         generator = self.torch.Generator(self.where).manual_seed(seed)
         values = self.torch.rand(tuple(shape), generator=generator, device=self.where)
         return values.mul_(256).floor_() if pixels else values.mul_(2).sub_(1)
@@ -108,7 +108,7 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         return self.cupy.empty(shape, "float32")
 
     def random(self, shape, pixels, seed):
-        """Pixels, 0 to 255 as float32, or values from -1 to 1."""
+        """Return random float32 values: pixels from 0 to 255 if `pixels` is true, else values from -1 to 1."""
         values = self.cupy.random.RandomState(seed).random_sample(tuple(shape), "float32")
         values *= 256 if pixels else 2
         if pixels:
