@@ -68,7 +68,7 @@ class BoundGraph:
         self._given = self._shapes_of_slopes(weights)
         with quiet():
             self._symbol = self._load_symbol()
-            self._check_memory()
+            self._check_output_sizes()
             if fuse is not None:
                 self._symbol = self._symbol.optimize_for(BACKEND, **fuse)
             self._arguments = self._fit(weights)
@@ -158,7 +158,7 @@ class BoundGraph:
             raise CheckpointError("the network has no input called 'data' that its output depends on")
         return loaded
 
-    def _check_memory(self) -> None:
+    def _check_output_sizes(self) -> None:
         """Refuse a network with a layer whose output for one image is too large."""
         internals = self._symbol.get_internals()
         _, outputs, _ = self._inferred(internals, 1)

@@ -106,7 +106,7 @@ class Keeper:
 
 
 def serve(settings: BoardSettings) -> None:
-    """Serve until a signal.
+    """Run the board's service until a signal ends it.
 
     Raises
     ------

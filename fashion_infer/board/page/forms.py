@@ -49,7 +49,7 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
 
 
 def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> Response:
-    """Refuse an invalid token. Others' guesses never make a person with a valid token wait."""
+    """Refuse an invalid token. A valid token is accepted however many were refused before."""
     if meant is not None:
         who = who._replace(actor=meant.name, class_id=meant.class_id)
     wait = request.app.state.refused.add(who)

@@ -42,5 +42,5 @@ def now() -> datetime:
 
 
 def short_id(letters: int = 12) -> str:
-    """Return a new identifier that people can type. 12 of 31 letters are 59 random bits."""
+    """Return a new identifier that people can type. 12 letters from an alphabet of 31 have 59 random bits."""
     return "".join(secrets.choice(_LETTERS) for _ in range(letters))
