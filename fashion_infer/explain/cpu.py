@@ -59,6 +59,7 @@ _WAITING = 0.15  # least fraction of the time for a finding: a smaller wait may 
 _LIBRARY = 0.2  # least fraction of the time in library functions for a finding
 _CALLED = 0.1  # least fraction of the time in a function that the hot loop calls, for a finding
 _STORED = 0.3  # stores per multiply-add above which sums should be kept in registers
+_ALONE = 1.5  # processor time of a call, in durations of the fastest call, from which on several threads worked
 _NEAR = 6  # largest distance, in lines, between a statement and the head of its loop
 _BOUNDS = (
     (r"^(?:C|in_?c\w*|Channel\w*|channels?)$", "channels"),
@@ -253,7 +254,8 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
         found.append(made(path, code, line, what, evidence, min(part, 0.99)))
 
     cores = len(os.sched_getaffinity(0))
-    if cores > 1 and run.threads == 1:
+    # On a busy machine the timer's signals may all reach one thread, but the others still use processor time.
+    if cores > 1 and run.threads == 1 and run.processor < _ALONE * run.seconds:
         add(
             "one_thread",
             1 - 1 / cores,

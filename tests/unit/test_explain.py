@@ -152,7 +152,11 @@ def test_figures_without_binutils(tmp_path, monkeypatch):
     said = "call 0: status 0, 1 s\nmeasured 0.5 0.9 3 1e11\nsample 7 1a2b - -\n"
     run = samples.of(tmp_path / "program", said, tmp_path / "conv.cpp")
     assert (run.seconds, run.regions, run.threads, run.loop) == (0.5, 3, 1, ())
-    assert [one.code for one in cpu.of_run(tmp_path / "conv.cpp", "", run._replace(threads=2))] == []
+    monkeypatch.setattr(cpu.os, "sched_getaffinity", lambda _: {0, 1})
+    # First the processor time of two threads, of which one was sampled, then that of one thread.
+    for processor, codes in ((0.9, []), (0.6, ["one_thread"])):
+        found = cpu.of_run(tmp_path / "conv.cpp", "", run._replace(processor=processor))
+        assert [one.code for one in found] == codes
     figures = cpu.CpuSpeed([], run).figures((3, 12, 33, 33, 24, 7))
     assert figures["image_bytes"] == 4 * (12 * 33 * 33 + 24 * 27 * 27) and figures["weight_bytes"] == 4 * 24 * 12 * 49
     assert figures["gflop_s"] == pytest.approx(2 * figures["images"] * 24 * 27 * 27 * 12 * 49 / 0.5 / 1e9)
