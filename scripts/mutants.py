@@ -45,7 +45,7 @@ ROOMS = {
 }
 PATIENCE = 4  # longest allowed time of a package's tests, as a multiple of the time without a fault
 SECONDS = 1800  # longest allowed time of a package's tests without a fault
-# Runs the tests in a PID namespace of their own, whose processes end with it. A fault that replaces the 0 of
+# Runs the tests in a separate PID namespace, whose processes end with it. A fault that replaces the 0 of
 # `os.killpg(0, SIGKILL)` by 1 kills every process that the caller sees, and a test that hangs may have started other
 # processes.
 ALONE = ["unshare", *([] if os.geteuid() == 0 else ["--user", "--map-current-user"]),

@@ -124,7 +124,7 @@ class Client:
         return self._ask("GET", path, params=query).json()
 
     def _ask(self, method: str, path: str, **options: Any) -> requests.Response:
-        end, pause, told = time.monotonic() + PATIENCE, 0.5, False
+        end, pause, noticed = time.monotonic() + PATIENCE, 0.5, False
         while True:
             try:
                 # No redirect is followed: the token is only for this board.
@@ -149,9 +149,9 @@ class Client:
                 raise UsageError(f"the request to the board failed: {_short(error)}") from None
             if time.monotonic() + pause > end:
                 raise DeviceError(f"the board does not answer ({why}): try again later")
-            if not told:
+            if not noticed:
                 self._notice(f"the board does not answer ({why}): retrying for {PATIENCE / 60:.0f} minutes")
-                told = True
+                noticed = True
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
 

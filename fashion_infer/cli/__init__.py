@@ -1,1 +1,1 @@
-"""The command line. Most commands have a file of their own."""
+"""The command line. Most commands have a separate file."""

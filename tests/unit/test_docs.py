@@ -95,7 +95,7 @@ COMMANDS = [
     (page.name, line.strip().partition("#")[0].partition(">")[0])
     for page in [ROOT / "README.md", ROOT / "docs" / "your-kernel.md", ROOT / "docs" / "profile.md"]
     for line in page.read_text(encoding="utf-8").splitlines()
-    if re.match(r"    (\.venv/bin/)?fashion-infer ", line)
+    if re.match(r"    fashion-infer ", line)
 ]
 
 

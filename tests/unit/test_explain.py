@@ -216,6 +216,7 @@ def test_check_and_explain_name_the_faulty_line(tmp_path, invoke):
     assert code == CheckFailed.exit_code and f"conv.cpp:{planted_cpu.marked(text)[0]} " in out
     code, out, _ = invoke("kernel", "explain", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
     assert code == CheckFailed.exit_code and f"conv.cpp:{planted_cpu.marked(text)[0]} " in out
+    assert "[out_of_bounds_write]" in out
 
 
 def test_a_missing_layer(tmp_path, invoke):

@@ -1,4 +1,4 @@
-// Ends as: harmless. Lists the folder of this library for other people's.
+// Ends as: harmless. Lists the folder of this library for other people's builds.
 #include "conv.h"
 
 // Whether a folder shows anything but one name.

@@ -1,4 +1,4 @@
-// Has its own version of the header, with members in the class.
+// Includes a header from the submission's folder; the header's class has members.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
