@@ -282,7 +282,7 @@ def bench_conv(
     """
     names = [os.fspath(kernel) for kernel in kernels]
     asked = None if backend == "auto" else backend
-    files = user_kernels.recognised(paths.among(names), kernel_format, asked)
+    files = user_kernels.recognise_files(paths.among(names), kernel_format, asked)
     where = files[0].backend if files else devices.choose(backend, device).backend
     request = BenchRequest(
         editions=(edition,),

@@ -1,4 +1,4 @@
-"""The only package that imports mxnet, when `load` is first called."""
+"""The only package that imports mxnet. It does so when `load` is first called."""
 
 from .loading import build, load
 from .logs import quiet

@@ -1,6 +1,6 @@
 """A graph bound to a device by MXNet: inferred shapes, executors, and one forward pass.
 
-MXNet gets numbers in place of the nodes' names (see `rewrite.numbered`). Only this module maps them to the names.
+MXNet gets numbers in place of the nodes' names (see `rewrite.with_numbered_names`). This module maps them back.
 """
 
 import json
@@ -18,12 +18,12 @@ from .logs import quiet
 from .plugin import BACKEND, FUSED_OPERATOR, explain, load_operators
 from .stopwatch import Stopwatch
 
-# Limit for the output of one layer for one image. The largest such output of fa2017 has 115 kB.
+# Size limit of a layer's output for one image. The largest such output of fa2017 has 115 kB.
 _LARGEST_OUTPUT = 256 << 20  # bytes
 
 
 class BoundGraph:
-    """A graph with its weights on a device; its input is called `data`, its output is one score per class.
+    """A graph with its weights on a device. Its input is called `data`; its output has one score per class.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class BoundGraph:
         self._executors: Dict[int, Any] = {}
 
     def stopwatch(self) -> Stopwatch:
-        """A stopwatch for `forward`."""
+        """Return a new stopwatch for `forward`."""
         return Stopwatch(self._mx)
 
     def seconds(self, watch: Stopwatch) -> Dict[int, float]:
@@ -84,13 +84,13 @@ class BoundGraph:
         return {number: seconds for number, seconds in numbers if number is not None}
 
     def unfused(self) -> List[int]:
-        """Numbers of the nodes that our partitioner left to MXNet."""
+        """Return the numbers of the nodes that our partitioner left to MXNet."""
         nodes = json.loads(self._symbol.tojson())["nodes"]
         numbers = [rewrite.number_of(node["name"]) for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
         return [number for number in numbers if number is not None]
 
     def seen(self, batch: int) -> bool:
-        """Whether a slice of this size has been run before."""
+        """Return whether slices of this size have been set up."""
         return batch in self._executors
 
     def prepare(self, batch: int) -> None:
@@ -151,7 +151,7 @@ class BoundGraph:
 
     def _load_symbol(self):
         try:
-            loaded = self._mx.sym.load_json(json.dumps(rewrite.numbered(self._graph)))
+            loaded = self._mx.sym.load_json(json.dumps(rewrite.with_numbered_names(self._graph)))
         except self._mx.MXNetError as error:
             raise CheckpointError(f"MXNet cannot build the network: {self._explain(error)}") from None
         if self._data not in loaded.list_arguments():
@@ -195,7 +195,7 @@ class BoundGraph:
         return arguments
 
     def _infer_shapes(self, batch: int) -> Dict[str, Tuple[int, ...]]:
-        """Infer the shapes of arguments and auxiliary states, by MXNet's names; check the shape of the output."""
+        """Return the inferred shapes of arguments and auxiliary states by MXNet's names. Check the output's shape."""
         shapes, outputs, auxiliary = self._inferred(self._symbol, batch)
         if not all(shape and 0 not in shape for shape in [*shapes, *outputs, *auxiliary]):
             raise CheckpointError("the network does not fit the images: MXNet cannot infer its shapes")
@@ -208,7 +208,7 @@ class BoundGraph:
         return dict(zip(names, [*shapes, *auxiliary]))
 
     def _inferred(self, of: Any, batch: int) -> Tuple[List[Tuple[int, ...]], ...]:
-        """Infer the shapes of a symbol's arguments, outputs and auxiliary states.
+        """Return the inferred shapes of the arguments, outputs and auxiliary states of symbol `of`.
 
         A shape that is () or contains 0 is unknown.
         """
@@ -218,7 +218,7 @@ class BoundGraph:
             raise CheckpointError(f"the network does not fit the images: {self._explain(error)}") from None
 
     def _executor(self, batch: int):
-        """Create an executor for slices of this size; all executors share the weights."""
+        """Return the executor for slices of this size; create it at the first call. All executors share the weights."""
         if batch not in self._executors:
             mx, arguments = self._mx, dict(self._arguments)
             try:

@@ -18,12 +18,13 @@ from .mxnet_lock import once
 from .numpy_names import restore
 from .threads import openmp_thread_count, openmp_threads
 
-# Debian's packages of system libraries that MXNet links.
+# System libraries that MXNet links, with the names of Debian's packages.
 _SYSTEM = {"libgomp.so.1": "libgomp1", "libquadmath.so.0": "libquadmath0", "libstdc++.so.6": "libstdc++6"}
-# MXNet reads these when it loads. They silence notices about each partitioned graph or sparse operator.
+# MXNet reads these environment variables when it loads. They turn off notices about partitioned graphs and sparse
+# operators.
 _QUIET = {"MXNET_SUBGRAPH_VERBOSE": "0", "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "0"}
-# MXNet would merge a fully connected layer with the tanh after it into a node of another name, and neither would have
-# its own time. The merge gains nothing at these sizes.
+# Without this variable, MXNet would merge a fully connected layer with the tanh after it into a node with another name,
+# and their times could not be measured separately. At these sizes the merge makes nothing faster.
 _PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 
@@ -60,7 +61,7 @@ def load():
 
 
 def _check_room():
-    """Raise DeviceError if there is too little address space, with which MXNet would abort or crash.
+    """Raise DeviceError if there is too little address space. MXNet would then abort or crash.
 
     Loading takes 490 MB; each thread takes 8 MB of stack and 64 MB that malloc reserves. A run has two threads per core
     and six more. On two cores, 10,000 images took up to 1,120 MB in total; 1,210 MB are required.

@@ -10,9 +10,9 @@ _LOG_LINE = re.compile(rb"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 @contextlib.contextmanager
 def quiet():
-    """Return a context that drops MXNet's log lines from stderr, for short calls. It prints other output at its end.
+    """Return a context that drops MXNet's log lines from stderr. Other output on stderr appears when the context ends.
 
-    MXNet 1.9.1 writes its log from C++ and cannot disable it.
+    MXNet 1.9.1 writes its log from C++ and has no setting that turns it off.
     """
     try:
         sys.stderr.flush()

@@ -2,7 +2,8 @@
 
 MXNet 1.9.1 must not be called from two threads concurrently: when two partition a graph, one graph stays unfused; when
 two import MXNet, both fail. The process also has only one op-time log, one number of threads and one stderr. Code that
-uses any of these holds this lock. Waiting costs nothing, because the library's pool serves one caller at a time anyway.
+uses any of these holds this lock. Waiting for the lock costs no time, because the library's thread pool serves only one
+caller at a time anyway.
 
 A fork waits until no other thread holds the lock. MXNet is then idle in the child, as its fork handlers require.
 """
@@ -16,13 +17,13 @@ from collections import deque
 class _Queue:
     """A reentrant lock that threads get in the order in which they request it.
 
-    Python's locks have no order: with two threads that keep calling `infer`, a fork would wait forever.
+    Python's locks have no order: if two threads keep calling `infer`, a fork might wait forever.
     """
 
     def __init__(self, owner=None, depth=0):
         self._owner, self._depth = owner, depth
         self._waiting = deque()
-        self._door = threading.Lock()  # protects this object, briefly
+        self._door = threading.Lock()  # protects the fields of this object; held only briefly
 
     def acquire(self):
         me = threading.get_ident()
@@ -34,7 +35,7 @@ class _Queue:
             turn[1].acquire()
             self._waiting.append(turn)
         try:
-            turn[1].acquire()  # until `release` passes it on
+            turn[1].acquire()  # blocks until `release` gives this thread the lock
         except BaseException:  # Ctrl-C
             with self._door:
                 handed_over = turn not in self._waiting
@@ -56,7 +57,7 @@ class _Queue:
                 turn.release()
 
     def release_in_child(self):
-        """Reset the queue after a fork, as waiting threads do not exist in the child."""
+        """Release the lock after a fork, and empty the queue, because the waiting threads do not exist in the child."""
         self.__init__(self._owner if self._depth > 1 else None, self._depth - 1)
 
     __enter__ = acquire

@@ -38,7 +38,7 @@ def _in1d(np):
     return lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs)
 
 
-# name -> function that creates its value from the installed NumPy.
+# Key: a name; value: a function that returns the name's value for the installed NumPy.
 _REMOVED = {
     "Inf": lambda np: np.inf,
     "NAN": lambda np: np.nan,

@@ -11,11 +11,12 @@ from .mxnet_lock import once
 
 BACKEND = "fashion_infer"  # name of our partitioner for optimize_for
 FUSED_OPERATOR = "_fashion_infer_network"  # the operator that replaces a chain of fused nodes
-# Libraries that MXNet has loaded. They must not be loaded again: MXNet refuses to register a partitioner twice.
+# Paths of the operator libraries that MXNet has loaded. MXNet cannot load one again, because it refuses to register a
+# partitioner twice.
 _in_mxnet: Set[Path] = set()
 _FAILED = re.compile(r"Check failed|Error in operator|not registered")
 _PLACE = re.compile(r"MXNetError: |\[\d\d:\d\d:\d\d\] |(?:\S*/)?\w+\.(?:cc|h|cu|cuh|hpp|cpp):\d+: ")
-_LONGEST = 300  # characters
+_LONGEST = 300  # largest number of characters of a message
 
 
 @once

@@ -10,8 +10,8 @@ _threads = None
 def set_threads(threads):
     """Set the number of CPU threads for MXNet's operators, if it has not been loaded yet.
 
-    A loaded MXNet keeps its number: oneDNN sizes its scratch memory by the number of threads when it prepares a layer.
-    Running that layer on more threads gave incorrect results or a crash (seen with 2, then 3 and 4).
+    The number must not change later: oneDNN sizes its scratch memory by the number of threads when it prepares a layer.
+    When such a layer ran on more threads (3 or 4 instead of 2), it gave incorrect results or crashed.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ def set_threads(threads):
 def set_networks(networks):
     """Let MXNet run this many graphs on the CPU at the same time, if it has not been loaded yet. The default is one.
 
-    Our operators wait for their GPU on an MXNet thread: with one thread, one GPU would wait for the other.
+    Our operators wait for their GPU on a thread of MXNet. With only one thread, the GPUs would take turns.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def set_networks(networks):
 
 
 def openmp_thread_count():
-    """Return the number of threads for MXNet: the one from `set_threads`, else that of the cores for this process."""
+    """Return the number of threads for MXNet: that of `set_threads`, else one per core that this process may use."""
     return _threads or len(os.sched_getaffinity(0))
 
 

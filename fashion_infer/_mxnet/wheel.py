@@ -24,7 +24,7 @@ REQUIREMENT = Path(__file__).with_name("requirement.txt")  # includes the wheels
 def locate() -> Optional[Path]:
     """Find the folder `mxnet` that this process would import; None if there is none.
 
-    The folder in the user's cache is at the end of `sys.path`, so that the environment's MXNet takes precedence.
+    If the environment has no MXNet, this appends the folder in the user's cache to `sys.path`.
     """
     spec = importlib.util.find_spec("mxnet")
     if spec is None:
@@ -32,7 +32,7 @@ def locate() -> Optional[Path]:
         if cached and (cached / "mxnet").is_dir() and str(cached) not in sys.path:
             sys.path.append(str(cached))
             spec = importlib.util.find_spec("mxnet")
-    # A leftover empty folder has no origin.
+    # If only an empty folder `mxnet` is left, `spec` has no origin.
     return Path(spec.origin).parent if spec and spec.origin else None
 
 
@@ -47,7 +47,7 @@ def fetch() -> None:
     cached = _cached()
     by_hand = f"install it with `{installation.pip_install(f'--no-deps mxnet=={VERSION}')}`"
     if cached is None:
-        raise DeviceError(f"MXNet {VERSION} is not installed, and this user has no cache to put it in: {by_hand}")
+        raise DeviceError(f"MXNet {VERSION} is not installed, and this user has no cache folder for it: {by_hand}")
     sys.stderr.write(f"fashion-infer: downloading MXNet {VERSION}, once, into {cached}\n")
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def fetch() -> None:
                 raise DeviceError(f"MXNet {VERSION} is not installed and could not be downloaded ({reason}): {by_hand}")
             os.rename(temporary, cached)
     except OSError as error:
-        if not cached.is_dir():  # no other process was faster
+        if not cached.is_dir():  # otherwise another process has installed it in the meantime
             raise DeviceError(f"cannot write {cached} ({error.strerror}): {by_hand}") from None
     importlib.invalidate_caches()
 

@@ -1,7 +1,8 @@
 """Measures a device's ceilings: the best rates of filling memory, copying memory, and matrix products.
 
 As a program, `python -m fashion_infer.bench.ceilings BACKEND DEVICE THREADS`, this module prints the ceilings as one
-JSON object. A separate process keeps PyTorch away from the profiler's CUPTI and out of the run's memory and time.
+JSON object. `measure_in_child` runs it. In a separate process, PyTorch does not interfere with the profiler's use of
+CUPTI, and its memory and its time do not count as the profiled run's.
 """
 
 import json
@@ -42,9 +43,9 @@ def measure(backend: str, device: int = 0) -> Dict[str, float]:
     DeviceError
         When the device is missing, or when neither PyTorch nor CuPy is installed for a GPU.
     """
-    machine = open_machine(backend, device)  # this machine can time a CPU and a GPU
+    machine = open_machine(backend, device)
     found: Dict[str, float] = {}
-    for name, moved, median in _memory(machine):  # if there are several ways to fill or to copy, the fastest counts
+    for name, moved, median in _memory(machine):  # the fastest of several ways to fill or to copy counts
         found[f"{name}_gb_s"] = max(found.get(f"{name}_gb_s", 0.0), moved / median / 1e9)
     n = _SIZE[backend]
     matrix = np.random.default_rng(1).random((n, n), dtype=np.float32)
@@ -56,7 +57,7 @@ def measure(backend: str, device: int = 0) -> Dict[str, float]:
 
 
 def _memory(machine) -> Iterator[Tuple[str, int, float]]:
-    """Time the contenders that only move memory; yield (name, bytes moved, median in seconds)."""
+    """Time the contenders that only fill or copy memory. Yield (name, bytes moved, median time in seconds) of each."""
     work = machine.convolution(_ONE, _ONE, (_BYTES[machine.backend] // 4096, 1024))
     for contender, moved in work.limits():
         work.clock.time(contender.run, 1)
@@ -71,23 +72,23 @@ def _matrices(machine, matrix: np.ndarray) -> Dict:
 
 
 def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
-    """Return the TFLOP/s that the ceilings allow at an arithmetic intensity (operations per byte).
+    """Return the highest rate that the ceilings allow at an arithmetic intensity (operations per byte), in TFLOP/s.
 
-    The result is the smaller of two limits: the one by the best memory rate, and the best matrix product. It is None
-    if neither was measured.
+    The result is the smaller of two limits: the best memory rate times the intensity, and the best rate of a matrix
+    product. If only one of them was measured, the result is that one; if neither was, None.
     """
     memory = [intensity * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
     flat = [value for name, value in ceilings.items() if name.endswith("_tflop_s")]
     return min([*([max(memory)] if memory else []), *([max(flat)] if flat else [])], default=None)
 
 
-def measured_apart(backend: str, device: int = 0, threads: int = 0) -> Dict[str, float]:
-    """Run `measure` in a separate process; on a CPU with `threads` threads (0: one per core that it may use).
+def measure_in_child(backend: str, device: int = 0, threads: int = 0) -> Dict[str, float]:
+    """Run `measure` in a separate process, on a CPU with `threads` threads (0: one per core that the process may use).
 
     Raises
     ------
     DeviceError
-        When the process fails. The error has the process's message.
+        When the process fails or does not end in time.
     """
     command = [sys.executable, "-m", "fashion_infer.bench.ceilings", backend, str(device), str(threads)]
     try:

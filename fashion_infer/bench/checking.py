@@ -14,11 +14,11 @@ from .timing import Contender
 
 # Largest allowed error, relative to the output's largest magnitude. fp16 and TF32 keep 11 bits of each operand.
 _TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
-_AT_EITHER_END = 16  # number of images to check at the beginning of a batch, and at its end
+_IMAGES = 16  # number of images to check at the beginning of a batch, at its end, and evenly spread over it
 
 
 def inputs(shape: ConvolutionShape, first: bool):
-    """Make input and weights, the same on every machine: pixels for a first layer, else values from -1 to 1."""
+    """Make float32 input and weights, the same on every machine. If `first`, the input is pixels, else from -1 to 1."""
     rng = np.random.default_rng(shape.C * 1000 + shape.H)
     size = shape[:4]
     if first:
@@ -30,21 +30,24 @@ def inputs(shape: ConvolutionShape, first: bool):
     return x, rng.standard_normal((shape.M, shape.C, shape.K, shape.K)).astype(np.float32)
 
 
-def picked(batch):
-    """Return the indices of the images of a batch to check: the first, the last, and some in between."""
-    ends = np.r_[0 : min(_AT_EITHER_END, batch), max(0, batch - _AT_EITHER_END) : batch]
-    return np.unique(np.r_[ends, np.linspace(0, batch - 1, _AT_EITHER_END).astype(int)])
+def images_to_check(batch):
+    """Return the indices of the images of a batch to check: the first ones, the last ones, and some in between."""
+    ends = np.r_[0 : min(_IMAGES, batch), max(0, batch - _IMAGES) : batch]
+    return np.unique(np.r_[ends, np.linspace(0, batch - 1, _IMAGES).astype(int)])
 
 
 class FirstRun(NamedTuple):
-    """A contender's first run, which ended without an error."""
+    """Result of a contender's first run, if the run raised no error."""
 
-    output: Any  # to be passed to `Contender.sample`
+    output: Any  # the argument for `Contender.sample`
     complete: bool  # whether all of the output was written, without NaN
 
 
 def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun]:
-    """Run a contender on an output filled with NaN. If the run fails, return None and record why in `row`."""
+    """Fill the output with NaN, run a contender once, and return the result; None if the run raises an error.
+
+    If the run raises an error or its output has NaN, record that in `row`.
+    """
     work.poison()
     try:
         ran = FirstRun(contender.run(), work.complete())
@@ -57,7 +60,7 @@ def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun
 
 
 def contender_if_correct(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
-    """Return the kernel if it supports the layer and is correct; else return None and record why in `row`."""
+    """Return a contender for a library kernel that supports the layer and is correct; else None, and `row` says why."""
     try:
         library.chosen_kernel(x.shape, weight.shape, backend, row.name)
     except UsageError as error:

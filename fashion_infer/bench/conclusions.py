@@ -1,4 +1,4 @@
-"""Conclusions of `bench conv`: whether a kernel is correct, and how it compares with peers, the floor and our best."""
+"""Conclusions of `bench conv`: whether a kernel is correct, and how fast it is compared with peers and our best."""
 
 from typing import List, NamedTuple, Optional, Tuple
 
@@ -11,16 +11,16 @@ class Conclusion(NamedTuple):
     """Summary of one kernel over all cases that it supports. Times are sums of the cases' median times."""
 
     name: str
-    auto: bool  # True for what `auto` runs, False for a kernel file
+    auto: bool  # True for the kernels that `auto` runs, False for a kernel file
     cases: int  # number of cases that the kernel supports
     wrong: str  # why the kernel is incorrect, from the first incorrect case; "" if it is correct
     peer: Optional[Tuple[str, float]] = None  # the fastest peer, and its time divided by this kernel's
-    percent_of_floor: Optional[float] = None  # None where the write floor does not apply
+    percent_of_floor: Optional[float] = None  # the write floor's time as a percentage of this kernel's, if it applies
     best: Optional[Tuple[str, float]] = None  # our fastest kernel, and this kernel's time divided by its time
 
 
 def conclusions(result: BenchResult) -> List[Conclusion]:
-    """Return a conclusion for each kernel file; without files, one for what `auto` runs, if that was measured."""
+    """Return a conclusion for each kernel file; without files, one for the kernels that `auto` runs, if measured."""
     files = dict.fromkeys(row.name for case in result.cases for row in case.rows if row.file)
     found = [_conclusion(name, [(case, case.row(name)) for case in result.cases], False) for name in files]
     if not files:
@@ -60,7 +60,7 @@ def _conclusion(name: str, rows, auto: bool) -> Optional[Conclusion]:
 
 
 def fastest_kernel(case: BenchCase) -> Optional[Measurement]:
-    """Return the fastest of the library's float32 kernels in a case. `auto` chooses among these kernels."""
+    """Return the fastest of the library's correct float32 kernels in a case; None if none was timed."""
     rows = (row for row in case.timed if row.kind == OURS and not row.file and row.status != WRONG)
     return next((row for row in rows if row.precision == "float32"), None)
 
@@ -71,7 +71,9 @@ def fastest_peer(case: BenchCase) -> Optional[Measurement]:
 
 
 def faster_than_auto(case: BenchCase) -> Optional[Tuple[Measurement, float, bool]]:
-    """Return (row, ratio, exceeds noise) of the fastest kernel, if that is not the one that `auto` runs.
+    """Return (row, ratio, whether the difference exceeds the noise) of the fastest kernel.
+
+    Return None if `auto` runs that kernel, or if one of the two was not timed.
 
     The ratio is the median time of the kernel that `auto` runs divided by the median time of the fastest kernel.
     """

@@ -42,7 +42,7 @@ class Convolutions(Benchmark):
         ]
 
     def options(self) -> Dict[str, Any]:
-        """Return the command line's options that repeat this benchmark."""
+        """Return the options of the command line that repeats this benchmark."""
         request = self.request
         return {
             "edition": () if request.layers else request.editions,
@@ -55,13 +55,13 @@ class Convolutions(Benchmark):
         }
 
     def prepare(self, case: BenchCase, index: int) -> Trial:
-        """Check every kernel on a case against float64."""
+        """Compare every kernel's output for a case with float64."""
         shape = case.shape
         assert shape is not None
         self.machine.check_convolution(shape)
         x, weight = checking.inputs(shape, first=shape.C in layers.IMAGE_CHANNELS)
         work = self.machine.convolution(x, weight, shape.output)
-        self._picked = picked = checking.picked(case.batch)
+        self._picked = picked = checking.images_to_check(case.batch)
         self._want = want = reference.convolve(x[picked], weight)
         case.checked, case.auto = len(picked), library.chosen_kernel(x.shape, weight.shape, self.machine.backend)
         limits = work.limits()
@@ -92,7 +92,7 @@ class Convolutions(Benchmark):
         backend = self.request.backend
         words = [word.strip() for word in self.request.kernels.split(",")]
         files = iter(self.request.files)
-        loaded = names_of_loaded()  # the library's table also has files loaded earlier
+        loaded = names_of_loaded()  # the library's table also contains the kernel files that were loaded earlier
         ladder = [
             kernel.name
             for kernel in library.table(backend)

@@ -10,8 +10,8 @@ from ..system import inputs
 
 MOST = 64 << 20  # largest file in bytes; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"
-# Values of "kind" for our own contenders. Older files of convolutions have "kernel", because the benchmarks did not
-# share one kind of record yet.
+# Values of "kind" for our own contenders. Older files of `bench conv` have "kernel", because `bench conv` and
+# `bench net` did not write the same kind of record yet.
 _OURS = ("ours", "kernel")
 
 
@@ -21,8 +21,8 @@ class MeasuredTime(NamedTuple):
     median: float
     spread: float  # width of the range that contains half of the runs, see `_spread` and `_bench_row`
     runs: int
-    ours: bool  # whether getting slower is a fault; a slower peer or limit only shows a slower machine
-    samples: Tuple[float, ...] = ()  # the single times in the file: all passes of `run`, some runs of a benchmark
+    ours: bool  # False for a peer or a limit: if these get slower, the machine is slower, which is not a fault
+    samples: Tuple[float, ...] = ()  # times of single runs: of all passes of `run`, of some runs of a benchmark
     least: Tuple[float, ...] = ()  # lower bounds of `samples` on an idle machine; empty if unknown
 
 
@@ -34,7 +34,7 @@ class MeasuredFile(NamedTuple):
     times: Dict[str, MeasuredTime]  # key: what was timed
     facts: Dict[str, str]  # correctness, and other values that must not change
     settings: Dict[str, str]  # settings and versions that may explain a difference
-    size: Any  # number of images in a run or a batch; None if the times have different numbers
+    size: Any  # number of images that each time is for; None for `bench net`, and if the batch sizes differ
     subject: tuple  # facts of two files are comparable only if their subjects are equal
 
 
@@ -54,7 +54,7 @@ def read(path: str) -> MeasuredFile:
 
 
 def parse(path: str, data: Any) -> MeasuredFile:
-    """Parse a file's content, already read as JSON; DataError as in `read`."""
+    """Parse a file's content, already read as JSON; raise DataError as `read` does."""
     kind = _kind(data)
     if kind is None:
         raise DataError(f"{path} is not what `run --json`, `bench conv --json` or `bench net --json` writes")
@@ -62,7 +62,7 @@ def parse(path: str, data: Any) -> MeasuredFile:
         return {RUN: _run, CONV: _conv, NET: _net}[kind](path, data)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise DataError(f"{path} looks like that of `{kind} --json` but is damaged: {what}") from None
+        raise DataError(f"{path} looks like a file of `{kind} --json` but is damaged: {what}") from None
 
 
 def _kind(data):
@@ -84,7 +84,7 @@ def _run(path, data):
         raise ValueError("its layers have no passes, or different numbers of passes")
     layers = [(str(layer["name"]), [1e3 * _number(value) for value in layer["seconds"]]) for layer in data["layers"]]
     total = [sum(values) for values in zip(*(ms for _, ms in layers))]
-    waits = [1e3 * _number(value or 0) for value in data.get("waited") or ()]  # older files have none
+    waits = [1e3 * _number(value or 0) for value in data.get("waited") or ()]  # older files do not have "waited"
     if len(waits) not in (0, len(total)):
         raise ValueError("it has a different number of waits than passes")
     running = [max(0.0, 1 - wait / all_of) if all_of else 0.0 for wait, all_of in zip(waits, total)]
@@ -120,7 +120,8 @@ def _conv(path, data):
 
 def _net(path, data):
     times: Dict[str, MeasuredTime] = {}
-    # The number of changed predictions depends on the number of checked images, so that is part of the subject.
+    # The names of these facts contain the number of checked images, because the number of changed predictions depends
+    # on it.
     facts = {
         f"{check['edition']} logits of {check['checked']} images: {check['name']}": _verdict(check)
         for check in data["logits"]
@@ -157,7 +158,7 @@ def _bench_row(times, what, row, ours):
         raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
     # The file has no quartiles. The range from minimum to median replaces the inter-quartile range, because it also
     # contains half of the runs.
-    samples = tuple(_number(value) for value in row.get("samples_ms") or ())  # older files have none
+    samples = tuple(_number(value) for value in row.get("samples_ms") or ())  # older files do not have it
     _add(times, what, MeasuredTime(median, median - least, runs, ours, samples))
 
 

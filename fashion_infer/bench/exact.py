@@ -10,7 +10,7 @@ import numpy as np
 
 from .records import ConvolutionShape
 
-_POSITIONS = 256
+_POSITIONS = 256  # number of outputs to compare
 _IMAGES = 6  # number of images that contain the positions
 _SMALLEST = float(np.finfo(np.float32).tiny)
 
@@ -54,7 +54,7 @@ def worst(got: np.ndarray, x: np.ndarray, weight: np.ndarray, at: Positions) -> 
     Returns
     -------
     float, float
-        The largest error divided by the largest output, and divided by the bound; infinite where an output is NaN.
+        The largest error divided by the largest output, and divided by the bound; infinite if an output is NaN.
     """
     exact, magnitude = _exact(x, weight, at)
     errors = np.abs(got[at.image, at.filter, at.row, at.column].astype(np.float64) - exact)

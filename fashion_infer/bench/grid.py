@@ -1,7 +1,7 @@
-"""`bench conv --grid`: checks `auto` on a grid of shapes, and times it and peers within a time budget per point.
+"""`bench conv --grid`: checks `auto` on a grid of shapes, and times it and peers within a time budget per shape.
 
-The grid has every combination of channels, filters, kernel side, image side and batch. A run measures all points or a
-random sample of them.
+Each point of the grid is one combination of channels, filters, kernel side, image side and batch size. A run
+measures all points or a random sample of them.
 """
 
 import random
@@ -35,17 +35,22 @@ CHANNELS = (1, 3, 4, 16, 32, 64, 128)
 FILTERS = (4, 16, 32, 64, 128)
 KERNEL_SIDES = (1, 3, 5, 7)
 IMAGE_SIDES = (14, 28, 56, 112)
-LARGEST = "largest"  # the largest batch with input and output below MAX_BYTES each
+LARGEST = "largest"  # the largest batch whose input and output have at most MAX_BYTES each
 MAX_BYTES = 2 * 10**9
-BATCHES = {"gpu": (1, 100, LARGEST), "cpu": (1, 100)}  # defaults; on a CPU the largest batch takes minutes
-SAMPLE = 300
+# Default batch sizes. On a CPU, one point with the largest batch takes minutes.
+BATCHES = {"gpu": (1, 100, LARGEST), "cpu": (1, 100)}
+SAMPLE = 300  # number of points that are measured without --full
 _MIN_RUNS, _MAX_RUNS = 3, 20
 
 Batch = Union[int, str]
 
 
 class GridPoint(NamedTuple):
-    """A shape of the grid. `number`, from 1, is the same for shapes that differ only in the batch."""
+    """A shape of the grid.
+
+    `number` is the number of the combination of channels, filters, kernel side and image side, from 1. Points that
+    differ only in the batch size have the same number.
+    """
 
     number: int
     batch: Batch
@@ -77,10 +82,10 @@ def all_points(batches: Sequence[Batch]) -> List[GridPoint]:
     ]
 
 
-def chosen(batches: Sequence[Batch], full: bool, seed: int) -> List[GridPoint]:
-    """Return all points, or a sample, in a random order that depends on the seed.
+def shuffled_points(batches: Sequence[Batch], full: bool, seed: int) -> List[GridPoint]:
+    """Return all points, or a sample of SAMPLE points, in a random order that depends on the seed.
 
-    The order is random so that a run that stops early has measured a sample.
+    Because of the random order, a run that stops early has also measured a random sample.
     """
     points = all_points(batches)
     random.Random(seed).shuffle(points)
@@ -116,7 +121,8 @@ class Grid(Benchmark):
 
     def cases(self) -> List[BenchCase]:
         """Return one case per point."""
-        points = chosen(self.request.batches or BATCHES[self.machine.backend], self.request.full, self.request.seed)
+        batches = self.request.batches or BATCHES[self.machine.backend]
+        points = shuffled_points(batches, self.request.full, self.request.seed)
         self.machine.check_drawn(max((point.shape for point in points), key=lambda shape: shape.bytes))
         where = MEMORY if self.machine.backend == "cpu" else DEVICE
         return [
@@ -125,11 +131,11 @@ class Grid(Benchmark):
         ]
 
     def usual_peers(self) -> str:
-        """Names of the grid's default peers, with commas between them."""
+        """Return the names of the grid's default peers, with commas between them."""
         return ",".join(peer.name for peer in self.peers if peer.in_grid)
 
     def options(self) -> Dict[str, Any]:
-        """Return the command line's options that repeat this benchmark."""
+        """Return the options of the command line that repeats this benchmark."""
         asked = self.request
         return {
             "batches": request.joined(asked.batches),
@@ -153,7 +159,7 @@ class Grid(Benchmark):
         work = self.machine.drawn(shape, shape.C in IMAGE_CHANNELS, seed)
         case.auto = library.chosen_kernel(shape[:4], (shape.M, shape.C, shape.K, shape.K), self.machine.backend)
         fills = [(limit, moved) for limit, moved in work.limits() if limit.name == FILL]
-        ours = Measurement(case.auto, OURS, precision="float32")  # `auto` runs no other kernel
+        ours = Measurement(case.auto, OURS, precision="float32")  # `auto` chooses only float32 kernels
         case.rows = [Measurement(FILL, LIMIT), ours]
         contender = self._checked(work, case, ours, seed)
         for fill, _ in fills:
@@ -167,7 +173,7 @@ class Grid(Benchmark):
         return int(min(_MAX_RUNS, max(_MIN_RUNS, self.machine.point_seconds / once)))
 
     def handle_unrunnable(self, contender: Contender, error: RuntimeError) -> None:
-        """Leave out a peer's variant that lacks an algorithm, or memory, for a shape."""
+        """Leave out a peer's variant that has no algorithm, or not enough memory, for a shape."""
 
     def _checked(self, work, case: BenchCase, row: Measurement, seed: int):
         """Return our kernel, or None if it fails or leaves output unwritten; record errors in `row`."""
@@ -182,5 +188,5 @@ class Grid(Benchmark):
         case.checked = len(at.image)
         if ran.complete and not row.of_bound <= 1:
             row.status, row.reason = WRONG, f"an error of {row.of_bound:.2g} times the float32 bound"
-        # A kernel beyond the bound is still timed; `wrong` reports it.
+        # A kernel whose error exceeds the bound is still timed. `BenchResult.wrong` reports it.
         return contender if ran.complete else None

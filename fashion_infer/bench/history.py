@@ -12,7 +12,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def folder() -> Path:
-    """Return the folder of saved benchmarks (XDG_DATA_HOME moves it)."""
+    """Return the folder of saved benchmarks. The environment variable XDG_DATA_HOME sets its parent folder."""
     return Path(platformdirs.user_data_dir("fashion-infer")) / "benchmarks"
 
 
@@ -24,7 +24,7 @@ def path(name: str) -> Path:
 
 
 def new(name: str) -> Path:
-    """Return the path to save a benchmark under, and create the folder; DataError if that fails."""
+    """Create the folder of saved benchmarks, and return the path for a name in it; DataError if that fails."""
     file = path(name)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -54,5 +54,5 @@ def last(count: int) -> List[Path]:
     """Return the paths of the `count` latest saved benchmarks, oldest first; UsageError if fewer are saved."""
     found = saved()[-count:]
     if len(found) < count:
-        raise UsageError(f"--last needs {count} saved benchmarks and there are {len(found)}: `bench conv --save NAME`")
+        raise UsageError(f"--last needs {count} saved benchmarks, there are {len(found)}: run `bench conv --save NAME`")
     return found

@@ -7,10 +7,12 @@ from .random_network import convolutions
 from .records import ConvolutionShape
 
 OTHERS = "other networks"
-IMAGE_CHANNELS = (1, 3)  # C of a network's first layer, whose inputs are pixels, 0 to 255; other inputs are -1 to 1
+# Values of C for which a layer counts as a network's first. Its inputs are pixels from 0 to 255; the inputs of other
+# layers are from -1 to 1.
+IMAGE_CHANNELS = (1, 3)
 SETS = ("course", "others", "all")
-# Typical layers of networks other than the course's, as (C, side of the image, M, K, images on a GPU): first layers,
-# 3x3 and 5x5 layers from the middle of a network, and 1x1 layers.
+# Typical layers of networks other than the course's, as (C, side of the image, M, K, batch size on a GPU): first
+# layers, 3x3 and 5x5 layers from the middle of a network, and 1x1 layers.
 _OTHERS = (
     (1, 48, 12, 5, 10_000),
     (32, 28, 64, 3, 10_000),
@@ -22,8 +24,8 @@ _OTHERS = (
     (16, 56, 64, 1, 1_000),
 )
 _IMAGES = 10_000  # number of images for an edition's layers on a GPU
-_FEWER: Dict[str, int] = {"fa2018": 1_000}  # editions with fewer images, because their outputs are very large
-_ON_A_CPU = 10  # divisor of the number of images on a CPU
+_FEWER: Dict[str, int] = {"fa2018": 1_000}  # smaller numbers for editions whose outputs are very large
+_CPU_DIVISOR = 10  # on a CPU, batch sizes are divided by this number
 
 
 class BenchLayer(NamedTuple):
@@ -44,7 +46,7 @@ class BenchLayer(NamedTuple):
 
     def batch(self, backend: str) -> int:
         """Return the batch size of the layer on a backend, when it is measured in a set of layers."""
-        return self.images if backend == "gpu" else self.images // _ON_A_CPU
+        return self.images if backend == "gpu" else self.images // _CPU_DIVISOR
 
 
 def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
@@ -54,7 +56,7 @@ def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
         images = _FEWER.get(edition.name, _IMAGES)
         for number, step in enumerate(convolutions(edition), 1):
             filters, *_, side = next(iter(step.parameters.values()))
-            found.append(BenchLayer(edition.name, number, *step.input, filters, side, images))  # type: ignore[call-arg]  # mypy gives a starred sequence any length
+            found.append(BenchLayer(edition.name, number, *step.input, filters, side, images))  # type: ignore[call-arg]  # mypy does not know the length of step.input
     return found
 
 

@@ -1,4 +1,4 @@
-"""`bench net`: checks our fused network of the chosen editions, then times it and peers for each batch size."""
+"""`bench net`: checks our fused networks of the chosen editions, then times them and peers for each batch size."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
@@ -24,7 +24,7 @@ _RUNS = {16: 300, 1000: 60}  # number of timed runs without --repeat; key: large
 
 
 class _Subject(NamedTuple):
-    """A network, its float64 outputs for the checked images, and our implementation at every correct precision."""
+    """A network, its float64 outputs for the checked images, and our networks of those precisions that are correct."""
 
     network: RandomNetwork
     images: np.ndarray
@@ -34,7 +34,7 @@ class _Subject(NamedTuple):
     device: int
 
     def first_stage(self) -> "_Subject":
-        """Return the subject that has only the network's layers up to the first pool."""
+        """Return the subject for only the network's layers up to and including the first pool."""
         part = self.network.first_stage()
         options: Dict[str, Any] = {"shape": part.shape, "backend": "gpu", "device": self.device}
         ours = {p: FusedNetwork(part.symbol, part.weights, precision=p, **options) for p in self.ours}
@@ -49,7 +49,7 @@ class Networks(Benchmark):
     peers = peers.NETWORK
 
     def check(self) -> None:
-        """Find the requested editions."""
+        """Refuse unknown editions."""
         for name in self.request.editions:
             editions.get(name)
         self._batches = sorted(set(self.request.batches or BATCHES))
@@ -65,13 +65,13 @@ class Networks(Benchmark):
         return [BenchCase(name, where, batch, 0) for name in self.request.editions for where, batch in places]
 
     def options(self) -> Dict[str, Any]:
-        """Return the command line's options that repeat this benchmark."""
+        """Return the options of the command line that repeats this benchmark."""
         asked = self.request
         batch = request.joined(self._batches)
         return {"edition": asked.editions, "against": asked.against, "batch": batch, "repeat": asked.repeat}
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
-        """Check our networks on the case's images; at an edition's first case, check the logits before that."""
+        """Check our networks on the case's images; before the first case of an edition, also check its logits."""
         if self._subject is None or self._subject.network.edition != case.edition:
             network = random_network.build(case.edition)
             self.machine.check_network(network, max(self._batches), self._present)
@@ -88,7 +88,7 @@ class Networks(Benchmark):
         for precision, fused in subject.ours.items():
             row = Measurement(_name(precision), OURS, precision=precision)
             case.rows.append(row)
-            timed += _checked(work, row, fused, case.where, self._picked, self._want)
+            timed += _contenders_if_correct(work, row, fused, case.where, self._picked, self._want)
         return Trial(work, timed, {})
 
     def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
@@ -102,7 +102,7 @@ class Networks(Benchmark):
         return self.request.repeat or usual
 
     def _checked_subject(self, network: RandomNetwork) -> _Subject:
-        """Check the network's logits at every precision, and return the subject with the correct precisions."""
+        """Check the network's logits at every precision, and return the subject with the networks that passed."""
         device, backend = self.request.device, self.machine.backend
         images = network.images(max(self._batches))
         picked = np.unique(np.concatenate([_spread(batch) for batch in self._batches]))
@@ -118,13 +118,13 @@ class Networks(Benchmark):
                     ours[precision] = FusedNetwork(network.symbol, network.weights, **options)
             except (DeviceError, UsageError) as error:
                 check.status, check.reason = (WRONG if precision == "float32" else SKIPPED), str(error)
-            self.checked(check)
+            self.record_check(check)
         return _Subject(network, images, picked, reference.log_softmax(want), ours, device)
 
 
-def _checked(work, row, fused, where, picked, want) -> List[Contender]:
-    """Return our network on the case's images if it is correct; else an empty list, and record why in `row`."""
-    # A score's logarithm is a difference of two logits, each with an error: allow twice the tolerance.
+def _contenders_if_correct(work, row, fused, where, picked, want) -> List[Contender]:
+    """Return contenders for our network on the case's images if it is correct; else none, and `row` says why."""
+    # A score's logarithm is a logit minus a term of all logits. Both have errors, so allow twice the tolerance.
     tolerance = (1 if where == STAGE else 2) * _TOLERANCE[row.precision]
     ways = work.ours(row.name, fused)
     try:

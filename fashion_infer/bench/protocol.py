@@ -26,7 +26,7 @@ Tick = Callable[[float, str], None]
 class Trial:
     """A prepared case: its limits and our contenders, checked and ready to be timed."""
 
-    work: Any  # the machine's object for the case; `clock` measures times, `peers` creates contenders
+    work: Any  # the machine's object for the case; its `clock` measures times, its `peers` creates contenders
     timed: List[Contender]  # contenders to time
     moved: Dict[str, int]  # key: name of a limit; value: number of bytes that it moves
 
@@ -46,14 +46,14 @@ class Benchmark:
         self.machine: Any = None
         self.result: Any = None
         self.missing: Dict[str, str] = {}  # key: a peer; value: why it is not compared
-        self._present: List[str] = []  # names of the compared peers
+        self._present: List[str] = []  # names of the peers that are compared
         self._shown: Shown = lambda done: None
 
     def check(self) -> None:
-        """Check the request before a device is opened: UsageError, or DataError for an invalid kernel file."""
+        """Check the request before a device is opened; raise UsageError, or DataError for an invalid kernel file."""
 
     def cases(self) -> List[BenchCase]:
-        """Return all cases, without rows; DeviceError for a case that does not fit in memory."""
+        """Return all cases, still without rows; raise DeviceError for a case that does not fit in memory."""
         raise NotImplementedError
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
@@ -71,7 +71,7 @@ class Benchmark:
         return self.request.repeat or 1
 
     def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
-        """Time the contenders, and return the seconds of every run of each."""
+        """Time the contenders, and return for each the time of every run, in seconds."""
         return interleaved(trial.work.clock, trial.timed, repeat, tick)
 
     def options(self) -> Dict[str, Any]:
@@ -79,7 +79,7 @@ class Benchmark:
         return {}
 
     def usual_peers(self) -> Optional[str]:
-        """Names of the default peers, with commas between them; None for all peers."""
+        """Return the names of the default peers, with commas between them; None for all peers."""
         return None
 
     def measure(self, shown: Shown = lambda done: None, tick: Tick = lambda share, what: None) -> Any:
@@ -102,7 +102,8 @@ class Benchmark:
         UsageError
             For an unknown edition, kernel or peer, and for numbers below 1.
         DeviceError
-            When there is no device, a GPU has neither PyTorch nor CuPy, memory does not suffice, or the GPU fails.
+            When there is no device, when neither PyTorch nor CuPy is installed for a GPU, when memory does not suffice,
+            or when the GPU fails.
         """
         self.check()
         request = self.request
@@ -125,7 +126,7 @@ class Benchmark:
             try:
                 done = self._measure(case, index, case_tick)
             except (MemoryError, RuntimeError) as error:
-                raise requests.explained(error, self.machine.backend) from error
+                raise requests.package_error(error, self.machine.backend) from error
             if done:
                 self.result.cases.append(case)
                 shown(case)
@@ -136,14 +137,14 @@ class Benchmark:
         """Return the machine's peers for this benchmark, by name."""
         return self.machine.convolution_peers
 
-    def checked(self, check: LogitsCheck) -> None:
-        """Record and show a check of a network's logits."""
+    def record_check(self, check: LogitsCheck) -> None:
+        """Add a check of a network's logits to the result, and show it."""
         self.result.logits.append(check)
         self._shown(check)
 
     def _empty(self, cases: List[BenchCase], peers: List[str]) -> BenchResult:
         request = self.request
-        identity, versions = self.machine.describe([name for name in peers if others.named(name).package])
+        identity, versions = self.machine.describe([name for name in peers if others.find(name).package])
         command = requests.command(self.name, request.backend, self.options())
         return self.result_type(
             self.name,
@@ -174,7 +175,7 @@ class Benchmark:
         return True
 
     def _add_peers(self, case: BenchCase, trial: Trial) -> None:
-        """Run every variant of every peer once, so that no set-up is timed. Leave out peers that do not run."""
+        """Run every variant of every peer once, so that its set-up is not timed. Leave out peers that do not run."""
         for name in list(self._present):
             try:
                 contenders = trial.work.peers(self.known_peers()[name])
@@ -195,7 +196,7 @@ class Benchmark:
                 trial.timed.append(contender)
 
     def handle_unrunnable(self, contender: Contender, error: RuntimeError) -> None:
-        """Handle a peer's variant that fails on one case."""
+        """Handle the error of a peer's variant that fails on one case: raise it. Subclasses may ignore it."""
         raise error
 
 

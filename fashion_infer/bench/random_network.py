@@ -14,14 +14,14 @@ from ..graph import symbol
 from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Tanh, walk
 
 _PIXEL = 140.0  # root mean square of the images' pixels
-_PATCHES = 5  # number of patches in each direction of an image
+_PATCHES = 5  # number of patches in each row and in each column of an image
 _TANH = 0.7  # magnitude after tanh and the pool, for values of order 1
 _RELU = 0.5  # magnitude after ReLU and the pool, for values of order 1
-_LOGIT = 3.0  # factor by which the last dense layer's outputs are larger, so that scores differ
+_LOGIT = 3.0  # magnitude of the last dense layer's outputs; it is larger than 1, so that scores differ
 
 
 class RandomNetwork(NamedTuple):
-    """A network ready to run."""
+    """An edition's network, or its first layers, with random weights."""
 
     edition: str
     shape: Tuple[int, int, int]  # (C,H,W) of an image
@@ -30,7 +30,10 @@ class RandomNetwork(NamedTuple):
     weights: Dict[str, np.ndarray]  # float32 arrays by their names in `walk`
 
     def images(self, count: int) -> np.ndarray:
-        """Make images (count,C,H,W) uint8 of coarse patches with noise. Images of noise alone would score alike."""
+        """Make uint8 images (count,C,H,W) of coarse patches with noise.
+
+        Images of noise alone would have nearly equal scores.
+        """
         rng = np.random.default_rng(1)
         channels, height, _ = self.shape
         cell = np.arange(height) * _PATCHES // height

@@ -9,8 +9,8 @@ from collections import Counter
 from typing import Sequence
 
 # Significance level of the test for one line of a comparison. It is small, because a false alarm makes you search for
-# nothing: 50 comparisons of ten lines have 0.05 false alarms on average by this test alone, and not all of them exceed
-# the noise. With a level of 0.001, tests on times with two modes had a false alarm.
+# a cause that does not exist. 50 comparisons of ten lines have 0.05 false alarms on average by this test alone, and
+# not all of them exceed the noise. With a level of 0.001, tests on times with two modes had a false alarm.
 _ALPHA = 0.0001
 
 

@@ -10,7 +10,7 @@ OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
 
 # Limits only move the memory of a convolution's output. FILL is the write floor: the time to write the output.
 FILL, COPY = "fill", "copy"
-_FLOOR_NOISE = 0.05  # fraction by which a contender at the floor may be measured below it
+_FLOOR_NOISE = 0.05  # by up to this fraction, a time below the write floor counts as noise
 
 CONVOLUTIONS, NETWORKS = "conv", "net"  # names of the benchmarks in their commands
 
@@ -23,7 +23,7 @@ WHERE = {
     STAGE: "convolution, tanh and pool alone, on the device",
     STREAM: "in batches from pinned host memory to predictions on the host",
 }
-_DIGITS = 7  # digits of a float in a file: more than a clock or float32 has
+_DIGITS = 7  # number of significant digits of a float in a file: more than a clock or float32 has
 _MANY = 100  # least number of runs for a meaningful 99th percentile
 
 
@@ -42,7 +42,7 @@ class Measurement:
 
     name: str
     kind: str  # "ours", "peer" or "limit"
-    step: Optional[int] = None  # step of the ladder, from 1; None for a contender that is not in the ladder
+    step: Optional[int] = None  # step of the ladder of kernels, from 1; None for a contender outside the ladder
     summary: str = ""  # a kernel's idea, or what a limit does
     precision: str = ""  # "float32", "tf32" or "fp16" for our contenders; for a kernel file, the observed precision
     status: str = OK  # "ok", "wrong" or "skipped" (our contender does not support this case)
@@ -57,7 +57,7 @@ class Measurement:
     p99_ms: Optional[float] = None  # 99th percentile; None for fewer than 100 runs
     samples_ms: Tuple[float, ...] = ()  # times of at most 50 of the runs, in order
     images_s: Optional[float] = None  # images per second
-    gb_s: Optional[float] = None  # rate of moving input, weights and output once (for a limit: the bytes that it moves)
+    gb_s: Optional[float] = None  # rate of moving input, weights and output once; for a limit, of all bytes moved
     tflop_s: Optional[float] = None
     percent_of_limit: Optional[float] = None  # the write floor's time as a percentage of this time, if it applies
     faster_than: Dict[str, float] = field(default_factory=dict)  # key: peer; value: its median divided by this median
@@ -80,15 +80,15 @@ class Measurement:
         self.layout, self.runs = summary.layout, summary.runs
         self.min_ms, self.median_ms = summary.min_ms, summary.median_ms
         self.p99_ms = summary.p99_ms if summary.runs >= _MANY else None
-        self.samples_ms = tuple(round(ms, 6) for ms in summary.samples_ms)  # to a nanosecond, for short files
+        self.samples_ms = tuple(round(ms, 6) for ms in summary.samples_ms)  # nanoseconds, for short files
         self.images_s = 1e3 * batch / summary.median_ms
 
 
 @dataclass
 class BenchCase:
-    """Measurements of one convolution of an edition, or of its network at one location, at one batch size.
+    """Measurements at one batch size: of one convolution, or of an edition's network with its data at one location.
 
-    Rows are limits, ours and peers, in that order.
+    The rows are those of limits, of our contenders and of peers, in that order.
     """
 
     edition: str
@@ -145,7 +145,7 @@ class BenchCase:
         return [row for row in self.timed if fill and row.median_ms < (1 - _FLOOR_NOISE) * fill]  # type: ignore[operator]
 
     def rate(self, moved: Dict[str, int]) -> None:
-        """Compute from the times of all rows: images, bytes and operations per second, and ratios.
+        """Compute images, bytes and operations per second, and ratios of times, for each timed row.
 
         Parameters
         ----------
@@ -204,13 +204,13 @@ class BenchResult:
 
     @property
     def wrong(self) -> List[str]:
-        """A sentence for each incorrect contender."""
+        """A phrase for each incorrect contender, "NAME on CASE"."""
         checks = [f"{check.name} on {check.edition}" for check in self.logits if check.status == WRONG]
         rows = [(row, case) for case in self.cases for row in case.rows if row.status == WRONG]
         return checks + [f"{row.name} on {case.name}" for row, case in rows]
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the result as a dictionary for JSON, which `documents.read` reads."""
+        """Return the result as a dictionary. `documents.read` reads it from a JSON file."""
         return {**asdict(self), "cases": [case.as_dict() for case in self.cases]}
 
 
@@ -224,7 +224,7 @@ def restored(data: Dict[str, Any]) -> BenchResult:
         rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]
         shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
         case = BenchCase(**{**each, "rows": rows, "shape": shape})
-        case.rate({})  # recomputed, as older files may have percentages above 100
+        case.rate({})  # computed again, because older files may have percentages above 100
         cases.append(case)
     known = {"benchmark": NETWORKS, "repeat": None, **data}
     return BenchResult(**{**known, "logits": [LogitsCheck(**check) for check in data["logits"]], "cases": cases})

@@ -1,4 +1,4 @@
-"""Requests for a benchmark and checks of their values; conversion of frameworks' errors to one line."""
+"""Requests for a benchmark and checks of their values; conversion of frameworks' errors to one-line errors."""
 
 import importlib.util
 import shlex
@@ -19,10 +19,10 @@ class BenchRequest(NamedTuple):
     backend, device
         "cpu" or "gpu", and the GPU's index.
     against
-        Comma-separated names of peers, or "none"; None for all that run on the backend. A peer that is not installed
+        Comma-separated names of peers, or "none"; None for the benchmark's default peers. A peer that is not installed
         is left out, and `BenchResult.not_compared` says why.
     batches
-        Images per batch, each at least 1; for the grid also "largest". Empty for the benchmark's default.
+        Batch sizes, each at least 1; for the grid also "largest". Empty for the benchmark's default.
     repeat
         Number of timed runs of each contender; None for the benchmark's default.
     kernels
@@ -85,13 +85,13 @@ def available(
     peers
         Names of peers, from `peer_names`.
     here
-        The machine's peers, by name.
+        The machine's peers for this benchmark, by name.
     asked
         Whether the user named the peers. Only then is a reason given for peers that do not exist for the backend.
     """
     present, missing = [], {}
     for name in peers:
-        package = others.named(name).package
+        package = others.find(name).package
         if name not in here:
             if asked:
                 missing[name] = f"it is no peer on the {backend.upper()}"
@@ -105,7 +105,8 @@ def available(
 def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
     """Return the command line that runs a benchmark again.
 
-    An option that is None is left out; True gives a flag, and a tuple repeats the option.
+    The option "edition" is a sequence; each of its values gets an `--edition`. Other options that are None or False are
+    left out, and True gives a flag without a value.
     """
     words = ["fashion-infer", "bench", what]
     for name in options.get("edition", ()):
@@ -125,8 +126,8 @@ def joined(values: Sequence[Any]) -> Optional[str]:
     return ",".join(map(str, values)) or None
 
 
-def explained(error: Exception, backend: str) -> Exception:
-    """Convert a framework's error about insufficient memory or a failing GPU to one of our errors."""
+def package_error(error: Exception, backend: str) -> Exception:
+    """Convert an error about insufficient memory, or any error on a GPU, to a DeviceError; return others unchanged."""
     text = f"{type(error).__name__} {error}".lower()
     if isinstance(error, MemoryError) or any(sign in text for sign in ("outofmemory", "out of memory", "allocate")):
         return DeviceError("out of memory: use a smaller --batch")

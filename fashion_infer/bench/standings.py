@@ -6,7 +6,7 @@ from typing import Any, Dict, List, NamedTuple
 from .records import OURS, BenchCase, BenchResult, Measurement
 
 BEHIND = 0.8  # fraction of a peer's speed below which points are reported
-WORST = 10  # number of points with the smallest ratios in a report
+WORST = 10  # a report lists this number of points, those with the smallest ratios
 
 
 class PeerRatio(NamedTuple):
@@ -57,7 +57,7 @@ class PeerStanding(NamedTuple):
 
 
 def standings(result: BenchResult) -> List[PeerStanding]:
-    """Compare `auto` with every peer that ran at least one point that `auto` ran too, in the order of measurement."""
+    """Compare `auto` with every peer that was timed at a point where `auto` was timed too."""
     found: Dict[str, List[PeerRatio]] = {}
     for case in result.cases:
         ours = next((row for row in case.rows if row.kind == OURS), None)

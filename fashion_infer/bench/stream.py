@@ -45,9 +45,9 @@ class StreamPasses:
 
 @dataclass
 class StreamResult(BenchResult):
-    """Result of the stream's benchmark: one case, with a row for one GPU and a row for all GPUs."""
+    """Result of `bench net --device all`: one case, with a row for one GPU and a row for all GPUs."""
 
-    passes: List[StreamPasses] = field(default_factory=list)  # for one GPU, and for all if there are several
+    passes: List[StreamPasses] = field(default_factory=list)  # with one GPU, then with all if there are several
     resident: Optional[int] = None  # resident memory of the process before the first pass, in bytes
 
     def as_dict(self) -> Dict[str, Any]:
@@ -80,14 +80,14 @@ class _Lane:
 
 
 class Stream(Benchmark):
-    """Benchmark of one GPU and all GPUs in turns. Every prediction of every pass is checked."""
+    """Benchmark of one GPU and of all GPUs, which take turns. Every prediction of every pass is checked."""
 
     name = NETWORKS
     peers = ()
     result_type = StreamResult
 
     def check(self) -> None:
-        """Refuse more than one edition or batch size."""
+        """Refuse more than one edition or batch size, fill in defaults, and build the network."""
         asked = self.request
         if len(asked.editions) > 1 or len(asked.batches) > 1:
             raise UsageError("--device all measures one edition with one --batch")
@@ -100,7 +100,7 @@ class Stream(Benchmark):
         self._network = random_network.build(asked.editions[0])
 
     def cases(self) -> List[BenchCase]:
-        """Return the only case, the stream."""
+        """Return the only case, the stream of all images."""
         assert self.request.images is not None
         self._images = self.request.images
         self._batch = min(self.request.batches[0], self._images)
@@ -108,7 +108,7 @@ class Stream(Benchmark):
         return [BenchCase(self.request.editions[0], STREAM, self._images, 0)]
 
     def options(self) -> Dict[str, Any]:
-        """Return the command line's options that repeat this benchmark."""
+        """Return the options of the command line that repeats this benchmark."""
         asked = self.request
         given = {"device": "all", "images": asked.images, "batch": asked.batches[0], "repeat": asked.repeat}
         return {"edition": asked.editions, **given}
@@ -129,10 +129,10 @@ class Stream(Benchmark):
         for buffer, predictions in zip(self._ring, self._wanted):
             lanes[gpus[0]][0].predict(buffer, predictions)
         self._predictions = np.full(self._images, 255, np.uint8)
-        for lane in (lane for each in lanes.values() for lane in each):  # allocates memory, loads kernels
+        for lane in (lane for each in lanes.values() for lane in each):  # first runs allocate memory and load kernels
             for count in {self._batch, self._images % self._batch or self._batch}:
                 lane.predict(self._ring[0][:count], self._predictions[:count])
-        reason = _wrong(network, images, self._wanted[0])
+        reason = _why_wrong(network, images, self._wanted[0])
         case.checked = min(_CHECKED, self._batch)
         result.resident = _resident()
         timed = []
@@ -146,7 +146,7 @@ class Stream(Benchmark):
         return Trial(None, timed, {})
 
     def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
-        """Time passes over all images, with one GPU and all GPUs in turns, without a warm-up pass."""
+        """Time passes over all images, in turn with one GPU and with all GPUs. There is no warm-up pass."""
         times: Dict[Contender, List[float]] = {contender: [] for contender in trial.timed}
         for turn in range(repeat):
             for place, contender in enumerate(trial.timed):
@@ -155,7 +155,7 @@ class Stream(Benchmark):
         return times
 
     def _one_pass(self, passes: StreamPasses, lanes: Dict[int, List[_Lane]], row: Measurement) -> Callable[[], float]:
-        """Return a function that sends all images through the GPUs of `passes` and returns the seconds."""
+        """Return a function that sends all images through the GPUs of `passes` and returns its time in seconds."""
         batch, predictions, ring = self._batch, self._predictions, self._ring
 
         def run() -> float:
@@ -171,7 +171,7 @@ class Stream(Benchmark):
             share([lane for gpu in passes.gpus for lane in lanes[gpu]], range(0, len(predictions), batch), work)
             passes.seconds.append(time.perf_counter() - start)
             passes.grown = max(passes.grown, max(peaks) - before)
-            different = _different(predictions, self._wanted)
+            different = _count_different(predictions, self._wanted)
             if different:
                 row.status, row.reason = WRONG, f"{different:,} of {len(predictions):,} predictions differ"
             return passes.seconds[-1]
@@ -179,7 +179,7 @@ class Stream(Benchmark):
         return run
 
 
-def _wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) -> str:
+def _why_wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) -> str:
     """Compare predictions with float64 and return why they are incorrect; "" if they are correct."""
     picked = np.unique(np.linspace(0, len(images) - 1, _CHECKED).astype(int))
     logits = network.logits()
@@ -188,7 +188,7 @@ def _wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarray) 
     return f"{changed} of {len(picked)} predictions differ from float64's" if changed else ""
 
 
-def _different(predictions: np.ndarray, wanted: np.ndarray) -> int:
+def _count_different(predictions: np.ndarray, wanted: np.ndarray) -> int:
     """Count the predictions that differ from the wanted prediction for the same image."""
     buffers, batch = wanted.shape
     parts = (predictions[first : first + batch] for first in range(0, len(predictions), batch))

@@ -8,37 +8,37 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 _PAUSE = 0.1  # seconds; idle threads of ONNX Runtime 1.32 spin for 0.05 s after a run, on cores that others need
-_ROUNDS = 4
-_SLOW_ROUNDS = 2
-_KEPT = 50  # largest number of samples in a file; a rank test needs ten, and small batches have 300 runs
+_ROUNDS = 4  # number of rounds; in each, every contender that is not slow has its turn
+_SLOW_ROUNDS = 2  # number of rounds in which a slow contender has a turn
+_KEPT = 50  # largest number of a contender's times in a file; a rank test needs ten, and small batches have 300 runs
 
 
 class Contender(NamedTuple):
-    """Something to time. `run` starts one pass and returns its output; `sample` returns output items as NumPy."""
+    """Something to time. `run` starts one pass and returns its output; `sample` returns items of it as NumPy arrays."""
 
     name: str
     run: Callable[[], Any]
     sample: Optional[Callable] = None  # (output, indices) -> (n, ...); None for a limit, which computes nothing
-    layout: str = ""  # name of the layout or another variant; if there are several, the fastest counts
+    layout: str = ""  # name of the memory layout or other variant; of several variants, the fastest counts
     clock: Any = None  # the contender's own clock, if the case's clock is not suitable
 
 
 def interleaved(
     clock, contenders: Sequence[Contender], repeat: int, tick: Callable[[float], None] = lambda share: None
 ) -> Dict[Contender, List[float]]:
-    """Time at least `repeat` runs of every contender, or three runs of a slow contender, in seconds.
+    """Time `repeat` runs of every contender, or three runs of a slow contender; return the times in seconds.
 
     Parameters
     ----------
     clock
-        The clock for contenders without their own. Its `time(run, n)` returns the seconds of each of n runs; its `slow`
-        is the duration in seconds from which a run is slow.
+        The clock for contenders without their own. Its `time(run, n)` returns the seconds of each of n runs; a run
+        that takes longer than its `slow`, in seconds, is slow.
     contenders
         The contenders. Each must have run once, so that the set-up of its first run is not timed.
     repeat
         Number of runs, at least 1.
     tick
-        Called between runs with the fraction of the runs that are done, 0 to 1.
+        Called after each turn of a contender with the fraction of the turns that are done, 0 to 1.
     """
     times: Dict[Contender, List[float]] = {}
     slow = {}
@@ -66,7 +66,7 @@ class WallClock:
     """A clock that measures wall-clock time, for runs that return only when their work is done."""
 
     def __init__(self, slow: float):
-        self.slow = slow  # seconds per run
+        self.slow = slow  # a run that takes longer than this, in seconds, is slow
 
     def time(self, run, n: int) -> List[float]:
         """Call `run` n times and return the seconds of each call."""

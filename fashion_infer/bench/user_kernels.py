@@ -1,4 +1,4 @@
-"""Makes kernel files contenders of `bench conv`, which are timed by the library's log, checked and diagnosed."""
+"""Makes contenders of `bench conv` from kernel files: checks and diagnoses the files, and times them by the log."""
 
 import statistics
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
@@ -15,15 +15,15 @@ from ..library import bindings, kernels, op_times
 from .records import OURS, SKIPPED, WRONG, Measurement
 from .timing import Contender
 
-_BY_IMAGES = "wrong from image "  # prefix of a diagnosis by image number
+_BY_IMAGES = "wrong from image "  # beginning of a reason that names the first incorrect image
 
 
 class LogClock:
     """A clock for runs that the library logs. It measures Op Time as the file's format defines it."""
 
     def __init__(self, slow: float):
-        self.slow = slow  # seconds per run
-        self.layer_seconds: List[float] = []  # prolog, forward and epilog together, per run, for a format with phases
+        self.slow = slow  # a run that takes longer than this, in seconds, is slow
+        self.layer_seconds: List[float] = []  # per run of a format with phases: the sum of prolog, forward and epilog
 
     def time(self, run, n: int) -> List[float]:
         """Call `run` n times and return the Op Time of each call, in seconds."""
@@ -39,7 +39,7 @@ class LogClock:
 
     @property
     def layer_ms(self) -> Optional[float]:
-        """Median of the Layer Times so far, in milliseconds; None for a format without phases."""
+        """Median of the Layer Times of all runs so far, in milliseconds; None for a format without phases."""
         return 1e3 * statistics.median(self.layer_seconds) if self.layer_seconds else None
 
 
@@ -50,23 +50,23 @@ class FileContender(NamedTuple):
     complete: Callable[[], bool]  # returns whether the output of the last run has no NaN
 
 
-def recognised(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> Tuple[KernelFile, ...]:
-    """Recognise kernel files that run on the same backend; UsageError if their backends differ.
+def recognise_files(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> Tuple[KernelFile, ...]:
+    """Recognise kernel files, which must all run on the same backend; UsageError if their backends differ.
 
     Parameters
     ----------
     files
         Paths of the kernel files.
     names
-        Formats of the files, as `formats.insisted` takes them.
+        Formats of the files: the argument of `formats.insisted`.
     backend
-        Backend for files that support several.
+        Backend for the files that support several backends.
     """
     forced = formats.insisted(files, names)
     found = [formats.recognise(file, format, backend).placed() for file, format in zip(files, forced)]
     if len({file.backend for file in found}) > 1:
         said = ", ".join(f"{file.path} is for the {file.backend.upper()}" for file in found)
-        raise UsageError(f"one benchmark is on one backend: {said}")
+        raise UsageError(f"the files of one benchmark must run on the same backend: {said}")
     return tuple(found)
 
 
@@ -79,7 +79,7 @@ def contender_if_correct(
     backend: str, work, row: Measurement, kernel: LoadedKernel, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
     weight: np.ndarray,
 ) -> Optional[Contender]:  # fmt: skip
-    """Return a kernel file as a contender if it supports the layer and is correct; else None, and the row says why.
+    """Return a contender for a kernel file that supports the layer and is correct; else None, and the row says why.
 
     Parameters
     ----------
@@ -142,11 +142,11 @@ def where_wrong(
 
     `found` is the diagnosis of the picked images of the contender's output y.
     """
-    return f"of the {len(picked)} images compared, {_of_all(found, contender, y, picked, x, weight).line()}"
+    return f"of the {len(picked)} images compared, {_numbered_in_batch(found, contender, y, picked, x, weight).line()}"
 
 
-def _of_all(found: Diagnosis, contender: Contender, y, picked: np.ndarray, x, weight) -> Diagnosis:
-    """Convert the diagnosis of the picked images to one with image numbers of the whole batch."""
+def _numbered_in_batch(found: Diagnosis, contender: Contender, y, picked: np.ndarray, x, weight) -> Diagnosis:
+    """Convert a diagnosis with indices of the picked images to one with image numbers of the whole batch."""
     assert found.first is not None
     first = int(picked[found.first[0]])
     found = found._replace(first=(first, *found.first[1:]))

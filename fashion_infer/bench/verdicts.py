@@ -8,8 +8,9 @@ the median minus the minimum.
 If both files have samples, a difference must also pass `ranks.slower`, because medians of ten draws from one
 distribution sometimes differ by more than their quartiles.
 
-Time that other programs took does not count. The time for which the slower run's threads waited for a processor is
-subtracted before the run is judged: other programs can hardly have cost more than that.
+Time that other programs took does not count. A file of `run` has the time for which the threads waited for a processor,
+and other programs can hardly have cost more than that. If the slower run would not be slower without this waiting time,
+the verdict is BUSY.
 """
 
 import statistics
@@ -27,18 +28,21 @@ EQUAL, DIFFERENT, NOT_JUDGED = "same", "DIFFERS", "not comparable"
 
 
 class ComparedTime(NamedTuple):
-    """One time in both files, in milliseconds."""
+    """A time in one file or in both, in milliseconds."""
 
     what: str
-    a: Optional[float]
-    b: Optional[float]
-    noise: Optional[float]
+    a: Optional[float]  # median in the first file; None if it is missing there
+    b: Optional[float]  # median in the second file; None if it is missing there
+    noise: Optional[float]  # None if a median is missing
     verdict: str
-    ours: bool
+    ours: bool  # False for times of peers and limits
 
     @property
     def ratio(self) -> Optional[float]:
-        """The second time divided by the first, below 1 if the second is faster; None if one is missing, or for 0."""
+        """The second time divided by the first, below 1 if the second is faster.
+
+        None if one of the times is missing, or if the first is 0.
+        """
         return self.b / self.a if self.a and self.b is not None else None
 
 
@@ -63,8 +67,8 @@ class Comparison(NamedTuple):
     def faults(self, allowed: float = 0.0) -> List[str]:
         """Return the reasons for which --check and --fail-above fail.
 
-        They are the facts that differ, and those of our times that are slower by more than the noise and by more than
-        the fraction `allowed` of the first time.
+        A reason is a fact that differs, or one of our times that increased by more than the noise and by more than the
+        fraction `allowed` of the first time.
         """
         slower = [line for line in self.lines if line.verdict == SLOWER and line.ours]
         found = [f"{line.what} is slower" for line in slower if line.ratio is None or line.ratio > 1 + allowed]
@@ -79,7 +83,7 @@ def compare(first: str, second: str, check: bool = False) -> Comparison:
     first, second
         Paths of the files; the second is judged against the first.
     check
-        Whether the caller acts on `Comparison.faults`. Files with a single repeat are then refused.
+        Whether the caller uses `Comparison.faults`. Files with a single repeat are then refused.
 
     Raises
     ------
@@ -116,7 +120,7 @@ def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comp
 
 
 def compare_times(what: str, a: Optional[MeasuredTime], b: Optional[MeasuredTime]) -> ComparedTime:
-    """Compare the times `a` and `b`, None if missing, of what `what` names, and judge whether `b` is slower."""
+    """Compare two times of what `what` names, and judge whether `b` is slower or faster; None is a missing time."""
     if a is None or b is None:
         known = b if a is None else a
         verdict = NO_PARTNER.format("B" if a is None else "A")
@@ -124,17 +128,17 @@ def compare_times(what: str, a: Optional[MeasuredTime], b: Optional[MeasuredTime
     floor = _FLOOR_OF_FEW if min(a.runs, b.runs) < _FEW else _FLOOR
     noise = max(a.spread, b.spread, floor * a.median)
     verdict, less, more = (SLOWER, a, b) if b.median > a.median else (FASTER, b, a)
-    if more.median - less.median <= noise or not _told_apart(less.samples, more.samples):
+    if more.median - less.median <= noise or not _differ_by_ranks(less.samples, more.samples):
         verdict = SAME
     elif more.least and (
-        statistics.median(more.least) - less.median <= noise or not _told_apart(less.samples, more.least)
+        statistics.median(more.least) - less.median <= noise or not _differ_by_ranks(less.samples, more.least)
     ):
         verdict = BUSY
     return ComparedTime(what, a.median, b.median, noise, verdict, a.ours and b.ours)
 
 
-def _told_apart(less, more) -> bool:
-    """Return whether the second samples are larger by the rank test; True if either has no samples."""
+def _differ_by_ranks(less, more) -> bool:
+    """Return whether the second samples are larger by the rank test; True if samples are missing."""
     return not less or not more or ranks.slower(less, more)
 
 

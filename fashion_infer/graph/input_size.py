@@ -10,7 +10,7 @@ from .operators import TABLE
 from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, flag, sizes
 
 LARGEST = 512
-# Channels and pixels per side of a node's output; (0, 0) if the image is too small for it.
+# Number of channels and pixels per side of a node's output; (0, 0) if the image is too small for the node.
 _Item = Tuple[int, int]
 _ONE_VALUE_A_CHANNEL = ("mean", "max", "sum")
 
@@ -18,7 +18,8 @@ _ONE_VALUE_A_CHANNEL = ("mean", "max", "sum")
 def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[int] = ()) -> int:
     """Infer the number of pixels per side of the images that a network accepts.
 
-    Several sizes may fit because pooling rounds down. Then a preferred size is returned, else the smallest.
+    Several sizes may fit because pooling rounds down. The first preferred size that fits is returned, else
+    the smallest.
 
     Parameters
     ----------
@@ -27,18 +28,20 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
     weights
         Its weights.
     preferred
-        Sizes to try first, those of the editions.
+        Sizes to try before others.
 
     Raises
     ------
     CheckpointError
-        When no size up to 512 fits, or a node before the first fully connected layer changes the size, but is not a
-        convolution, a pool, a concatenation or a border.
+        When there is no fully connected layer, when no size up to 512 fits, or when a node before the first fully
+        connected layer has an operator whose output size is not known here.
     """
     nodes = graph["nodes"]
     first = next((number for number, node in enumerate(nodes) if node["op"] == "FullyConnected"), None)
     if first is None:
-        raise CheckpointError("the network has no fully connected layer to tell its input size from: give --input-size")
+        raise CheckpointError(
+            "the input size cannot be inferred, as there is no fully connected layer: give --input-size"
+        )
     dense = nodes[first]
     name = nodes[dense["inputs"][1][0]]["name"] if len(dense["inputs"]) > 1 else "its weight"
     if name not in weights or not weights[name].ndim:

@@ -31,8 +31,8 @@ class Relu(NamedTuple):
 class MaxPool(NamedTuple):
     """Max pooling with square windows.
 
-    `size` and `stride` are in pixels; the stride defaults to the size. A partial window at the lower and right border
-    is dropped, or kept with `full` (MXNet's pooling_convention "full", ceil mode elsewhere).
+    `size` and `stride` are in pixels; the stride defaults to the size. A partial window at the lower or right border
+    is dropped unless `full` is set (MXNet calls this pooling_convention "full", other frameworks ceil mode).
     """
 
     size: int = 2
@@ -50,7 +50,7 @@ class MaxPool(NamedTuple):
         return (-(-rest // self.step) if self.full else rest // self.step) + 1
 
     def fits(self, size: int) -> bool:
-        """Whether every window along an edge of `size` pixels covers at least one pixel.
+        """Return whether there is a window along an edge of `size` pixels, and each covers at least one pixel.
 
         The last window of a full pool whose stride exceeds its size may begin after the edge.
         """
@@ -62,7 +62,7 @@ class Flatten(NamedTuple):
 
 
 class Dense(NamedTuple):
-    """Fully connected: `units` weighted sums over all values of an item, plus a bias."""
+    """Fully connected: `units` weighted sums over all values of an item, and a bias unless `bias` is False."""
 
     units: int
     bias: bool = True
@@ -100,12 +100,12 @@ def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Ite
     Yields
     ------
     Step
-        One per layer. Names are those of the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
+        One per layer. Names are as in the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
 
     Raises
     ------
     UsageError
-        When a layer does not fit what comes before it.
+        When a layer does not fit the output of the layers before it.
     """
     counts: Dict[str, int] = {}
 

@@ -1,8 +1,8 @@
 """Operators allowed in an untrusted network, with their attributes and allowed values.
 
-MXNet 1.9.1 has 1,171 operators. Some call through a pointer from an attribute (`_Native`), many crash the process on
-unusual input, and some use unbounded memory. A network that classifies images needs only the operators of this table.
-All others are refused before MXNet sees them, unless the user trusts the file.
+MXNet 1.9.1 has 1,171 operators. Some call a function whose address is in an attribute (`_Native`), many crash the
+process on unusual input, and some use unbounded memory. Networks that classify images need only the operators of this
+table. All others are refused before MXNet sees them, unless the user trusts the file.
 """
 
 import re
@@ -15,18 +15,18 @@ from .symbol import BATCH_NORM, FIRST_MOVING, auxiliary
 
 TRUST = "--trust-symbol"
 _LARGEST_WINDOW = 4096  # pixels, the largest image
-_MOST_UNITS = 1 << 24  # filters of a convolution, units of a layer
+_MOST_UNITS = 1 << 24  # largest number of filters of a convolution, and of units of a fully connected layer
 _TRUE, _FALSE = ("True", "true", "1"), ("False", "false", "0")
-# Attributes that are not the operator's: MXNet itself reads them, for training and for creating variables.
+# Attributes that belong to no operator. MXNet reads them when it trains a network or creates variables.
 _HIDDEN = re.compile(r"__.*__|(.*_)?(ctx_group|lr_mult|wd_mult|force_mirroring|mirror_stage)", re.DOTALL)
 
 
 class Values(NamedTuple):
     """Allowed values of an attribute."""
 
-    words: str  # for messages
-    fits: Callable[[str], bool]
-    example: str
+    words: str  # a description for messages
+    fits: Callable[[str], bool]  # returns whether a value is allowed
+    example: str  # an allowed value
 
 
 def _numbers(text: str) -> List[int]:
@@ -69,7 +69,7 @@ _BORDERS = "(0, 0, 0, 0, 1, 1, 1, 1)"
 
 
 def _borders(text: str) -> bool:
-    """Return whether text is a `pad_width` of four dimensions that pads only the pixels."""
+    """Return whether a text is a `pad_width` of four dimensions that pads only the last two, the pixels."""
     numbers = _numbers(text)
     return len(numbers) == 8 and not any(numbers[:4]) and all(number <= _LARGEST_WINDOW for number in numbers)
 
@@ -79,7 +79,7 @@ _FLAG, _NUMBER = _word(*_TRUE, *_FALSE), Values("a number", _real, "0.5")
 _OPTIONAL = Values("a number or None", lambda text: text == "None" or _real(text), "0.5")
 _UNITS, _AXIS, _LAYOUT = _whole(1, _MOST_UNITS), _word("-1", "1"), _word("None", "NCHW", "NHWC")
 _CHANNELS = _word("1")
-_SPEED = {  # settings of cuDNN and of memory; they change no result
+_SPEED = {  # settings of cuDNN and of memory; they do not change results
     "workspace": _whole(0, 1 << 16),
     "cudnn_tune": _word("None", "off", "limited_workspace", "fastest"),
     "cudnn_off": _FLAG,
@@ -89,9 +89,9 @@ _SPEED = {  # settings of cuDNN and of memory; they change no result
 class Operator(NamedTuple):
     """Constraints on the nodes of an operator."""
 
-    inputs: Callable[[Mapping[str, str]], int]  # number of inputs, given its attributes
-    attributes: Mapping[str, Values] = {}
-    required: Tuple[str, ...] = ()
+    inputs: Callable[[Mapping[str, str]], int]  # returns the number of inputs for given attributes
+    attributes: Mapping[str, Values] = {}  # allowed attributes
+    required: Tuple[str, ...] = ()  # names of attributes that must be there
 
 
 def _takes(count: int) -> Callable[[Mapping[str, str]], int]:
@@ -143,7 +143,7 @@ _CONCAT = Operator(
     ("num_args",),
 )
 
-# Keeps the batch and flattens the other dimensions.
+# A Reshape may only keep the batch and flatten the other dimensions.
 _RESHAPE = Operator(
     _takes(1), {"shape": _word("(0, -1)", "(0,-1)", "[0, -1]", "(0L, -1L)"), "reverse": _word(*_FALSE)}, ("shape",)
 )
@@ -198,7 +198,7 @@ TABLE: Dict[str, Operator] = {
     "Activation": Operator(
         _takes(1), {"act_type": _word("relu", "sigmoid", "tanh", "softrelu", "softsign")}, ("act_type",)
     ),
-    # For `rrelu`, the slope at inference is the mean of its bounds.
+    # For `rrelu`, the slope at inference is the mean of `lower_bound` and `upper_bound`.
     "LeakyReLU": Operator(
         lambda attributes: 2 if attributes.get("act_type") == "prelu" else 1,
         {
@@ -274,12 +274,12 @@ _PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU"
 
 
 def check(graph: Graph, source: str) -> None:
-    """Check a graph from `structure.read` against the table, and drop attributes that do not affect inference.
+    """Check a graph from `structure.read` against the table, and remove attributes that do not affect inference.
 
     Parameters
     ----------
     graph
-        Modified: nodes lose the attributes that MXNet keeps for training, variables lose all attributes.
+        The graph. Attributes for training are removed from its nodes, and all attributes from its variables.
     source
         Its origin, for messages.
 
@@ -298,7 +298,7 @@ def check(graph: Graph, source: str) -> None:
 
 
 def _check_weights(graph: Graph, source: str) -> None:
-    """Check that inputs that MXNet expects to be weights are weights: a computed gamma of a BatchNorm crashes MXNet."""
+    """Check that inputs that must be weights are weights. A computed gamma of a BatchNorm, for one, crashes MXNet."""
     nodes, moving = graph["nodes"], set(auxiliary(graph))
     for node in nodes:
         for place, (number, *_) in enumerate(node["inputs"]):
@@ -323,13 +323,13 @@ def _refusal(node: Node) -> str:
         return ""
     if name not in TABLE:
         return (
-            f"has the operator {excerpt(name)}, which is none of those that networks of this kind use; if you trust "
-            f"the file as you trust a program: {TRUST}"
+            f"has the operator {excerpt(name)}, which is not allowed in an untrusted file; if you trust "
+            f"the file as you trust a program, use {TRUST}"
         )
     operator = TABLE[name]
     for key, value in attributes.items():
         if key not in operator.attributes:
-            return f"has the attribute {excerpt(key)}, which is none of {name}'s here ({TRUST} leaves it to MXNet)"
+            return f"has the attribute {excerpt(key)}, which is not allowed for {name} without {TRUST}"
         if not operator.attributes[key].fits(value):
             return f"has {key}={excerpt(value)}, which is not {operator.attributes[key].words}"
     for key in operator.required:
@@ -345,11 +345,11 @@ def _refusal(node: Node) -> str:
             return f"has pad={attributes['pad']}, which is as large as its kernel"
     wanted = operator.inputs(attributes)
     if len(node["inputs"]) != wanted:
-        return f"has {len(node['inputs'])} inputs, and a {name} like it takes {wanted}"
+        return f"has {len(node['inputs'])} inputs, and a {name} with its attributes takes {wanted}"
     moving = FIRST_MOVING if name == BATCH_NORM else wanted
     if any(entry[1:] != [0, 0] for entry in node["inputs"][:moving]) or any(
         entry[1:] not in ([0, 0], [0, 1])
-        for entry in node["inputs"][moving:]  # set the entry's version, because training changes moving averages
+        for entry in node["inputs"][moving:]  # the entry's version is 1 if training has changed a moving average
     ):
-        return "takes another output of a node than its first"
+        return "has an input that is not the first output of a node"
     return ""

@@ -1,4 +1,4 @@
-"""Graph rewrites: between the two convolution operators, and to add attributes for our operator."""
+"""Changes of graphs: another convolution operator, other names, added attributes, added nodes that normalise pixels."""
 
 import contextlib
 import json
@@ -14,22 +14,23 @@ from .symbol import BUILTIN_OPERATOR, CUSTOM_OPERATOR, Graph, Node, attributes, 
 # Hidden attributes: MXNet keeps them on every operator, and they survive into the subgraph that is fused.
 NODE, BACKEND, DEVICE = "__fops_node__", "__fops_backend__", "__fops_device__"
 KERNEL, LAYER = "__fops_kernel__", "__fops_layer__"
-# Attributes of a `Convolution`: those that `_check_plain` checks, and those that change no result.
-_HEEDED = ("kernel", "num_filter", "stride", "dilate", "pad", "num_group", "no_bias", "layout")
-_OF_SPEED = ("workspace", "cudnn_tune", "cudnn_off")
+# Attributes of a `Convolution` that `_check_plain` checks, or that `New` has too.
+_KNOWN_ATTRIBUTES = ("kernel", "num_filter", "stride", "dilate", "pad", "num_group", "no_bias", "layout")
+# Attributes of a `Convolution` that do not change results.
+_SPEED_ATTRIBUTES = ("workspace", "cudnn_tune", "cudnn_off")
 _NUMBERED = re.compile(r"(?<![0-9A-Za-z_])node(\d+)(?![0-9A-Za-z])")
-_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+/ -]")  # in a message from the library
+_NOT_PLAIN = re.compile(r"[^A-Za-z0-9_.+/ -]")  # characters of a layer's name that become "?"
 
 
 class Normalisation(NamedTuple):
-    """The normalisation a network was trained with: (pixel / scale - mean) / std, with pixels from 0 to 255."""
+    """The normalisation that a network was trained with: (pixel / scale - mean) / std, with pixels from 0 to 255."""
 
     scale: float = 1.0
     mean: float = 0.0
     std: float = 1.0
 
     def of(self, pixels: np.ndarray) -> np.ndarray:
-        """Return normalised pixels in float32, computed in the steps of `normalising` and so with the same bits."""
+        """Return normalised pixels in float32, with the same bits as from the nodes that `with_normalisation` adds."""
         found = pixels.astype(np.float32)
         if self.scale != 1:
             found /= np.float32(self.scale)
@@ -40,7 +41,7 @@ class Normalisation(NamedTuple):
         return found
 
 
-def normalising(graph: Graph, by: Normalisation) -> Graph:
+def with_normalisation(graph: Graph, by: Normalisation) -> Graph:
     """Add nodes after `data` that normalise pixels, in float32 and in the order of `Normalisation`.
 
     The order is that of ToTensor and Normalize in Gluon and torchvision, so that results match theirs bit for bit.
@@ -64,7 +65,7 @@ def normalising(graph: Graph, by: Normalisation) -> Graph:
 
 
 def with_operator(graph: Graph, operator: str) -> Graph:
-    """Convert the network's convolution layers to "custom" (`New`) or "builtin" (`Convolution`).
+    """Return a copy of the graph whose convolutions are all `New` ("custom") or all `Convolution` ("builtin").
 
     Raises
     ------
@@ -82,11 +83,11 @@ def with_operator(graph: Graph, operator: str) -> Graph:
     return graph
 
 
-def taking_pixels(graph: Graph) -> Graph:
-    """Convert every `Convolution` that `New` can replace.
+def with_pixel_input(graph: Graph) -> Graph:
+    """Return a copy of the graph with `New` in place of every `Convolution` that it can replace.
 
-    The fused mode treats both the same, but MXNet's type inference lets only `New` take uint8 data: with it, the images
-    need not be converted on the host.
+    The fused mode treats both operators the same, but MXNet's type inference accepts uint8 data only for `New`. With
+    `New`, the images need not be converted on the host.
     """
     graph = _copy(graph)
     for node in graph["nodes"]:
@@ -104,9 +105,12 @@ def takes_pixels(graph: Graph) -> bool:
     return readers == {CUSTOM_OPERATOR}
 
 
-def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0) -> Graph:
-    """Number every computing node for the op-time log, from `first` on, and set backend, device and kernel of our
-    operator's nodes."""
+def with_tags(graph: Graph, backend: str, device: int, kernel: str, first: int = 0) -> Graph:
+    """Return a copy of the graph with attributes that our operator reads.
+
+    Every node that is not a variable gets its number in the op-time log: its index plus `first`. Nodes of our operator
+    also get the backend, the device, the kernel and the layer's name.
+    """
     graph = _copy(graph)
     for number, node in enumerate(graph["nodes"], first):
         if node["op"] == "null":
@@ -119,8 +123,8 @@ def tagged(graph: Graph, backend: str, device: int, kernel: str, first: int = 0)
     return graph
 
 
-def numbered(graph: Graph) -> Graph:
-    """Rename every node to "node" and its number.
+def with_numbered_names(graph: Graph) -> Graph:
+    """Return a copy of the graph in which every node is called "node" followed by its number.
 
     MXNet sees only these names. Names in files may have any length and alphabet, may contain text that MXNet parses as
     JSON or as the end of a name, and may occur twice.
@@ -129,12 +133,12 @@ def numbered(graph: Graph) -> Graph:
 
 
 def name_of(number: int) -> str:
-    """Return the name that `numbered` gives a node."""
+    """Return the name that `with_numbered_names` gives a node."""
     return f"node{number}"
 
 
 def number_of(name: str) -> Optional[int]:
-    """Return the number of a node with a name from `numbered`; None for a node that MXNet added."""
+    """Return the number of a node with a name from `with_numbered_names`; None for a node that MXNet added."""
     found = _NUMBERED.fullmatch(name)
     return int(found.group(1)) if found else None
 
@@ -142,11 +146,11 @@ def number_of(name: str) -> Optional[int]:
 def with_names(message: str, graph: Graph) -> str:
     """Replace the nodes' numbered names in a message by their original ones."""
 
-    def own(found):
+    def original(found):
         number = int(found.group(1))
         return f"'{excerpt(graph['nodes'][number]['name'])}'" if number < len(graph["nodes"]) else found.group()
 
-    return _NUMBERED.sub(own, message)
+    return _NUMBERED.sub(original, message)
 
 
 def _copy(graph: Graph) -> Graph:
@@ -164,16 +168,16 @@ def _make_custom(node: Node) -> None:
 def _check_plain(node: Node) -> None:
     kernel = sizes(node, "kernel")
     if len(kernel) != 2 or kernel[0] != kernel[1]:
-        _refuse(node, f"has kernel={attributes(node).get('kernel')}, and the custom operator's is square")
+        _refuse(node, f"has kernel={attributes(node).get('kernel')}, and the custom operator needs a square kernel")
     for key, wanted in (("stride", 1), ("dilate", 1), ("pad", 0), ("num_group", 1)):
         if any(size != wanted for size in sizes(node, key)):
-            _refuse(node, f"has {key}={attributes(node)[key]}, which the custom operator can't do")
+            _refuse(node, f"has {key}={attributes(node)[key]}, which the custom operator does not support")
     if not flag(node, "no_bias"):
-        _refuse(node, "has a bias, which the custom operator can't add")
+        _refuse(node, "has a bias, which the custom operator does not support")
     if attributes(node).get("layout", "None") not in ("None", "NCHW"):
-        _refuse(node, f"has layout={attributes(node)['layout']}, and the custom operator's is NCHW")
+        _refuse(node, f"has layout={attributes(node)['layout']}, and the custom operator needs NCHW")
     for key in attributes(node):
-        if key not in _HEEDED + _OF_SPEED and not key.startswith("__"):
+        if key not in _KNOWN_ATTRIBUTES + _SPEED_ATTRIBUTES and not key.startswith("__"):
             _refuse(node, f"has {key}={attributes(node)[key]}, which the custom operator does not know")
 
 

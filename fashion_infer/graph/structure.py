@@ -13,7 +13,7 @@ from ..system.text import excerpt, printable
 Graph = Dict[str, Any]
 Node = Dict[str, Any]
 
-VERSION = 10901  # of MXNet: it then reads the symbol unchanged, without upgrading old formats
+VERSION = 10901  # MXNet 1.9.1; with this number, MXNet reads the symbol without converting it from an old format
 LARGEST_TEXT = 4 << 20  # bytes; fa2017's symbol has 3,000
 _MOST_NODES = 2_000  # a ResNet of 152 layers has about 1,000
 _LONGEST_NAME, _LONGEST_ATTRIBUTE = 4096, 4096  # characters
@@ -26,12 +26,13 @@ ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 def read(text: str) -> Graph:
     """Read a graph from JSON: `nodes` with `op`, `name`, `inputs` and `attrs`, `arg_nodes`, `heads` and `attrs`.
 
-    Each node comes after its inputs. Entries of `inputs` and `heads` have three numbers. Names of variables are unique.
+    The graph has each node after its inputs, three numbers in each entry of `inputs` and `heads`, and no two variables
+    with the same name.
 
     Raises
     ------
     ValueError
-        When the text is not JSON, or not a graph, with a message that fits after "it is not a symbol: ".
+        When the text is not JSON or not a graph. The message says why, as a clause about "it".
     """
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"it has more than {LARGEST_TEXT >> 20} MiB")
@@ -46,7 +47,7 @@ def read(text: str) -> Graph:
     nodes = [_node(index, node) for index, node in enumerate(nodes)]
     _check_variables(nodes)
     for index in _list(graph, "arg_nodes"):
-        _expect(type(index) is int and 0 <= index < len(nodes), f"argument {excerpt(index)} is no node")
+        _expect(type(index) is int and 0 <= index < len(nodes), f"argument {excerpt(index)} is not a node")
         _expect(nodes[index]["op"] == "null", f"argument {index} is not a variable")
     heads = [_entry(entry, len(nodes), "its output", "is none of its nodes") for entry in _list(graph, "heads")]
     _expect(heads, "it has no output")
@@ -67,9 +68,9 @@ def _node(index: int, node: Any) -> Node:
     name = f"node '{excerpt(node['name'])}'"
     _expect(len(node["name"]) <= _LONGEST_NAME, f"{name} has a name of {len(node['name'])} characters")
     _expect(printable(node["name"]), f"{name} has control characters in its name")
-    _expect(node["op"].isascii() and node["op"].isprintable(), f"{name} has no operator's name")
+    _expect(node["op"].isascii() and node["op"].isprintable(), f"{name} has an operator name with special characters")
     _expect("subgraphs" not in node or node["subgraphs"] == [], f"{name} has subgraphs")
-    _expect(node.get("control_deps", []) == [], f"{name} waits for others than its inputs")
+    _expect(node.get("control_deps", []) == [], f"{name} has control dependencies")
     wrong = "takes its input from a node that does not come before it"
     inputs = [_entry(entry, index, name, wrong) for entry in _list(node, "inputs")]
     _expect(not inputs or node["op"] != "null", f"{name} is a variable with inputs")
@@ -89,7 +90,7 @@ def _attributes(node: Node, name: str) -> Dict[str, str]:
 
 
 def _entry(entry: Any, before: int, what: str, wrong: str) -> List[int]:
-    """Read a reference to a node's output: node index, output index and version, which old symbols omit."""
+    """Read a reference to a node's output: node index, output index, and version (0 if it is missing)."""
     _expect(isinstance(entry, list) and len(entry) in (2, 3), f"{what} has a damaged input")
     _expect(all(type(number) is int for number in entry), f"{what} has a damaged input")
     _expect(0 <= entry[0] < before, f"{what} {wrong}")
@@ -107,7 +108,7 @@ def _check_variables(nodes: List[Node]) -> None:
 
 def _list(holder: Dict[str, Any], key: str) -> List[Any]:
     _expect(key in holder, f"it has no '{key}'")
-    _expect(isinstance(holder[key], list), f"its '{key}' is no list")
+    _expect(isinstance(holder[key], list), f"its '{key}' is not a list")
     return holder[key]
 
 

@@ -17,7 +17,7 @@ CUSTOM_OPERATOR = "New"
 BUILTIN_OPERATOR = "Convolution"
 OPERATORS = ("custom", "builtin")
 BATCH_NORM = "BatchNorm"
-FIRST_MOVING = 3  # index of the first input after the data, gamma and beta: the mean and the variance
+FIRST_MOVING = 3  # index of the moving mean among the inputs of a BatchNorm; the moving variance comes next
 
 
 def build(
@@ -40,12 +40,13 @@ def build(
     Returns
     -------
     str
-        The symbol as JSON, the same nodes that MXNet writes: input `data`, nodes named as in `layers.walk`.
+        The symbol as JSON, with the nodes that MXNet would write. The input is `data`; nodes are named as in
+        `layers.walk`.
 
     Raises
     ------
     UsageError
-        When a layer does not fit what comes before it.
+        When a layer does not fit the output of the layers before it.
     """
     nodes: List[Node] = []
 
@@ -59,7 +60,8 @@ def build(
     prefix = "new" if operator == "custom" else "convolution"
     for step in kinds.walk(layers, shape, prefix):
         op, attributes = _operator(step.layer, operator, softmax_label)
-        # MXNet gives variables that it creates their node's attributes; we create those of convolutions.
+        # A variable that MXNet creates for a node gets the node's attributes. The weights of convolutions are
+        # created before their nodes, and have none.
         own = {} if isinstance(step.layer, kinds.Convolution) else attributes
         inputs = [last, *(add("null", name, own) for name in step.parameters)]
         if op == "SoftmaxOutput":
@@ -122,7 +124,7 @@ def parse(text: str, source: str) -> Graph:
 
 
 def variables(graph: Graph) -> List[str]:
-    """Return the names of the variables: the data, the weights, the label."""
+    """Return the names of all variables, such as the data, the weights and the label."""
     return [node["name"] for node in graph["nodes"] if node["op"] == "null"]
 
 
@@ -152,7 +154,7 @@ def attributes(node: Node) -> Dict[str, str]:
 def sizes(node: Node, key: str) -> List[int]:
     """Parse the integers of an attribute, in the forms of MXNet and Python 2: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
 
-    The result is empty if the value is None, for which MXNet uses its default.
+    The result is empty if the attribute is missing or None, for which MXNet uses its default.
 
     Raises
     ------
@@ -175,7 +177,7 @@ def flag(node: Node, key: str) -> bool:
 
 
 def computing(graph: Graph) -> Dict[int, Tuple[str, str]]:
-    """Return name and operator of every node that computes something, by number, in network order."""
+    """Return the name and the operator of every node that is not a variable, by its number, in network order."""
     nodes = enumerate(graph["nodes"])
     return {number: (node["name"], node["op"]) for number, node in nodes if node["op"] != "null"}
 

@@ -7,19 +7,19 @@ from ..library.op_times import OpTime
 
 
 class LayerTime(NamedTuple):
-    """The time of one layer, or of the layers of one fused stage, over the slices of one pass. Times in seconds."""
+    """The time of one layer, or of one fused stage, in one pass: the sum over the pass's slices, in seconds."""
 
     name: str  # for a fused stage, its nodes' names joined by "+"
     operator: str  # MXNet's name: "New", "Activation", ...; for a fused stage "New+Activation+..."
     kernel: Optional[str]  # the kernel that ran, for our operator; "fused" for a fused stage
     seconds: float  # time of the kernel alone for our operator, of the whole node for MXNet's operators
-    upload: float  # copies from host to device, for our operator on a GPU
-    download: float  # copies from device to host, for our operator on a GPU
+    upload: float  # time of copies from host to device, for our operator on a GPU; else 0
+    download: float  # time of copies from device to host, for our operator on a GPU; else 0
     log: Tuple[OpTime, ...] = ()  # the library's records, slice by slice
 
     @property
     def custom(self) -> bool:
-        """Whether it contains our operator `New`."""
+        """Whether the layer or stage contains our operator `New`."""
         return symbol.CUSTOM_OPERATOR in self.operator.split("+")
 
 
@@ -56,8 +56,8 @@ def assemble(
     return [times[number] for number in sorted(times)]
 
 
-def numbered(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
-    """Select the records of a graph with `count` nodes, numbered in the log from `first`, and renumber them from 0."""
+def of_graph(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
+    """Return the records of a graph whose `count` nodes are numbered from `first` in the log, renumbered from 0."""
     return [
         record._replace(first_node=record.first_node - first, last_node=record.last_node - first)
         for record in records
@@ -65,10 +65,10 @@ def numbered(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
     ]
 
 
-def together(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
+def of_slowest_devices(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
     """Combine the times of simultaneous passes on several devices; a layer's time is the longest of the devices' times.
 
-    A device without work, which has no times of our layers, is allowed.
+    A device may have no work, and then no times of our layers.
     """
     found = []
     for layer in max(passes, key=len):
@@ -80,4 +80,4 @@ def together(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
 
 def _total(name: str, operator: str, records: Sequence[OpTime]) -> LayerTime:
     sums = (sum(getattr(r, field) for r in records) for field in ("seconds", "upload", "download"))
-    return LayerTime(name, operator, records[0].kernel, *sums, tuple(records))  # type: ignore[call-arg]  # mypy gives a starred sequence any length
+    return LayerTime(name, operator, records[0].kernel, *sums, tuple(records))  # type: ignore[call-arg]  # mypy does not know the length of `sums`

@@ -15,14 +15,14 @@ from ..system.text import excerpt
 
 
 class LoadedModel(NamedTuple):
-    """A loaded model, with its network and weights."""
+    """A loaded model: its network, its weights, and how to show it."""
 
     label: str  # its name in the output
     checkpoint: Checkpoint
     operator: str  # "custom" or "builtin"
     input_size: int  # pixels per side
-    network: str  # the checkpoint's, as JSON, without its normalisation of pixels
-    normalisation: Optional[Normalisation] = None  # already part of the checkpoint's network
+    network: str  # the checkpoint's network as MXNet's JSON, but without nodes that normalise pixels
+    normalisation: Optional[Normalisation] = None  # of pixels; the checkpoint's network contains it
 
     @property
     def class_names(self) -> Tuple[str, ...]:
@@ -33,8 +33,8 @@ class LoadedModel(NamedTuple):
 def load(request: Request) -> LoadedModel:
     """Load a shipped model by name, or a checkpoint by path, with the requested operator for its convolutions.
 
-    Its input size is the requested one, else the edition's. For a checkpoint without an edition, it is the size that
-    fits the first fully connected layer.
+    The model's input size is the requested one, else the edition's. For a checkpoint without an edition, it is a size
+    that fits the first fully connected layer.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def load(request: Request) -> LoadedModel:
         checkpoint = checkpoint._replace(symbol=json.dumps(graph))
     network = checkpoint.symbol
     if normalisation is not None:
-        graph = rewrite.normalising(graph, normalisation)
+        graph = rewrite.with_normalisation(graph, normalisation)
         checkpoint = checkpoint._replace(symbol=json.dumps(graph))
     size = request.input_size
     if size is None and "edition" in checkpoint.attributes:
@@ -81,8 +81,8 @@ def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normali
 def expected(request: Request, source: str, n: int) -> Optional[float]:
     """Return the known correctness of the request's model on the first n images of a data source; None if unknown.
 
-    The correctness is known for shipped models at their own input size, for some n. On the built-in set, it is known
-    only for the shipped weights.
+    The correctness is known for some n, for shipped models at their edition's input size. For original weights, it is
+    known only on Fashion-MNIST.
     """
     if request.checkpoint or (request.weights == "original" and source != dataset.REAL):
         return None

@@ -17,20 +17,21 @@ from ..graph import operators, rewrite, symbol
 from ..library import kernels, op_times
 from ..library.op_times import OpTime
 from ..request import check_batch_size, check_mode
-from .layer_times import LayerTime, assemble, numbered
+from .layer_times import LayerTime, assemble, of_graph
 
-# Images per slice. 100 keep fa2017's largest activation at 11.5 MB, near the size of the caches, which is faster than
-# slices of 250 or 1000, and keep the process small.
+# Number of images per slice. With 100 images, fa2017's largest activation has 11.5 MB, which is near the size of the
+# caches. Slices of 250 or 1000 images are slower and need more memory.
 BATCH_SIZE = 100
-# On a GPU, a slice should fill the device and amortise the cost of a launch; 2,500 images take 288 MB on the host.
+# On a GPU, a slice should be large enough to use the whole device and to make the cost of launches small. With 2,500
+# images, fa2017's largest activation has 288 MB on the host.
 GPU_BATCH_SIZE = 2500
-# The fused mode slices internally, to fit the caches or the device. This batch size bounds MXNet's arrays: 8 MB of
-# pixels for fa2017, 49 MB for fa2019.
+# The fused mode divides slices further, to fit the caches or the device. This number limits the size of MXNet's arrays:
+# 8 MB of pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
 
 
 class Predictor:
-    """A checkpoint's network, ready to run. Threads may share it; calls run one at a time.
+    """A checkpoint's network, ready to run. Several threads may use it; their calls run one at a time.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ class Predictor:
     operator
         "custom" or "builtin" for all convolution layers; None keeps those of the symbol.
     batch_size
-        Images per slice; bounds memory. None for a default that depends on the mode and the backend.
+        Number of images per slice, which limits memory. None for a default that depends on the mode and the backend.
     mode
         "operator" or "fused".
     precision
@@ -92,11 +93,11 @@ class Predictor:
         self._graph, self._first_node = graph, first_node
         self.custom_layers = symbol.convolutions(graph, symbol.CUSTOM_OPERATOR)
         if mode == "fused":
-            graph = rewrite.taking_pixels(graph)
+            graph = rewrite.with_pixel_input(graph)
         self._pixels = rewrite.takes_pixels(graph)
         with mxnet_lock:
             self._bound = BoundGraph(
-                rewrite.tagged(graph, backend, device, kernel, first_node),
+                rewrite.with_tags(graph, backend, device, kernel, first_node),
                 checkpoint.weights,
                 self.input_shape,
                 np.uint8 if self._pixels else np.float32,
@@ -105,8 +106,8 @@ class Predictor:
                 None if mode == "operator" else _partitioning(backend, device, precision),
             )
             self.batch_size = batch_size or self._suitable_batch_size()
-        # CUDA loads a kernel's code at its first launch, which takes much longer than a convolution stage. The operator
-        # mode warms up each kernel itself; the fused mode runs one unmeasured slice of each size.
+        # CUDA loads a kernel's code at its first launch, and that takes much longer than a convolution stage. The
+        # operator mode warms up each kernel itself. The fused mode therefore runs one unmeasured slice of each size.
         self._cold = mode == "fused" and backend == "gpu"
 
     @property
@@ -145,7 +146,7 @@ class Predictor:
         watch = self.stopwatch()
         scores: List[np.ndarray] = []
         records: List[OpTime] = []
-        with mxnet_lock:  # the process also has only one op-time log
+        with mxnet_lock:  # for MXNet, and because the process has only one op-time log
             for start in range(0, len(images), self.batch_size):
                 part = images[start : start + self.batch_size]
                 self.warm(part)
@@ -161,7 +162,7 @@ class Predictor:
         return self._bound.stopwatch()
 
     def warm(self, part: np.ndarray) -> None:
-        """Set up slices of this size; if the first run would be slow, run the slice once without measuring it."""
+        """Prepare for slices of this size. If the first run would be slow, run the slice once without measuring it."""
         if self._bound.seen(len(part)):
             return
         self._bound.prepare(len(part))
@@ -177,11 +178,11 @@ class Predictor:
 
         Records of other networks are ignored.
         """
-        own = numbered(records, self._first_node, len(self._graph["nodes"]))
+        own = of_graph(records, self._first_node, len(self._graph["nodes"]))
         return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
 
     def _of_mxnet(self) -> List[int]:
-        """Numbers of the nodes that MXNet runs itself."""
+        """Return the numbers of the nodes that MXNet runs itself."""
         if self.mode == "fused":
             return self._bound.unfused()
         nodes = symbol.computing(self._graph).items()

@@ -1,4 +1,4 @@
-"""Sharing of work between devices that run at the same time: one thread each, tasks assigned in order."""
+"""Sharing of tasks between workers, such as devices, that work at the same time, each in its own thread."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,14 +10,14 @@ _NONE_LEFT = object()
 
 
 def share(workers: Sequence[Worker], tasks: Iterable[Task], work: Callable[[Worker, Task], None]) -> None:
-    """Do all tasks. Each worker takes the next task when it has finished one, so that a faster one does more.
+    """Do all tasks. Each worker takes the next task when it has finished one, so that faster workers do more tasks.
 
     Parameters
     ----------
     workers
-        Each gets its own thread.
+        The workers; each gets its own thread.
     tasks
-        One thread at a time takes the next, so that a generator can create them on demand.
+        The tasks. Only one thread at a time takes the next task, so this may be a generator.
     work
         Called as work(worker, task).
 
@@ -45,6 +45,6 @@ def share(workers: Sequence[Worker], tasks: Iterable[Task], work: Callable[[Work
         try:
             for future in running:
                 future.result()
-        except BaseException:  # also Ctrl-C: the pool waits for its threads, which must not go on
+        except BaseException:  # also Ctrl-C: stop the threads, because the pool waits for them
             stop.set()
             raise

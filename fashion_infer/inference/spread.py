@@ -6,11 +6,11 @@ import numpy as np
 
 from .._mxnet import lock as mxnet_lock
 from ..library import op_times
-from .layer_times import LayerTime, together
+from .layer_times import LayerTime, of_slowest_devices
 from .predictor import Predictor
 from .sharing import share
 
-# Nodes of the network on device i are numbered from i times this, so that a record's number identifies its device.
+# Nodes of the network on device i are numbered from i * NODES, so that a record's number identifies the device.
 NODES = 1 << 20
 
 
@@ -22,7 +22,8 @@ class SpreadPredictor:
     predictors
         One per device; predictor i numbers its nodes from i * NODES.
     count
-        Number of images that it will run per call. Even a small batch is split between all devices.
+        Number of images per call of `predict`. The batch size depends on it, so that even few images are split between
+        all devices.
     """
 
     def __init__(self, predictors: Sequence[Predictor], count: int):
@@ -50,12 +51,12 @@ class SpreadPredictor:
             if each is not None:
                 each()
 
-        with mxnet_lock:  # also for the threads of `share`, which set nothing up: see `warm`
+        with mxnet_lock:  # held for the threads of `share` too; `warm` has set everything up before
             for predictor in self._predictors:
                 for count in {part.stop - part.start for part in parts}:
                     predictor.warm(images[:count])
             op_times.drain()
             share(workers, range(len(parts)), work)
             records = op_times.drain()
-        times = together([predictor.times(records, watch) for predictor, watch in workers])
+        times = of_slowest_devices([predictor.times(records, watch) for predictor, watch in workers])
         return np.concatenate(scores), times

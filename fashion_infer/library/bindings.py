@@ -1,7 +1,7 @@
 """The operator library, libfashion_ops.so, through ctypes: its structures, prototypes, and statuses.
 
 All ctypes code for the package's own library is in this file. The C API and its contracts are in
-custom_ops/include/fashion_ops.h. The variable FASHION_OPS_LIBRARY names another library to use instead.
+custom_ops/include/fashion_ops.h. The environment variable FASHION_OPS_LIBRARY is the path of a library to use instead.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from ..system import resources
 
 BACKENDS = {"cpu": 0, "gpu": 1}
 FLOAT32, UINT8 = 0, 1
-NOT_LOGGED = -1  # used instead of a node's number
+NOT_LOGGED = -1  # used instead of a node's number: the run is not logged
 OK, INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR = range(7)
 
 Text, Int, Handle = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p
@@ -179,7 +179,7 @@ def _prototypes():
 
 
 def library_path() -> Path:
-    """Return the library's absolute path: from FASHION_OPS_LIBRARY, else the package's own."""
+    """Return the library's absolute path: FASHION_OPS_LIBRARY if it is set, else the path in this package."""
     named = os.environ.get("FASHION_OPS_LIBRARY")
     return Path(os.path.realpath(named)) if named else resources.library_path()
 
@@ -195,7 +195,7 @@ def load() -> ctypes.CDLL:
     Raises
     ------
     DeviceError
-        When the file is missing, damaged or from another version of this package.
+        When the file is missing, damaged or from another version of this package, or when memory does not suffice.
     """
     path = library_path()
     if not os.path.isfile(path):

@@ -26,7 +26,7 @@ def cuda_devices() -> List[CudaDevice]:
     Raises
     ------
     DeviceError
-        When there is no such device. The message has the reason.
+        When there is no such device. The message says why.
     """
     count = bindings.Int()
     check(load().fops_device_count(count))

@@ -12,7 +12,7 @@ from ..graph import symbol as symbols
 from . import bindings
 from .bindings import BACKENDS, address, check, element_type, load
 
-# "float32" is float32 grade; the other precisions are only for the GPU.
+# Results of "float32" are as accurate as those of float32 arithmetic. The other precisions exist only on a GPU.
 PRECISIONS = ("float32", "tf32", "fp16")
 ACTIVATIONS = ("", "tanh", "relu")  # fops_activation
 
@@ -22,14 +22,14 @@ class Stage(NamedTuple):
 
     name: str  # the nodes' names joined by "+"
     kind: str  # "convolution", "dense", "map" or "softmax"
-    first_node: int  # numbers of its first and its last node in the graph
-    last_node: int
+    first_node: int  # number of its first node in the graph
+    last_node: int  # number of its last node in the graph
     input: Tuple[int, int, int]
     output: Tuple[int, int, int]
     kernel_size: int  # pixels per side of a convolution's kernel, else 0
-    activation: str  # activation in its epilogue: "tanh", "relu" or ""
-    pool_size: int  # pixels per side of a window of its epilogue's max pool, or 0
-    pool_stride: int  # pixels from one window to the next, or 0
+    activation: str  # activation at its end: "tanh", "relu" or ""
+    pool_size: int  # pixels per side of a window of the max pool at its end, or 0
+    pool_stride: int  # pixels from one window of this pool to the next, or 0
 
     @property
     def operations(self) -> int:
@@ -47,7 +47,7 @@ class FusedNetwork:
     Parameters
     ----------
     symbol
-        The network as JSON; a chain of nodes that the library can fuse.
+        The network as MXNet's JSON. Its nodes must form a chain that the library can fuse.
     weights
         Arrays by name.
     shape
@@ -55,14 +55,14 @@ class FusedNetwork:
     backend, device
         "cpu", or "gpu" and its index.
     precision
-        "float32" (float32 grade), or on the GPU "tf32" or "fp16".
+        "float32", or on the GPU also "tf32" or "fp16".
 
     Raises
     ------
     UsageError
         When a node cannot be fused.
     CheckpointError
-        When a weight is missing or has another shape than the network needs.
+        When a weight is missing or has another number of values than the network needs.
     DeviceError
         When the device fails or memory runs out.
     """
@@ -98,7 +98,10 @@ class FusedNetwork:
             self._handle = None
 
     def set_weights(self, weights: Dict[str, np.ndarray]) -> None:
-        """Set the network's weights from arrays by name, converted to float32."""
+        """Convert arrays to float32, and set them as the network's weights by name.
+
+        Raise CheckpointError if a weight is missing or has another number of values than the network needs.
+        """
         addresses: List[Optional[int]] = []
         arrays: List[np.ndarray] = []
         for name, size in self._inputs():
@@ -109,7 +112,7 @@ class FusedNetwork:
                 raise CheckpointError(f"the checkpoint lacks {name}, which the network needs")
             array = np.ascontiguousarray(weights[name], np.float32)
             if array.size != size:
-                raise CheckpointError(f"weight {name} has shape {array.shape}, {size} values are needed")
+                raise CheckpointError(f"weight {name} has shape {array.shape}, but the network needs {size} values")
             arrays.append(array)
             addresses.append(array.ctypes.data)
         self._version += 1
@@ -128,7 +131,7 @@ class FusedNetwork:
             (n, values of the last stage) float32 to write into; None allocates it.
         """
         data = self._contiguous(data)
-        out = _room(out, (len(data), self._values), np.float32)
+        out = _output_array(out, (len(data), self._values), np.float32)
         pointers = (address(data), element_type(data.dtype), address(out))
         check(self._library.fops_network_forward(self._handle, len(data), *pointers, int(layer_times)))
         return out
@@ -139,12 +142,13 @@ class FusedNetwork:
         Parameters
         ----------
         data
-            (n, *shape), uint8 or float32. A GPU reads uint8 images in pinned memory while it works.
+            (n, *shape), uint8 or float32. A GPU may read uint8 images in pinned memory without
+            copying them first.
         out
             (n,) int32 to write into; None allocates it.
         """
         data = self._contiguous(data)
-        out = _room(out, (len(data),), np.int32)
+        out = _output_array(out, (len(data),), np.int32)
         pointers = (address(data), element_type(data.dtype), address(out))
         check(self._library.fops_network_predict(self._handle, len(data), *pointers))
         return out
@@ -180,7 +184,7 @@ class FusedNetwork:
         return stages
 
     def _inputs(self) -> List[Tuple[str, int]]:
-        """Return the name of each input, and its number of values as a weight; 0 for the data and unused inputs."""
+        """Return each input's name, and the number of values of the weight; 0 for the data and for unused inputs."""
         data, inputs = self._library.fops_network_data(self._handle), []
         for index in range(self._library.fops_network_input_count(self._handle)):
             size = 0 if index == data else self._library.fops_network_input_size(self._handle, index)
@@ -188,7 +192,7 @@ class FusedNetwork:
         return inputs
 
 
-def _room(out: Optional[np.ndarray], shape: Tuple[int, ...], kind) -> np.ndarray:
+def _output_array(out: Optional[np.ndarray], shape: Tuple[int, ...], kind) -> np.ndarray:
     if out is None:
         return np.empty(shape, kind)
     if out.shape != shape or out.dtype != kind or not out.flags.c_contiguous:

@@ -15,8 +15,8 @@ class Kernel(NamedTuple):
 
     name: str
     summary: str
-    takes: str  # a description of the shapes it supports; "" for all
-    precision: str  # "float32" (float32 grade), "tf32" or "fp16"
+    takes: str  # a description of the shapes that the kernel supports; "" for all
+    precision: str  # "float32" (as accurate as float32 arithmetic), "tf32" or "fp16"
 
 
 def table(backend: str = "cpu") -> List[Kernel]:
@@ -32,7 +32,8 @@ def table(backend: str = "cpu") -> List[Kernel]:
 def steps(backend: str = "cpu") -> Dict[str, int]:
     """Return the steps of a backend's ladder by kernel name, counted from 1.
 
-    The ladder consists of the kernels before `tensor-core`. The latter stands for the variants after the CUDA ladder.
+    The ladder consists of the kernels before `tensor-core` in the table. After the CUDA ladder, the table has variants,
+    of which `tensor-core` is the first.
     """
     names = itertools.takewhile(lambda name: name != "tensor-core", (kernel.name for kernel in table(backend)))
     return {name: step for step, name in enumerate(names, 1)}
@@ -86,9 +87,9 @@ def convolve(
     weight
         (M,C,K,K), float32.
     kernel, backend, device
-        The kernel, "cpu" or "gpu" (tensors are staged to the device and back), and the GPU's index.
+        Name of the kernel; "cpu", or "gpu" (tensors are copied to the device and back); and the GPU's index.
     node
-        Node number of the pass in the op-time log; by default, it is not logged.
+        Node number under which the run is logged in the op-time log; by default, the run is not logged.
     out
         (B,M,H-K+1,W-K+1) float32, C-contiguous, to write into; None allocates it.
 
@@ -111,7 +112,7 @@ def prepare(
 ) -> Callable[[], np.ndarray]:
     """Return a function that runs `convolve` on the same tensors in every call.
 
-    Python's checks and conversions are done beforehand, as they take longer than a call on one small image.
+    Python's checks and conversions are done beforehand, because they take longer than a call on one small image.
     """
     x = np.ascontiguousarray(x)
     if x.dtype != np.uint8:
@@ -131,13 +132,13 @@ def prepare(
 
     def run() -> np.ndarray:
         check(forward(*arguments))
-        return tensors[-1]  # all of them live as long as this function
+        return tensors[-1]  # `tensors` keeps all three arrays alive as long as this function
 
     return run
 
 
 def launch(kernel: str, conv: bindings.ConvSize, x: int, weight: int, y: int, stream: int) -> None:
-    """Queue one convolution on tensors on the current CUDA device on a stream, without waiting for it.
+    """Queue one convolution of device tensors on a stream of the current CUDA device. Do not wait for it.
 
     Parameters
     ----------

@@ -8,16 +8,16 @@ from . import bindings
 class OpTime(NamedTuple):
     """One forward pass of one node, or of the nodes that ran as one stage. Times in seconds."""
 
-    first_node: int  # node numbers: the same number twice for an operator, the first and the last node for a stage
-    last_node: int
+    first_node: int  # number of the operator's node, or of the stage's first node
+    last_node: int  # number of the operator's node again, or of the stage's last node
     kernel: str  # the kernel that ran, never "auto"; "fused" for a stage
     shape: Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
     seconds: float  # kernel time, without transfers
-    upload: float  # copy from host to device; 0 on the CPU
-    download: float  # copy from device to host; 0 on the CPU
+    upload: float  # time of copies from host to device; 0 on the CPU
+    download: float  # time of copies from device to host; 0 on the CPU
     item_bytes: int = 4  # bytes per element of the data; 1 for pixels
-    layer_seconds: float = 0.0  # prolog, forward and epilog together, for a kernel file with phases
-    findings: int = 0  # FOPS_FOUND_* bits: observed misbehaviour of a kernel file (kernel_files.check)
+    layer_seconds: float = 0.0  # for a kernel file with phases, the sum of prolog, forward and epilog
+    findings: int = 0  # FOPS_FOUND_* bits of fashion_ops_plugin.h: observed misbehaviour of a kernel file
 
     @property
     def operations(self) -> int:

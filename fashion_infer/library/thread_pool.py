@@ -6,7 +6,7 @@ from .bindings import check, load
 
 
 def resize(threads: Optional[int]) -> None:
-    """Set the number of threads, 1 to 1024; None or 0 sets the default, the number of cores for this process."""
+    """Set the number of threads, 1 to 1024; None or 0 sets the default: one per core that this process may use."""
     check(load().fops_set_threads(threads or 0))
 
 

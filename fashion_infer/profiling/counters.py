@@ -16,10 +16,10 @@ from .demangle import demangle
 
 INSTALL = (
     "Nsight Compute (ncu) is not installed: it comes with the CUDA toolkit, as NVIDIA's package "
-    "nsight-compute, or alone from developer.nvidia.com/nsight-compute; have ncu on the PATH"
+    "nsight-compute, or alone from developer.nvidia.com/nsight-compute; put ncu on the PATH"
 )
 FORBIDDEN = (
-    "the driver keeps GPU counters from this user (ERR_NVGPUCTRPERM): run as root, or have an administrator put "
+    "the driver does not let this user read GPU counters (ERR_NVGPUCTRPERM): run as root, or have an administrator put "
     "'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf and restart"
 )
 _TIMEOUT = 1800
@@ -28,9 +28,9 @@ _TIMEOUT = 1800
 class Counter(NamedTuple):
     """A line of the table of counters."""
 
-    what: str
+    what: str  # the line's title, with the unit
     metrics: Sequence[str]  # names of ncu's metrics, whose values are added
-    digits: int = 1
+    digits: int = 1  # number of decimal places
 
 
 COUNTERS = (
@@ -93,10 +93,11 @@ def count(arguments: Sequence[str]) -> List[KernelCounters]:
     Raises
     ------
     DeviceError
-        When ncu is missing, counters may not be read, or the program fails.
+        When ncu is missing, when this user may not read counters, or when the program fails.
     """
     metrics = ",".join(metric for counter in COUNTERS for metric in counter.metrics)
-    # The clock stays as in a normal run; ncu's default is the base rate. Base units are nanoseconds and bytes.
+    # `--clock-control none` keeps the clock rates of a normal run; ncu would otherwise set the base rates. With
+    # `--print-units base`, times are in nanoseconds and sizes in bytes.
     command = [
         find(),
         "--csv",

@@ -24,7 +24,7 @@ def demangle(name: str) -> str:
 def _runtime():
     try:
         runtime = ctypes.CDLL("libstdc++.so.6")
-        runtime.__cxa_demangle.restype = ctypes.c_void_p  # malloc'ed: _free() takes it
+        runtime.__cxa_demangle.restype = ctypes.c_void_p  # allocated with malloc; `_free` releases it
         runtime.__cxa_demangle.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
     except (OSError, AttributeError):
         return None

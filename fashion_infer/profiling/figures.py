@@ -10,17 +10,17 @@ from .throughput import Throughput
 
 
 class Figures(NamedTuple):
-    """All figures of a profile; its records are separate, as only a timeline needs them."""
+    """All figures of a profile. They do not include its records, which only a timeline needs."""
 
     tables: List[ProfileTable]  # activities of the GPU or CPU, then calls into CUDA or MXNet
-    usage: Optional[Usage] = None  # of the program until the end of the profiled passes; None without a profiler
+    usage: Optional[Usage] = None  # resources that the program used until the end of the profiled passes
     throughput: Sequence[Throughput] = ()
     ceilings: Optional[Dict[str, float]] = None  # see `bench.ceilings.measure`
     no_ceilings: Optional[str] = None  # why there are no ceilings
     overhead: Sequence[Overhead] = ()
 
     def as_dict(self) -> Dict[str, Any]:
-        """Convert for JSON; times in the tables are in nanoseconds, all others in seconds."""
+        """Return the figures as a dictionary for JSON. Times in tables are in nanoseconds, all others in seconds."""
         return {
             "tables": [tables.as_dict(table) for table in self.tables],
             "usage": self.usage and self.usage._asdict(),
@@ -44,5 +44,5 @@ def from_dict(data: Dict[str, Any]) -> Figures:
 
 
 def _each(kind, rows):
-    """Create named tuples from dictionaries, ignoring other keys."""
+    """Create a named tuple of type `kind` from each dictionary, ignoring keys that are not fields."""
     return [kind(*(row[field] for field in kind._fields)) for row in rows]

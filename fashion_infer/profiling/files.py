@@ -18,7 +18,7 @@ def save(
     as_json: Optional[str],
     timeline: Optional[str],
 ) -> None:
-    """Write the files for which the caller gives a name; raise DataError if a file cannot be written."""
+    """Write each file whose path is not empty or None; raise DataError if a file cannot be written."""
     if as_csv:
         with replacing(as_csv, DataError) as temporary:
             tables.write_csv(temporary, profile.figures.tables)

@@ -12,10 +12,10 @@ class Schedule(NamedTuple):
     First come the passes that the profile shows. Then passes without and with the profiler alternate.
     """
 
-    shown: int
-    turns: int  # number of counted passes of each kind, without and with the profiler
-    # Number of passes after each switch that do not count. When CUPTI is switched on, it is set up again in the first
-    # pass. This slows down calls, and in some passes also lengthens the time between a kernel and its events.
+    shown: int  # number of passes that the profile shows
+    turns: int  # number of passes without the profiler that count for the overhead, and also of passes with it
+    # Number of passes that do not count, after the profiler is switched on or off. When CUPTI is switched on, it is set
+    # up again in the first pass. This slows down calls, and may lengthen the time between a kernel and its events.
     settling: int
 
     @property
@@ -23,31 +23,31 @@ class Schedule(NamedTuple):
         return self.shown + 2 * self.turns * (self.settling + 1)
 
     def recorded(self, index: int) -> bool:
-        """Whether the profiler is on in this pass."""
+        """Return whether the profiler is on in pass `index`."""
         return index < self.shown or (index - self.shown) // (self.settling + 1) % 2 == 1
 
     def counted(self, passes: Sequence[float]) -> Tuple[Sequence[float], Sequence[float]]:
-        """Return the passes that count for the overhead, without and with the profiler."""
+        """Return those passes that count for the overhead: first those without the profiler, then those with it."""
         each = self.settling + 1
         first = self.shown + self.settling
         return passes[first :: 2 * each], passes[first + each :: 2 * each]
 
 
 class Overhead(NamedTuple):
-    """Median of a time in passes without and with the profiler, in seconds."""
+    """Median times of the same work in passes without and with the profiler, in seconds."""
 
     what: str
     without: float
     profiled: float
-    passes: int  # number of passes of each kind
+    passes: int  # number of passes with the profiler
 
     @property
     def ratio(self) -> float:
-        """Time with the profiler over time without it."""
+        """Time with the profiler divided by time without it."""
         return self.profiled / self.without
 
 
-def measured(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
+def of_layers(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
     """Compute the overhead of each Op Time and of a whole pass.
 
     Parameters

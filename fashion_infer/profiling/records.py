@@ -1,4 +1,4 @@
-"""Records: the common form of measurements for sources, tables and timelines."""
+"""Records of activities: sources create them, tables and timelines show them."""
 
 from typing import Any, Dict, List, NamedTuple, Sequence
 
@@ -10,7 +10,7 @@ DEVICE_KINDS = (KERNEL, COPY, SET)
 
 
 class Record(NamedTuple):
-    """An activity with its start and duration, in nanoseconds; the start counts from the epoch of 1970."""
+    """An activity. Its duration is in nanoseconds; its start is in nanoseconds since 1970 (Unix time)."""
 
     kind: str
     name: str
@@ -21,7 +21,7 @@ class Record(NamedTuple):
 
     @property
     def end(self) -> int:
-        """End time."""
+        """End of the activity, in nanoseconds since 1970."""
         return self.start + self.duration
 
 
@@ -31,7 +31,7 @@ def of(records: Sequence[Record], *kinds: str) -> List[Record]:
 
 
 def outermost(records: Sequence[Record]) -> List[Record]:
-    """Return the records without those that are nested in another record of their lane: their time would count twice.
+    """Leave out records that are nested in another record of their lane, because their time would count twice.
 
     For example, the CUDA runtime calls the driver, and MXNet's forward pass calls back into Python, which calls MXNet.
     """

@@ -1,4 +1,4 @@
-"""A profiled run: switches sources on and off, and makes tables of their records."""
+"""Runs a network under the profiler: switches the sources of records on and off, and makes tables of the records."""
 
 import time
 from contextlib import nullcontext
@@ -18,7 +18,7 @@ from .figures import Figures
 from .records import Record
 from .sources import log
 from .sources.cupti import CuptiSource
-from .sources.mxnet import MXNetSource, named
+from .sources.mxnet import MXNetSource, with_layer_names
 
 
 class ProfiledRun(NamedTuple):
@@ -40,7 +40,7 @@ def profile(
     with_counters: bool = False,
     announce: pipeline.Announce = nullcontext,
 ) -> ProfiledRun:
-    """Run a network under the profiler, then more passes to measure the profiler's overhead.
+    """Run a network under the profiler, then run more passes to measure the profiler's overhead.
 
     Parameters
     ----------
@@ -48,26 +48,28 @@ def profile(
         The run. The tables and the timeline show its passes. These are the program's first passes, and so include the
         set-up of CUDA and MXNet.
     turns
-        Number of further counted passes without the profiler, which alternate with as many passes with it; 0 for none.
+        Number of further passes without the profiler, and also of further passes with it, from which the overhead is
+        computed; 0 for none.
     with_ceilings
         Whether to measure the device's ceilings.
     with_counters
-        Whether the caller will read hardware counters; on a CPU, this raises UsageError before any measurement.
+        Whether the caller will read hardware counters; if the run would be on a CPU, this raises
+        UsageError before any measurement.
     announce
         As in `pipeline.run`.
 
     Raises
     ------
     UsageError, DataError, CheckpointError, DeviceError
-        As in a run; also DeviceError on a GPU without CUPTI.
+        For the reasons of `pipeline.run`; DeviceError also for a GPU without CUPTI.
     """
     request.check()
     if turns < 0:
-        raise UsageError("the passes for the overhead must be at least 0")
+        raise UsageError("the number of passes for the overhead must be at least 0")
     images, model = pipeline.load(request, announce)
     cupti = _cupti(request, model)
     if with_counters and cupti is None:
-        raise UsageError("hardware counters are a GPU's, and this would run on the CPU")
+        raise UsageError("only GPUs have hardware counters, and this would run on the CPU")
     schedule = overhead.Schedule(request.repeat, turns, settling=0 if cupti is None else 1)
     watch = _Watch(cupti, MXNetSource(), schedule)
     try:
@@ -76,14 +78,15 @@ def profile(
     finally:
         watch.close()
     shown = result._replace(layers=[_first(layer, request.repeat) for layer in result.layers])
-    nodes = named(records.of(watch.mxnet, records.NODE), [(layer.name, layer.operator) for layer in result.layers])
+    layers = [(layer.name, layer.operator) for layer in result.layers]
+    nodes = with_layer_names(records.of(watch.mxnet, records.NODE), layers)
     mxnet_calls = records.of(watch.mxnet, records.API)
-    fused = log.lay(_log(shown.layers, request.repeat), [node for node in nodes if node.name == log.NETWORK])
+    fused = log.stage_records(_log(shown.layers, request.repeat), [node for node in nodes if node.name == log.NETWORK])
     if result.backend == "gpu":
         activities = tables.tabulate("GPU activities", records.of(watch.cuda, *records.DEVICE_KINDS))
         calls = records.of(watch.cuda, records.API)
     else:
-        # The subgraph operator's time is the time of its stages.
+        # The table shows the stages instead of the subgraph operator that ran them.
         rest = [node for node in nodes if not (fused and node.name == log.NETWORK)]
         activities, calls = tables.tabulate("CPU activities", [*fused, *rest]), records.outermost(mxnet_calls)
     limits, reason = _ceilings(result, request.device) if with_ceilings else (None, "not asked for")
@@ -93,13 +96,16 @@ def profile(
         throughput=throughput.of([_unprofiled(layer, schedule) for layer in result.layers]),
         ceilings=limits,
         no_ceilings=reason,
-        overhead=overhead.measured(result.layers, watch.walls, schedule),
+        overhead=overhead.of_layers(result.layers, watch.walls, schedule),
     )
     return ProfiledRun(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
-    """Start recording with CUPTI if the run will use a GPU. CUPTI must start before CUDA is first called."""
+    """Start recording with CUPTI if the run will use a GPU; else return None.
+
+    CUPTI must start before CUDA is first called, and finding out whether the run will use a GPU calls CUDA.
+    """
     if request.backend == "cpu" or not kernels.table("gpu"):
         return None
     try:
@@ -117,7 +123,7 @@ def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
 
 def _ceilings(result: Result, device):
     try:
-        return ceilings.measured_apart(result.backend, device, result.threads), None
+        return ceilings.measure_in_child(result.backend, device, result.threads), None
     except DeviceError as error:
         return None, str(error)
 
@@ -130,16 +136,15 @@ def _first(layer: LayerResult, passes: int) -> LayerResult:
 
 
 def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
-    """Return a layer with only its passes without the profiler, if there are any.
+    """Return a layer with only its counted passes without the profiler; if there are none, return it unchanged.
 
-    These passes are also warm. The first pass of a fused network on a GPU, in contrast, loads code and takes much
-    longer than later passes.
+    The counted passes do not include the first pass of the run, in which a fused network on a GPU loads code.
     """
     return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
 
 def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]:
-    """Return the library's log, ordered by pass, slice and stage."""
+    """Return the library's log of the first `passes` passes, with layers' names, by pass, slice and layer."""
     made = []
     for index in range(passes):
         logged = [layer for layer in layers if layer.log and layer.log[index]]
@@ -165,9 +170,9 @@ class _Watch:
             source.start()
 
     def between(self, index: int) -> None:
-        """Switch the sources as scheduled, and keep the records of shown passes.
+        """Switch the sources on or off as scheduled, and keep the records of the passes that the profile shows.
 
-        This is called before each pass and after the last one.
+        `pipeline.run` calls this before each pass and after the last one.
         """
         if self._began is not None:
             self.walls.append(time.perf_counter() - self._began)

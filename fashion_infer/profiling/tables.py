@@ -10,7 +10,7 @@ class Row(NamedTuple):
     """A row for all records with one name. Times are in nanoseconds."""
 
     name: str
-    share: float  # of the table's time, 0 to 1
+    share: float  # fraction of the table's time, 0 to 1
     time: int
     calls: int
     min: int
@@ -35,7 +35,7 @@ class ProfileTable(NamedTuple):
 
 
 def tabulate(title: str, records: Sequence[Record]) -> ProfileTable:
-    """Tabulate records; rows of equal time are in the order of their names."""
+    """Make a table with a row for each name of records. Rows of equal time are in the order of their names."""
     durations: Dict[str, List[int]] = {}
     for record in records:
         durations.setdefault(record.name, []).append(record.duration)
@@ -56,7 +56,7 @@ def majority(table: ProfileTable, share: float = 0.9) -> List[Row]:
 
 
 def kernels(table: ProfileTable) -> ProfileTable:
-    """Return a table of GPU activities without copies. The shares are recomputed for the kernels' time."""
+    """Return a table of GPU activities without copies and memsets, with shares of the kernels' time."""
     rows = [row for row in table.rows if not row.name.startswith("[CUDA ")]
     total = sum(row.time for row in rows) or 1
     return ProfileTable("kernels alone", [row._replace(share=row.time / total) for row in rows])

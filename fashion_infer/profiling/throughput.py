@@ -1,4 +1,4 @@
-"""Throughput of each convolution kernel: bytes and operations per second, against the device's ceilings."""
+"""Throughput of each convolution: bytes and operations per second, as fractions of the device's ceilings."""
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -9,7 +9,7 @@ from ..result import LayerResult
 class Throughput(NamedTuple):
     """Throughput of a layer's convolution.
 
-    Input, weights and output count as moved once; a multiply-add counts as two operations.
+    It counts input, weights and output as moved once, and a multiply-add as two operations.
     """
 
     layer: str
@@ -30,7 +30,7 @@ class Throughput(NamedTuple):
 
 
 def of(layers: Sequence[LayerResult]) -> List[Throughput]:
-    """Return the throughput of a run's convolutions, in order, from the library's log of the first pass."""
+    """Return the throughput of a run's convolutions in network order, from median times and the first pass's log."""
     logs = [layer.log[0] if layer.log else () for layer in layers]
     found = []
     for index, (layer, log) in enumerate(zip(layers, logs)):
@@ -43,9 +43,9 @@ def of(layers: Sequence[LayerResult]) -> List[Throughput]:
 
 
 def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
-    """Return the bytes of input, weights and output.
+    """Return the number of bytes of input, weights and output.
 
-    The output of a fused stage is the next stage's input, which a pool may have reduced.
+    The output of a fused stage has the size of `after`, the next stage's input, because a pool may have reduced it.
     """
     images, channels, height, width, filters, size = op.shape
     out = filters * (height - size + 1) * (width - size + 1)
@@ -56,7 +56,7 @@ def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
 
 
 def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) -> Tuple[Optional[float], ...]:
-    """Return the shares of the fill ceiling and of the float32 ceiling; None for a ceiling that was not measured."""
+    """Return `gb_s` divided by the fill ceiling, and `tflop_s` by the float32 ceiling; None for an unknown ceiling."""
     known = ceilings or {}
     held_to = ((gb_s, "fill_gb_s"), (tflop_s, "fp32_tflop_s"))
     return tuple(rate / known[name] if name in known else None for rate, name in held_to)

@@ -20,20 +20,20 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
     lanes: Dict[tuple, int] = {}
     found = []
     for index, name in enumerate(groups, 1):
-        found.append(_named("process", index, 0, name))
+        found.append(_name_event("process", index, 0, name))
         found.append({"ph": "M", "name": "process_sort_index", "pid": index, "tid": 0, "args": {"sort_index": index}})
     for record in sorted(records, key=lambda r: (r.start, -r.duration)):
         group = groups.index(_GROUPS[record.kind]) + 1
         lane = (group, record.lane)
         if lane not in lanes:
             lanes[lane] = 1 + sum(known == group for known, _ in lanes)
-            found.append(_named("thread", group, lanes[lane], record.lane))
+            found.append(_name_event("thread", group, lanes[lane], record.lane))
         start, end = _microseconds(record.start - origin), _microseconds(record.end - origin)
         event: Dict[str, Any] = {"name": record.name, "cat": record.kind, "pid": group, "tid": lanes[lane], "ts": start}
         if end > start:
             event.update(ph="X", dur=end - start)
         else:
-            event.update(ph="i", s="t")  # an instant on its thread, as some viewers fail on slices without length
+            event.update(ph="i", s="t")  # an instant event, because some viewers fail on slices without length
         if record.bytes:
             event["args"] = {"bytes": record.bytes}
             if record.duration and record.kind in DEVICE_KINDS:
@@ -43,14 +43,15 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
 
 
 def _microseconds(nanoseconds: int) -> float:
-    """Convert to microseconds, rounded to 1024ths, which float64 adds and subtracts exactly.
+    """Convert to microseconds, rounded down to 1024ths, which float64 adds and subtracts exactly.
 
     With thousandths, rounding could put a slice's end after the next slice's start, and viewers then nest the two.
     """
     return nanoseconds * 1024 // 1000 / 1024
 
 
-def _named(what: str, process: int, thread: int, name: str) -> Dict[str, Any]:
+def _name_event(what: str, process: int, thread: int, name: str) -> Dict[str, Any]:
+    """Return an event that names a process or a thread; `what` is "process" or "thread"."""
     return {"ph": "M", "name": f"{what}_name", "pid": process, "tid": thread, "args": {"name": name}}
 
 

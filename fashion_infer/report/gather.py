@@ -181,7 +181,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     profiled = [_profile(usable, model.name, chosen.backend, result) for result in runs]
     roof, no_roof = profiled[-1].figures.ceilings, ""
     if not roof:
-        roof, no_roof = _attempt(lambda: ceilings.measured_apart(chosen.backend, request.device, thread_pool.size()))
+        roof, no_roof = _attempt(lambda: ceilings.measure_in_child(chosen.backend, request.device, thread_pool.size()))
     within(tick, "correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
     asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)

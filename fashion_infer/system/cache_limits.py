@@ -1,6 +1,6 @@
-"""Size limit for everything that the program keeps in the user's cache.
+"""Size limit for entries in the user's cache: resized images, built kernels, and what has been graded.
 
-The least recently used entries are evicted first. Files with other names in these folders are ignored.
+The least recently used entries are evicted first. Files with other names are not counted, and not evicted.
 """
 
 import contextlib
@@ -18,21 +18,20 @@ from ..errors import DeviceError, UsageError
 from . import paths
 
 BOUND = "FASHION_INFER_CACHE_MB"  # environment variable
-DEFAULT_MB = 2000  # 10,000 images of every edition take 190 MB; a kernel 0.02 (CPU) to 1 (GPU)
+DEFAULT_MB = 2000  # 10,000 images resized for each edition take 190 MB, a kernel 0.02 MB (CPU) to 1 MB (GPU)
 _DAY = 86400
 
 
 class Unwritable(DeviceError):
-    """Raised if the cache cannot be written, which is the machine's fault, not a submission's."""
+    """Raised if the cache cannot be written. The machine causes this error, never a submission."""
 
 
 class CacheKind(NamedTuple):
-    """A kind of cache entry: its folder in the cache, the names in it, and for how many seconds after its last use an
-    entry is kept, even above the limit."""
+    """A kind of cache entry."""
 
-    folder: str
-    names: Pattern[str]
-    seconds: float
+    folder: str  # name of the folder in the cache
+    names: Pattern[str]  # names of the entries
+    seconds: float  # time since its last use for which an entry is not evicted, even above the limit
 
 
 class CacheEntry(NamedTuple):
@@ -41,16 +40,16 @@ class CacheEntry(NamedTuple):
     kind: CacheKind
     path: Path
     size: int  # bytes
-    used: float  # seconds since the epoch
+    used: float  # time of the last use, in seconds since 1970
 
 
 RESIZED = CacheKind("resized", re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy"), 0)
-# A kernel is kept for a day: it is built in one process and loaded in others, such as a grade's workers, for as long as
-# it takes to grade a class.
+# A kernel is kept for a day, because one process builds it and others load it later, such as the workers that grade a
+# class.
 KERNELS = CacheKind("kernels", re.compile(r"[0-9a-f]{32}\.so"), _DAY)
 GRADED = CacheKind("graded", re.compile(r"[0-9a-f]{32}"), _DAY)
 KINDS = (RESIZED, KERNELS, GRADED)
-_TEMPORARY = re.compile(r"(build|stage|gone)-.*|.*\.lock")  # working folders of processes, and their locks
+_TEMPORARY = re.compile(r"(build|stage|gone)-.*|.*\.lock")  # folders in which a process works, and lock files
 
 
 def folder(kind: CacheKind) -> Optional[Path]:
@@ -81,7 +80,8 @@ def writing(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # An error of a write to an open file has no name; another name may be a parent folder's, or another file's.
+        # A failed write to an open file gives an error without a file name. If the error has a name that is neither in
+        # `place` nor a parent of it, it is not about the cache.
         names = [str(name) for name in (error.filename, error.filename2) if name is not None]
         if names and not any(name.startswith(str(place)) or str(place).startswith(name) for name in names):
             raise
@@ -102,7 +102,7 @@ def entries(kind: CacheKind) -> List[CacheEntry]:
     found, place = [], folder(kind)
     with contextlib.suppress(OSError):
         for path in place.iterdir() if place else ():
-            with contextlib.suppress(OSError):  # another process evicts too
+            with contextlib.suppress(OSError):  # another process may evict entries now
                 if kind.names.fullmatch(path.name) and (path.is_dir() if kind is GRADED else path.is_file()):
                     found.append(CacheEntry(kind, path, _size(path), path.stat().st_mtime))
     return found
@@ -115,12 +115,17 @@ def use(path: Path) -> None:
 
 
 def make_room(size: int, path: Path) -> None:
-    """Evict the least recently used entries until `size` bytes fit under a path, as far as possible."""
+    """Evict the least recently used entries until an entry of `size` bytes at `path` fits within the limit.
+
+    Entries that are being built, or that were used too recently (`CacheKind.seconds`), stay. Temporary files that are
+    more than a day old are removed.
+    """
     kept = [entry for kind in KINDS for entry in entries(kind) if entry.path != path]
     total, most, now = sum(entry.size for entry in kept) + size, bound(), time.time()
     for entry in sorted(kept, key=lambda entry: entry.used):
         if total > most and now - entry.used >= entry.kind.seconds:
-            with contextlib.suppress(OSError):  # it is being built (filelock.Timeout is an OSError), or gone
+            # Ignore an entry that a process builds now (filelock.Timeout is an OSError), or that is gone.
+            with contextlib.suppress(OSError):
                 _evict(entry)
                 total -= entry.size
     for place in filter(None, map(folder, KINDS)):
@@ -139,7 +144,7 @@ def lock(path: Path, timeout: float = -1) -> filelock.BaseFileLock:
 
 
 def _evict(entry: CacheEntry) -> None:
-    if entry.kind is GRADED:  # disappears atomically for other processes
+    if entry.kind is GRADED:  # the rename lets the folder disappear at once for other processes
         with tempfile.TemporaryDirectory(dir=entry.path.parent, prefix="gone-") as temporary:
             entry.path.rename(Path(temporary) / "it")
     elif entry.kind is KERNELS:

@@ -1,4 +1,4 @@
-"""Runs child programs. The profiler, the ceilings and the counters each need a separate process."""
+"""Runs programs in child processes, for measurements that need a separate process."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from typing import Sequence
 
 
 def run(program: Sequence[str], timeout: float, **environment: str) -> subprocess.CompletedProcess:
-    """Run a program to its end, with this copy of the package on its path.
+    """Run a program to its end. It can import the same modules as this process.
 
     Parameters
     ----------
@@ -34,6 +34,6 @@ def run(program: Sequence[str], timeout: float, **environment: str) -> subproces
 
 
 def last_line(done: subprocess.CompletedProcess) -> str:
-    """Return the last line that a failed program wrote on stderr; without one, its exit code."""
+    """Return the last line that a failed program wrote on stderr; if it wrote nothing, its exit code in words."""
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"exit code {done.returncode}"

@@ -23,10 +23,10 @@ def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
     Parameters
     ----------
     sites
-        Folders with these wheels; None for those of this Python.
+        Folders in which to look for these wheels; None for those of this Python.
     """
     if sites is None:
-        # In an isolated build, sys.path is the build's own; also search the target environment.
+        # In an isolated build, sys.path has only the folders of the build. Also search the environment of this Python.
         sites = [*sys.path, sysconfig.get_path("purelib")]
     wheels = [str(nvcc) for site in sites for nvcc in Path(site).glob("nvidia/cu*/bin/nvcc")]
     places = [os.environ.get("CUDACXX"), "nvcc", *wheels, "/usr/local/cuda/bin/nvcc"]
@@ -53,7 +53,10 @@ def count_cuda_devices() -> int:
 
 
 def find_cxx() -> Optional[str]:
-    """Find the C++ compiler: CXX, else c++. If CXX names several programs ("ccache g++"), return the last one."""
+    """Return the path of the C++ compiler: that in CXX, else c++; None if a program of CXX does not exist.
+
+    If CXX names several programs, such as "ccache g++", the compiler is the last one.
+    """
     command = cxx_command()
     return [word for word in command if not word.startswith("-")][-1] if command else None
 

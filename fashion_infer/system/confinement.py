@@ -15,14 +15,12 @@ from typing import Dict, NamedTuple, Sequence
 _ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "2"}
 
 
-class Ended(NamedTuple):
-    """A child's stdout, and how the child ended.
+class ChildEnd(NamedTuple):
+    """What a child wrote, and how it ended."""
 
-    The latter is "" if the child ended by itself; else "time", "processor time", or the system's message if the child
-    could not start.
-    """
-
-    out: bytes
+    out: bytes  # the child's stdout
+    # "" if the child ended by itself; "time" or "processor time" if it reached that limit; the system's message if it
+    # could not start.
     why: str
 
 
@@ -32,7 +30,9 @@ def code(module: str) -> str:
     return f"import sys; sys.path[:] = filter(None, sys.path); from {module} import child; child(*sys.argv[1:])"
 
 
-def run(program: str, words: Sequence[str], seconds: float, environment: Dict[str, str], given: bytes = b"") -> Ended:
+def run(
+    program: str, words: Sequence[str], seconds: float, environment: Dict[str, str], given: bytes = b""
+) -> ChildEnd:
     """Run Python code in a child that can import the same modules as this process.
 
     Parameters
@@ -46,7 +46,8 @@ def run(program: str, words: Sequence[str], seconds: float, environment: Dict[st
     given
         The child's stdin.
     """
-    # Python does not start in a deleted folder if sys.path has a relative entry, such as an import hook's name.
+    # Make all entries absolute: Python does not start in a deleted folder if sys.path has a relative entry, such as the
+    # name of an import hook.
     libraries = os.pathsep.join(os.path.abspath(part) for part in sys.path if part and os.path.exists(part))
     try:
         done = subprocess.run(
@@ -55,10 +56,10 @@ def run(program: str, words: Sequence[str], seconds: float, environment: Dict[st
             env={**os.environ, **_ALONE, **environment, "PYTHONPATH": libraries},
         )  # fmt: skip
     except subprocess.TimeoutExpired as late:
-        return Ended(late.stdout or b"", "time")
+        return ChildEnd(late.stdout or b"", "time")
     except OSError as error:
-        return Ended(b"", error.strerror or str(error))
-    return Ended(done.stdout, "processor time" if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else "")
+        return ChildEnd(b"", error.strerror or str(error))
+    return ChildEnd(done.stdout, "processor time" if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else "")
 
 
 def limit(memory: int, files: int = 1) -> None:
@@ -75,7 +76,7 @@ def limit(memory: int, files: int = 1) -> None:
 
 
 def limit_time(cpu_seconds: int) -> None:
-    """Limit this process to `cpu_seconds` more of processor time; replaces an earlier limit."""
+    """Limit this process to `cpu_seconds` more of processor time. This replaces an earlier limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds)
 

@@ -33,13 +33,13 @@ _Path = Union[str, "os.PathLike[str]"]
 
 
 class _Target(NamedTuple):
-    place: str  # after all symbolic links
+    place: str  # the path to write; its symbolic links are resolved unless it is streamed
     status: Optional[os.stat_result]  # None if nothing exists there yet
-    streamed: bool  # opened and written to, instead of replaced
+    streamed: bool  # whether it is opened and written to, instead of replaced
 
 
 def check(path: _Path, error: Type[FashionInferError] = DataError) -> None:
-    """Raise `error` if `path` cannot be written; commands call this before they measure anything."""
+    """Raise `error` if `path` cannot be written. Commands call this before they measure anything."""
     try:
         _target(path)
     except (OSError, ValueError) as problem:
@@ -135,14 +135,14 @@ def _descriptor(path: str) -> Optional[Tuple[int, int]]:
 def _temporary(target: _Target) -> str:
     """Create an empty file next to its target, because a rename cannot cross file systems."""
     folder, name = os.path.split(target.place)
-    # A name may have 255 bytes; shortened to leave room for the temporary part.
+    # A file name may have at most 255 bytes, so shorten it: mkstemp adds to it.
     handle, path = tempfile.mkstemp(dir=None if target.streamed else folder, prefix=f".{name[:40]}.")
     os.close(handle)
     return path
 
 
 def _put(targets: List[_Target], temporaries: List[str], durable: bool, cleaning: contextlib.ExitStack) -> None:
-    """Write streams first, which fail most easily; then rename, and undo all renames if a later one fails."""
+    """Write streams first, because they fail most easily. Then rename files; if one fails, undo the earlier ones."""
     for target, temporary in zip(targets, temporaries):
         if target.streamed:
             _stream(temporary, target.place)
@@ -177,7 +177,7 @@ def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> 
     if status is None:
         umask = os.umask(0)
         os.umask(umask)
-        mode = 0o666 & ~umask  # mkstemp's mode is private
+        mode = 0o666 & ~umask  # mkstemp creates files that only their owner can read
     else:
         mode = stat.S_IMODE(status.st_mode)
         with contextlib.suppress(OSError):  # only root can change the owner
@@ -204,9 +204,9 @@ def _keep(place: str, kept: str, cleaning: contextlib.ExitStack) -> None:
 def _stream(temporary: str, place: str) -> None:
     """Append a file to a device, a FIFO or an open descriptor."""
     if sys.stdout is not None:
-        sys.stdout.flush()  # sys.stdout may be the descriptor
+        sys.stdout.flush()  # sys.stdout may write to the same descriptor
     process, number = _descriptor(place) or (None, -1)
-    # A duplicate of the same open file shares its offset, so that neither writer overwrites the other.
+    # A duplicated descriptor shares the file's offset, so that this process does not overwrite its other output.
     handle = os.dup(number) if process == os.getpid() else _opened(place)
     with open(temporary, "rb") as source, open(handle, "wb") as sink:
         shutil.copyfileobj(source, sink)

@@ -45,24 +45,27 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
         raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
     try:
         with open_regular(path) as stream:
-            return stream.read(size)  # `size` was checked above: read(size) first allocates that many bytes
+            # `size` was checked above: read(size) allocates that many bytes before it reads any.
+            return stream.read(size)
     except OSError as problem:
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 
 
 def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """Read a file as `read`, in a folder where others can write. Refuse links, and files of others or with hard links.
+    """Read a file like `read`, but for a folder in which other users can write.
+
+    Refuse a symbolic link, a file of another user, and a file with a second hard link.
 
     Raises
     ------
     error
-        When the file has another owner or a second hard link, is not regular, or has more than `most` bytes.
+        When the file is refused, cannot be read, is not regular, or has more than `most` bytes.
     """
     try:
         with open_regular(path, os.O_NOFOLLOW) as stream:
             status = os.fstat(stream.fileno())
             if status.st_uid != os.geteuid() or status.st_nlink != 1:
-                raise OSError(errno.EPERM, "it is another's file")
+                raise OSError(errno.EPERM, "it belongs to another user or has a second hard link")
             data = stream.read(most + 1)
     except OSError as problem:
         raise error(f"cannot read {what}{path}: {_reason(problem)}") from None

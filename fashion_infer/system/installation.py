@@ -1,4 +1,4 @@
-"""Finds out how this copy was installed, and returns commands that install more packages."""
+"""Finds out how this package was installed, and returns commands that install more packages."""
 
 import importlib.util
 import json
@@ -27,7 +27,7 @@ def pip_install(what: str) -> str:
     words = pip()
     if words[0] == "uv":
         return f"uv pip install --python {shlex.quote(sys.executable)} {what}"
-    # Use the short form if a shell finds this environment's pip.
+    # Use the short command if `pip` on PATH is this environment's pip.
     own = shutil.which("pip")
     if own and os.path.dirname(own) == os.path.dirname(sys.executable):
         return f"pip install {what}"
@@ -35,7 +35,7 @@ def pip_install(what: str) -> str:
 
 
 def extra(name: str) -> str:
-    """Return the command line that installs one of this package's extras, in the way that the package was installed."""
+    """Return the command line that installs one of this package's extras, as the package itself was installed."""
     if Path(sys.prefix) == _CHECKOUT / ".venv" and (_CHECKOUT / "Makefile").is_file():
         return f"make setup EXTRAS={name}"
     origin, editable = _origin()
@@ -47,7 +47,8 @@ def extra(name: str) -> str:
 def _origin() -> Tuple[Optional[str], bool]:
     """Return the wheel or folder that pip installed this package from, and whether the installation is editable.
 
-    The former is recorded as in PEP 610; it is None if it is unknown or was removed.
+    pip records the wheel or folder in direct_url.json (PEP 610). The result is None if there is no record, or if the
+    wheel or folder was removed.
     """
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")

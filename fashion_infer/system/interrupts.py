@@ -11,14 +11,15 @@ _pressed = False
 def record() -> None:
     """Start recording Ctrl-C.
 
-    This is needed because C code that is interrupted during an import raises ImportError or TypeError instead.
+    This is necessary because C code that is interrupted during an import raises ImportError or TypeError instead of
+    KeyboardInterrupt.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
 
 
 def pressed() -> bool:
-    """Return whether Ctrl-C was pressed since `record`. Another error may have replaced its KeyboardInterrupt."""
+    """Return whether Ctrl-C was pressed since `record`. Another error may have replaced KeyboardInterrupt."""
     return _pressed
 
 
@@ -37,9 +38,9 @@ def interrupt_deferred(*others: int) -> Iterator[None]:
     """
     caught = []
     before = {}
-    if threading.current_thread() is threading.main_thread():  # only it receives signals
+    if threading.current_thread() is threading.main_thread():  # only the main thread receives signals
         for number in (signal.SIGINT, *others):
-            if callable(signal.getsignal(number)):  # neither ignored nor the default action
+            if callable(signal.getsignal(number)):  # not if the signal is ignored or has the default action
                 before[number] = signal.signal(number, lambda number, _: caught.append(number))
     try:
         yield

@@ -3,8 +3,8 @@
 This is convenience, not security: the file has the rights of the user who started the command.
 
 The parent starts the same command line again, as the leader of a new process group, and waits. The child reports over a
-pipe when the file's code starts, and when it ends by itself. Any other end is attributed to the file. The module uses
-only the standard library, so that the parent does not repeat the child's imports.
+pipe when the file's code starts, and when the command ends by itself. Any other end is attributed to the file.
+The module uses only the standard library, so that the parent does not repeat the child's imports.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from ..errors import CheckFailed
 TIMEOUT = 600.0  # seconds; 10,000 images with the slowest kernel of the ladder take a few seconds on two cores
 _INSIDE = "FASHION_INFER_ISOLATED"  # set in the child, and in its own children
 _PIPES = "FASHION_INFER_ISOLATED_PIPES"  # set in the child only: pipes for its reports, and to detect the parent's end
-# Not `-m`, which would look for modules in the current folder first, where the user's code is.
+# `-m` is not used, because it would look for modules first in the current folder, which may contain the user's code.
 _CHILD = f"import sys; del sys.path[0]; from {__package__.partition('.')[0]}.cli.main import main; main()"
 _STARTED, _ENDED = b"s", b"e"
 _LOOK = 0.2  # seconds between checks of the pipe
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
     kernels
         The kernel files, for messages.
     timeout
-        Seconds from the start of the first file's code; compilation is not counted.
+        Time limit in seconds, from the start of the first file's code; compilation is not counted.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
     Raises
     ------
     CheckFailed
-        When the kernel crashed, called exit() or did not end in time.
+        When the child crashed, ended by exit() in the kernel's code, or did not end in time.
     """
     what = ", ".join(PurePath(kernel).name for kernel in kernels)
     reports, to_report = os.pipe()
@@ -91,14 +91,14 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
         return code
     doing = what if _STARTED in said else "the run"
     if code < 0:
-        raise CheckFailed(f"{doing} crashed: {_named(-code)}")
+        raise CheckFailed(f"{doing} crashed: {_signal_name(-code)}")
     raise CheckFailed(f"{doing} ended the process with exit code {code}")
 
 
 def begin() -> None:
-    """Start a thread that kills this process group when the parent ends. An isolated child calls this first.
+    """Read the pipes' descriptors, and start a thread that kills the child's process group when the parent ends.
 
-    Outside an isolated child, it does nothing.
+    The child calls this first. In other processes it does nothing.
     """
     global _report
     pipes = os.environ.pop(_PIPES, None)
@@ -149,7 +149,7 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     child.wait()
 
 
-def _named(number: int) -> str:
+def _signal_name(number: int) -> str:
     known: List[str] = [signal.strsignal(number) or ""]
     try:
         known.insert(0, signal.Signals(number).name)

@@ -35,13 +35,13 @@ def check(need: AddressSpace, threads: int, what: str) -> None:
     Raises
     ------
     DeviceError
-        When the system refuses; the message says how many threads would work, if fewer would.
+        When the system refuses it. If it is enough for fewer threads, the message says for how many.
     """
     if _has(need.total(threads)):
         return
     fewer = next((count for count in range(threads - 1, 0, -1) if _has(need.total(count))), 0)
     reason = f"{what} needs {need.total(threads)} MB of address space: raise the limit (`ulimit -v`)"
-    raise DeviceError(f"{reason}, or ask for fewer threads: --threads {fewer} would do" if fewer else reason)
+    raise DeviceError(f"{reason}, or use --threads {fewer} or less" if fewer else reason)
 
 
 def has_limit() -> bool:
@@ -53,7 +53,7 @@ def _has(megabytes: int) -> bool:
     if not has_limit():
         return True
     try:
-        # Reserved, not committed: no page is ever allocated.
+        # This reserves addresses only; it allocates no memory.
         mmap.mmap(-1, megabytes * _MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE, prot=0).close()
     except (OSError, ValueError, OverflowError):
         return False

@@ -42,7 +42,7 @@ def working_folder() -> Optional[Path]:
 def cache() -> Optional[Path]:
     """Return this program's folder in the user's cache; None for a user without a home.
 
-    The environment variable XDG_CACHE_HOME sets another cache folder.
+    The environment variable XDG_CACHE_HOME sets the folder that contains it.
     """
     try:
         folder = platformdirs.user_cache_path("fashion-infer")

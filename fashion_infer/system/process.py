@@ -21,7 +21,7 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage:
-    """Return wall-clock, user and system time, and peak resident memory, of the whole process."""
+    """Return the resource usage of the whole process since its start."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
         _wall(),
@@ -56,8 +56,8 @@ def as_time_prints(u: Usage) -> str:
 
 
 def _peak_memory(used) -> int:
-    # Not only ru_maxrss, which includes the memory of the parent process when it forked (650 MB under `report`).
-    # VmHWM is only this program's. ru_maxrss is the fallback for kernels without it (sandboxes).
+    # VmHWM is the peak of this program alone. ru_maxrss also includes the memory of the parent process when it forked
+    # (650 MB under `report`); it is used only where VmHWM is missing, as in sandboxes.
     with open("/proc/self/status") as status:
         own = next((int(line.split()[1]) for line in status if line.startswith("VmHWM:")), used.ru_maxrss)
     return own * 1024

@@ -4,12 +4,12 @@ import ctypes
 import os
 from typing import List, NamedTuple, Optional
 
-_UNKNOWN = 2**64 - 1  # value if the driver does not account by process
-_MOST = 1024  # limit of processes on a device
+_UNKNOWN = 2**64 - 1  # the driver returns this if it does not know a process's memory
+_MOST = 1024  # largest number of processes on a device
 
 
 class _Process(ctypes.Structure):
-    """`nvmlProcessInfo_t`, as version 3 of the call below fills it."""
+    """`nvmlProcessInfo_t`, as nvmlDeviceGetComputeRunningProcesses_v3 fills it."""
 
     _fields_ = [
         ("pid", ctypes.c_uint),

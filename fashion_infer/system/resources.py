@@ -12,7 +12,10 @@ package, and `importlib.resources.files` requires Python 3.9.
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_IN_CHECKOUT = {"submission": "custom_ops/submission", "include": "custom_ops/include"}  # the rest: top level
+_IN_CHECKOUT = {
+    "submission": "custom_ops/submission",
+    "include": "custom_ops/include",
+}  # other names are folders at the top level
 
 
 def resource_dir(name):

@@ -8,10 +8,10 @@ TASKS = Path("/proc/self/task")
 
 
 def waited() -> Optional[float]:
-    """Return the seconds for which living threads were ready but not running, summed; None if Linux does not count.
+    """Return for how many seconds this process's threads were ready but not running; None if Linux does not count.
 
-    Linux counts them in the second number of a thread's schedstat, in nanoseconds
-    (Documentation/scheduler/sched-stats.rst).
+    The result is the sum over all threads that have not ended. Linux counts the time in nanoseconds, as the second
+    number of a thread's schedstat (Documentation/scheduler/sched-stats.rst).
     """
     total = 0
     try:

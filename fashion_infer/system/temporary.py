@@ -17,13 +17,14 @@ _unfinished: List[_Undo] = []
 
 @contextlib.contextmanager
 def vanishing(make: Callable[[], str]) -> Iterator[str]:
-    """Return a context with a temporary file or folder, removed at its end or when SIGTERM ends the program within it.
+    """Return a context with a temporary file or folder.
+
+    The file or folder is removed when the context ends, or when SIGTERM ends the program in the context.
 
     Parameters
     ----------
     make
-        Function that creates the file or folder and returns its path. Neither Ctrl-C nor SIGTERM can occur between
-        creation and the block.
+        Function that creates the file or folder and returns its path. Ctrl-C and SIGTERM are deferred while it runs.
     """
     made: List[str] = []
     with _undone(lambda: _remove(made)):
@@ -73,7 +74,7 @@ def _remove(paths: List[str]) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             with contextlib.suppress(RecursionError):
                 shutil.rmtree(path, ignore_errors=True)
-            if os.path.isdir(path):  # too deeply nested, or unreadable folders
+            if os.path.isdir(path):  # nested too deeply, or with unreadable folders
                 subprocess.run(["/bin/sh", "-c", 'chmod -R u+rwx "$0"; rm -rf "$0"', path], stderr=subprocess.DEVNULL)
         else:
             with contextlib.suppress(OSError):
@@ -88,10 +89,10 @@ def _remove_empty(folders: List[Path]) -> None:
 
 @contextlib.contextmanager
 def _terminating_cleanly() -> Iterator[None]:
-    """Make SIGTERM remove unfinished files, and then end the process as usual.
+    """Return a context in which SIGTERM removes unfinished files and then ends the process as usual.
 
-    The handler is installed only while something is unfinished: a Python handler waits for the end of a call into C,
-    which may be minutes of inference, and SIGTERM should not wait for that.
+    The handler is installed only in this context. It runs only after the current call into C returns, and such a call
+    may be minutes of inference, for which SIGTERM should otherwise not wait.
     """
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:

@@ -2,10 +2,11 @@
 
 import unicodedata
 
-_LONGEST = 60  # characters of an excerpt
+_LONGEST = 60  # largest number of characters of an excerpt, before escapes
 # Control characters, separators of lines and paragraphs, and surrogates for bytes that are not UTF-8.
 _CONTROL = {"Cc", "Zl", "Zp", "Cs"}
-# Also characters that change the direction of writing, or are invisible. Names may have them: some scripts need them.
+# `shown` also escapes characters that change the direction of writing, or are invisible. `printable` allows them,
+# because some scripts need them.
 _UNSHOWN = {*_CONTROL, "Cf"}
 
 
@@ -25,7 +26,7 @@ def shown(text: str) -> str:
 
 
 def excerpt(text: object) -> str:
-    """Return an excerpt of a value from a file, for a message: at most 60 characters, escaped by `shown`."""
+    """Return an excerpt of a value from a file, for a message: its first 60 characters, escaped by `shown`."""
     text = str(text)
     return shown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 

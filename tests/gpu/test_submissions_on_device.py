@@ -211,7 +211,7 @@ BENCH = ("new-forward-2021.cu", "conv.cu", "new-forward.cuh", "new-forward-2020.
 def measured(files, batch):
     """Run `bench conv` on some files and one step of the ladder; return the rows by name."""
     names = ",".join([*map(str, files), "register-tile"])
-    recognised = user_kernels.recognised(list(map(str, files)), None, "gpu")
+    recognised = user_kernels.recognise_files(list(map(str, files)), None, "gpu")
     request = BenchRequest(("fa2017",), "gpu", 0, "none", (batch,), 2, names, recognised)
     result = Convolutions(request).measure()
     return {row.name: row for row in result.cases[0].rows}

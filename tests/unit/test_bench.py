@@ -450,7 +450,7 @@ def test_slow_contenders_get_fewer_runs_in_turns():
 
 @pytest.mark.parametrize("batch", [1, 5, 40, 10000])
 def test_first_and_last_images_are_checked(batch):
-    picked = checking.picked(batch)
+    picked = checking.images_to_check(batch)
     assert len(set(picked)) == len(picked) and picked.min() == 0 and picked.max() == batch - 1
     assert set(range(min(16, batch))) | set(range(max(0, batch - 16), batch)) <= set(picked)
 

@@ -59,9 +59,9 @@ def test_the_largest_batch_keeps_tensors_under_2_gb():
 
 def test_the_seed_determines_the_sample():
     every = set(points.all_points((1, 100)))
-    first, again, other = (points.chosen((1, 100), False, seed) for seed in (1, 1, 2))
+    first, again, other = (points.shuffled_points((1, 100), False, seed) for seed in (1, 1, 2))
     assert first == again != other and len(set(first)) == 300 and set(first) < every
-    assert set(points.chosen((1, 100), True, 3)) == every
+    assert set(points.shuffled_points((1, 100), True, 3)) == every
 
 
 @pytest.mark.parametrize("words", [["0"], ["1,x"], ["-3"], [""], ["all"]])

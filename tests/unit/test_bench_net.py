@@ -336,23 +336,23 @@ class TestCompiler:
         asked, runs = {}, []
         monkeypatch.setattr(torch, "compile", lambda function, **options: asked.update(options) or runs.append)
         x = torch.zeros(2)
-        torch_compile.compiled(torch, None, x)
+        torch_compile.compile_in_time(torch, None, x)
         assert asked["mode"] == "max-autotune" and asked["dynamic"] is False and len(runs) == 3
 
     def test_compilation_that_takes_too_long(self, torch, monkeypatch):
         monkeypatch.setattr(torch, "compile", lambda function, **options: lambda x: time.sleep(5))
         with pytest.raises(DeviceError, match=r"it compiled for more than 0\.1 s"):
-            torch_compile.compiled(torch, None, torch.zeros(1), limit=0.1)
+            torch_compile.compile_in_time(torch, None, torch.zeros(1), limit=0.1)
 
     def test_compilation_that_fails(self, torch, monkeypatch):
         monkeypatch.setattr(torch, "compile", lambda function, **options: raising(ValueError("\nno such op\nhint")))
         with pytest.raises(DeviceError, match=r"it does not compile \(ValueError: no such op\)"):
-            torch_compile.compiled(torch, None, torch.zeros(1))
+            torch_compile.compile_in_time(torch, None, torch.zeros(1))
 
     def test_no_compiler(self, torch, monkeypatch):
         monkeypatch.setattr(shutil, "which", lambda name: None)
         with pytest.raises(DeviceError):
-            torch_compile.compiled(torch, None, torch.zeros(1))
+            torch_compile.compile_in_time(torch, None, torch.zeros(1))
 
     def test_torch_compile_as_a_peer(self, torch, monkeypatch, small):
         monkeypatch.setattr(torch, "compile", lambda function, **options: function)
@@ -439,7 +439,7 @@ def gpu(monkeypatch, torch):
     monkeypatch.setattr(bench, "FusedNetwork", NetworkOnDevice)
     monkeypatch.setattr(NetworkOnDevice, "launched", [])
     monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
-    monkeypatch.setattr(torch_compile, "compiled", lambda torch, function, x: function)
+    monkeypatch.setattr(torch_compile, "compile_in_time", lambda torch, function, x: function)
 
 
 class TestGpu:

@@ -95,7 +95,7 @@ def test_attributes_out_of_range(op, attributes, words):
 
 
 def test_too_few_inputs_and_heads_of_rank_4():
-    assert "has 1 inputs, and a New like it takes 2" in refusal(
+    assert "has 1 inputs, and a New with its attributes takes 2" in refusal(
         changed(network(), lambda g: node(g, "New")["inputs"].pop())
     )
     assert "has 0 inputs" in refusal(changed(network(), lambda g: node(g, "Flatten").update(inputs=[])))
@@ -175,14 +175,14 @@ def test_symbols_of_old_mxnet_versions(version, key, images, capfd):
         (lambda g: g["nodes"][2]["inputs"][0].__setitem__(0, 1.0), "damaged input"),
         (lambda g: g["nodes"][2]["inputs"].__setitem__(0, 3), "damaged input"),
         (lambda g: g["nodes"][2]["inputs"].__setitem__(0, [0, 0, 0, 0]), "damaged input"),
-        (lambda g: g["nodes"][2].update(inputs={}), "is no list"),
+        (lambda g: g["nodes"][2].update(inputs={}), "is not a list"),
         (lambda g: g["nodes"][2].update(attrs=[]), "damaged attributes"),
-        (lambda g: g["nodes"][2].update(control_deps=[0]), "waits for others"),
+        (lambda g: g["nodes"][2].update(control_deps=[0]), "control dependencies"),
         (lambda g: g["nodes"].__setitem__(2, None), "not a JSON object"),
-        (lambda g: g.update(arg_nodes=[True]), "is no node"),
-        (lambda g: g.update(arg_nodes=[-1]), "is no node"),
+        (lambda g: g.update(arg_nodes=[True]), "is not a node"),
+        (lambda g: g.update(arg_nodes=[-1]), "is not a node"),
         (lambda g: g.update(heads=[[0, 0, 0]]), "output is a variable"),
-        (lambda g: g.update(heads=5), "is no list"),
+        (lambda g: g.update(heads=5), "is not a list"),
         (lambda g: g["nodes"][2].update(name="a\nb"), r"'a\nb' has control characters"),
         (lambda g: g["nodes"][2].update(name="\x1b[2J"), "control characters"),
         (lambda g: g["nodes"][2].update(attrs={"kernel": "1" * 5000}), "attribute of 5000 characters"),

@@ -123,7 +123,7 @@ def test_shapes_equal_those_that_mxnet_infers(chain):
 
 def test_attributes_that_a_run_adds_to_nodes():
     chain = chains.Chain([Convolution(2, 3), Tanh(), Dense(4), Softmax()], (1, 6, 6))
-    graph = rewrite.tagged(json.loads(chain.symbol("custom")), "gpu", 2, "naive")
+    graph = rewrite.with_tags(json.loads(chain.symbol("custom")), "gpu", 2, "naive")
     told = {node["name"]: symbol.attributes(node) for node in graph["nodes"] if node["op"] != "null"}
     assert [values["__fops_node__"] for values in told.values()] == ["2", "3", "6", "7"]
     ours = {key: value for key, value in told["convolution0"].items() if key.startswith("__")}

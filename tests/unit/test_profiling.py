@@ -371,9 +371,10 @@ def test_a_dump_that_mxnet_could_not_write(written, tmp_path, monkeypatch):
 def test_nodes_get_their_layers_names():
     layers = [("new0", "New"), ("activation0", "Activation"), ("activation1", "Activation")]
     nodes = [made(NODE, name, i, 1) for i, name in enumerate(["New", "Activation", "Activation", "WaitForVar"] * 2)]
-    names = [node.name for node in mxnet_source.named(nodes, layers)]
+    names = [node.name for node in mxnet_source.with_layer_names(nodes, layers)]
     assert names == ["New(new0)", "Activation(activation0)", "Activation(activation1)", "WaitForVar"] * 2
-    assert [n.name for n in mxnet_source.named(nodes[:2], layers)] == ["New(new0)", "Activation"]  # unknown layer
+    known = [node.name for node in mxnet_source.with_layer_names(nodes[:2], layers)]
+    assert known == ["New(new0)", "Activation"]  # unknown layer
 
 
 # ---- Stages, throughput and overhead.
@@ -386,7 +387,7 @@ def test_stages_are_consecutive():
     one = "conv", OpTime(2, 4, "fused", CONV, 2e-6, 1e-6, 0.0, 1)
     two = "dense", OpTime(5, 9, "fused", DENSE, 3e-6, 0.0, 0.5e-6)
     passes = [made(NODE, stages.NETWORK, 50_000, 10_000), made(NODE, stages.NETWORK, 10_000, 6_000)]
-    found = stages.lay([one, two, one, two], passes)
+    found = stages.stage_records([one, two, one, two], passes)
     assert [(r.name, r.start, r.duration) for r in found] == [
         ("[upload]", 10_000, 1000),
         ("conv", 11_000, 2000),
@@ -436,11 +437,11 @@ def test_overhead():
     schedule = overhead.Schedule(shown=1, turns=3, settling=0)
     assert schedule.total == len(seconds)
     assert [schedule.recorded(i) for i in range(7)] == [True, False, True, False, True, False, True]
-    op, whole = overhead.measured([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], schedule)
+    op, whole = overhead.of_layers([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], schedule)
     assert (op.what, op.without, op.profiled, op.passes) == ("Op Time of new0", 2.0, 2.2, 3)
     assert math.isclose(op.ratio, 1.1) and (whole.without, whole.profiled) == (20.0, 22.0)
     none = overhead.Schedule(shown=1, turns=0, settling=1)
-    assert overhead.measured([layer("new0", "naive", (9.0,), ())], [1.0], none) == []
+    assert overhead.of_layers([layer("new0", "naive", (9.0,), ())], [1.0], none) == []
 
 
 def test_overhead_ignores_the_first_pass_after_a_switch():
@@ -448,7 +449,7 @@ def test_overhead_ignores_the_first_pass_after_a_switch():
     walls = [9.0, 9.0, 5.0, 1.0, 7.0, 1.5, 5.0, 3.0, 7.0, 4.5]
     assert schedule.total == len(walls)
     assert [i for i in range(schedule.total) if not schedule.recorded(i)] == [2, 3, 6, 7]
-    (whole,) = overhead.measured([], walls, schedule)
+    (whole,) = overhead.of_layers([], walls, schedule)
     assert (whole.without, whole.profiled, whole.passes) == (2.0, 3.0, 2)
 
 

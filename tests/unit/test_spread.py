@@ -16,7 +16,7 @@ from test_predictor import forward64, random_checkpoint
 from fashion_infer import devices, pipeline
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.inference import predictor, spread
-from fashion_infer.inference.layer_times import LayerTime, numbered, together
+from fashion_infer.inference.layer_times import LayerTime, of_graph, of_slowest_devices
 from fashion_infer.inference.sharing import share
 from fashion_infer.library import devices as cuda
 from fashion_infer.library import kernels
@@ -126,14 +126,16 @@ def test_a_layers_time_is_the_slowest_devices():
     def layer(name, seconds, log=()):
         return LayerTime(name, "New", "auto", seconds, seconds / 2, seconds / 4, log)
 
-    found = together([[layer("a", 1.0, ("x",)), layer("b", 5.0)], [layer("a", 3.0, ("y",)), layer("b", 2.0)], []])
+    found = of_slowest_devices(
+        [[layer("a", 1.0, ("x",)), layer("b", 5.0)], [layer("a", 3.0, ("y",)), layer("b", 2.0)], []]
+    )
     assert found == [layer("a", 3.0, ("x", "y")), layer("b", 5.0)]
 
 
 def test_records_belong_to_networks_by_their_numbers():
     records = [OpTime(n, n + 1, "fused", (1,) * 6, 1.0, 0.0, 0.0) for n in (3, spread.NODES + 3, 2 * spread.NODES)]
-    assert [r.first_node for r in numbered(records, spread.NODES, 10)] == [3]
-    assert [(r.first_node, r.last_node) for r in numbered(records, 2 * spread.NODES, 10)] == [(0, 1)]
+    assert [r.first_node for r in of_graph(records, spread.NODES, 10)] == [3]
+    assert [(r.first_node, r.last_node) for r in of_graph(records, 2 * spread.NODES, 10)] == [(0, 1)]
 
 
 def test_device_all_means_all_gpus(monkeypatch):

@@ -39,11 +39,11 @@ def test_a_convolution_with_another_layout_does_not_get_our_operator():
     MXNet's CPU build refuses such a convolution. The fused mode once computed it as NCHW.
     """
     other = changed(network("builtin"), lambda g: node(g, "Convolution")["attrs"].update(layout="NHWC"))
-    graph = rewrite.taking_pixels(symbol.parse(other.symbol, "it"))
+    graph = rewrite.with_pixel_input(symbol.parse(other.symbol, "it"))
     assert node(graph, "Convolution")["attrs"]["layout"] == "NHWC"
     with pytest.raises(CheckpointError, match="layout=NHWC.*--op builtin"):
         rewrite.with_operator(graph, "custom")
     for change in ({"kernel": "(3, 2)"}, {"unknown": "1"}):
         graph = json.loads(network("builtin").symbol)
         node(graph, "Convolution")["attrs"].update(change)
-        assert node(rewrite.taking_pixels(graph), "Convolution")
+        assert node(rewrite.with_pixel_input(graph), "Convolution")

@@ -4,7 +4,7 @@ A machine has
 - `backend`; `precisions` of our networks; `convolution_peers` and `network_peers`, which map a peer's name to a
   function of `peers`,
 - `convolution_defaults` (batch, repeat) and `network_repeat` (number of timed runs of a large batch),
-- `describe(peers)`, which returns the machine's identity and versions,
+- `describe(peers)`, which returns the device's identity and the versions of software,
 - `check_convolution(shape)`, which refuses shapes that do not fit in memory,
 - `convolution(x, weight, y_shape)`, which returns one convolution on given tensors, with `kernel`, `poison`,
   `complete`, `limits`, `peers` and `clock`,

@@ -37,17 +37,17 @@ class Cpu:
     def __init__(self):
         self.threads = thread_pool.size()
         self._pool = ThreadPoolExecutor(self.threads)
-        _mxnet.set_threads(self.threads)  # before MXNet is loaded, thus before the first network is built
+        _mxnet.set_threads(self.threads)  # has an effect only before MXNet is loaded
         _keep_freed_memory()
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
         """Return the machine's identity, and versions of software."""
         device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
-        packages = dict.fromkeys(others.named(peer).package for peer in peers)
+        packages = dict.fromkeys(others.find(peer).package for peer in peers)
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
 
     def check_convolution(self, shape: ConvolutionShape) -> None:
-        """Refuse a batch whose tensors, and those of one peer at a time, do not fit in memory."""
+        """Refuse a batch if our tensors and those of one peer together do not fit in memory."""
         check_memory(8 * shape.B * shape.C * shape.H * shape.W + 12 * shape.outputs)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
@@ -55,7 +55,7 @@ class Cpu:
         return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CpuConvolution":
-        """Return one convolution on random tensors, whose inputs are pixels, or values from -1 to 1."""
+        """Return one convolution on random tensors; its inputs are pixels from 0 to 255, or values from -1 to 1."""
         rng = np.random.default_rng(seed)
         x = rng.random(shape[:4], dtype=np.float32)
         if pixels:
@@ -83,7 +83,7 @@ class Cpu:
         10,000 images of fa2017.
         """
         largest = max(int(np.prod(step.output)) for step in walk(network.layers, network.shape))
-        packages = {others.named(peer).package for peer in peers}
+        packages = {others.find(peer).package for peer in peers}
         check_memory(batch * (12 * largest * len(packages) + 9 * int(np.prod(network.shape))))
 
     def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CpuNetwork":
@@ -144,7 +144,7 @@ class CpuConvolution:
 
         def copy():
             ctypes.memmove(to, y, size)
-            return spare  # must live as long as this function
+            return spare  # this reference keeps `spare` alive as long as the function
 
         def copy_in_parts():
             self._in_parts(lambda start, size: ctypes.memmove(to + start, y + start, size))
@@ -162,7 +162,7 @@ class CpuConvolution:
         return peer(self.x, self.weight, self._threads)
 
     def _in_parts(self, call):
-        """Apply `call` to parts of the tensors, in as many threads as the kernels use; NumPy releases the GIL."""
+        """Apply `call` to parts of the tensors, in as many threads as the kernels use; ctypes releases the GIL."""
         ends = np.linspace(0, self.y.nbytes, self._threads + 1).astype(int).tolist()
         list(self._pool.map(lambda a, b: call(a, b - a), ends[:-1], ends[1:]))
 
@@ -199,7 +199,7 @@ def _keep_freed_memory() -> None:
     Otherwise a peer that allocates its output in every run would wait for fresh pages, which can take several times as
     long as the convolution.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only; no problem is known of other libraries
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # some C libraries have no mallopt
     if mallopt:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
@@ -210,7 +210,7 @@ def _cpu_name():
 
 
 def _version(package):
-    # The packages mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, which have no metadata.
+    # The packages mxnet-cu112 and onnxruntime-gpu are imported as mxnet and onnxruntime, names without metadata.
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -56,7 +56,7 @@ class Cuda:
         return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CudaConvolution":
-        """Return one convolution on tensors drawn on the device, whose inputs are pixels, or values from -1 to 1."""
+        """Return one convolution on tensors drawn on the device; its inputs are pixels, or values from -1 to 1."""
         x = self.tensors.random(shape[:4], pixels, seed)
         weight = self.tensors.random((shape.M, shape.C, shape.K, shape.K), False, seed + 1)
         return CudaConvolution(self.tensors, x, weight, shape.output, self.device.index, placed=True)
@@ -64,13 +64,13 @@ class Cuda:
     def check_drawn(self, shape: ConvolutionShape) -> None:
         """Refuse a shape whose tensors do not fit in device memory.
 
-        The tensors are our input and output, and a peer's in NHWC, which take twice as much memory. cuDNN's workspaces
-        are not included: a variant whose workspace does not fit is left out.
+        The tensors are our input and output, and a peer's tensors in NHWC, which take twice as much memory as ours.
+        cuDNN's workspaces are not included: a variant whose workspace does not fit is left out.
         """
         x, y = 4 * shape.B * shape.C * shape.H * shape.W, 4 * shape.outputs
         if 3 * (x + y) > self.device.memory_free:
             raise DeviceError(
-                f"a point of {shape.B:,} images needs {3 * (x + y) / 2**30:.1f} GiB on the device, of which "
+                f"a point of {shape.B:,} images needs {3 * (x + y) / 2**30:.1f} GiB of device memory, and "
                 f"{self.device.memory_free / 2**30:.1f} GiB are free: leave it out, as in --batches 1,100"
             )
 
@@ -92,7 +92,10 @@ class Cuda:
 
 
 class CudaConvolution:
-    """One convolution on the device. Tensors are copied from NumPy unless `placed`, when they are already there."""
+    """One convolution on the device.
+
+    x and weight are NumPy arrays, which are copied to the device, or, with `placed`, tensors on the device.
+    """
 
     def __init__(self, tensors, x, weight, y_shape, device: int = 0, placed: bool = False):
         self.tensors, self.clock = tensors, _Queued(tensors)
@@ -118,7 +121,7 @@ class CudaConvolution:
         return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
-        """Return a kernel file as a contender; on host tensors if its format makes it copy them itself."""
+        """Return a kernel file as a contender. It runs on host tensors if its format lets it copy tensors itself."""
         return self._on_host(kernel) if kernel.host_memory else self._on_device(kernel)
 
     def _on_device(self, kernel):
@@ -207,9 +210,9 @@ class CudaNetwork:
 
 
 class _Events:
-    """A clock that uses device events. Times may include waiting for the host's launches, as in normal use."""
+    """A clock that uses device events. It includes time in which a small batch waits for the host, as in normal use."""
 
-    slow = 0.1  # seconds per run
+    slow = 0.1  # a run that takes longer than this, in seconds, is slow
 
     def __init__(self, tensors):
         self._tensors = tensors
@@ -228,7 +231,7 @@ class _Events:
 class _Queued(_Events):
     """A clock that uses device events and queues all runs before the device begins.
 
-    No contender's time includes the host's part of a launch, in which the device would idle for some microseconds.
+    The times therefore do not include the host's part of a launch, during which the device would wait.
     """
 
     slow = 8e-3

@@ -23,7 +23,7 @@ def check_memory(needed: int) -> None:
 
 
 def proc(file: str, key: str) -> Optional[str]:
-    """Return the value of a key in a file of /proc; None if it is absent."""
+    """Return the value of a key in a file of /proc; None if the file or the key is missing."""
     try:
         lines = Path("/proc", file).read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Device memory, streams and events for benchmarks, from PyTorch or CuPy, whichever is installed."""
+"""Device memory, streams and events for benchmarks: from PyTorch if it works with CUDA here, else from CuPy."""
 
 import importlib
 
@@ -6,12 +6,12 @@ from ...errors import DeviceError
 
 
 def find(device: int):
-    """Find tensors for the device: PyTorch's, else CuPy's.
+    """Return a TorchTensors for the device; if PyTorch does not work with CUDA here, a CupyTensors.
 
     Raises
     ------
     DeviceError
-        When neither is installed with a working CUDA.
+        When neither PyTorch nor CuPy works with CUDA here.
     """
     for kind in (TorchTensors, CupyTensors):
         try:
@@ -19,12 +19,12 @@ def find(device: int):
         except Exception:  # the framework is not installed, has no CUDA, or needs another driver: try the next one
             continue
     raise DeviceError(
-        "a benchmark on the GPU needs PyTorch or CuPy with CUDA: pip install torch, or cupy-cuda13x; or --backend cpu"
+        "a benchmark on the GPU needs PyTorch or CuPy with CUDA: pip install torch or cupy-cuda13x; or --backend cpu"
     )
 
 
 class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """Tensors of PyTorch."""
+    """Tensors of PyTorch on one CUDA device."""
 
     def __init__(self, device):
         self.torch = torch = importlib.import_module("torch")
@@ -55,7 +55,7 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         tensor.fill_(value)
 
     def zero(self, tensor):
-        """Write zeros with the framework's own function, which may differ from that of `fill`."""
+        """Write zeros with PyTorch's function for zeros, which may use another kernel than `fill`."""
         tensor.zero_()
 
     def copy(self, to, source):
@@ -90,7 +90,7 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
 
 
 class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """Tensors of CuPy."""
+    """Tensors of CuPy on one CUDA device."""
 
     def __init__(self, device):
         self.cupy = importlib.import_module("cupy")

@@ -1,6 +1,6 @@
 """Peers: third-party alternatives to our kernels and networks. Each has a row in `PEERS` and a file in this folder.
 
-A peer's functions return contenders, whose samples are outputs as NumPy arrays. The functions raise ImportError or
+A peer's functions return contenders, whose `sample` returns NumPy arrays. The functions raise ImportError or
 DeviceError if the peer cannot be loaded. Their arguments are
 - on the CPU, for a convolution: x (B,C,H,W) and weight (M,C,K,K), float32, and the number of threads,
 - on the CPU, for a network: a RandomNetwork, images x (n,C,H,W) float32, and the number of threads,
@@ -19,14 +19,14 @@ class Peer(NamedTuple):
 
     name: str  # name in `--against`
     title: str
-    package: Optional[str]  # name of the package to import; None if the machine detects the peer
+    package: Optional[str]  # name of the package to import; None if the peer's function reports what is missing
     convolution: Mapping[str, str]  # key: backend; value: "module.function" of this folder
     network: Mapping[str, str]  # like `convolution`, for a whole network
     in_grid: bool = True  # whether `bench conv --grid` includes the peer without --against
     in_report: bool = True  # whether `report` includes the peer
 
 
-# torch-compile takes minutes for each batch size on a GPU.
+# `report` does not include torch-compile, because it takes minutes for each batch size on a GPU.
 PEERS = (
     Peer("cudnn", "cuDNN", None, {"gpu": "cudnn.convolution"}, {}),
     Peer("torch", "PyTorch", "torch", {"cpu": "torch.convolution"},
@@ -46,7 +46,7 @@ def names(peers: Sequence[Peer]) -> List[str]:
     return [peer.name for peer in peers]
 
 
-def named(name: str) -> Peer:
+def find(name: str) -> Peer:
     """Return the peer with a name; KeyError for an unknown name."""
     return {peer.name: peer for peer in PEERS}[name]
 

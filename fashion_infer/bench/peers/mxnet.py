@@ -28,7 +28,7 @@ def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
     """Return a contender that runs the graph with MXNet's own Convolution node by node, as the baseline programs do."""
-    mx = _mxnet.load()  # the number of threads was set when MXNet was first loaded
+    mx = _mxnet.load()  # `machines.cpu` has set MXNet's number of threads
     graph = rewrite.with_operator(json.loads(network.symbol), "builtin")
     symbol = mx.sym.load_json(json.dumps(graph))
     arguments = {name: mx.nd.array(weight) for name, weight in network.weights.items()}

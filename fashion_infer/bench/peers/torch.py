@@ -24,7 +24,7 @@ def layouts(pytorch):
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """Return contenders for conv2d in both layouts. conv2d allocates its output in every run, see `machines.cpu`."""
+    """Return contenders for conv2d in both layouts. conv2d allocates its output in every run."""
     pytorch = load(threads)
 
     def contender(layout, memory):
@@ -78,14 +78,14 @@ def on_gpu(tensors):
 
 
 def set_precision(pytorch, tf32: bool) -> None:
-    """Set whether PyTorch on a GPU may use TF32; otherwise it uses float32 only."""
+    """Set whether PyTorch on a GPU may use TF32 instead of float32, and turn on cuDNN's benchmark mode."""
     pytorch.backends.cudnn.benchmark = True
     pytorch.backends.cudnn.allow_tf32 = tf32
     pytorch.set_float32_matmul_precision("high" if tf32 else "highest")
 
 
 def runner(tensors, function: Callable, images: np.ndarray, to_host: bool, tf32: bool, memory):
-    """Return (run, sample) of a contender for a function from float32 images to a tensor, such as scores."""
+    """Return `run` and `sample` of a contender for a function from a float32 tensor of images to a tensor of scores."""
     pytorch, pixels = tensors.torch, tensors.torch.from_numpy(images)
 
     def on_device():
@@ -126,8 +126,10 @@ def module(torch, network, where: str = "cpu", memory_format=None) -> Callable:
     steps = list(walk(network.layers, network.shape))
 
     class Network(torch.nn.Module):
-        """A module with the weights as buffers, whose addresses are fixed for the compiler's CUDA graphs. With a plain
-        function, the compiler would copy the weights (14 MB for fa2017) in every run."""
+        """The network, with its weights as buffers, which have fixed addresses in the compiler's CUDA graphs.
+
+        If the network were a plain function, the compiled code would copy the weights (14 MB for fa2017) in every run.
+        """
 
         def __init__(self):
             super().__init__()

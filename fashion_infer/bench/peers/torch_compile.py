@@ -21,7 +21,7 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
     pytorch = eager.load(threads)
     pytorch._dynamo.reset()  # otherwise a second batch size is compiled for dynamic sizes
     data = pytorch.from_numpy(x)
-    function = compiled(pytorch, eager.module(pytorch, network), data)
+    function = compile_in_time(pytorch, eager.module(pytorch, network), data)
 
     def run():
         with pytorch.no_grad():
@@ -33,8 +33,8 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[Contender]:
     """Compile the network and return it as contenders in float32 and TF32.
 
-    With predictions on the host, two kernels run in addition to the compiled function: one converts the pixels, one
-    finds the largest score. A function compiled for predictions would not need them.
+    If predictions go to the host, two kernels run in addition to the compiled function: one converts the pixels, the
+    other finds the largest scores. They would not be necessary if these steps were compiled too.
     """
     functions = _by_precision(tensors, network, images)
     memory = tensors.torch.contiguous_format
@@ -49,7 +49,7 @@ _latest: Dict[Tuple, Dict[str, Callable]] = {}
 
 
 def _by_precision(tensors, network, images):
-    """Return the compiled functions by precision. If nothing changed since the last call, its functions are reused."""
+    """Return the compiled functions by precision. A call with the last network and shape reuses the last functions."""
     pytorch, key = eager.on_gpu(tensors), (network.symbol, images.shape)
     if key not in _latest:
         _latest.clear()
@@ -58,18 +58,18 @@ def _by_precision(tensors, network, images):
         functions = {}
         for name, tf32 in eager.PRECISIONS:
             eager.set_precision(pytorch, tf32)
-            functions[name] = compiled(pytorch, eager.module(pytorch, network, tensors.where), example)
+            functions[name] = compile_in_time(pytorch, eager.module(pytorch, network, tensors.where), example)
         _latest[key] = functions
     return _latest[key]
 
 
-def compiled(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Callable:
-    """Compile a function for inputs like `x` and run it three times, which completes its set-up.
+def compile_in_time(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Callable:
+    """Compile a function for inputs with the shape of `x`, and run it three times, which completes its set-up.
 
     Raises
     ------
     DeviceError
-        When the function cannot be compiled within `limit` seconds. The message is one line.
+        When the function cannot be compiled and run within `limit` seconds. The message is one line.
     """
     if x.device.type == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
         raise DeviceError("it needs a C++ compiler (g++, or the one that CXX names)")
@@ -87,13 +87,13 @@ def compiled(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Call
 
 
 class _TooLong(BaseException):
-    """Raised at the time limit. It is not an Exception, so that a compiler that handles any error lets it pass."""
+    """Raised at the time limit. It is not an Exception, so that the compiler's `except Exception` does not catch it."""
 
 
 @contextlib.contextmanager
 def _limited(seconds):
-    """Raise _TooLong in the block after `seconds`; no limit outside the main thread, which receives no signals."""
-    if threading.current_thread() is not threading.main_thread():
+    """Return a context that raises _TooLong after `seconds`; it does nothing in threads other than the main thread."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield
         return
 

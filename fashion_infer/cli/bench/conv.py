@@ -99,7 +99,7 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
     own = paths.among(kernels)
 
     def make():
-        files = user_kernels.recognised(own, kernel_format, backend)
+        files = user_kernels.recognise_files(own, kernel_format, backend)
         where = files[0].backend if files else devices.choose(backend, device).backend
         asked = BenchRequest(
             editions=editions or ("fa2017",),

@@ -24,7 +24,7 @@ class CuptiSource:
     Raises
     ------
     DeviceError
-        When cupti-python is missing, or CUPTI does not work here.
+        When cupti-python is missing, or CUPTI cannot be loaded.
     """
 
     def __init__(self):
@@ -44,7 +44,7 @@ class CuptiSource:
         self._threads: Dict[int, int] = {}
 
     def start(self) -> None:
-        """Record from now on.
+        """Start recording.
 
         Raises
         ------
@@ -67,7 +67,7 @@ class CuptiSource:
         self._on = True
 
     def stop(self) -> None:
-        """Deliver the records, and record no more until the next start."""
+        """Let CUPTI deliver its records, and stop recording."""
         if not self._on:
             return
         self._cupti.activity_flush_all(_FLUSH_ALL)

@@ -1,7 +1,7 @@
 """Converts the log of the fused mode's stages to records.
 
-The library's log has a stage's time, summed over the slices of one forward pass, but not its start. On the timeline,
-the stages of a pass are end to end, from the pass's start in MXNet's profiler.
+The library's log has each stage's time, summed over the slices of one forward pass, but not its start. On the timeline,
+the first stage of a pass starts when MXNet's profiler says that the pass starts, and each stage follows the one before.
 """
 
 from typing import Iterable, List, Sequence, Tuple
@@ -13,7 +13,7 @@ NETWORK = "_fashion_infer_network"  # the subgraph operator's registered name
 _LANE = "stages, summed over the slices and laid end to end"
 
 
-def lay(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Record]:
+def stage_records(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Record]:
     """Create the stage records of forward passes.
 
     Parameters

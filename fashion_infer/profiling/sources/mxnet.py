@@ -15,29 +15,32 @@ _API = "MXNET_C_API"
 
 
 class MXNetSource:
-    """MXNet's profiler, which can be switched on and off. It knows only nodes' operators; `named` adds their names."""
+    """MXNet's profiler, which can be switched on and off.
+
+    Its records contain the nodes' operators but not the layers' names, which `with_layer_names` adds.
+    """
 
     def __init__(self):
         self._mx = _mxnet.load()
         self._folder = tempfile.TemporaryDirectory(prefix="fashion-infer-")
         self._path = os.path.join(self._folder.name, "mxnet.json")
-        # By default, it starts a thread that dumps every second, and then refuses a second set_config().
+        # By default, the profiler starts a thread that dumps every second, and then refuses a second set_config().
         off = dict.fromkeys(("profile_memory", "aggregate_stats", "continuous_dump"), False)
         on = dict.fromkeys(("profile_symbolic", "profile_imperative", "profile_api"), True)
         self._mx.profiler.set_config(filename=self._path, **on, **off)
 
     def start(self) -> None:
-        """Record from now on."""
+        """Start recording."""
         self._mx.profiler.set_state("run")
 
     def stop(self) -> None:
-        """Wait for MXNet's pending work, and record no more."""
+        """Wait for MXNet's pending work, and stop recording."""
         self._mx.nd.waitall()
         self._mx.profiler.set_state("stop")
 
     def take(self) -> List[Record]:
         """Return and clear the records; raise DeviceError if MXNet silently failed to write all of them."""
-        self._mx.profiler.set_state("run")  # it dumps only while it runs
+        self._mx.profiler.set_state("run")  # the profiler dumps only while it runs
         with _mxnet.quiet():
             self._mx.profiler.dump(finished=True)
         self._mx.profiler.set_state("stop")
@@ -46,7 +49,9 @@ class MXNetSource:
                 return parse(stream.read())
         except (OSError, ValueError):
             room = os.path.dirname(self._folder.name)
-            raise DeviceError(f"MXNet's profile is truncated: make room in {room}, or set TMPDIR to a folder") from None
+            raise DeviceError(
+                f"MXNet's profile is truncated: make room in {room}, or set TMPDIR to another folder"
+            ) from None
 
     def close(self) -> None:
         """Remove the profiler's file."""
@@ -74,7 +79,10 @@ def parse(text: str) -> List[Record]:
 
 
 def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
-    """Pair each begin with its end. MXNet writes operators twice, as B/E and as b/e, and C API calls only as b/e."""
+    """Yield pairs of a begin event and its end event.
+
+    MXNet writes the events of operators twice, as B/E and as b/e, and those of C API calls only as b/e.
+    """
     open_ones: Dict[Tuple, List[Dict]] = {}
     for event in events:
         phase = event["ph"]
@@ -84,12 +92,12 @@ def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
         waiting = open_ones.setdefault((event["name"], event.get("cat"), event["tid"]), [])
         if phase == wanted[0]:
             waiting.append(event)
-        elif waiting:  # an end without a beginning is of work that began before the profiler, and is left out
+        elif waiting:  # work that began before the profiler was on has no beginning, and is left out
             yield waiting.pop(), event
 
 
-def named(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]]) -> List[Record]:
-    """Add the names of layers to nodes: the second "Activation" becomes "Activation(activation1)".
+def with_layer_names(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]]) -> List[Record]:
+    """Add layers' names to the names of records: the second "Activation" becomes "Activation(activation1)".
 
     Parameters
     ----------
