@@ -1,1 +1,1 @@
-"""The dataset: where it is, how it is downloaded and read, the built-in substitute, and the user's own images."""
+"""Finds, downloads and reads Fashion-MNIST, the built-in set that replaces it, and the user's own images."""

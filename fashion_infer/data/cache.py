@@ -1,4 +1,4 @@
-"""Stores resized images in the user's cache. Every file has a digest; `system.cache_limits` bounds the cache's size."""
+"""Caches resized images in files, each with a digest of its content. `system.cache_limits` limits the cache's size."""
 
 import contextlib
 import os
@@ -12,15 +12,16 @@ from ..errors import DataError
 from ..system import cache_limits, inputs
 from ..system.files import replacing
 
-# Size of the digest, a CRC-32, which detects damage. It need not resist forgery, because forging a file takes access to
-# the user's account. It is faster than SHA-1 and BLAKE2b, and much faster than resizing the images again.
+# Size of the digest. It is a CRC-32, which detects damage. It need not detect forgery, because forging a file
+# takes access to the user's account. It takes less time than SHA-1 or BLAKE2b, and much less than resizing the images.
 _DIGEST_BYTES = 4
 
 
 def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
-    """Return the uint8 array cached under a name; None if there is none, or if its file is damaged.
+    """Return the uint8 array that was cached under a name; None if there is no such file, or if the file is damaged.
 
-    The digest is checked for the bytes that were read, so that later changes of the file have no effect.
+    The file is read once, and the returned array consists of the bytes whose digest was checked. A later change of the
+    file therefore does not change the array.
     """
     place = cache_limits.folder(cache_limits.RESIZED)
     if place is None:
@@ -34,16 +35,17 @@ def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
     end = len(content) - _DIGEST_BYTES
     begin = end - int(np.prod(shape))
     if begin < 0 or _digest(content[:end]) != content[end:].tobytes():
-        print(f"fashion-infer: {path} was damaged: it is made again", file=sys.stderr)
+        print(f"fashion-infer: {path} is damaged: the images are resized again", file=sys.stderr)
         return None
     cache_limits.use(path)
     return content[begin:end].reshape(shape)
 
 
 def put(name: str, array: np.ndarray) -> None:
-    """Cache a uint8 array under a name, deleting the least recently used files for it; do nothing without space.
+    """Cache a uint8 array under a name; delete the least recently used files of the cache if it would become too large.
 
-    The file is a .npy file followed by its digest. NumPy ignores the digest.
+    If the array cannot be cached, for example on a full disk, the function returns without an error. The file is a .npy
+    file followed by its digest, which NumPy's reader ignores.
     """
     place = cache_limits.folder(cache_limits.RESIZED)
     if (

@@ -20,11 +20,17 @@ class Images(NamedTuple):
     images: np.ndarray  # (n,1,28,28) uint8; (n,1,s,s) in your own dataset
     labels: np.ndarray  # (n,) uint8; int64 in your own dataset
     source: str  # "fashion-mnist", "synthetic" or "own"
-    location: str  # Fashion-MNIST's folder, "built in", or the path of your own file of images
+    location: str  # Fashion-MNIST's folder, "built in", or the path of your own dataset's file of images
 
 
 def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tuple[np.ndarray, np.ndarray]:
-    """Load all images (n,1,28,28) and labels (n,) of "train" or "test", uint8; DataError if they are not found."""
+    """Load all images (n,1,28,28) and labels (n,), uint8, of Fashion-MNIST's "train" or "test" set.
+
+    Raises
+    ------
+    DataError
+        When a file is missing or damaged.
+    """
     folder = locate.find(data_dir, split)
     if folder is None:
         raise DataError(f"the {split} set of Fashion-MNIST is not on this machine: run `fashion-infer data fetch`")
@@ -32,7 +38,7 @@ def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tu
 
 
 def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
-    """Raise UsageError unless n is a valid number of test images, or None for all."""
+    """Raise UsageError unless n is None (all images) or a number of images from 1 to `most`."""
     if n is not None and not 1 <= n <= most:
         raise UsageError(f"n must be 1 to {most} images, not {n}")
 
@@ -40,7 +46,13 @@ def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
 def source_of(
     source: Optional[str], data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]
 ) -> Optional[str]:
-    """Return the source that the options select; None for the first available; UsageError for a contradiction."""
+    """Return the source of images that the options select, or None if they select none.
+
+    Raises
+    ------
+    UsageError
+        When the options contradict each other.
+    """
     if source is None and (images or labels):
         source = OWN
     if source == OWN:
@@ -66,18 +78,19 @@ def load(
     data_dir
         The dataset's folder. None searches `locate.locations()`, and downloads Fashion-MNIST if it is not found.
     source
-        "fashion-mnist"; "synthetic" for the built-in set; "own" for the dataset that `own.load` reads from `data_dir`,
-        or from `images` and `labels`. None selects "own" if `images` and `labels` are given, else Fashion-MNIST, or the
-        built-in set if Fashion-MNIST is not found and cannot be downloaded. The result's `source` says which.
+        "fashion-mnist"; "synthetic" for the built-in set; or "own" for your own dataset, which `own.load` reads from
+        `data_dir`, or from `images` and `labels`. None (the default) means "own" if `images` and `labels` are given.
+        Otherwise it means Fashion-MNIST, or the built-in set if Fashion-MNIST is not found and cannot be downloaded.
+        The result's `source` is the source that was used.
     images, labels
         Files of your own dataset, see `own.load`.
 
     Raises
     ------
     UsageError
-        For an n out of range, or options that exclude each other.
+        When n is out of range, or the options contradict each other.
     DataError
-        When the requested set is missing or damaged.
+        When the requested dataset is missing or damaged.
     """
     source = source_of(source, data_dir, images, labels)
     if source == OWN:
@@ -98,17 +111,17 @@ def load(
 
 
 def resized(images: Images, size: int) -> np.ndarray:
-    """Resize the images to (n,1,size,size) uint8, as the course did (see `resize`).
+    """Return the images resized to (n,1,size,size) uint8, with the course's arithmetic (see `resize`).
 
-    Results of 10,000 images or more, which take about a second, are cached. Without a usable cache, the images are
-    resized every time.
+    10,000 or more resized images are cached, because resizing them takes about a second. If the cache cannot be used,
+    they are resized in every call.
     """
     if size == images.images.shape[-1]:
         return images.images
     if len(images.images) < TEST_SIZE:
         return resize(images.images, size)
     shape = (len(images.images), 1, size, size)
-    # b"2" stands for the second format of cached files; the first had no digest.
+    # b"2" is the version of the cache's file format. The files of version 1 had no digest, and must not be found.
     key = hashlib.sha256(b"2" + repr(images.images.shape).encode() + images.images.tobytes()).hexdigest()[:16]
     name = f"{images.source}-{size}-{key}.npy"
     result = cache.get(name, shape)

@@ -1,11 +1,11 @@
-"""Decodes untrusted pictures in one child process, with limits on time and memory.
+"""Decodes untrusted pictures in a child process with limits on time, memory and open files.
 
-Pillow decodes with some twenty C libraries. If a malicious picture makes one of them crash or loop forever, the user
-gets a one-line error. In the child process, the decoder of a picture may use
-  - 60 s of processor time (a PNG of 67 megapixels, the largest allowed, takes 2 s; a JPEG 2000 of 17 megapixels 4 s);
-  - 4 GiB of address space (the same PNG takes 0.9 GiB; decoders with a thread per core reserve 8 MB for each thread);
-  - no file except the picture's, and no file for writing.
-The cost is starting Python, NumPy and Pillow once per command.
+Pillow uses many C libraries. If a picture makes one of them crash or loop forever, only the child ends, and the user
+gets a one-line error. In the child, decoding one picture may use
+  - 60 s of processor time (a PNG of 67 megapixels, the largest size allowed, takes 2 s);
+  - 4 GiB of address space (that PNG takes 0.9 GiB; some decoders start a thread per core, each of which reserves 8 MB);
+  - no other file than the picture's, which it cannot write.
+All pictures of a command are decoded in one child, so that Python, NumPy and Pillow are started only once more.
 """
 
 import io
@@ -26,7 +26,7 @@ _PIXELS = pictures.SIZE**2
 
 
 def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
-    """Read pictures as `pictures.read` does, safely for any file content.
+    """Read pictures as `pictures.read` does, but in a child process, so that no file can crash or block this process.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
     Raises
     ------
     DataError
-        For the first file that is missing, not a picture, too large, or cannot be decoded within the limits.
+        When a file is missing, is not a picture, is too large, or cannot be decoded within the limits.
     """
     for path in paths:
         pictures.check(path)
@@ -58,13 +58,14 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
 
 
 def child(cpu_seconds: str, invert: str) -> None:
-    """Main function of the child: read the pictures whose paths stdin lists, and write them to stdout.
+    """Main function of the child: read the pictures whose paths are a JSON list on stdin, and write them to stdout.
 
-    The output for each picture is a dot and 28x28 bytes, or an exclamation mark and an error message.
+    The output for each picture is a dot and 28x28 bytes. At the first error, the child writes an exclamation mark and
+    the error message, and ends.
     """
     paths, out = json.load(sys.stdin), sys.stdout.buffer
     _rehearse()
-    confinement.limit(_MEMORY, files=2)  # some decoders open the file again
+    confinement.limit(_MEMORY, files=2)  # two, because some decoders open the picture's file again
     for path in paths:
         confinement.limit_time(int(cpu_seconds))
         try:
@@ -77,7 +78,7 @@ def child(cpu_seconds: str, invert: str) -> None:
 
 
 def _rehearse() -> None:
-    """Decode a picture of each format, so that Python imports all modules while it may still open files."""
+    """Decode a picture of each format, so that Python imports all decoders before the open files are limited."""
     from PIL import Image
 
     Image.init()
@@ -86,12 +87,12 @@ def _rehearse() -> None:
         try:
             Image.new("L", (32, 32)).save(content, format)
             Image.open(content).load()
-        except (KeyError, OSError, ValueError):  # a format that Pillow cannot write, or not in grey
+        except (KeyError, OSError, ValueError):  # Pillow cannot write this format, or cannot write grey pictures in it
             continue
 
 
 def _unpack(content: bytes) -> Tuple[List[np.ndarray], str]:
-    """Parse the child's output: the decoded pictures, and the error of the first picture that was not decoded."""
+    """Return the decoded pictures in the child's output, and the error message after them; "" if there is none."""
     found, at = [], 0
     while content[at : at + 1] == b"." and len(content) - at > _PIXELS:
         found.append(np.frombuffer(content, np.uint8, _PIXELS, at + 1).reshape(1, pictures.SIZE, pictures.SIZE))

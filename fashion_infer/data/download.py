@@ -14,20 +14,22 @@ MIRRORS = (
 
 
 def mirrors() -> List[str]:
-    """Return the base addresses of Fashion-MNIST, which are tried in turn.
+    """Return the URLs of the folders from which Fashion-MNIST can be downloaded, in the order in which they are tried.
 
-    The environment variable FASHION_INFER_MIRRORS (blank-separated) replaces them.
+    If the environment variable FASHION_INFER_MIRRORS is set, it has these URLs, separated by blanks.
     """
     return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
 
 
 def fetch(to: Optional[str] = None, split: str = "test") -> Path:
-    """Download the two files of Fashion-MNIST's "test" or "train" set, unless they are already there.
+    """Download the two files of Fashion-MNIST's "test" or "train" set, unless the folder already has them.
 
     Parameters
     ----------
     to
-        The folder to download into, whose other files are never touched. None for the user's cache.
+        The folder to download into. Its existing files are never changed. None for a folder in the user's cache.
+    split
+        "test" or "train".
 
     Returns
     -------
@@ -37,11 +39,11 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
     Raises
     ------
     DataError
-        When no mirror delivers a file, the folder cannot be written, or it has another file with one of the names.
+        When no mirror delivers a file, the folder cannot be written, or `to` has a different file of the same name.
     """
     folder = paths.expanded(to) if to else locate.cache_dir()
     for name in locate.FILES[split]:
-        advice = "copy the four files of Fashion-MNIST to a folder and name it with --data-dir"
+        advice = "copy the four files of Fashion-MNIST to a folder and name that folder with --data-dir"
         addresses = [mirror + name for mirror in mirrors()]
         retrieve.fetch_file(folder / name, addresses, retrieve.md5, locate.MD5[name], advice, locate.MOST[name], not to)
     return folder

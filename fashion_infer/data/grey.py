@@ -1,15 +1,15 @@
-"""Converts a picture in any of Pillow's modes to grey levels, 0 (black) to 255 (white).
+"""Converts a picture in any of Pillow's modes to grey levels from 0 (black) to 255 (white).
 
 | mode | grey |
 | --- | --- |
 | 1, L, P, RGB, CMYK, YCbCr, HSV and related | the luma of ITU-R BT.601, as in Pillow's mode L |
-| I;16 in any byte order, I of a PNG or PPM | value / 257, because the values have 16 bits |
-| I of other files | value / 257; if no value is above 255, the value itself |
-| F | value * 255 if all are in 0 to 1, the value itself if all are in 0 to 255 |
+| I;16 in any byte order, I in a PNG or PPM | value / 257, because the values have 16 bits |
+| I in another format | the value itself if no value is above 255, otherwise value / 257 |
+| F | value * 255 if no value is above 1, otherwise the value itself, which must be at most 255 |
 | LAB | the luma of the sRGB colour; the white point is D50 |
 
-Transparent parts get the grey of the picture's border. If the border itself is transparent, they become black under a
-light subject and white under a dark one, so that the subject is visible.
+Transparent parts get the grey of the picture's border. If most of the border is transparent, they become black if the
+visible part of the picture is light, and white if it is dark, so that the visible part stands out.
 """
 
 from typing import Callable, Optional, Tuple
@@ -27,11 +27,11 @@ _STRIP = 1 << 20  # number of pixels processed at a time as floats
 
 
 class UnknownScale(ValueError):
-    """Raised when it is unknown which values are black and white in a picture."""
+    """Raised when it is not known which values of a picture mean black and white, or when no part of it is visible."""
 
 
 def levels(picture) -> np.ndarray:
-    """Compute the grey levels of a decoded picture, (h,w) uint8, with transparent parts filled.
+    """Return the grey levels of a decoded picture, (h,w) uint8, with transparent parts filled.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def levels(picture) -> np.ndarray:
     Raises
     ------
     UnknownScale
-        When the values fit none of the mode's scales, or no part of the picture is opaque.
+        When the values fit none of the mode's scales, or the picture is fully transparent.
     """
     grey, alpha = _split(picture)
     return grey if alpha is None or alpha.min() == 255 else _filled(grey, alpha)
@@ -56,7 +56,7 @@ def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
         alpha = None if not isinstance(transparent, int) else np.where(values == transparent, 0, 255).astype(np.uint8)
         return _scaled(values, mode, picture.format), alpha
     if mode == "LAB":
-        return _of_lab(np.asarray(picture)), None
+        return _lab_levels(np.asarray(picture)), None
     if mode in ("La", "RGBa"):  # premultiplied
         picture = picture.convert("LA" if mode == "La" else "RGBA")
     if "A" in picture.getbands() or "transparency" in info:
@@ -83,8 +83,8 @@ def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
     return _by_strips(values.shape, lambda part: values[part] * np.float32(factor))
 
 
-def _of_lab(lab: np.ndarray) -> np.ndarray:
-    """Return the grey levels of a LAB picture in bytes: 0 to 255 means L from 0 to 100, and a and b are signed."""
+def _lab_levels(lab: np.ndarray) -> np.ndarray:
+    """Return the grey levels of a LAB picture, (h,w,3) uint8: L is 0 to 255 for 0 to 100; a and b are signed bytes."""
 
     def levels_of(part: slice) -> np.ndarray:
         lightness = lab[part][..., 0] * (100 / 255)
@@ -100,7 +100,7 @@ def _of_lab(lab: np.ndarray) -> np.ndarray:
 
 
 def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Fill transparent parts with the border's grey, or with a background on which the subject is visible."""
+    """Return the grey levels with transparent parts filled, as the module's docstring describes."""
     if not alpha.any():
         raise UnknownScale("it is fully transparent")
     edges = [(part[0], part[-1], part[:, 0], part[:, -1]) for part in (grey, alpha)]
@@ -108,14 +108,14 @@ def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     if np.median(opacity) > 127:
         ground = np.median(border[opacity > 127])
     else:
-        subject = np.multiply(grey, alpha, dtype=np.uint16).sum(dtype=np.uint64) / alpha.sum(dtype=np.uint64)
-        ground = 0.0 if subject > 127 else 255.0
+        visible = np.multiply(grey, alpha, dtype=np.uint16).sum(dtype=np.uint64) / alpha.sum(dtype=np.uint64)
+        ground = 0.0 if visible > 127 else 255.0
     ground = np.float32(ground)
     return _by_strips(grey.shape, lambda part: ground + (grey[part] - ground) * (alpha[part] / np.float32(255)))
 
 
 def _by_strips(shape: Tuple[int, ...], compute: Callable[[slice], np.ndarray]) -> np.ndarray:
-    """Compute grey levels (h,w) uint8 with `compute`, a few rows at a time, because floats need much memory."""
+    """Return grey levels (h,w) uint8. `compute` returns those of a slice of rows as floats, which need more memory."""
     found = np.empty(shape, np.uint8)
     rows = max(1, _STRIP // shape[1])
     for start in range(0, shape[0], rows):

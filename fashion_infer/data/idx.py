@@ -1,7 +1,7 @@
-"""Reads IDX files, gzipped or not. Every header is checked, and no more data is read than the header says.
+"""Reads IDX files, gzipped or not. Every header is checked, and a file with more data than its header says is refused.
 
-The reader is hand-written because libraries' readers allocate the size that a header claims, and unpack all data that
-follows.
+Libraries' readers are not used: they unpack all data that follows a header, so that a small gzip file could fill the
+memory.
 """
 
 import gzip
@@ -17,11 +17,11 @@ from ..errors import DataError
 from ..system import inputs
 from .locate import FILES, file_of
 
-IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # two zero bytes, 8 for unsigned bytes, number of dimensions
-MOST = 512 << 20  # size limit of a file's content in bytes, that is, 684,000 images of 28x28 pixels
+IMAGES_MAGIC, LABELS_MAGIC = 2051, 2049  # 0x0803, 0x0801: 8 means unsigned bytes; 3 and 1 are the numbers of dimensions
+MOST = 512 << 20  # size limit in bytes of a file's unpacked data; 684,000 images of 28x28 pixels fit
 GZIP = b"\x1f\x8b"
 _AGAIN = "delete it and fetch it again"
-_PART = 1 << 20  # bytes read at a time; once more after the end, to report surplus data
+_PART = 1 << 20  # number of bytes read at a time
 
 
 def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advice: str = _AGAIN) -> np.ndarray:
@@ -32,21 +32,23 @@ def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advi
     path
         The file.
     magic, dimensions
-        Expected header: the magic number, and the number of dimension sizes after it (all big-endian uint32).
+        The magic number with which the header must begin, and the number of dimension sizes that follow it. All of them
+        are big-endian uint32.
     gzipped
-        Whether the file is compressed.
+        Whether the file is compressed with gzip.
     advice
-        Advice about a damaged file, for error messages.
+        What the user should do about a damaged file; part of the error messages.
 
     Returns
     -------
     numpy.ndarray
-        uint8, in the header's shape.
+        The data, uint8, in the shape that the header gives.
 
     Raises
     ------
     DataError
-        When the file is missing, is truncated gzip data, or has more or less data than its header says.
+        When the file is missing or cannot be read, its header is not the expected one, or it has more or less data than
+        its header says.
     """
     if not Path(path).exists():
         raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`")
@@ -63,18 +65,18 @@ def _read(stream: Any, path: Path, magic: int, dimensions: int, advice: str) -> 
     header = stream.read(4 + 4 * dimensions)
     number = int.from_bytes(header[:4], "big")
     if len(header) >= 4 and number != magic:
-        raise DataError(f"{path} is not the IDX file it should be (magic number {number}, expected {magic})")
+        raise DataError(f"{path} is not the expected IDX file: its magic number is {number}, not {magic}")
     if len(header) < 4 + 4 * dimensions:
-        raise DataError(f"{path} ends within its header: {advice}")
+        raise DataError(f"{path} ends before the end of its header: {advice}")
     shape = struct.unpack(f">{dimensions}I", header[4:])
     size = math.prod(shape)
     return content(stream, size, path, advice).reshape(shape)
 
 
 def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray:
-    """Read exactly `size` bytes of a stream as (size,) uint8; `path` and `advice` are for error messages.
+    """Read the rest of a stream, which must have exactly `size` bytes, as (size,) uint8.
 
-    Memory is allocated as bytes arrive, not as the header claims.
+    `path` and `advice` are for error messages. The system provides memory only for the bytes that arrive.
 
     Raises
     ------
@@ -82,7 +84,7 @@ def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray
         When the stream has more or fewer bytes, or `size` is more than `MOST`.
     """
     if size > MOST:
-        raise DataError(f"{path}: its header says {size:,} bytes, more than the limit of {MOST:,}: {advice}")
+        raise DataError(f"{path}: its header says {size:,} bytes of data, more than the limit of {MOST:,}: {advice}")
     found, end = np.empty(size, np.uint8), 0
     while end < size:
         part = stream.read(min(_PART, size - end))
@@ -90,26 +92,26 @@ def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray
             break
         found[end : end + len(part)] = np.frombuffer(part, np.uint8)
         end += len(part)
-    end += len(stream.read(_PART))
+    end += len(stream.read(_PART))  # data beyond the expected end
     if end != size:
         more = "at least " if end == size + _PART else ""
-        raise DataError(f"{path} holds {more}{end} bytes where its header says {size}: {advice}")
+        raise DataError(f"{path} has {more}{end} bytes of data, but its header says {size}: {advice}")
     return found
 
 
 def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray]:
-    """Read the images (n,1,28,28) and labels (n,) of Fashion-MNIST, uint8, from a split's two files in a folder.
+    """Return the images (n,1,28,28) and labels (n,), uint8, of Fashion-MNIST's "test" or "train" set in a folder.
 
     Raises
     ------
     DataError
-        When a file is damaged, or the two files do not belong together.
+        When a file is missing or damaged, or the numbers of images and labels differ.
     """
     images_file, labels_file = (file_of(folder, name) for name in FILES[split])
     images = read_idx(images_file, IMAGES_MAGIC, 3, images_file.suffix == ".gz")
     labels = read_idx(labels_file, LABELS_MAGIC, 1, labels_file.suffix == ".gz")
     if images.shape[1:] != (28, 28):
-        raise DataError(f"{images_file} holds images of {images.shape[1:]}, not (28, 28)")
+        raise DataError(f"{images_file} holds images of shape {images.shape[1:]}, not (28, 28)")
     if len(images) != len(labels):
         raise DataError(f"{folder} holds {len(images)} images but {len(labels)} labels: fetch the dataset again")
     if labels.size and labels.max() > 9:

@@ -1,4 +1,4 @@
-"""Searches folders for Fashion-MNIST, and checks its files by their names and MD5 sums."""
+"""Searches folders for the files of Fashion-MNIST, and checks the MD5 sums of the files."""
 
 import hashlib
 import os
@@ -21,14 +21,14 @@ MD5 = {
     "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
     "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
 }
-# The unpacked files: (MD5 sum, size in bytes).
+# MD5 sum and size in bytes of each unpacked file.
 UNPACKED = {
     "t10k-images-idx3-ubyte": ("8181f5470baa50b63fa0f6fddb340f0a", 7_840_016),
     "t10k-labels-idx1-ubyte": ("15d484375f8d13e6eb1aabb0c3f46965", 10_008),
     "train-images-idx3-ubyte": ("f4a8712d7a061bf5bd6d2ca38dc4d50a", 47_040_016),
     "train-labels-idx1-ubyte": ("9018921c3c673c538a1fc5bad174d6f9", 60_008),
 }
-# Size limits in bytes, a little above the largest files. A larger file is neither read nor accepted from a mirror.
+# Size limit of each packed file in bytes, a little above its size. A larger file is neither read nor downloaded.
 MOST = {
     "t10k-images-idx3-ubyte.gz": 4_422_102 + 4096,
     "t10k-labels-idx1-ubyte.gz": 5_148 + 4096,
@@ -42,22 +42,23 @@ class Location(NamedTuple):
 
     what: str  # description of the folder for messages
     path: Path
-    explicit: bool  # whether the user named the folder: only this one is searched, and a problem with it is an error
+    explicit: bool  # whether the user named the folder, so that missing or damaged files in it are an error
 
 
 def cache_dir() -> Path:
-    """Return the folder for downloads in the user's cache (XDG_CACHE_HOME moves it)."""
+    """Return the folder for downloads in the user's cache, which the environment variable XDG_CACHE_HOME can move."""
     return paths.needed_cache() / "fashion-mnist"
 
 
 def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
-    """Return the folders to search, in order. If the user named a folder, it is the only one."""
+    """Return the folders to search, in order. A folder that the user named is searched alone."""
     if data_dir:
         return [Location("--data-dir", paths.expanded(data_dir), True)]
     if os.environ.get("FASHION_INFER_DATA"):
         return [Location("FASHION_INFER_DATA", paths.expanded(os.environ["FASHION_INFER_DATA"]), True)]
     home, raw = paths.home(), Path("FashionMNIST") / "raw"
-    # Each with its parent folder; None if the user has no home, or if the working folder was deleted.
+    # (description, base folder, path below it). The base folder is None if there is none, for example because the user
+    # has no home or the working folder was deleted.
     folders = [
         ("the checkout", resource_dir("data"), Path("fashion-mnist")),
         ("the user's cache", paths.cache(), Path("fashion-mnist")),
@@ -71,19 +72,19 @@ def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
 
 
 def _folder(variable: str, home: Optional[Path], otherwise: str) -> Optional[Path]:
-    """Return the folder that an environment variable names, else the folder `otherwise` in the user's home."""
+    """Return the folder that an environment variable names; without the variable, the folder `otherwise` in `home`."""
     if variable in os.environ:
         return paths.expanded(os.environ[variable])
     return home and home / otherwise
 
 
 def inspect(folder: Path, split: str = "test") -> Optional[str]:
-    """Check whether a folder has undamaged files of a split.
+    """Check whether a folder has the undamaged files of the "test" or "train" set.
 
     Returns
     -------
     str or None
-        "missing", or a sentence naming the damaged file; None if both files exist with correct MD5 sums.
+        "missing" if a file is missing; a sentence that names the damaged file if one is damaged; otherwise None.
     """
     files = [file_of(folder, name) for name in FILES[split]]
     if not all(file.is_file() for file in files):
@@ -101,13 +102,13 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """Return the path of a file of `FILES` in a folder, or of the unpacked file if only that exists."""
+    """Return the path of a file of `FILES` in a folder; if only its unpacked form exists, the path of that."""
     packed, unpacked = folder / name, folder / name[: -len(".gz")]
     return unpacked if unpacked.is_file() and not os.path.lexists(packed) else packed
 
 
 def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:
-    """Return the first folder with all files of a split, undamaged; None if there is none.
+    """Return the first folder with the undamaged files of the "test" or "train" set; None if there is none.
 
     Raises
     ------
@@ -123,8 +124,8 @@ def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional
                 names = " and ".join(FILES[split])
                 trouble = f"{location.path} does not hold {names}"
             raise DataError(
-                f"{trouble}: give another folder with {location.what}, or fetch the dataset into a new one with "
-                f"`fashion-infer data fetch --to DIR`; for your own dataset add --data own --data-dir "
+                f"{trouble}: give another folder with {location.what}, or download the dataset to a new folder with "
+                f"`fashion-infer data fetch --to DIR`; if it is your own dataset, give --data own --data-dir "
                 f"{location.path}"
             )
     return None

@@ -1,4 +1,4 @@
-"""Reads your own labelled dataset from IDX files or NumPy arrays, which determine its image size and classes."""
+"""Reads your own labelled dataset from IDX or NumPy files. Its images may have any size, and its labels any classes."""
 
 import math
 import os
@@ -14,14 +14,14 @@ from ..system import inputs, paths
 from ..system.paths import PathOrText
 from . import idx
 
-# Names of files that belong together, as (images, labels), in the order in which a folder is searched.
+# Names of a dataset's two files, (images, labels), in the order in which a folder is searched for them.
 PAIRS = (
-    ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),  # as in MNIST and its successors
+    ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),  # the names of MNIST's and Fashion-MNIST's files
     ("t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"),
     ("images.npy", "labels.npy"),
     ("x_test.npy", "y_test.npy"),
 )
-# Names of arrays in one .npz file, as (images, labels): ours, Keras's, MedMNIST's.
+# Names of the two arrays in one .npz file, (images, labels), in the order in which they are searched.
 KEYS = (("images", "labels"), ("x_test", "y_test"), ("test_images", "test_labels"), ("x", "y"))
 _NPY, _ZIP = b"\x93NUMPY", b"PK\x03\x04"
 _DAMAGED = "make or copy it again"
@@ -31,7 +31,7 @@ class OwnDataset(NamedTuple):
     """The user's own dataset."""
 
     images: np.ndarray  # (n,1,s,s) uint8
-    labels: np.ndarray  # (n,) int64, starting at 0
+    labels: np.ndarray  # (n,) int64, none negative
     location: str  # path of the file of images
 
     @property
@@ -41,11 +41,11 @@ class OwnDataset(NamedTuple):
 
 
 def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]) -> None:
-    """Raise UsageError unless a dataset is named: a folder, or two files."""
+    """Raise UsageError unless the options name either a folder or two files."""
     if bool(images) != bool(labels):
         raise UsageError("your own dataset needs both --images FILE and --labels FILE")
     if bool(images) == bool(data_dir):
-        raise UsageError("your own dataset is a folder, --data-dir DIR, or --images FILE with --labels FILE")
+        raise UsageError("name your own dataset by either --data-dir DIR, or --images FILE and --labels FILE")
 
 
 def load(
@@ -56,18 +56,20 @@ def load(
     Parameters
     ----------
     data_dir
-        A folder with one pair of `PAIRS` (IDX files with or without .gz), or with one .npz file with a pair of `KEYS`.
+        A folder that contains two files named as in `PAIRS` (also with .gz added), or exactly one .npz file.
     images, labels
-        Two files, given instead of a folder: IDX of unsigned bytes (gzipped or not), .npy, or .npz (both may be the
-        same .npz file with a pair of `KEYS`). Images are (n,s,s), (n,1,s,s) or (n,s,s,1), integers from 0 to 255.
-        Labels are (n,) or (n,1), integers starting at 0.
+        The two files, if no folder is given. Each is an IDX file of unsigned bytes (gzipped or not), a .npy file, or a
+        .npz file with one array, or with two arrays named as in `KEYS`. Both may be the same .npz file. The images are
+        integers from 0 to 255 of shape (n,s,s), (n,1,s,s) or (n,s,s,1). The labels are integers from 0 to 65535 of
+        shape (n,) or (n,1).
 
     Raises
     ------
     UsageError
-        When neither a folder nor two files are given, or both.
+        When neither a folder nor two files are given, or when both are given.
     DataError
-        When a file is missing, damaged, or has other contents; or the numbers of labels and images differ.
+        When a file is missing or damaged, its array is not as described above, or the numbers of images and labels
+        differ.
     """
     check(data_dir, images, labels)
     files = (Path(images), Path(labels)) if images and labels else _find(paths.expanded(str(data_dir)))
@@ -100,7 +102,7 @@ def _find(folder: Path) -> Tuple[Path, Path]:
 
 
 def array(path: Path, which: int = 0) -> np.ndarray:
-    """Read the array of a file, whose first bytes determine its format; `which` is 0 for images, 1 for labels."""
+    """Read the images (`which` = 0) or the labels (`which` = 1) from a file, whose first bytes determine its format."""
     size = inputs.check(path)
     try:
         with open(path, "rb") as stream:
@@ -112,7 +114,7 @@ def array(path: Path, which: int = 0) -> np.ndarray:
                 with zipfile.ZipFile(stream) as archive, archive.open(_member(archive, path, which)) as member:
                     return _npy(member, path)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError) as error:
-        raise DataError(f"{path} is not a complete NumPy array ({_words(error)}): {_DAMAGED}") from None
+        raise DataError(f"{path} is not a complete NumPy array ({_reason(error)}): {_DAMAGED}") from None
     gzipped = beginning.startswith(idx.GZIP)
     if gzipped or beginning.startswith(b"\0\0"):
         magic, dimensions = ((idx.IMAGES_MAGIC, 3), (idx.LABELS_MAGIC, 1))[which]
@@ -121,33 +123,36 @@ def array(path: Path, which: int = 0) -> np.ndarray:
 
 
 def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
-    """Return the name of the .npy member with images or labels in a .npz file: a known name, or the only member."""
+    """Return the name of the member with the images (`which` = 0) or labels (1): one of `KEYS`, or the only member."""
     names = archive.namelist()
     for pair in KEYS:
         if all(f"{key}.npy" in names for key in pair):
             return f"{pair[which]}.npy"
     if len(names) != 1:
         known = ", ".join(" and ".join(pair) for pair in KEYS)
-        raise DataError(f"{path} does not hold two arrays with known names ({known})")
+        raise DataError(f"{path} does not hold two arrays with a pair of known names ({known})")
     return names[0]
 
 
 def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np.dtype]:
-    """Read the header of a .npy file: shape, whether the array is in Fortran order, and dtype, which must be integer.
+    """Read the header of a .npy file, and leave the stream at the beginning of the array's data.
 
-    Afterwards the stream is at the beginning of the data.
+    Returns
+    -------
+    tuple
+        The array's shape, whether it is stored in Fortran order, and its dtype.
 
     Raises
     ------
     DataError
-        When the header is invalid.
+        When the header is invalid, or the array does not have integers or Booleans.
     """
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
     except Exception as error:  # the header is a Python literal, and its parser may raise any error
-        raise DataError(f"{path} is not a complete NumPy array ({_words(error)}): {_DAMAGED}") from None
+        raise DataError(f"{path} is not a complete NumPy array ({_reason(error)}): {_DAMAGED}") from None
     if dtype.kind not in "uib":
         raise DataError(f"{path} holds {dtype}, not integers: 0 to 255 for pixels, classes for labels")
     if any(extent < 0 for extent in shape):
@@ -156,18 +161,18 @@ def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np
 
 
 def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
-    """Read a .npy file, and check that the header fits the data. No object is unpickled."""
+    """Read a .npy file; DataError unless it has as many bytes as its header says. No object is unpickled."""
     shape, fortran, dtype = npy_header(stream, path)
     size = math.prod(shape) * dtype.itemsize
     return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")
 
 
-def _words(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
 def as_images(array: np.ndarray, path: Path) -> np.ndarray:
-    """Convert an array to images (n,1,s,s) uint8; DataError for a wrong shape or wrong pixels."""
+    """Convert an array to images (n,1,s,s) uint8; DataError if its shape or its values are not those of images."""
     if array.ndim == 4 and array.shape[1] == 1:
         array = array[:, 0]
     elif array.ndim == 4 and array.shape[3] == 1:

@@ -1,4 +1,4 @@
-"""Converts your own pictures to the network's input: grey, light on dark, 28x28 pixels."""
+"""Converts your own pictures to the network's input, grey images of 28x28 pixels that are light on dark."""
 
 import contextlib
 import io
@@ -13,29 +13,29 @@ from ..system import inputs
 from . import grey
 
 SIZE = 28  # pixels per side
-# Limits of a picture's size, checked before decoding. They allow photographs of 50 megapixels and panoramas of 16,382
-# pixels.
+# Limits of a picture's number of pixels, and of its width and height in pixels. They are checked before decoding.
 MOST_PIXELS, LONGEST_SIDE = 1 << 26, 1 << 14
-MOST_BYTES = 1 << 30  # size limit of a file: 67,108,864 uncompressed pixels of four 32-bit floats
-# Allowed formats. Pillow has other formats; some of them start programs (Ghostscript for EPS) or have no decoder.
+MOST_BYTES = 1 << 30  # size limit of a file in bytes: MOST_PIXELS uncompressed pixels of four 32-bit floats
+# Allowed formats. Some of Pillow's other formats start programs (Ghostscript for EPS) or cannot be decoded.
 FORMATS = ("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "JPEG2000", "PPM", "TGA", "ICO", "ICNS",
            "PCX", "QOI", "SGI", "XBM", "XPM", "PSD", "DDS")  # fmt: skip
-_STRIP = 1 << 24  # pixels of the padded picture processed at a time
+_STRIP = 1 << 24  # number of pixels of the padded picture that are processed at a time
 
 
 def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     """Read a picture of any size.
 
     The picture is rotated by its EXIF orientation, converted to grey (`grey.levels`), padded to a square with the grey
-    of its border, and reduced to 28x28 pixels (area-weighted, so that thin lines remain visible).
+    of its border, and resized to 28x28 pixels. In a reduced picture, each pixel is the mean of the area that it covers,
+    so that thin lines remain visible.
 
     Parameters
     ----------
     path
-        Path of a PNG, a JPEG, or another file that Pillow reads. Of an animation, the first frame is used.
+        Path of a PNG, a JPEG, or a file in another of the `FORMATS`. Of an animation, the first frame is used.
     invert
-        Whether to swap light and dark. None swaps them if the border is light, because Fashion-MNIST's images are light
-        on black.
+        Whether to swap light and dark. None (the default) swaps them if the border is light, because Fashion-MNIST's
+        images are light on a black background.
 
     Returns
     -------
@@ -45,10 +45,10 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
     Raises
     ------
     DataError
-        When the file is missing, not a picture or too large, or when its values have an unknown scale.
+        When the file is missing, is not a picture, is too large, or cannot be converted to grey.
     """
     check(path)
-    return _seen(_decoded(path, path), invert)
+    return _input_of(_decoded(path, path), invert)
 
 
 def check(path: str) -> None:
@@ -58,18 +58,18 @@ def check(path: str) -> None:
     except FileNotFoundError:
         raise DataError(f"no picture at {path}") from None
     except (OSError, ValueError):
-        pass  # reported below
+        pass  # check_readable reports it
     if inputs.check_readable(path) > MOST_BYTES:
         raise DataError(f"{path} is a file of more than {MOST_BYTES >> 20} MiB: reduce the picture first")
 
 
 def of_bytes(content: bytes, name: str, invert: Optional[bool] = None) -> np.ndarray:
     """Read a picture from the bytes of its file; `name` is the file's name in error messages."""
-    return _seen(_decoded(io.BytesIO(content), name), invert)
+    return _input_of(_decoded(io.BytesIO(content), name), invert)
 
 
-def _seen(levels: np.ndarray, invert: Optional[bool]) -> np.ndarray:
-    """Convert grey levels (h,w) to the network's input, (1,28,28)."""
+def _input_of(levels: np.ndarray, invert: Optional[bool]) -> np.ndarray:
+    """Convert grey levels (h,w) to the network's input, (1,28,28) uint8; for `invert`, see `read`."""
     border = int(np.median(np.concatenate([levels[0], levels[-1], levels[:, 0], levels[:, -1]])))
     if invert or (invert is None and border > 127):
         levels, border = 255 - levels, 255 - border
@@ -84,12 +84,12 @@ def _decoded(file: Union[str, BinaryIO], path: str) -> np.ndarray:
     known = [name for name in FORMATS if name in Image.OPEN]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about damaged metadata, and about sizes, which are checked here
+            warnings.simplefilter("ignore")  # about damaged metadata and about large pictures; sizes are checked here
             with Image.open(file, formats=known) as opened:
                 _check_size(path, opened.size)
                 opened.load()
-                _check_size(path, opened.size)  # in some formats the size is only known now
-                with contextlib.suppress(Exception):  # ignore damaged EXIF, as viewers do
+                _check_size(path, opened.size)  # in some formats the size is known only after decoding
+                with contextlib.suppress(Exception):  # damaged EXIF data is ignored, as viewers do
                     ImageOps.exif_transpose(opened, in_place=True)
                 return grey.levels(opened)
     except DataError:
@@ -115,10 +115,10 @@ def _check_size(path: str, size) -> None:
 
 
 def _fitted(levels: np.ndarray, border: int) -> np.ndarray:
-    """Centre grey levels (h,w) in a square of the border's grey, and reduce it to 28x28.
+    """Return grey levels (h,w), padded to a square with the border's grey and resized to 28x28.
 
-    The result is the same as if Pillow resized the square, first along its rows and then along its columns. However,
-    the square is never allocated, because it would be very large for a long, thin picture.
+    The result is the same as if Pillow resized the square. However, the whole square is never in memory, because it
+    would be very large for a long, thin picture.
     """
     from PIL import Image
 

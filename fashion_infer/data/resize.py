@@ -1,11 +1,13 @@
-"""Resizes 28x28 images to an edition's larger input size, with exactly the course's arithmetic.
+"""Resizes square images to an edition's input size, with exactly the course's arithmetic.
 
-The course used bilinear interpolation with aligned pixel centres, source = (target + 0.5) * 28 / S - 0.5, and zero
-outside of the image. The arithmetic is in double precision on pixel / 256; results are multiplied by 256 and truncated.
-The operations have the same order and grouping as in scikit-image's `warp` (order 1, mode constant, cval 0) with the
-affine matrix of that map. Another order would give other pictures: a result that is an exact integer may be one
-rounding error too small, and is then truncated to another pixel. scikit-image itself is not used, because its releases
-may change the order; Pillow and OpenCV use other orders.
+The course resized 28x28 images to SxS by bilinear interpolation with aligned pixel centres (source = (target + 0.5) *
+28 / S - 0.5), and with zeros outside of the image. It divided the pixels by 256, computed in double precision,
+multiplied the results by 256 and truncated them.
+
+The operations here have the same order and grouping as in scikit-image's `warp` (order 1, mode constant, cval 0).
+Another order would give other images: if the exact result is an integer, a rounding error can make the computed result
+slightly smaller, which is then truncated to the next smaller integer. scikit-image itself is not used, because its
+releases may change the order; Pillow and OpenCV use other orders.
 """
 
 import numpy as np
@@ -34,7 +36,7 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
     Raises
     ------
     UsageError
-        For a size out of range.
+        When the size is out of range, or the images are not (n,1,s,s).
     """
     given = images.shape[-1]
     if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] != given:
@@ -62,14 +64,14 @@ def _resize(images: np.ndarray, size: int) -> np.ndarray:
     low = np.floor(source).astype(int)
     high = np.ceil(source).astype(int)
     fraction = source - low
-    padded = np.zeros((len(images), given + 2, given + 2))  # a frame of zeros stands for all pixels outside
+    padded = np.zeros((len(images), given + 2, given + 2))  # the border of zeros stands for all outside pixels
     padded[:, 1:-1, 1:-1] = images / 256.0
     low, high = np.clip(low, -1, given) + 1, np.clip(high, -1, given) + 1
 
     along = (1 - fraction) * padded[:, :, low] + fraction * padded[:, :, high]
     down = fraction[:, None]
     out = (1 - down) * along[:, low] + down * along[:, high]
-    # Like `warp`, clip values that rounding moved out of the input's range.
+    # As `warp` does, clip values that rounding errors moved out of the input's range.
     flat = images.reshape(len(images), -1)
     lowest, highest = (limit[:, None, None] / 256.0 for limit in (flat.min(axis=1), flat.max(axis=1)))
     outside_used = out.min(axis=(1, 2), keepdims=True) <= 0

@@ -1,10 +1,8 @@
-"""Downloads one file with pooch, verifies it, and shows a progress bar. A file that exists is not downloaded again.
+"""Downloads a file with pooch, unless it already exists, shows a progress bar, and verifies the file's digest.
 
-The module uses pooch's downloader and digests, but not `pooch.retrieve`, which has no limit on the amount of data that
-a server sends, tries only one address, and overwrites a user's file of the same name.
-
-A file gets its name only when it is complete and verified. After a failure, another attempt downloads only the files
-that are missing.
+The module uses pooch's downloader, but not `pooch.retrieve`, which has no size limit, tries only one address, and
+overwrites a user's file of the same name. A file is downloaded under a temporary name, and gets its own name only when
+it is complete and verified.
 """
 
 import hashlib
@@ -18,10 +16,10 @@ from ..errors import DataError, FashionInferError
 from ..system.files import replacing
 from ..system.temporary import folder_made
 
-# Time limits in seconds for connecting, and for waiting for the next bytes. They are short, so that without a network
-# the built-in set is used soon.
+# Time limits in seconds for connecting, and for waiting for the next bytes. They are short, because without a network
+# the built-in set is used only after they have passed.
 TIMEOUT = (5, 30)
-LONGEST = 900.0  # time limit for a file from one address, in seconds
+LONGEST = 900.0  # time limit in seconds for downloading a file from one address
 
 
 def md5(path: Path) -> str:
@@ -32,7 +30,7 @@ def md5(path: Path) -> str:
 
 
 def git_blob(path: Path) -> str:
-    """Return a file's Git blob id: SHA-1 of "blob <size>", a zero byte, and the content. Pooch does not compute it."""
+    """Return a file's Git blob id, in hexadecimal: the SHA-1 of "blob SIZE", a zero byte and the content."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 
@@ -46,28 +44,28 @@ def fetch_file(
     most: int,
     ours: bool = True,
 ) -> None:
-    """Download one file from the first address that delivers it, unless it exists with the correct digest.
+    """Download one file from the first address that delivers it, unless it already exists with the correct digest.
 
     Parameters
     ----------
     path
-        Path of the file.
+        Path to which the file is written.
     addresses
         URLs, which are tried in turn.
     digest, expected
-        Function that returns the digest of a file, and the expected digest.
+        A function that returns the digest of a file, and the digest that the file must have.
     advice
-        Advice in the error message if no address delivers the file.
+        What the user can do if no address delivers the file; part of the error message.
     most
-        Size limit in bytes; an address that sends more is abandoned.
+        Size limit in bytes. If an address sends more, the next address is tried.
     ours
-        Whether the folder is this program's cache. In other folders, another file with the same name belongs to the
-        user and is kept.
+        Whether the folder belongs to this program's cache, so that a different file at `path` may be replaced. In any
+        other folder that file is the user's, and is kept.
 
     Raises
     ------
     DataError
-        When no address delivers the file, it cannot be written, or another file with its name must be kept.
+        When no address delivers the file, it cannot be written, or a different file at `path` must be kept.
     """
     if os.path.lexists(path) and _is_there(path, digest, expected, most, ours):
         return
@@ -80,7 +78,7 @@ def fetch_file(
                         _download(address, temporary, most)
                         found = digest(Path(temporary))
                         if found != expected and path.suffix == ".gz" and _unpacked(temporary):
-                            raise _Undelivered("it was unpacked on its way (Content-Encoding: gzip)")
+                            raise _Undelivered("the server or a proxy sent it unpacked (Content-Encoding: gzip)")
                         if found != expected:
                             raise _Undelivered(f"the download is damaged (digest {found}, expected {expected})")
                     return
@@ -93,14 +91,14 @@ def fetch_file(
 
 
 def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: int, ours: bool) -> bool:
-    """Return whether the file already exists; DataError if another file with its name must be kept."""
+    """Return whether the file already exists; DataError if a different file at its path must be kept."""
     elsewhere = "move it away, or choose another folder with `fashion-infer data fetch --to DIR`"
     if os.path.exists(path) and not path.is_file():
         raise DataError(f"{path} is not a regular file: {elsewhere}")
     if path.is_file() and path.stat().st_size <= most and digest(path) == expected:
         return True
     if not ours:
-        raise DataError(f"{path} is a different file and is kept: {elsewhere}")
+        raise DataError(f"{path} exists with other content, and is not overwritten: {elsewhere}")
     return False
 
 
@@ -119,7 +117,7 @@ class _Unwritable(FashionInferError):
 
 
 class _Bounded:
-    """A file that accepts at most `most` bytes, for at most `LONGEST` seconds."""
+    """A file for writing that raises _Undelivered after `most` bytes or `LONGEST` seconds."""
 
     def __init__(self, stream: BinaryIO, most: int):
         self.stream, self.most, self.end = stream, most, time.monotonic() + LONGEST
@@ -133,22 +131,22 @@ class _Bounded:
         self.stream.write(chunk)
 
     def flush(self) -> None:
-        """Do nothing: pooch flushes after each kilobyte."""
+        """Do nothing, because pooch calls this after each kilobyte, which would be slow."""
 
 
 def _download(address: str, path: str, most: int) -> None:
-    """Download into an existing file, with a progress bar; _Undelivered for any fault of the server."""
+    """Write the content of an address to a file, with a progress bar; _Undelivered if the server or network fails."""
     import http.client
 
     import pooch
     import requests
     from tqdm import tqdm
 
-    logging.getLogger("pooch").setLevel(logging.ERROR)  # the progress bar is enough
+    logging.getLogger("pooch").setLevel(logging.ERROR)  # hide pooch's messages: the progress bar says enough
     pooch.get_logger().setLevel(logging.ERROR)
     try:
-        # disable=None shows the bar only on a terminal. total=1 is needed, because a bar without a total cannot be
-        # converted to a Boolean; pooch sets the total later.
+        # disable=None shows the bar only on a terminal. total=1 is needed, because pooch converts the bar to a Boolean,
+        # which fails for a bar without a total; pooch sets the actual total later.
         bar = tqdm(desc=address.rpartition("/")[2], total=1, unit="B", unit_scale=True, disable=None)
         with bar, open(path, "wb") as stream:
             pooch.HTTPDownloader(progressbar=bar, timeout=TIMEOUT)(address, _Bounded(stream, most), None)
@@ -168,15 +166,15 @@ def _reason(error: Exception) -> str:
         return f"HTTP {response.status_code}"
     import requests
 
-    # A timeout while the content arrives is a ConnectionError, which only its text distinguishes.
+    # A timeout while the content arrives is a ConnectionError, which differs from others only in its text.
     if isinstance(error, requests.exceptions.Timeout) or "timed out" in str(error):
         return "timed out"
     if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "connection broke"
+        return "the connection broke"
     if isinstance(error, requests.exceptions.SSLError):
-        return "its TLS certificate is not accepted: is the clock right, or a proxy in between (REQUESTS_CA_BUNDLE)?"
+        return "its TLS certificate is not trusted: check the clock; behind a proxy, set REQUESTS_CA_BUNDLE"
     if isinstance(error, requests.exceptions.InvalidSchema):
-        return " ".join(str(error).split())  # the package for SOCKS is missing
+        return " ".join(str(error).split())  # says that the package for SOCKS proxies is missing
     if isinstance(error, requests.exceptions.ProxyError):
         return "the proxy that HTTP_PROXY or HTTPS_PROXY names does not connect"
     return "no connection"

@@ -1,11 +1,11 @@
 """Draws the built-in synthetic set: labelled 28x28 images from a small statistical model of Fashion-MNIST.
 
-Image i of the stream depends only on the seed and i. It has the same bits on every machine and with every NumPy since
-1.17, for three reasons. NumPy guarantees PCG64's raw 64-bit stream (unlike its distributions). The arithmetic is in
-integers. float64 is used only for integers below 2**53 and for divisions by a power of two. These operations are exact,
-so that no order of summation, fused multiply-add or BLAS can change a result.
+The model defines an endless stream of images. Image i depends only on the seed and i, and is the same on every machine
+with every NumPy since 1.17. The random numbers are the same because NumPy guarantees PCG64's raw 64-bit stream (unlike
+its distributions). The arithmetic is the same because it is exact: float64 holds only integers below 2**53 and their
+quotients by a power of two, so that neither the order of a sum nor a fused multiply-add can change a result.
 
-scripts/fit_synthetic.py creates the model, data/synthetic.npz.
+scripts/fit_synthetic.py creates the model's file, data/synthetic.npz.
 """
 
 import functools
@@ -19,17 +19,18 @@ COUNT = 10000
 CLASSES = 10
 SIZE = 28  # pixels per side
 
-# All values below are integers in units of 2**-FRACTION_BITS grey levels. With 20 bits, the multiplier of the weakest
-# component is in the hundreds (0.3% rounding error), and the largest sum is below 2**38.
+# Means and components are integers in units of 2**-FRACTION_BITS grey levels. With 20 bits, even the multiplier of the
+# weakest component is in the hundreds (0.3% rounding error), and the largest sum is below 2**38.
 FRACTION_BITS = 20
-# The stored mean is in units of 1/256 of a grey level.
+# The mean in the model's file is in units of 2**-MEAN_BITS grey levels.
 MEAN_BITS = 8
-# A coefficient is the sum of eight random bytes minus 1020: mean 0, variance 8 * (2**16 - 1) / 12.
+# A component's coefficient is the sum of eight random bytes minus 1020, so that its mean is 0 and its variance
+# 8 * (2**16 - 1) / 12.
 COEFFICIENT_BYTES = 8
 COEFFICIENT_MEAN = 1020
 COEFFICIENT_SD = (COEFFICIENT_BYTES * (2**16 - 1) / 12) ** 0.5
 
-# Number of images processed at a time: 2,000 float64 images are 12.5 MB.
+# Number of images processed at a time; 2,000 images take 12.5 MB as float64.
 _SLICE = 2000
 
 
@@ -47,14 +48,14 @@ def load():
 
 
 def draw(start, count, seed=SEED):
-    """Draw a slice of the endless stream of labelled images, without drawing earlier images.
+    """Draw `count` consecutive images and labels of the stream, without drawing the images before them.
 
     Parameters
     ----------
     start : int
         Index of the first image, at least 0.
     count : int
-        Number of images, at least 0. The result takes 785 bytes per image; draw a large set in slices.
+        Number of images, at least 0. The result takes 785 bytes per image, so draw a large set by several calls.
     seed : int
         Seed of the stream. The default gives the built-in set.
 
@@ -79,10 +80,10 @@ def draw(start, count, seed=SEED):
 
 
 def differences(components):
-    """Encode components (..., 784), int8, as the model's file stores them: (..., 28, 28), int8.
+    """Convert components (..., 784), int8, to the differences (..., 28, 28), int8, that the model's file stores.
 
-    From each entry, its left neighbour is subtracted, and then its upper neighbour, modulo 256. The result compresses
-    better.
+    Each pixel's left neighbour is subtracted from it, then each result's upper neighbour, modulo 256. The differences
+    compress better than the components.
     """
     images = components.reshape(*components.shape[:-1], SIZE, SIZE)
     return np.diff(np.diff(images, axis=-1, prepend=np.int8(0)), axis=-2, prepend=np.int8(0))
@@ -104,7 +105,7 @@ def _model():
 
 def _fill(images, labels, start, seed):
     mean, basis = _model()
-    # An image takes one draw for the label and one per coefficient, so that image i begins at draw i * width.
+    # An image takes one random number for its label and one per coefficient; image i begins at number i * width.
     width = 1 + basis.shape[1]
     generator = np.random.PCG64(seed)
     generator.advance(start * width)
@@ -122,8 +123,8 @@ def _fill(images, labels, start, seed):
 
 def _byte_sums(words):
     """Return the sum of the eight bytes of each 64-bit word, int64, for any byte order of the machine."""
-    # The first shift adds neighbouring bytes, the second neighbouring sums of two bytes, the third the sums of four
-    # bytes. A NumPy reduction over an axis of length 8 would be several times slower.
+    # The first step adds neighbouring bytes, the second the neighbouring sums of two bytes, and the third the sums of
+    # four bytes. A NumPy sum over an axis of length 8 would be several times slower.
     for bits, lane in ((8, 0x00FF00FF00FF00FF), (16, 0x0000FFFF0000FFFF), (32, 0x00000000FFFFFFFF)):
         words = (words & np.uint64(lane)) + ((words >> np.uint64(bits)) & np.uint64(lane))
     return words.astype(np.int64)

@@ -73,11 +73,11 @@ def test_not_gzip(small_set, monkeypatch):
 @pytest.mark.parametrize(
     "content, words",
     [
-        (idx(2049, (20, 28, 28), bytes(20 * 784)), "magic number 2049, expected 2051"),
-        (idx(2051, (20, 28, 28), bytes(19 * 784)), "14896 bytes where its header says 15680"),
+        (idx(2049, (20, 28, 28), bytes(20 * 784)), "magic number is 2049, not 2051"),
+        (idx(2051, (20, 28, 28), bytes(19 * 784)), "14896 bytes of data, but its header says 15680"),
         (idx(2051, (20, 28, 28), bytes(21 * 784)), "16464 bytes"),
         (idx(2051, (2**32 - 1, 2**32 - 1, 2**32 - 1), b""), "header says"),
-        (idx(2051, (20,), b""), "ends within its header"),
+        (idx(2051, (20,), b""), "ends before the end of its header"),
         (idx(2051, (80, 14, 14), bytes(80 * 196)), "images of (14, 14)"),
         (idx(2051, (19, 28, 28), bytes(19 * 784)), "19 images but 20 labels"),
     ],

@@ -58,7 +58,7 @@ def test_a_damaged_file_is_reported_and_replaced(path, capsys):
     for content in [b"", b"\0", whole[:128], *(damage(bytearray(whole), rng) for _ in range(60))]:
         path.write_bytes(content)
         assert cache.get(NAME, MADE.shape) is None
-        assert capsys.readouterr().err == f"fashion-infer: {path} was damaged: it is made again\n"
+        assert capsys.readouterr().err == f"fashion-infer: {path} is damaged: the images are resized again\n"
         cache.put(NAME, MADE)
         assert path.read_bytes() == whole
 
@@ -73,7 +73,7 @@ def test_a_run_replaces_damaged_images(bare, capsys):
     content = bytearray(path.read_bytes())
     content[1000:500_000] = bytes(499_000)
     path.write_bytes(content)
-    assert np.array_equal(dataset.resized(whole, 30), expected) and "made again" in capsys.readouterr().err
+    assert np.array_equal(dataset.resized(whole, 30), expected) and "resized again" in capsys.readouterr().err
     assert np.array_equal(dataset.resized(whole, 30), expected) and capsys.readouterr().err == ""
 
 

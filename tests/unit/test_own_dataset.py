@@ -144,12 +144,12 @@ LABELS = idx_bytes(np.zeros(4))
 WRONG = {
     "empty": (b"", LABELS, "it is empty"),
     "text": (b"images", LABELS, "neither an IDX file nor a NumPy array"),
-    "labels for images": (LABELS, LABELS, "magic number 2049, expected 2051"),
-    "images for labels": (IMAGES, IMAGES, "magic number 2051, expected 2049"),
-    "floats in IDX": (b"\0\0\x0d\x03" + IMAGES[4:], LABELS, "magic number 3331"),
-    "too short": (IMAGES[:-1], LABELS, "3135 bytes where its header says 3136"),
-    "too long": (IMAGES + b"\0", LABELS, "3137 bytes where its header says 3136"),
-    "ends in its header": (IMAGES[:9], LABELS, "ends within its header"),
+    "labels for images": (LABELS, LABELS, "magic number is 2049, not 2051"),
+    "images for labels": (IMAGES, IMAGES, "magic number is 2051, not 2049"),
+    "floats in IDX": (b"\0\0\x0d\x03" + IMAGES[4:], LABELS, "magic number is 3331"),
+    "too short": (IMAGES[:-1], LABELS, "3135 bytes of data, but its header says 3136"),
+    "too long": (IMAGES + b"\0", LABELS, "3137 bytes of data, but its header says 3136"),
+    "ends in its header": (IMAGES[:9], LABELS, "ends before the end of its header"),
     "a header of terabytes": (struct.pack(">IIII", 2051, 2**31, 2**10, 2**10), LABELS, "more than the limit"),
     "gzip cut off": (gzip.compress(IMAGES)[:-9], LABELS, "not a complete gzip file"),
     "counts differ": (IMAGES, idx_bytes(np.zeros(5)), "holds 4 images, but .* 5 labels"),
@@ -192,7 +192,7 @@ def test_a_bomb_is_left_at_the_bound(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="more than the limit of 1,048,576"):
         own.load(None, str(tmp_path / "b.npz"), str(tmp_path / "l"))
     (tmp_path / "i.gz").write_bytes(gzip.compress(struct.pack(">IIII", 2051, 4, 28, 28) + bytes(64 << 20)))
-    with pytest.raises(DataError, match="at least 1051712 bytes where its header says 3136"):
+    with pytest.raises(DataError, match="at least 1051712 bytes of data, but its header says 3136"):
         own.load(None, str(tmp_path / "i.gz"), str(tmp_path / "l"))
 
 
