@@ -135,7 +135,7 @@ def make(folder):
         words[f"hdf5-{name}"] = why
     hostile_hdf5.small(Path(folder) / "hdf5-edition-list", edition=["fa2017"])
     hostile_hdf5.small(Path(folder) / "hdf5-edition-unknown", edition="fa1999")
-    words.update({"hdf5-edition-list": "which is not a name", "hdf5-edition-unknown": "which the course did not have"})
+    words.update({"hdf5-edition-list": "which is not text", "hdf5-edition-unknown": "is unknown"})
     large = {name: np.full_like(array, 3e38) for name, array in network().weights.items()}
     write_pair(Path(folder) / "overflow", network()._replace(weights=large))
     return words

@@ -1,1 +1,1 @@
-"""Networks with weights: the course's editions, the shipped models, and readers and writers of their files."""
+"""The course's editions, the shipped models, and readers and writers of checkpoints (networks with their weights)."""

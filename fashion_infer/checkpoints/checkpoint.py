@@ -1,4 +1,4 @@
-"""The common form of checkpoints from all file formats, and checks of their weights."""
+"""The class `Checkpoint`, to which every file format is read, and checks of its weights."""
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
@@ -7,8 +7,8 @@ import numpy as np
 from ..errors import CheckpointError
 from ..system.text import excerpt
 
-# Size limit in bytes of all weights together as float32, that is, 67 million weights. AlexNet has 61 million weights,
-# fa2017's network 3.6 million.
+# Size limit in bytes of all weights of a network together, as float32: 67 million weights. AlexNet has 61 million
+# weights, fa2017's network 3.6 million.
 LARGEST_WEIGHTS = 256 << 20
 
 
@@ -16,14 +16,14 @@ class Checkpoint(NamedTuple):
     """A network and its weights.
 
     `symbol` is the network as MXNet's JSON. `weights` maps argument names to float32 arrays. `attributes` has facts
-    about the checkpoint (edition, seed, epoch, command, correctness, ...) and may be empty.
+    about the checkpoint, such as its edition, epoch and correctness, and may be empty.
     """
 
     symbol: str
     weights: Dict[str, np.ndarray]
     attributes: Dict[str, Any]
-    trusted: bool = False  # whether the network may have any of MXNet's operators
-    notice: Optional[str] = None  # notice about changes to the weights when the file was read
+    trusted: bool = False  # whether the network may have operators that are not in `operators.TABLE`
+    notice: Optional[str] = None  # a sentence for the user if reading the file changed weights, see `notice_of_rounded`
 
 
 def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
@@ -34,7 +34,7 @@ def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
 
 
 def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
-    """Raise ValueError if float32 arrays of these shapes exceed the size limit for weights."""
+    """Raise ValueError if float32 arrays of these shapes together exceed `LARGEST_WEIGHTS`; `shapes` is by name."""
     sizes = []
     for shape in shapes.values():
         sizes.append(4)
@@ -43,13 +43,13 @@ def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
     if sum(sizes) > LARGEST_WEIGHTS:
         largest = list(shapes)[sizes.index(max(sizes))]
         raise ValueError(
-            f"its weights take {sum(sizes) >> 20} MiB, {excerpt(largest)} alone {max(sizes) >> 20}, and at most "
-            f"{LARGEST_WEIGHTS >> 20} are read"
+            f"its weights take {sum(sizes) >> 20} MiB, {excerpt(largest)} alone {max(sizes) >> 20}, but the limit is "
+            f"{LARGEST_WEIGHTS >> 20} MiB"
         )
 
 
 def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
-    """Convert an array to float32, and add its name to `names` if the conversion changes a value.
+    """Return an array converted to float32, and append `name` to `names` if the conversion changes a value.
 
     Values too large for float32 become infinite.
     """
@@ -61,8 +61,8 @@ def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
 
 
 def notice_of_rounded(names: Sequence[str]) -> Optional[str]:
-    """Return a notice about the weights that rounding changed; None if there are no such weights."""
+    """Return a sentence for the user about the weights that rounding to float32 changed; None if `names` is empty."""
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-    return f"the network computes in float32: weight {excerpt(names[0])}{more} was rounded to it"
+    return f"weight {excerpt(names[0])}{more} was rounded to float32, in which the network computes"

@@ -1,13 +1,13 @@
 """Reads untrusted HDF5 checkpoints in a child process with limits on time, memory and open files.
 
-The module `hdf5` checks every object in a file before it reads the object. However, the HDF5 library itself traverses
-the file first. On some damaged files the library loops forever and ignores Ctrl-C, or crashes the process. A child
-process can be stopped. The child's limits are
+The module `hdf5` checks every object in a file before it reads the object. However, the HDF5 library has parsed parts
+of the file by then. On some damaged files it loops forever and ignores Ctrl-C, or crashes the process. In a child
+process, neither affects this process. The child's limits are
   - 10 s of processor time (fa2017's weights, 14 MB, take 0.1 s), and a minute of wall-clock time;
-  - the memory of Python and HDF5, plus 1 GiB, which is four times the size limit for weights;
-  - one open file, the checkpoint, which can only be read.
-The cost is that the child starts Python and loads NumPy and h5py; the parent then need not load h5py. The shipped
-models are part of the program and are read without a child.
+  - 1 GiB of memory (four times the size limit for weights) in addition to that of Python and the HDF5 library;
+  - one open file, the checkpoint, which it cannot write.
+Starting the child takes the time of starting Python and importing NumPy and h5py. The shipped models are part of the
+program, and are read without a child.
 """
 
 import io
@@ -31,7 +31,7 @@ _CHILD = confinement.code(f"{__package__}.confined")
 
 
 def load(path: str) -> Checkpoint:
-    """Read an HDF5 checkpoint as `hdf5.load` does, safely for any file content.
+    """Read an HDF5 checkpoint as `hdf5.load` does, but in a child process, so that no file can crash or block this one.
 
     Raises
     ------
@@ -47,16 +47,16 @@ def load(path: str) -> Checkpoint:
     if done.why:
         raise CheckpointError(f"cannot start a process to read {path}: {done.why}")
     try:
-        said, weights = _unpack(done.out)
+        head, weights = _unpack(done.out)
     except (ValueError, KeyError, TypeError):
         raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: the HDF5 library crashed") from None
-    if "error" in said:
-        raise CheckpointError(said["error"])
-    return Checkpoint(said["symbol"], weights, said["attributes"], notice=said["notice"])
+    if "error" in head:
+        raise CheckpointError(head["error"])
+    return Checkpoint(head["symbol"], weights, head["attributes"], notice=head["notice"])
 
 
 def child(path: str, cpu_seconds: str) -> None:
-    """Main function of the child: read a checkpoint, and write it to stdout as one line of JSON and the weights."""
+    """Main function of the child: read a checkpoint, and write a line of JSON and the weights' bytes to stdout."""
     _rehearse()
     _confine(int(cpu_seconds))
     try:
@@ -65,14 +65,14 @@ def child(path: str, cpu_seconds: str) -> None:
         _write({"error": str(error)})
         return
     shapes = [[name, list(array.shape)] for name, array in found.weights.items()]
-    said = {"symbol": found.symbol, "attributes": found.attributes, "notice": found.notice, "weights": shapes}
-    _write(said)
+    head = {"symbol": found.symbol, "attributes": found.attributes, "notice": found.notice, "weights": shapes}
+    _write(head)
     for array in found.weights.values():
         sys.stdout.buffer.write(np.ascontiguousarray(array).data)
 
 
 def _rehearse() -> None:
-    """Read a small checkpoint from memory, so that Python imports all modules while it may still open files."""
+    """Read a small checkpoint from memory, so that Python imports all modules before the open files are limited."""
     shape, layers = (1,), [Dense(1)]
     weights = {name: np.ones(shape) for step in walk(layers, shape) for name, shape in step.parameters.items()}
     hdf5.load(io.BytesIO(hdf5.image(Checkpoint(symbol.build(layers, shape), weights, {"edition": "fa2017"}), {})))
@@ -84,21 +84,21 @@ def _confine(cpu_seconds: int) -> None:
     confinement.limit_time(cpu_seconds)
 
 
-def _write(said: Dict[str, Any]) -> None:
-    sys.stdout.buffer.write(json.dumps(said, default=repr).encode() + b"\n")
+def _write(head: Dict[str, Any]) -> None:
+    sys.stdout.buffer.write(json.dumps(head, default=repr).encode() + b"\n")
 
 
 def _unpack(content: bytes) -> Tuple[Dict[str, Any], Dict[str, np.ndarray]]:
-    """Parse the child's output: the line of JSON, and the weights; ValueError if it is invalid."""
+    """Return the line of JSON in the child's output as a dictionary, and the weights; ValueError for invalid output."""
     line, _, rest = content.partition(b"\n")
-    said = json.loads(line)
-    if "error" in said:
-        return said, {}
+    head = json.loads(line)
+    if "error" in head:
+        return head, {}
     weights, at = {}, 0
-    for name, shape in said["weights"]:
+    for name, shape in head["weights"]:
         count = math.prod(shape)
         weights[name] = np.frombuffer(rest, np.float32, count, at).reshape(shape)
         at += 4 * count
     if at != len(rest):
         raise ValueError("it has bytes after the last weight")
-    return said, weights
+    return head, weights

@@ -1,7 +1,4 @@
-"""The course's editions as data: input size, layers, hidden units and class names.
-
-All differences between editions follow from this table (the figures are from ../docs and the course's pages).
-"""
+"""The table of the course's editions: the name, input size, layers and class names of each edition's network."""
 
 from typing import Dict, Iterator, NamedTuple, Tuple
 
@@ -21,11 +18,11 @@ CLASS_NAMES = (
     "Ankle boot",
 )
 _TANH, _RELU, _POOL = Tanh(), Relu(), MaxPool()
-_LAST_POOL = MaxPool(4, full=True)  # fa2020's: from 34 pixels per side to 9; the last window covers 2 pixels
+_LAST_POOL = MaxPool(4, full=True)  # of fa2020: reduces 34 pixels per side to 9; the last window covers only 2
 
 
 class Edition(NamedTuple):
-    """One semester's network."""
+    """The network of one edition of the course."""
 
     name: str
     input_size: int  # pixels per side
@@ -39,7 +36,7 @@ class Edition(NamedTuple):
 
 
 def _edition(name: str, input_size: int, features: Tuple[Layer, ...], hidden: int, nonlinear: Layer = _TANH) -> Edition:
-    """Build an edition, whose network ends in a hidden layer and one score per class."""
+    """Return an edition whose network is `features`, a hidden layer of `hidden` units, and one score per class."""
     classifier = (Flatten(), Dense(hidden), nonlinear, Dense(len(CLASS_NAMES)), Softmax())
     return Edition(name, input_size, (*features, *classifier))
 
@@ -56,12 +53,12 @@ EDITIONS: Dict[str, Edition] = {
     )
 }
 
-# Later semesters ran fa2020's network: the names sp2021 to fa2025 are aliases of it.
+# The semesters from sp2021 to fa2025 used fa2020's network, so that their names are aliases of fa2020.
 ALIASES: Dict[str, str] = {f"{term}{year}": "fa2020" for year in range(2021, 2026) for term in ("sp", "fa")}
 
 
 def get(name: str) -> Edition:
-    """Get the edition `name`, which may be one of `ALIASES`.
+    """Return the edition with a name, which may be one of `ALIASES`.
 
     Raises
     ------

@@ -1,16 +1,16 @@
-"""Reads and writes checkpoints in this package's format, one HDF5 file.
+"""Reads and writes checkpoints in this package's format, an HDF5 file.
 
 The file has
-- the symbol's JSON as the dataset `symbol`,
-- each weight as `weights/NAME`: float32, or int8 with `scales/NAME`, one float32 per row. The weight is int8 * scale in
-  float32, the same bits everywhere,
-- facts about the checkpoint as attributes of the file.
+- the dataset `symbol`, the network as MXNet's JSON,
+- a dataset `weights/NAME` for each weight, float32 or int8. An int8 dataset has a dataset `scales/NAME`, one float32 per
+  row. The weight is then the product of int8 value and scale in float32, which is the same on every machine,
+- attributes with facts about the checkpoint.
 
-Every object is checked before it is read. The object must be in the file itself: soft and external links, external raw
-storage and virtual datasets are refused, because they refer to other places or files. Only gzip compression is allowed,
-because HDF5 may load libraries for other filters. Shape and type must suit a weight, and all weights together have a
-size limit. Weights that the symbol does not name are not read. These checks do not protect from the HDF5 library
-itself, which loops forever on some damaged files. `confined` therefore reads untrusted files.
+Every object is checked before it is read. Soft and external links, external raw storage and virtual datasets are
+refused, because they refer to other places or files. Compression other than gzip is refused, because HDF5 may load
+libraries for it. The number of dimensions and the type must suit a weight, and all weights together have a size limit.
+Weights that the symbol does not name are not read. These checks cannot prevent that the HDF5 library itself crashes or
+loops forever on a damaged file. The module `confined` therefore reads untrusted files.
 """
 
 import io
@@ -29,25 +29,26 @@ from . import editions
 from .checkpoint import Checkpoint, check_finite, check_size, notice_of_rounded, rounded
 
 FORMAT = "fashion-infer checkpoint 1"
-_TYPES = ("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8")  # in either byte order
+_TYPES = ("f2", "f4", "f8", "i1", "u1", "i2", "i4", "i8")  # NumPy's codes of allowed types, in either byte order
 _MOST_DIMENSIONS = 8
-_MIN_COMPRESSED = 2 << 10  # size in bytes from which arrays are compressed; compressing smaller ones saves nothing
-_LAYOUT = ("v110", "v110")  # HDF5 1.10: a single chunk needs no index, which saves 2 to 6 KB
-_MOST_FACTS, _LARGEST_FACT = 100, 64 << 10
+_MIN_COMPRESSED = 2 << 10  # smallest size in bytes of an array that is compressed
+_LAYOUT = ("v110", "v110")  # HDF5 1.10, in which a dataset of one chunk needs no index and takes 2 to 6 KB less
+_MOST_FACTS = 100  # largest number of attributes
+_LARGEST_FACT = 64 << 10  # size limit of an attribute in bytes
 
 
 @interrupt_deferred()
 def load(path) -> Checkpoint:
-    """Read an HDF5 checkpoint from a path or a file object; CheckpointError if missing, damaged or not a checkpoint."""
+    """Read an HDF5 checkpoint from a path or a file object; CheckpointError if it is missing or damaged."""
     import h5py
 
     names: List[str] = []
     try:
-        # The file is not locked, because some network file systems have no locks, and so that a file which another
-        # process has open can be read.
+        # The file is not locked, because some network file systems have no locks, and because a file that another
+        # process has open must be readable.
         with h5py.File(path, "r", locking=False) as file:
             if file.attrs.get("format") != FORMAT:
-                raise CheckpointError(f"{path} is HDF5, but not a checkpoint of this program")
+                raise CheckpointError(f"{path} is an HDF5 file, but not a checkpoint of this program")
             symbol = _text(_dataset(file, "symbol"))
             graph = parse(symbol, f"the symbol in {path}")
             weights = _weights(file, variables(graph), names)
@@ -57,7 +58,9 @@ def load(path) -> Checkpoint:
     except FileNotFoundError:
         raise CheckpointError(f"no checkpoint at {path}") from None
     except MemoryError:
-        raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: its sizes exceed the memory") from None
+        raise CheckpointError(
+            f"{path} is not a complete HDF5 checkpoint: there is not enough memory for its arrays"
+        ) from None
     except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
         detail = " ".join(str(error).split())
         raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: {detail}") from None
@@ -70,13 +73,13 @@ def check_edition(facts: Mapping[str, Any], source: str) -> None:
     """Raise CheckpointError if a checkpoint names an unknown edition."""
     edition = facts.get("edition", next(iter(editions.EDITIONS)))
     if not isinstance(edition, str):
-        raise CheckpointError(f"{source}: its edition is {excerpt(edition)}, which is not a name")
+        raise CheckpointError(f"{source}: its edition is {excerpt(edition)}, which is not text")
     if edition not in editions.EDITIONS and edition not in editions.ALIASES:
-        raise CheckpointError(f"{source}: its edition is '{excerpt(edition)}', which the course did not have")
+        raise CheckpointError(f"{source}: its edition '{excerpt(edition)}' is unknown")
 
 
 def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]:
-    """Read those of the `wanted` weights that the file has; for `names`, see `rounded`."""
+    """Return the `wanted` weights that the file has, as float32; append the names of those that `rounded` changed."""
     stored, scales = _group(file, "weights"), _group(file, "scales") if "scales" in set(file) else {}
     there, scaled = set(stored), set(scales)
     found = {name: _dataset(stored, _key(name)) for name in wanted if _key(name) in there}
@@ -88,22 +91,22 @@ def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]
             scale = _dataset(scales, _key(name))
             _expect(scale.shape == dataset.shape[:1], f"the scale of weight {excerpt(name)} has shape {scale.shape}")
             by_row = scale[()].astype(np.float32).reshape(-1, *[1] * (dataset.ndim - 1))
-            weights[name] = dataset[()] * by_row  # int8 times float32 is float32
+            weights[name] = dataset[()] * by_row  # the product of int8 and float32 is float32
         else:
             weights[name] = rounded(name, dataset[()], names)
     return weights
 
 
 def _member(group, name: str, kind):
-    """Return the group's member with a name, which must be in this file."""
+    """Return the group's member with a name; ValueError if it is a link or is not of type `kind`."""
     import h5py
 
     link = group.get(name, getlink=True)
     if link is None:
         raise KeyError(f"it has no '{excerpt(name)}'")
-    _expect(isinstance(link, h5py.HardLink), f"'{excerpt(name)}' is a link, which is not followed")
+    _expect(isinstance(link, h5py.HardLink), f"'{excerpt(name)}' is a link to another place, which is not supported")
     member = group[name]
-    _expect(isinstance(member, kind), f"'{excerpt(name)}' is not what it should be")
+    _expect(isinstance(member, kind), f"'{excerpt(name)}' is not a {kind.__name__.lower()}")
     return member
 
 
@@ -125,28 +128,37 @@ def _dataset(group, name: str):
     _expect(layout != h5py.h5d.CONTIGUOUS or not stored.get_external_count(), f"{what} has its values in another file")
     filters = {stored.get_filter(index)[0] for index in range(stored.get_nfilters())}
     known = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
-    _expect(filters <= known, f"{what} is packed by a filter other than gzip")
-    _expect(found.shape is not None and found.ndim <= _MOST_DIMENSIONS, f"{what} is not an array")
+    _expect(filters <= known, f"{what} is compressed by a filter other than gzip")
+    _expect(
+        found.shape is not None and found.ndim <= _MOST_DIMENSIONS,
+        f"{what} is not an array of at most {_MOST_DIMENSIONS} dimensions",
+    )
     if found.chunks:
         check_size({name: found.chunks})
-    _expect(found.dtype.kind == "S" or found.dtype.str[1:] in _TYPES, f"{what} holds {excerpt(found.dtype)}")
+    _expect(
+        found.dtype.kind == "S" or found.dtype.str[1:] in _TYPES,
+        f"{what} has the unsupported type {excerpt(found.dtype)}",
+    )
     return found
 
 
 def _text(dataset) -> str:
     fits = dataset.shape == () and dataset.dtype.kind == "S" and dataset.dtype.itemsize <= LARGEST_TEXT
-    _expect(fits, "its symbol is no text, or too long")
+    _expect(fits, "its symbol is not text, or is too long")
     return dataset[()].decode()
 
 
 def _facts(attributes) -> Dict[str, Any]:
     """Convert a file's attributes, which are NumPy scalars and arrays, to Python values."""
-    _expect(len(attributes) <= _MOST_FACTS, f"it has {len(attributes)} attributes")
+    _expect(len(attributes) <= _MOST_FACTS, f"it has {len(attributes)} attributes, more than {_MOST_FACTS}")
     facts = {}
     for name in attributes:
         attribute = attributes.get_id(name)
         _expect(attribute.get_storage_size() <= _LARGEST_FACT, f"attribute '{excerpt(name)}' is too long")
-        _expect(attribute.dtype.kind in "iufbSO", f"attribute '{excerpt(name)}' holds {excerpt(attribute.dtype)}")
+        _expect(
+            attribute.dtype.kind in "iufbSO",
+            f"attribute '{excerpt(name)}' has the unsupported type {excerpt(attribute.dtype)}",
+        )
         if name != "format":
             value = attributes[name]
             facts[name] = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -154,7 +166,7 @@ def _facts(attributes) -> Dict[str, Any]:
 
 
 def _key(name: str) -> str:
-    """Encode a weight's name for its group, because in HDF5 a slash separates a path and a dot is the group itself."""
+    """Encode a weight's name as a member's name: in HDF5, "/" separates the names of a path, and "." is the group."""
     return name.replace("%", "%25").replace("/", "%2F") if name not in ("", ".") else f"%{name}"
 
 
@@ -175,7 +187,7 @@ def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np
     checkpoint
         The checkpoint.
     quantized
-        Weights to store as int8: name -> (values int8 (rows, ...), scale float32 (rows,)). They replace the weights
+        Weights to store as int8, by name: (values, int8 (rows, ...); scale, float32 (rows,)). They replace the weights
         with the same names in `checkpoint.weights`.
 
     Raises
@@ -189,7 +201,7 @@ def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np
 
 @interrupt_deferred()
 def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.ndarray]]) -> bytes:
-    """Return the content of the file that `save` writes."""
+    """Return the bytes of the file that `save` writes."""
     import h5py
 
     content = io.BytesIO()
@@ -210,7 +222,7 @@ def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.n
 
 
 def _put(file, key: str, values: np.ndarray) -> None:
-    """Store an array, compressed in one chunk unless it is small."""
+    """Store an array in one chunk, compressed by gzip; store a small array uncompressed."""
     if values.nbytes < _MIN_COMPRESSED:
         file.create_dataset(key, data=values)
     else:

@@ -1,4 +1,4 @@
-"""Loads a checkpoint in any supported format from a path."""
+"""Loads a checkpoint in any supported file format."""
 
 import os
 import re
@@ -11,20 +11,21 @@ from ..system.paths import PathOrText
 from . import confined, minidnn, mxnet_pair
 from .checkpoint import Checkpoint
 
-_OF_A_PAIR = re.compile(r"(?P<prefix>.+)(?:-\d{4}\.params|-symbol\.json)", re.DOTALL)
+_FILE_OF_PAIR = re.compile(r"(?P<prefix>.+)(?:-\d{4}\.params|-symbol\.json)", re.DOTALL)
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
-    """Load a checkpoint: an HDF5 file, mini-dnn's weights-86.bin, or the PREFIX of MXNet's pair.
+    """Load a checkpoint from an HDF5 file, mini-dnn's weights-86.bin, or MXNet's pair of files.
 
     Parameters
     ----------
     path
-        FILE.h5, weights-86.bin, or PREFIX for PREFIX-symbol.json and PREFIX-NNNN.params. The first bytes of a file
-        determine its format; if they match no format, its suffix does.
+        Path of an HDF5 file or of weights-86.bin, or PREFIX for the files PREFIX-symbol.json and PREFIX-NNNN.params. A
+        file that does not begin as HDF5 files do is read as weights-86.bin if its suffix is .bin or it begins as
+        weights-86.bin does.
     epoch
-        The number NNNN of MXNet's pair; not used for the other formats.
+        The number NNNN in the name of MXNet's .params file; not used for the other formats.
     trusted
         Whether the network may have operators that are not in `operators.TABLE`.
 
@@ -49,15 +50,19 @@ def _load(path: str, epoch: int) -> Checkpoint:
         named = Path(path).suffix == minidnn.SUFFIX and beginning != _HDF5
         if named or minidnn.recognised(beginning):
             return minidnn.load(path)
-        pair = _OF_A_PAIR.fullmatch(path)
+        pair = _FILE_OF_PAIR.fullmatch(path)
         if beginning != _HDF5 and pair:
-            raise CheckpointError(f"{path} is one file of a pair: give its prefix, {pair.group('prefix')}")
+            raise CheckpointError(
+                f"{path} is one file of MXNet's pair: give the prefix of both names, {pair.group('prefix')}"
+            )
         if beginning != _HDF5:
             raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: it does not begin as HDF5 files do")
         return confined.load(path)
     if Path(path + "-symbol.json").is_file() or mxnet_pair.params_files(path):
         return mxnet_pair.load(path, epoch)
-    raise CheckpointError(f"no checkpoint at {path}: neither a file, nor {path}-symbol.json with its .params")
+    raise CheckpointError(
+        f"no checkpoint at {path}: there is neither this file, nor {path}-symbol.json with {path}-NNNN.params"
+    )
 
 
 def _beginning(path: str) -> bytes:

@@ -1,11 +1,13 @@
-"""Reads and writes `weights-86.bin`, the weights file of the years in which the course used mini-dnn.
+"""Reads and writes `weights-86.bin`, the file of weights in the editions that used mini-dnn (fa2020 and later).
 
-All numbers are little-endian. The file begins with the number of layers (int32). For each layer follow a count (int32)
-and that many values (float32). Layers without parameters have count 0, and the flattening of the pixels is not counted
-as a layer. A convolution has its weights (M,C,K,K) and then M biases, a dense layer its weights (units, values) and
-then its biases. The file has no shapes: they are those of fa2020's network. Every length is checked.
+All numbers are little-endian. The file begins with the number of layers (int32). Then, for each layer, there is a count
+(int32) and as many values (float32). Layers without parameters have count 0, and the flattening of the pixels is not
+counted as a layer. The values of a convolution are its weights (M,C,K,K) and then M biases; those of a dense layer are
+its weights (units, inputs) and then its biases. The file has no shapes; they are those of fa2020's network. Every count
+is checked.
 
-The course's convolution ignored its biases, and so does ours. They are not read, and are written as 0.
+The course's convolution did not add its biases. The biases of convolutions are therefore not part of the checkpoint:
+`load` drops them, and `save` writes zeros.
 """
 
 import struct
@@ -27,24 +29,24 @@ _INT32, _FLOAT32 = np.dtype("<i4"), np.dtype("<f4")
 
 
 def recognised(beginning: bytes) -> bool:
-    """Return whether a file's first bytes have the expected number of layers and the first layer's count."""
+    """Return whether a file's first bytes are the number of layers and the first count of a `weights-86.bin`."""
     steps = list(_steps())
     return beginning[:8] == struct.pack("<ii", len(steps), _count(steps[0]))
 
 
 def load(path) -> Checkpoint:
-    """Read a weights file as a checkpoint of fa2020's network with the custom operator.
+    """Read a file of weights as a checkpoint of fa2020's network, whose convolutions use the custom operator.
 
     Raises
     ------
     CheckpointError
-        When the file is missing, truncated or damaged, or belongs to another network.
+        When the file is missing or damaged, or has the weights of another network.
     """
     steps = list(_steps())
     size = _INT32.itemsize * (1 + sum(1 + _count(step) for step in steps))
     try:
         with open(path, "rb") as file:
-            content = file.read(size + 1)  # bounded, because another kind of file may be very large
+            content = file.read(size + 1)  # at most one byte too many, because another kind of file may be very large
     except FileNotFoundError:
         raise CheckpointError(f"no checkpoint at {path}") from None
     except OSError as error:
@@ -62,7 +64,7 @@ def load(path) -> Checkpoint:
 
 
 def save(path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint's weights bit for bit, and 0 for the biases of convolutions; return the path.
+    """Write a checkpoint's weights without rounding, and zeros for the biases of convolutions; return the path.
 
     Raises
     ------
@@ -72,7 +74,9 @@ def save(path, checkpoint: Checkpoint) -> Path:
     steps = list(_steps("new" if "new0_weight" in checkpoint.weights else "convolution"))
     shapes = {name: shape for step in steps for name, shape in step.parameters.items()}
     if {name: array.shape for name, array in checkpoint.weights.items()} != shapes:
-        raise CheckpointError(f"{path} can only hold the weights of {EDITION}'s network: the format has no shapes")
+        raise CheckpointError(
+            f"the checkpoint does not have {EDITION}'s network, the only one whose weights {path} can contain"
+        )
     parts = [_integer(len(steps))]
     for step in steps:
         parts.append(_integer(_count(step)))
@@ -84,13 +88,13 @@ def save(path, checkpoint: Checkpoint) -> Path:
 
 
 def _steps(convolution: str = "new") -> Iterator[Step]:
-    """Return the layers that have an entry in the file."""
+    """Return the layers that the file counts; `convolution` is the beginning of the convolutions' names."""
     edition = editions.get(EDITION)
     return (step for step in walk(edition.layers, edition.shape, convolution) if not isinstance(step.layer, Flatten))
 
 
 def _ignored(step: Step) -> int:
-    """Return the number of a layer's biases that are in the file, but not in the network."""
+    """Return the number of biases that a layer has in the file, but not in the checkpoint."""
     return step.layer.filters if isinstance(step.layer, Convolution) else 0
 
 
@@ -99,7 +103,7 @@ def _count(step: Step) -> int:
 
 
 def _parse(content: bytes, steps: List[Step]) -> Mapping[str, np.ndarray]:
-    """Parse the arrays by name, including ignored ones; ValueError unless the counts match the layers."""
+    """Return the file's arrays by name, including ignored biases; ValueError if a count does not match its layer."""
     at, found = 0, {}
 
     def take(dtype: np.dtype, count: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Reads and writes MXNet's checkpoints, pairs of files PREFIX-symbol.json and PREFIX-NNNN.params."""
+"""Reads and writes MXNet's checkpoints: pairs of files, PREFIX-symbol.json and PREFIX-NNNN.params."""
 
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
@@ -24,13 +24,13 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
     names = set(variables(parse(symbol, str(symbol_path))))
     if not params_path.is_file():
         there = [int(p.name[len(Path(prefix).name) + 1 : -len(".params")]) for p in params_files(prefix)]
-        hint = f"; --epoch {there[0]} is there" if there else ""
+        hint = f": give --epoch {there[0]}, whose file exists" if there else ""
         raise CheckpointError(f"{params_path} is missing{hint}")
 
     def wanted(name: str) -> bool:
         kind, _, bare = name.partition(":")
         if kind not in ("arg", "aux") or not bare:
-            raise CheckpointError(f"{params_path} holds '{excerpt(name)}', which is not a weight")
+            raise CheckpointError(f"{params_path} has an array '{excerpt(name)}', which is not a weight")
         return bare in names
 
     weights: Dict[str, Any] = {}
@@ -43,14 +43,14 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
 
 
 def _text(path: Path) -> str:
-    """Read a symbol's file as text, if it is within the size limit for symbols."""
+    """Return the text of a symbol's file. Of a file above the size limit, one more byte is read; `parse` refuses it."""
     try:
         with open_regular(path) as file:
             return file.read(LARGEST_TEXT + 1).decode("utf-8")
     except OSError as error:
         raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except UnicodeDecodeError:
-        raise CheckpointError(f"{path} is not an MXNet symbol: it is not text") from None
+        raise CheckpointError(f"{path} is not an MXNet symbol: it is not UTF-8 text") from None
 
 
 def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
@@ -59,7 +59,7 @@ def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
     Raises
     ------
     CheckpointError
-        When a file cannot be written. Both files are then unchanged.
+        When a file cannot be written. Existing files with the two names are then unchanged.
     """
     mx = _mxnet.load()
     symbol_path, params_path = _pair(prefix, epoch)

@@ -1,9 +1,9 @@
-"""Fetches the course's own weights from their public repository, and verifies them by their Git blob ids.
+"""Downloads the course's own weights from their public repository, and verifies their Git blob ids.
 
-The repository is illinois-impact/ece408_mxnet_docker on GitHub. The weights are in its folder models/, with one branch
-per edition. Only the weights are fetched: the networks are built from `editions`, with the original node names.
-fa2020's file has no public address, but many copies of that year's project contain it. You copy it by hand, and it is
-verified like the other files. fa2018's weights are not public.
+The repository is illinois-impact/ece408_mxnet_docker on GitHub. It has one branch per edition, with the weights in the
+folder models/. Only the weights are downloaded. The networks are built from `editions`, with the original names of the
+nodes. fa2020's weights are not in the repository, but many public copies of that year's project contain the file. The
+user has to copy it; it is then verified like the other files. fa2018's weights are not public.
 """
 
 import os
@@ -19,16 +19,16 @@ from ..system import paths
 from . import editions, minidnn, params_file, zoo
 from .checkpoint import Checkpoint, check_finite
 
-MOST = 32 << 20  # size limit of a file in bytes; the largest file has 14.5 MB
+MOST = 32 << 20  # size limit of a file in bytes; the largest original file has 14.5 MB
 HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
 
 class Original(NamedTuple):
-    """A file of original weights, and its Git blob id."""
+    """A file of a model's original weights."""
 
     branch: Optional[str]  # branch of the repository; None for a file that is not in the repository
     file: str
-    blob: str
+    blob: str  # Git blob id of the file
 
 
 ORIGINALS: Dict[str, Original] = {
@@ -46,7 +46,7 @@ ORIGINALS: Dict[str, Original] = {
 
 
 def path(name: str) -> Path:
-    """Return the path of a model's original weights in the user's cache."""
+    """Return the path of a model's original weights in the user's cache; UsageError if they are not public."""
     if name not in ORIGINALS:
         raise UsageError(f"'{name}' has no original weights; these have: {', '.join(ORIGINALS)}")
     original = ORIGINALS[name]
@@ -59,7 +59,7 @@ def is_here(name: str) -> bool:
 
 
 def fetch(name: str) -> Path:
-    """Download a model's original weights into the cache, unless they are already there.
+    """Download a model's original weights into the cache, unless the cache already has them.
 
     Raises
     ------
@@ -72,17 +72,17 @@ def fetch(name: str) -> Path:
     target = path(name)
     original = ORIGINALS[name]
     if original.branch is None:
-        _verify_by_hand(name, target, original)
+        _verify_copied(name, target, original)
         return target
     home = os.environ.get("FASHION_INFER_ORIGINALS", HOME).rstrip("/")
     address = f"{home}/{original.branch}/models/{original.file}"
-    advice = f"put the file there by hand: {target}"
+    advice = f"copy the file to {target}"
     retrieve.fetch_file(target, [address], retrieve.git_blob, original.blob, advice, MOST)
     return target
 
 
-def _verify_by_hand(name: str, target: Path, original: Original) -> None:
-    """Raise DataError unless the file that was copied by hand is the original. Keep the file in either case."""
+def _verify_copied(name: str, target: Path, original: Original) -> None:
+    """Raise DataError unless the user has copied the original file to `target`. A different file is not deleted."""
     if not target.is_file():
         raise DataError(
             f"{original.file} cannot be downloaded: many public copies of {name}'s project contain it, "
@@ -90,11 +90,11 @@ def _verify_by_hand(name: str, target: Path, original: Original) -> None:
         )
     found = retrieve.git_blob(target)
     if found != original.blob:
-        raise DataError(f"{target} is not the course's file: its Git blob is {found}, not {original.blob}")
+        raise DataError(f"{target} is not the course's file: its Git blob id is {found}, not {original.blob}")
 
 
 def load(name: str) -> Checkpoint:
-    """Load a model with its original weights; CheckpointError if they are not in the cache or do not fit its layers."""
+    """Load a model with its original weights; CheckpointError if the cache does not have them, or they are damaged."""
     target = path(name)
     if not target.is_file():
         raise CheckpointError(

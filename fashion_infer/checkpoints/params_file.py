@@ -1,16 +1,17 @@
-"""Reads MXNet's .params files, and checks every length before it is used.
+"""Reads MXNet's .params files, and checks every length in a file before using it.
 
-MXNet's own reader trusts the file: a damaged length or shape can end the process (std::bad_alloc, a failed check in
-another thread). This module therefore reads untrusted files. The files are written by MXNet itself (`mxnet.nd.save`),
-and the tests compare both readers.
+This module is used instead of MXNet's own reader, in which a damaged length or shape can end the process. The tests
+compare both readers. Files are written by MXNet itself (`mxnet.nd.save`).
 
-All numbers are little-endian. The file has uint64 0x112 and uint64 0; uint64 count and that many arrays; uint64 count
-and that many names (each a uint64 length and bytes). The beginning of an array depends on the version of its format
-(src/ndarray/ndarray.cc of MXNet 1.9.1, NDArray::Load):
+All numbers are little-endian. The file has
+  uint64 0x112, uint64 0,
+  uint64 number of arrays, and the arrays,
+  uint64 number of names, and the names, each of which is a uint64 length and its bytes.
+The beginning of an array depends on the version of its format (src/ndarray/ndarray.cc of MXNet 1.9.1, NDArray::Load):
   V3, V2   uint32 0xF993FACA or 0xF993FAC9, int32 storage type (0: dense), shape as int32 ndim and int64 sizes
   V1       uint32 0xF993FAC8, shape as uint32 ndim and int64 sizes
   older    uint32 ndim (no magic), uint32 sizes
-In all versions follow int32 device type, int32 device index, int32 element type, and the elements.
+Then, in all versions, there are int32 device type, int32 device index, int32 element type, and the elements.
 """
 
 import os
@@ -28,7 +29,8 @@ _LIST_MAGIC = 0x112
 _V1, _V2, _V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _DTYPES = {0: "<f4", 1: "<f8", 2: "<f2", 3: "u1", 4: "<i4", 5: "i1", 6: "<i8"}
 _MAX_DIMENSIONS = 32
-_MOST_ARRAYS, _LONGEST_NAME = 10_000, 16_384  # a network has at most 2,000 nodes, with names of 4,096 characters
+_MOST_ARRAYS = 10_000  # more than a network can have, whose limit is 2,000 nodes
+_LONGEST_NAME = 16_384  # bytes; a node's name has at most 4,096 characters
 
 
 class _Stored(NamedTuple):
@@ -40,13 +42,13 @@ class _Stored(NamedTuple):
 
 
 class _Reader:
-    """Reads numbers and skips arrays. Lengths are compared with the file's size before anything is read."""
+    """Reads a .params file. Every length is compared with the rest of the file before as many bytes are read."""
 
     def __init__(self, file: BinaryIO):
         self.file, self.size = file, os.fstat(file.fileno()).st_size
 
     def ahead(self, size: int) -> int:
-        """Return the position in the file; ValueError if fewer than `size` bytes follow it."""
+        """Return the current position in the file; ValueError if fewer than `size` bytes follow."""
         offset = self.file.tell()
         if size > self.size - offset:
             raise ValueError(f"it ends too early (at {self.size} bytes)")
@@ -90,19 +92,19 @@ class _Reader:
         magic = self.number("I")
         if magic in (_V2, _V3):
             if self.number("i") != 0:
-                raise ValueError("it holds a sparse array, which is not supported")
+                raise ValueError("it has a sparse array, which is not supported")
             shape = self.shape(self.number("i"), "q")
         elif magic == _V1:
             shape = self.shape(self.number("I"), "q")
         else:
             shape = self.shape(magic, "I")
-        self.numbers("i", 2)  # skip the device that had the array
+        self.numbers("i", 2)  # skip the device's type and index
         code = self.number("i")
         if code not in _DTYPES:
             raise ValueError(f"an array has the unknown element type {code}")
         dtype = np.dtype(_DTYPES[code])
         size = dtype.itemsize
-        for extent in shape:  # Python integers do not overflow
+        for extent in shape:  # Python's integers do not overflow
             size *= extent
         offset = self.ahead(size)
         self.file.seek(size, os.SEEK_CUR)
@@ -117,20 +119,21 @@ class _Reader:
 
 
 def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> Dict[str, np.ndarray]:
-    """Read the arrays of a .params file by the names under which they were saved ("arg:fc_weight", ...).
+    """Return the arrays of a .params file by their names in the file, such as "arg:fc_weight".
 
     Parameters
     ----------
     path
         The file.
     wanted
-        Function that returns whether to read the array with a name. It is called for every name in the file.
+        A function that is called with each name in the file, and returns whether to read its array. By default, all
+        arrays are read.
 
     Raises
     ------
     CheckpointError
-        When the file is missing, any part of it is not in MXNet's format, or the arrays exceed the size limit for
-        weights (see `check_size`).
+        When the file is missing, is not in MXNet's format, or the arrays to read exceed the size limit for weights (see
+        `check_size`).
     """
     try:
         with open_regular(path) as file:
@@ -148,7 +151,9 @@ def _read(reader: _Reader, wanted: Callable[[str], bool]) -> Dict[str, np.ndarra
     arrays = [reader.array() for _ in range(reader.count())]
     names = [reader.name() for _ in range(reader.count())]
     if len(names) != len(arrays) or len(set(names)) != len(names):
-        raise ValueError(f"it has {len(arrays)} arrays, and {len(names)} names, {len(set(names))} of them distinct")
+        raise ValueError(
+            f"it has {len(arrays)} arrays, but {len(names)} names, of which {len(set(names))} are different"
+        )
     if reader.file.tell() != reader.size:
         raise ValueError("it has bytes after the last name")
     found = {name: stored for name, stored in zip(names, arrays) if wanted(name)}

@@ -1,4 +1,4 @@
-"""The shipped models with their names, editions, weights and expected correctness."""
+"""The table of the shipped models: their names, editions, operators, weights and expected correctness."""
 
 import difflib
 from pathlib import Path
@@ -16,11 +16,11 @@ DEFAULT_EDITION = "fa2017"
 class Model(NamedTuple):
     """A shipped model."""
 
-    name: str  # the course's name, prefixed with the edition except for the first edition
+    name: str  # the course's name of the model; except for fa2017, with the edition as a prefix
     edition: str
     operator: str  # operator of the convolution layers, "custom" or "builtin"
     summary: str
-    expected: Dict[str, List[Tuple[int, float]]]  # data source: (n, correctness on first n images)
+    expected: Dict[str, List[Tuple[int, float]]]  # by source of images: (n, correctness on the first n test images)
 
     @property
     def short_name(self) -> str:
@@ -30,7 +30,7 @@ class Model(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Path of the model's weights."""
+        """Path of the model's HDF5 file."""
         return resource_dir("models") / f"{self.name}.h5"
 
     def load(self) -> Checkpoint:
@@ -40,9 +40,9 @@ class Model(NamedTuple):
         return hdf5.load(self.path)
 
 
-# The correctness on Fashion-MNIST is the one that the course published for its own weights. The shipped weights were
-# selected to have the same correctness. The correctness on the built-in set was computed in float64, see
-# tests/unit/test_shipped_models.py.
+# The correctness on Fashion-MNIST is what the course published for its own weights; the shipped weights were selected to
+# have the same correctness. The correctness on the built-in set was computed in float64 (see
+# tests/unit/test_shipped_models.py).
 MODELS: Dict[str, Model] = {
     model.name: model
     for model in (
@@ -156,14 +156,14 @@ MODELS: Dict[str, Model] = {
 
 
 def get(name: str, edition: Optional[str] = None) -> Model:
-    """Return the model `name`, which may be a short name if an edition is given. Names without an edition are fa2017's.
+    """Return the model with a name. If an edition is given, the name may be the short name of one of its models.
 
-    fa2020's model can also be named by the aliases of its edition.
+    The aliases of the edition fa2020 are also names of its model.
 
     Raises
     ------
     UsageError
-        For an unknown model. The message suggests similar names.
+        For an unknown model or edition. The message suggests similar names.
     """
     name = editions.ALIASES.get(name, name)
     if edition:
@@ -172,7 +172,7 @@ def get(name: str, edition: Optional[str] = None) -> Model:
             if name in (model.name, model.short_name):
                 return model
         names = ", ".join(model.short_name for model in shipped)
-        raise UsageError(f"unknown model '{name}' of edition {edition}; it has {names or 'none'}")
+        raise UsageError(f"unknown model '{name}' of edition {edition}; its models: {names or 'none'}")
     if name in MODELS:
         return MODELS[name]
     near = [model.name for model in MODELS.values() if model.short_name == name]
@@ -188,12 +188,12 @@ def of_edition(edition: str) -> List[Model]:
 
 
 def default(edition: Optional[str] = None) -> Model:
-    """Return the default model: the edition's first model with the custom operator, else its first model.
+    """Return an edition's default model: its first model with the custom operator; without one, its first model.
 
     Raises
     ------
     UsageError
-        For an unknown edition, or one without a shipped model.
+        When the edition is unknown, or has no shipped model.
     """
     shipped = of_edition(edition or DEFAULT_EDITION)
     if not shipped:

@@ -125,7 +125,7 @@ def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional
                 trouble = f"{location.path} does not hold {names}"
             raise DataError(
                 f"{trouble}: give another folder with {location.what}, or download the dataset to a new folder with "
-                f"`fashion-infer data fetch --to DIR`; if it is your own dataset, give --data own --data-dir "
+                f"`fashion-infer data fetch --to DIR`; for your own dataset add --data own --data-dir "
                 f"{location.path}"
             )
     return None

@@ -223,7 +223,7 @@ def test_symbol_that_is_not_json_or_not_text(pair):
 
 
 def test_missing_epochs_and_files(pair, tmp_path):
-    assert "--epoch 1 is there" in refused(pair, 2)
+    assert "give --epoch 1" in refused(pair, 2)
     refused(tmp_path / "nowhere")
     with pytest.raises(UsageError):
         load.load(str(pair), -1)

@@ -195,7 +195,7 @@ def test_weights_that_are_rounded_are_named(tmp_path, invoke):
     finer = {**exact, "new0_weight": exact["new0_weight"] + 1e-12}
     write_pair(tmp_path / "finer", found._replace(weights=finer))
     loaded = load.load(str(tmp_path / "finer"))
-    assert loaded.notice == "the network computes in float32: weight new0_weight was rounded to it"
+    assert loaded.notice == "weight new0_weight was rounded to float32, in which the network computes"
     np.testing.assert_array_equal(loaded.weights["new0_weight"], finer["new0_weight"].astype(np.float32))
     code, _, err = invoke("models", "import", tmp_path / "finer", "--to", tmp_path / "a.h5")
     assert code == 0 and "new0_weight was rounded" in err

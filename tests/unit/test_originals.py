@@ -109,7 +109,7 @@ def test_an_original_that_users_copy_themselves(by_hand, invoke):
     assert code == 3 and err.count("\n") == 1 and "Project/" in err and f"copy it to {path}" in err
     path.write_bytes(content[:-1])
     code, _, err = invoke(*fetch)
-    assert code == 3 and "is not the course's file: its Git blob is" in err and path.is_file()
+    assert code == 3 and "is not the course's file: its Git blob id is" in err and path.is_file()
     with pytest.raises(CheckpointError):
         originals.load("fa2020")
     path.write_bytes(content)
