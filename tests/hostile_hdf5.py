@@ -110,9 +110,9 @@ WEIGHTS = {
     "huge-chunk": (_huge_chunk, "take 3136 MiB"),
     "filter-of-a-library": (_lzf, "compressed by a filter other than gzip"),
     "group": (_group, "is not a dataset"),
-    "texts": (_texts, "holds object"),
-    "references": (_references, "holds object"),
-    "compound": (_compound, "holds"),
+    "texts": (_texts, "unsupported type object"),
+    "references": (_references, "unsupported type object"),
+    "compound": (_compound, "unsupported type"),
     "int8-without-a-scale": (_int8_alone, "scale of weight"),
 }
 

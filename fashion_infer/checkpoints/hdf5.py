@@ -2,15 +2,15 @@
 
 The file has
 - the dataset `symbol`, the network as MXNet's JSON,
-- a dataset `weights/NAME` for each weight, float32 or int8. An int8 dataset has a dataset `scales/NAME`, one float32 per
-  row. The weight is then the product of int8 value and scale in float32, which is the same on every machine,
+- a dataset `weights/NAME` for each weight, float32 or int8. For int8, the dataset `scales/NAME` has one float32 per row, and
+  the weight is the product of value and scale in float32, which is the same on every machine,
 - attributes with facts about the checkpoint.
 
 Every object is checked before it is read. Soft and external links, external raw storage and virtual datasets are
 refused, because they refer to other places or files. Compression other than gzip is refused, because HDF5 may load
 libraries for it. The number of dimensions and the type must suit a weight, and all weights together have a size limit.
-Weights that the symbol does not name are not read. These checks cannot prevent that the HDF5 library itself crashes or
-loops forever on a damaged file. The module `confined` therefore reads untrusted files.
+Weights that the symbol does not name are not read. These checks cannot prevent the HDF5 library itself from
+crashing or looping forever on a damaged file. The module `confined` therefore reads untrusted files.
 """
 
 import io
@@ -79,7 +79,7 @@ def check_edition(facts: Mapping[str, Any], source: str) -> None:
 
 
 def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]:
-    """Return the `wanted` weights that the file has, as float32; append the names of those that `rounded` changed."""
+    """Return the `wanted` weights that the file has, as float32; append to `names` those that were rounded."""
     stored, scales = _group(file, "weights"), _group(file, "scales") if "scales" in set(file) else {}
     there, scaled = set(stored), set(scales)
     found = {name: _dataset(stored, _key(name)) for name in wanted if _key(name) in there}

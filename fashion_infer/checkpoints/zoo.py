@@ -40,8 +40,8 @@ class Model(NamedTuple):
         return hdf5.load(self.path)
 
 
-# The correctness on Fashion-MNIST is what the course published for its own weights; the shipped weights were selected to
-# have the same correctness. The correctness on the built-in set was computed in float64 (see
+# The correctness on Fashion-MNIST is what the course published for its own weights; the shipped weights were selected
+# to have the same correctness. The correctness on the built-in set was computed in float64 (see
 # tests/unit/test_shipped_models.py).
 MODELS: Dict[str, Model] = {
     model.name: model
