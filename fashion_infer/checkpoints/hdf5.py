@@ -2,15 +2,15 @@
 
 The file has
 - the dataset `symbol`, the network as MXNet's JSON,
-- a dataset `weights/NAME` for each weight, float32 or int8. For int8, the dataset `scales/NAME` has one float32 per row, and
-  the weight is the product of value and scale in float32, which is the same on every machine,
+- a dataset `weights/NAME` for each weight, float32 or int8. For int8, a dataset `scales/NAME` has one float32 per row,
+  and the weight is the product of value and scale in float32, which is the same on every machine,
 - attributes with facts about the checkpoint.
 
 Every object is checked before it is read. Soft and external links, external raw storage and virtual datasets are
 refused, because they refer to other places or files. Compression other than gzip is refused, because HDF5 may load
 libraries for it. The number of dimensions and the type must suit a weight, and all weights together have a size limit.
-Weights that the symbol does not name are not read. These checks cannot prevent the HDF5 library itself from
-crashing or looping forever on a damaged file. The module `confined` therefore reads untrusted files.
+Weights that the symbol does not name are not read. These checks cannot prevent the HDF5 library itself from crashing
+or looping forever on a damaged file. The module `confined` therefore reads untrusted files.
 """
 
 import io

@@ -45,7 +45,7 @@ def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: 
     if bool(images) != bool(labels):
         raise UsageError("your own dataset needs both --images FILE and --labels FILE")
     if bool(images) == bool(data_dir):
-        raise UsageError("name your own dataset by either --data-dir DIR, or --images FILE and --labels FILE")
+        raise UsageError("name your own dataset: a folder, --data-dir DIR, or --images FILE with --labels FILE")
 
 
 def load(

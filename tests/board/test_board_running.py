@@ -536,5 +536,5 @@ def test_a_class_ranks_by_the_layers_that_its_rubric_lists(tmp_path, monkeypatch
 
 def test_a_store_in_an_impossible_folder(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(Exception, match="cannot make the board's folder"):
+    with pytest.raises(Exception, match="cannot create the board's folder"):
         Store(url_of(str(tmp_path / "file" / "x"), None))

@@ -140,7 +140,7 @@ def test_recorded_ids():
 def test_failed_downloads(served, behaviour, words, monkeypatch):
     monkeypatch.setattr(retrieve, "TIMEOUT", (1, 0.5))
     served(behaviour)
-    with pytest.raises(DataError, match=f"could not download ece408-low-0001.params.*({words}).*put the file there"):
+    with pytest.raises(DataError, match=f"could not download ece408-low-0001.params.*({words}).*copy the file to"):
         originals.fetch("ece408-low")
     assert not originals.path("ece408-low").parent.exists()
 

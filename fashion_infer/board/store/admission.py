@@ -1,4 +1,4 @@
-"""Accepts submissions: checks all limits, and stores and queues a submission in one transaction."""
+"""Accepts submissions: checks the deadline and all limits, and stores and queues a submission in one transaction."""
 
 import hashlib
 import re
@@ -20,7 +20,11 @@ NAME_LENGTH = 100
 
 
 class NotTaken(FashionInferError):
-    """A submission was not accepted. `status` is the HTTP status; `retry_after` (seconds) is set if waiting helps."""
+    """Raised when a submission is not accepted.
+
+    `status` is the HTTP status of the answer. `retry_after` is the time in seconds after which a new request may be
+    accepted; None if waiting does not help.
+    """
 
     exit_code = 1
 
@@ -31,14 +35,14 @@ class NotTaken(FashionInferError):
 
 
 class Taken(NamedTuple):
-    """A stored submission. `fresh` is False when it was already stored."""
+    """A stored submission. `fresh` is False if an earlier request stored it."""
 
     submission: SubmissionRow
     fresh: bool
 
 
 def safe_name(name: str) -> str:
-    """Return a file's name without its path and without characters that a shell, a page or a file system interprets."""
+    """Return a file's name without its folder, shortened, and with special characters replaced by "_"."""
     last = PurePosixPath(name.replace("\\", "/")).name
     kept = re.sub(r"[^A-Za-z0-9._+-]", "_", last).lstrip(".-")
     stem, dot, suffix = kept.rpartition(".")
@@ -58,10 +62,10 @@ def accept(
     person
         The author.
     name, content
-        The file's name, which is sanitised, and its bytes: a kernel file or an archive.
+        The file's name (which is stored as `safe_name` returns it) and its bytes: a kernel file or an archive.
     key
-        The client's own identifier. Requests with the same key are one submission, however often they are sent. None
-        uses the digest (and `final`) as the key, so that the same bytes are judged once.
+        An identifier that the client chose. Several requests of a person with the same key make only one submission.
+        None uses the digest and `final` as the key, so that the same bytes are judged only once.
     final
         Whether the submission counts for marks.
     address
@@ -72,15 +76,16 @@ def accept(
     Raises
     ------
     NotTaken
-        After the deadline, beyond a limit, for an empty or too large file, and for a key that another submission has.
+        When the deadline has passed, a limit is exceeded, the file is empty or too large, or the key is invalid or
+        belongs to another submission.
     """
     at = at or now()
     of_class = person.of_class
     digest = hashlib.sha256(content).hexdigest()
     if key is not None and not _KEY.fullmatch(key):
-        raise NotTaken("an identifier has letters, digits, dots, colons and dashes, at most 128", 422)
+        raise NotTaken("an identifier has at most 128 letters, digits, dots, colons, dashes and underscores", 422)
     key = f"id:{key}"[:128] if key is not None else f"sha256:{digest}{':final' if final else ''}"
-    # Accept one submission per person at a time, so that counted limits hold and a key is unique.
+    # Lock the person's row, so that two concurrent requests cannot both pass the limits or use the same key.
     session.execute(select(Person.id).where(Person.id == person.id).with_for_update())
     known = session.scalar(select(SubmissionRow).where(SubmissionRow.person_id == person.id, SubmissionRow.key == key))
     if known is not None:
@@ -126,7 +131,7 @@ def _check(session: Session, person: Person, of_class: Class, content: bytes, at
 
 
 def gpu_seconds_left(session: Session, person: Person, at: Optional[datetime] = None) -> Optional[float]:
-    """Return a person's remaining device time in seconds, counting running judgings so far; None for no limit."""
+    """Return a person's remaining device time in seconds; None if it is unlimited. Running judgings count so far."""
     allowed = person.of_class.gpu_seconds
     if allowed is None:
         return None

@@ -1,4 +1,4 @@
-"""Writes and reads the audit log, whose entries have a person, an action, a time and an address."""
+"""Writes and reads the audit log. An entry has a person, an action and its object, a time and an address."""
 
 from datetime import datetime
 from typing import List, Optional
@@ -10,22 +10,22 @@ from .models import AuditEntry, Class
 from .types import now
 
 SOMEBODY = "somebody"
-MOST_A_DAY = 100  # largest number of rows per action and day that `count` adds; one more row counts all others
+MOST_A_DAY = 100  # largest number of rows per action and day that `count` adds, besides one row that counts all others
 
 
 def record(
     session: Session, actor: str, action: str, what: str = "", class_id: Optional[int] = None, address: str = ""
 ) -> None:
-    """Add an entry to the audit log, in the transaction of the action.
+    """Add an entry to the audit log, in the same transaction as the action.
 
     Parameters
     ----------
     actor
         A person's name, or "command line".
     action
-        One or two words: "submit", "cancel", "sign in", "read code".
+        One or two words, such as "submit" or "sign in".
     what
-        The object of the action: an identifier, never a secret.
+        The object of the action, such as a submission's identifier; never a secret.
     address
         Client address of the request.
     """
@@ -36,12 +36,13 @@ def count(
     session: Session, actor: str, action: str, times: int = 1, class_id: Optional[int] = None, address: str = "",
     what: str = "", at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """Increase the count in the day's entry of an action that anyone can repeat without limit.
+    """Count an action that anyone can repeat without limit in an entry of the current day.
 
     Parameters
     ----------
     actor, action, what, address
-        As in `record`.
+        As in `record`. There is one entry for each combination of them, or, once there are `MOST_A_DAY` entries, one
+        entry for all further combinations.
     times
         How often the action happened.
     at
@@ -65,7 +66,7 @@ def count(
 
 
 def entries(session: Session, of: Class, limit: int = 200, start: int = 0) -> List[AuditEntry]:
-    """Return the entries that a class's instructors may see, newest first: the class's, and those without a class."""
+    """Return the class's entries and those without a class, newest first: at most `limit`, after the first `start`."""
     seen = or_(AuditEntry.class_id == of.id, AuditEntry.class_id.is_(None))
     query = select(AuditEntry).where(seen).order_by(AuditEntry.id.desc())
     return list(session.scalars(query.offset(start).limit(limit)))

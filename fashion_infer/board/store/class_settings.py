@@ -9,15 +9,21 @@ from typing import Dict, List, Optional, Tuple
 from ...errors import UsageError
 from .models import Class
 
-_MOST_SECONDS = 1e9
-_MOST_PEOPLE = 1000  # largest number of people in one form
+_MOST = 1e9  # largest value of a setting in seconds or milliseconds
+_MOST_PEOPLE = 1000  # largest number of people that one form adds
 
 
 def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
-    """Set a class's settings from the fields of its form, and return the changes; UsageError for an invalid value."""
+    """Change a class's settings to the fields of its form, and return the changes, such as "names_open = True".
+
+    Raises
+    ------
+    UsageError
+        When a value is invalid.
+    """
     deadline = fields.get("deadline", "").strip()
     if deadline and not re.search(r"(Z|[+-]\d\d:?\d\d)$", deadline):
-        deadline += fields.get("zone", "").strip()  # a date picker has no time zone
+        deadline += fields.get("zone", "").strip()  # a browser's date picker sends no time zone
     wanted = {
         "deadline": moment(deadline),
         "gpu_seconds": _number(fields.get("gpu_seconds", ""), "device seconds"),
@@ -33,7 +39,7 @@ def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
 
 
 def moment(text: str, name: str = "a deadline") -> Optional[datetime]:
-    """Parse a time with its zone; return None for ""; UsageError for anything else."""
+    """Return the time that a text states with its time zone; None for "". UsageError for any other text."""
     text = text.strip()
     if not text:
         return None
@@ -44,7 +50,7 @@ def moment(text: str, name: str = "a deadline") -> Optional[datetime]:
     if found.tzinfo is None:
         raise UsageError(f"{name}: add the time zone, as in 2026-12-05T23:59-06:00")
     if not 1970 < found.year < 9998:
-        raise UsageError(f"{name}: a year from 1971 to 9997")
+        raise UsageError(f"{name}: the year must be 1971 to 9997")
     return found
 
 
@@ -56,13 +62,19 @@ def _number(text: str, what: str) -> Optional[float]:
         found = float(text)
     except ValueError:
         found = -1.0
-    if not 0 < found <= _MOST_SECONDS:
-        raise UsageError(f"{what}: a number above 0, or empty for none")
+    if not 0 < found <= _MOST:
+        raise UsageError(f"{what} must be a number above 0, or empty for none")
     return found
 
 
 def listed(text: str, most: int = _MOST_PEOPLE) -> List[Tuple[str, str, str]]:
-    """Parse CSV, whose first line may be a header, and return (name, role, team) for each line; else UsageError."""
+    """Return the (name, role, team) of each line of a CSV text, whose first line may be a header with these names.
+
+    Raises
+    ------
+    UsageError
+        When the text is not CSV, is empty, or has more than `most` people.
+    """
     try:
         lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(map(str.strip, line))]
     except csv.Error as error:
@@ -71,10 +83,10 @@ def listed(text: str, most: int = _MOST_PEOPLE) -> List[Tuple[str, str, str]]:
     if lines and "name" in [cell.lower() for cell in lines[0]]:
         order = [cell.lower() for cell in lines.pop(0)]
     elif any(len(line) > 3 for line in lines):
-        raise UsageError("a line has a name or, separated by commas, a name, a role and a team")
+        raise UsageError("each line must be NAME, NAME,ROLE or NAME,ROLE,TEAM")
     if not lines:
         raise UsageError("the list of people is empty: write one person per line")
     if len(lines) > most:
-        raise UsageError(f"at most {most:,} people at a time")
+        raise UsageError(f"the list has {len(lines):,} people: add at most {most:,} at a time")
     named = [dict(zip(order, line)) for line in lines]
     return [(one.get("name", ""), one.get("role", ""), one.get("team", "")) for one in named]

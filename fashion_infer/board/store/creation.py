@@ -1,4 +1,4 @@
-"""Opens a board for a command, or creates it completely or not at all."""
+"""Opens the board's database for a command, or creates it, completely or not at all."""
 
 import contextlib
 import os
@@ -13,9 +13,9 @@ from .database import FILE, Store, file_url, url_of
 
 @contextlib.contextmanager
 def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
-    """Open the board given by `data` and `database` until the end of the block.
+    """Return a context with the board's database: the URL `database`, or the file in the folder `data`.
 
-    With `makes`, a missing board is created in the folder if the block succeeds. Otherwise the folder is unchanged.
+    If `makes` is True and there is no board, a new board is created, which the folder gets only if the block succeeds.
 
     Raises
     ------
@@ -28,22 +28,23 @@ def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
         with contextlib.closing(Store(url_of(data, database, makes))) as store:
             yield store
     else:
-        with _made(data) as store:
+        with _created(data) as store:
             yield store
 
 
 @contextlib.contextmanager
-def _made(data: str) -> Iterator[Store]:
+def _created(data: str) -> Iterator[Store]:
     with contextlib.ExitStack() as undo:
         try:
             folder = undo.enter_context(folder_made(data, 0o700))
             # The temporary folder is inside the board's folder, because hard links do not cross file systems.
             temporary = undo.enter_context(vanishing(partial(tempfile.mkdtemp, dir=folder, prefix=".new.")))
         except OSError as error:
-            raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
+            raise DataError(f"cannot create the board's folder {data}: {error.strerror}") from None
         with contextlib.closing(Store(file_url(os.path.join(temporary, FILE)))) as store:
             yield store
         try:
-            os.link(os.path.join(temporary, FILE), folder / FILE)  # never replaces another command's board
+            # A link, because a rename would replace a board that another command has created.
+            os.link(os.path.join(temporary, FILE), folder / FILE)
         except OSError as error:
-            raise DataError(f"cannot make the board in {data}: {error.strerror}") from None
+            raise DataError(f"cannot create the board in {data}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""Opens a board's database, SQLite in its folder or another one given by a URL; creates and migrates the tables."""
+"""Opens a board's database, which is SQLite in its folder or is given by a URL, and creates or migrates its tables."""
 
 import os
 from pathlib import Path
@@ -14,50 +14,57 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...errors import DataError, UsageError
 from ...system.text import excerpt
 
-HEAD = "0003"  # latest migration; if the tables have this version, Alembic is not loaded, because it is slow
-FILE = "board.sqlite"  # name of the database in a board's folder
-_BUSY_MS = 30_000  # time for which a writer waits for another writer
+HEAD = "0003"  # the latest migration. If the tables have this version, Alembic, which is slow, need not run
+FILE = "board.sqlite"  # name of the SQLite database in a board's folder
+_BUSY_MS = 30_000  # longest time for which a writer waits for another one
 
 
 def file_url(path: Union[str, Path]) -> URL:
-    """Return the URL of an SQLite file as an object. In a string, a question mark in the name would begin the query."""
+    """Return the URL of an SQLite file. It is not a string, in which a "?" in the path would begin the URL's query."""
     return URL.create("sqlite", database=str(path))
 
 
 def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, URL]:
-    """Return the database's URL: `database`, else SQLite in the folder `data`, which is created.
+    """Return the URL `database` or, if it is None, the URL of SQLite in the folder `data`, which is created if missing.
 
-    A PostgreSQL URL without a driver means psycopg 3. Without `make`, UsageError if the folder has no board.
+    In a PostgreSQL URL without a driver, the driver psycopg 3 is inserted.
+
+    Raises
+    ------
+    UsageError
+        When `make` is False and the folder has no board.
+    DataError
+        When the folder cannot be created.
     """
     if database:
         scheme, _, rest = database.partition("://")
         return f"postgresql+psycopg://{rest}" if scheme in ("postgresql", "postgres") else database
     folder = Path(data)
     if not make and not os.path.exists(folder / FILE):  # Path.exists raises for a name that is too long
-        raise UsageError(f"there is no board in {excerpt(data)}: create one by `board class new`")
+        raise UsageError(f"there is no board in {excerpt(data)}: create one with `board class new`")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise DataError(f"cannot make the board's folder {data}: {error.strerror}") from None
+        raise DataError(f"cannot create the board's folder {data}: {error.strerror}") from None
     return file_url((folder / FILE).resolve())
 
 
 def engine_of(url: Union[str, URL]) -> Engine:
-    """Return an engine; DataError for an invalid URL."""
+    """Return a SQLAlchemy engine for a database; DataError if the URL is invalid or its driver is not installed."""
     try:
         if sqlalchemy.make_url(url).get_backend_name() == "sqlite":
             engine = sqlalchemy.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
             event.listen(engine, "connect", _sqlite)
             event.listen(engine, "begin", _immediate)
             return engine
-        # A connection that the database dropped is detected before it is used.
+        # pool_pre_ping replaces connections that the database has closed.
         return sqlalchemy.create_engine(url, pool_pre_ping=True, pool_size=20, max_overflow=20)
     except (SQLAlchemyError, ImportError) as error:
         raise DataError(f"cannot use the database: {str(error).splitlines()[0]}") from None
 
 
 def _sqlite(connection, record) -> None:
-    connection.isolation_level = None  # `_immediate` begins transactions instead
+    connection.isolation_level = None  # Python's sqlite3 must not begin transactions: `_immediate` does
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")  # readers do not wait for the writer
     cursor.execute("PRAGMA synchronous=FULL")  # committed data survives a power failure
@@ -66,13 +73,13 @@ def _sqlite(connection, record) -> None:
 
 
 def _immediate(connection) -> None:
-    """Lock at the start of a write transaction, because one that begins to write later cannot wait for the lock."""
+    """Begin a transaction. One that writes locks the database now, because SQLite cannot wait for the lock later."""
     reading = connection.get_execution_options().get("reading", False)
     connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
 
 
 def version_of(engine: Engine) -> Optional[str]:
-    """Return the tables' version, the latest migration; None without tables or if the database cannot be reached."""
+    """Return the tables' version, which is their last migration; None if there are no tables or no connection."""
     try:
         with engine.execution_options(reading=True).connect() as connection:
             return connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
@@ -81,7 +88,7 @@ def version_of(engine: Engine) -> Optional[str]:
 
 
 def migrate(engine: Engine) -> None:
-    """Migrate the tables to this version; DataError when the database cannot be reached."""
+    """Create the tables, or migrate them to the version `HEAD`; DataError if this fails."""
     if version_of(engine) == HEAD:
         return
     config = Config()
@@ -100,7 +107,7 @@ class Store:
     Parameters
     ----------
     url
-        The result of `url_of`.
+        The database's URL, as `url_of` or `file_url` returns it.
 
     Raises
     ------
@@ -116,11 +123,11 @@ class Store:
         self._read = sessionmaker(reading, expire_on_commit=False)
 
     def write(self):
-        """Return a transaction for `with`, which is committed after the block unless an exception ends the block."""
+        """Return a context with a session, whose changes are committed unless an exception ends the block."""
         return self._write.begin()
 
     def read(self) -> Session:
-        """Return a read-only session for `with`; no writer waits for it."""
+        """Return a session for reading, which is a context. Writers do not wait for it."""
         return self._read()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Estimates a submission's place and wait from the queue, the number of graders, and the last judgings of its class."""
+"""Estimates when a waiting submission starts and ends, from the queue, the graders and its class's last judgings."""
 
 import heapq
 import statistics
@@ -11,22 +11,23 @@ from sqlalchemy.orm import Session
 from .models import JobRow, Judgement, QueueRow, SubmissionRow
 from .types import QUEUED, RUNNING, now
 
-_LATELY = 20  # number of latest judgings of a class of which the median is used
-_LAST, _LEAST = timedelta(minutes=1), 10.0  # time in which arrivals are counted; shortest time for a rate, in s
-_UNKNOWN = 30.0  # seconds assumed before a class's first judging: the time of a GPU submission of fa2017
+_LATEST = 20  # a judging is expected to take the median of this many last judgings of its class
+_LAST = timedelta(minutes=1)  # arrivals are counted from this long ago
+_LEAST = 10.0  # shortest time in seconds by which the number of arrivals is divided
+_UNKNOWN = 30.0  # expected seconds of a class's first judging: the time of a GPU submission of fa2017
 
 
 class ExpectedWait(NamedTuple):
-    """A job's position in the queue."""
+    """A job's position in the queue, and its expected times."""
 
-    place: int  # 1 is the next; 0 while it runs
-    ahead: int  # jobs that start before it
-    start_in: Optional[float]  # seconds until it starts, 0 while it runs; None while no grader is running
-    end_in: Optional[float]  # seconds until it ends
+    place: int  # 1 for the job that starts next; 0 for a running job
+    ahead: int  # number of waiting jobs before this one
+    start_in: Optional[float]  # seconds until the job starts; 0 for a running job; None while no grader is running
+    end_in: Optional[float]  # seconds until the job ends; None while no grader is running
 
 
 def expected(session: Session, submission: SubmissionRow, at: Optional[datetime] = None) -> Optional[ExpectedWait]:
-    """Return the place and expected wait of a submission's first judging; None if it neither waits nor runs."""
+    """Return the expected wait of a submission's first judging; None if it neither waits nor runs."""
     job = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.purpose == "first")
     found = session.scalar(job)
     return schedule(session, found.backend, at).get(found.id) if found is not None else None
@@ -39,19 +40,20 @@ def slots_of(session: Session, backend: str) -> int:
 
 
 def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Dict[int, ExpectedWait]:
-    """Return the place and expected wait of every job of a queue, by job id, in the queue's order."""
+    """Return the expected wait of every running or waiting job of a queue, by the job's id, in the queue's order."""
     at = at or now()
     jobs = session.execute(
         select(JobRow.id, JobRow.state, JobRow.started_at, JobRow.round, SubmissionRow.class_id)
         .join(JobRow.submission).where(JobRow.backend == backend, JobRow.state.in_((QUEUED, RUNNING)))
-        .order_by(JobRow.state.desc(), JobRow.round, JobRow.queued_at, JobRow.id)  # "running" after "queued"
+        .order_by(JobRow.state.desc(), JobRow.round, JobRow.queued_at, JobRow.id)  # running jobs first
     ).all()  # fmt: skip
     takes, arrivals, slots = _Takes(session), _Arrivals(session, backend, at), slots_of(session, backend)
     found: Dict[int, ExpectedWait] = {}
     for job in jobs:
         if job.state == RUNNING:
             own, ran = takes.seconds(job.class_id), (at - job.started_at).total_seconds()
-            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))  # if overdue, a tenth of its time
+            # An overdue job is expected to run for another tenth of its time.
+            found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))
     free = sorted(wait.end_in or 0.0 for wait in found.values())[:slots]  # seconds until each grader is free
     free += [0.0] * (slots - len(free))
     heapq.heapify(free)
@@ -67,7 +69,7 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
 
 
 class _Arrivals:
-    """The submissions of the last minute, from which future arrivals are estimated."""
+    """The jobs that joined a queue in the last minute, from which the rate of later arrivals is estimated."""
 
     def __init__(self, session: Session, backend: str, at: datetime):
         self._serving = session.scalar(select(QueueRow.round).where(QueueRow.backend == backend)) or 0
@@ -75,11 +77,11 @@ class _Arrivals:
         self._came = [(round_, (at - when).total_seconds()) for round_, when in session.execute(came)]
 
     def longer(self, round_: int, takes: float) -> float:
-        """Return how many times longer a job waits because later submissions are served before it.
+        """Return the factor by which later submissions lengthen the wait of a job of round `round_`.
 
-        A job of the current round cannot be overtaken. A job of a later round is overtaken by submissions of earlier
-        rounds. They are assumed to arrive at the last minute's rate and to take `takes` seconds each. How long they
-        keep arriving is unknown, so the factor is at most 2.
+        No later submission can overtake a job of the current round. A job of a later round is overtaken by new
+        submissions of earlier rounds. These are assumed to arrive as frequently as in the last minute, and to occupy
+        the graders for `takes` seconds each. The factor is at most 2, because nobody knows for how long they arrive.
         """
         before = [ago for round_of, ago in self._came if round_of < round_]
         if round_ <= self._serving or not before:
@@ -89,20 +91,20 @@ class _Arrivals:
 
 
 class _Takes:
-    """Duration of a judging of a class, looked up once per class."""
+    """Expected durations of judgings, each of which is looked up once per class."""
 
     def __init__(self, session: Session):
         self._session = session
         self._known: Dict[int, float] = {}
 
     def seconds(self, class_id: int) -> float:
-        """Return the median of the last judgings, from claim to judgement."""
+        """Return the median duration of a class's last judgings, from the start of the job to its judgement."""
         if class_id not in self._known:
-            # Read judgements from the newest back until there are enough. "+ 0" prevents the database from first
-            # collecting all submissions of the class.
+            # The newest judgements are read first, until enough are found. "+ 0" hides the column from its index, so
+            # that the database does not first collect all submissions of the class.
             rows = self._session.execute(
                 select(Judgement.started_at, Judgement.finished_at).join(Judgement.submission)
-                .where(SubmissionRow.class_id + 0 == class_id).order_by(Judgement.id.desc()).limit(_LATELY)
+                .where(SubmissionRow.class_id + 0 == class_id).order_by(Judgement.id.desc()).limit(_LATEST)
             ).all()  # fmt: skip
             took = [(end - start).total_seconds() for start, end in rows]
             self._known[class_id] = max(statistics.median(took), 0.01) if took else _UNKNOWN

@@ -1,4 +1,4 @@
-"""Makes the final ranking: the leaders' submissions run five more times with new seeds, and the medians rank them."""
+"""Makes the final ranking: the leaders' submissions run five more times with new seeds; their medians rank them."""
 
 from typing import List
 
@@ -14,9 +14,9 @@ from .types import DONE, PENDING, QUEUED, RUNNING, now
 
 
 def check(session: Session, of_class: Class) -> None:
-    """Raise UsageError before the deadline, and while submissions wait or run."""
+    """Raise UsageError before the deadline of a class, or while submissions of the class wait or run."""
     if of_class.deadline is not None and now() < of_class.deadline:
-        raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC")
+        raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC: finalise later")
     waits = session.scalar(
         select(func.count()).select_from(SubmissionRow)
         .where(SubmissionRow.class_id == of_class.id, SubmissionRow.status.in_(PENDING))
@@ -26,19 +26,19 @@ def check(session: Session, of_class: Class) -> None:
 
 
 def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = "command line") -> List[str]:
-    """Queue the leaders' missing final runs.
+    """Queue those final runs of the leaders that are not yet queued or done.
 
     Parameters
     ----------
     leaders
-        Number of places of the ranking whose submissions run again.
+        Number of leaders, that is, of the first places of the ranking.
     actor
-        The person who starts the runs, for the audit log.
+        Name of the person who starts the runs, for the audit log.
 
     Returns
     -------
     list of str
-        Identifiers of the submissions for which runs were queued; empty if all runs of all leaders are queued or done.
+        Identifiers of the submissions for which runs were queued.
     """
     fresh = []
     for best in best_of(session, of_class)[:leaders]:
@@ -56,14 +56,14 @@ def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = 
 
 
 def runs_left(session: Session, of_class: Class) -> int:
-    """Return the number of final runs that wait or run."""
+    """Return the number of a class's final runs that are waiting or running."""
     query = select(func.count()).select_from(JobRow).join(JobRow.submission)
     final = (SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state.in_((QUEUED, RUNNING)))
     return session.scalar(query.where(*final)) or 0
 
 
 def close(session: Session, of_class: Class) -> bool:
-    """Declare the ranking final if every run is done, and return whether it is final."""
+    """Declare the ranking final if there were final runs and all have ended; return whether it is final."""
     done = session.scalar(
         select(func.count()).select_from(JobRow).join(JobRow.submission)
         .where(SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state == DONE)

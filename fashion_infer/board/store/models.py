@@ -1,4 +1,4 @@
-"""The tables. All dates are UTC; all ranked times are milliseconds."""
+"""The database's tables. All dates are in UTC. Columns named `_ms` are in milliseconds, other durations in seconds."""
 
 from datetime import datetime
 from typing import ClassVar, List, Optional
@@ -22,28 +22,28 @@ class Base(DeclarativeBase):
 
 
 class Class(Base):
-    """A class: its edition, its rubric, its deadline and its limits."""
+    """A class of the course: its edition, rubric, deadline and limits."""
 
     __tablename__ = "classes"
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
     edition: Mapped[str]
-    backend: Mapped[str]  # the queue: "cpu" or "gpu"
-    rubric: Mapped[str] = mapped_column(Text)  # TOML
+    backend: Mapped[str]  # "cpu" or "gpu", which also names the queue
+    rubric: Mapped[str] = mapped_column(Text)  # as TOML
     deadline: Mapped[Optional[datetime]]
     gpu_seconds: Mapped[Optional[float]]  # total device time per person, in seconds; None for no limit
-    most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # limit of an upload
-    most_pending: Mapped[int] = mapped_column(default=4)  # limit of a person's waiting and running submissions
-    most_an_hour: Mapped[int] = mapped_column(default=30)  # limit of a person's submissions per hour
-    cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers and device, drawn as a line of the chart
-    names_open: Mapped[bool] = mapped_column(default=False)  # whether the ranking shows names, not pseudonyms
+    most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # size limit of an upload
+    most_pending: Mapped[int] = mapped_column(default=4)  # largest number of a person's waiting and running submissions
+    most_an_hour: Mapped[int] = mapped_column(default=30)  # largest number of a person's submissions per hour
+    cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers and device; a line in the chart
+    names_open: Mapped[bool] = mapped_column(default=False)  # whether everyone sees names in the ranking
     created_at: Mapped[datetime] = mapped_column(default=now)
-    finalised_at: Mapped[Optional[datetime]]  # time when the leaders' last re-run ended
+    finalised_at: Mapped[Optional[datetime]]  # time at which the ranking was declared final
     people: Mapped[List["Person"]] = relationship(back_populates="of_class")
 
 
 class Team(Base):
-    """People of a class who are ranked together."""
+    """A team: people of a class who are ranked together."""
 
     __tablename__ = "teams"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -57,7 +57,7 @@ class Team(Base):
 
 
 class Person(Base):
-    """A person in one class. A person in two classes has two rows and two tokens."""
+    """A member of a class. Somebody in two classes has two rows, each with its own tokens."""
 
     __tablename__ = "people"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -66,7 +66,7 @@ class Person(Base):
     name: Mapped[str]  # from the class list, unique in the class
     role: Mapped[str] = mapped_column(String(20), default=STUDENT)
     pseudonym: Mapped[str]
-    last_round: Mapped[int] = mapped_column(default=-1)  # round in the fair queue, see queue.py
+    last_round: Mapped[int] = mapped_column(default=-1)  # round of the person's last job, see queue.py
     created_at: Mapped[datetime] = mapped_column(default=now)
     of_class: Mapped[Class] = relationship(back_populates="people")
     team: Mapped[Optional[Team]] = relationship()
@@ -76,27 +76,27 @@ class Person(Base):
 
 
 class Token(Base):
-    """A person's API token: the hash of its secret half, and `selector`, the public half that finds the row."""
+    """A person's token: its public part `selector`, by which the row is found, and the hash of its secret part."""
 
     __tablename__ = "tokens"
     id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
     selector: Mapped[str] = mapped_column(String(32), unique=True)
-    hashed: Mapped[str] = mapped_column(String(64))  # SHA-256 of the secret half, 256 random bits
+    hashed: Mapped[str] = mapped_column(String(64))  # SHA-256 of the secret part, which has 256 random bits
     created_at: Mapped[datetime] = mapped_column(default=now)
     revoked_at: Mapped[Optional[datetime]]
     person: Mapped[Person] = relationship()
 
 
 class WebSession(Base):
-    """A browser session."""
+    """A signed-in person's browser session."""
 
     __tablename__ = "sessions"
     id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)
     token_id: Mapped[int] = mapped_column(ForeignKey("tokens.id"))  # revoking this token ends the session
-    hashed: Mapped[str] = mapped_column(String(64), unique=True)  # SHA-256 of the cookie
-    csrf: Mapped[str] = mapped_column(String(64))
+    hashed: Mapped[str] = mapped_column(String(64), unique=True)  # SHA-256 of the cookie's value
+    csrf: Mapped[str] = mapped_column(String(64))  # CSRF token of the session's forms
     created_at: Mapped[datetime] = mapped_column(default=now)
     expires_at: Mapped[datetime]
     person: Mapped[Person] = relationship()
@@ -110,13 +110,13 @@ class SubmissionRow(Base):
     id: Mapped[str] = mapped_column(String(32), primary_key=True, default=short_id)
     class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"))
-    key: Mapped[str] = mapped_column(String(128))  # the client's own identifier or the digest, unique per person
+    key: Mapped[str] = mapped_column(String(128))  # from the client, or the digest; unique per person
     digest: Mapped[str] = mapped_column(String(64))  # SHA-256 of the upload, hexadecimal
-    name: Mapped[str]  # the file's sanitised name
+    name: Mapped[str]  # the file's name, see `admission.safe_name`
     size: Mapped[int]  # bytes
-    final: Mapped[bool] = mapped_column(default=False)  # submitted as final, so that it counts for marks
+    final: Mapped[bool] = mapped_column(default=False)  # whether it was submitted as final, to count for marks
     status: Mapped[str] = mapped_column(String(20), default=QUEUED)
-    spent: Mapped[float] = mapped_column(default=0.0)  # device seconds of the first judging, or until cancelled
+    spent: Mapped[float] = mapped_column(default=0.0)  # device seconds of the first judging, even if cancelled
     submitted_at: Mapped[datetime] = mapped_column(default=now)
     person: Mapped[Person] = relationship()
     of_class: Mapped[Class] = relationship()
@@ -150,7 +150,7 @@ class Content(Base):
 
 
 class JobRow(Base):
-    """A judging to do: a submission's first judging, or one of a leader's five final runs."""
+    """A job of a queue: a submission's first judging, or one of a leader's five final runs."""
 
     __tablename__ = "jobs"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -158,12 +158,12 @@ class JobRow(Base):
     purpose: Mapped[str] = mapped_column(String(20), default="first")  # "first", "final-1" to "final-5"
     backend: Mapped[str] = mapped_column(String(8))
     state: Mapped[str] = mapped_column(String(20), default=QUEUED)  # queued, running, done, cancelled
-    round: Mapped[int]  # round in the fair queue
+    round: Mapped[int]  # the queue is ordered by this first, see queue.py
     queued_at: Mapped[datetime] = mapped_column(default=now)
     started_at: Mapped[Optional[datetime]]
     attempts: Mapped[int] = mapped_column(default=0)  # number of graders that died or failed during the job
-    lease: Mapped[Optional[str]] = mapped_column(String(64))  # only its holder may end the job
-    lease_until: Mapped[Optional[datetime]]
+    lease: Mapped[Optional[str]] = mapped_column(String(64))  # only the dispatcher that holds it may end the job
+    lease_until: Mapped[Optional[datetime]]  # time at which the lease expires
     submission: Mapped[SubmissionRow] = relationship()
     __table_args__ = (UniqueConstraint("submission_id", "purpose"),
                       Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"),
@@ -172,7 +172,7 @@ class JobRow(Base):
 
 
 class Judgement(Base):
-    """The outcome of a judging. The database allows one per submission and purpose."""
+    """The outcome of a job. The database allows one per submission and purpose."""
 
     __tablename__ = "judgements"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -182,20 +182,20 @@ class Judgement(Base):
     reason: Mapped[str] = mapped_column(Text, default="")
     ranked: Mapped[bool] = mapped_column(default=False)
     op_ms: Mapped[Optional[float]]  # sum of the layers' Op Times
-    layer_ms: Mapped[Optional[float]]
+    layer_ms: Mapped[Optional[float]]  # sum of the layers' Layer Times
     points: Mapped[float] = mapped_column(default=0.0)
     out_of: Mapped[float] = mapped_column(default=0.0)
     verdict: Mapped[str] = mapped_column(Text, default="", deferred=True)  # the grader's document, JSON
-    seconds: Mapped[float] = mapped_column(default=0.0)  # time that the device was held
+    seconds: Mapped[float] = mapped_column(default=0.0)  # time for which the grader ran
     started_at: Mapped[datetime]
     finished_at: Mapped[datetime] = mapped_column(default=now)
-    node: Mapped[str] = mapped_column(default="")
+    node: Mapped[str] = mapped_column(default="")  # name of the machine that judged
     submission: Mapped[SubmissionRow] = relationship(back_populates="judgements")
     __table_args__ = (UniqueConstraint("submission_id", "purpose"),)
 
 
 class LogLine(Base):
-    """A line of a submission's log, as its judging wrote it."""
+    """A line of a submission's log, written by the board or by a grader."""
 
     __tablename__ = "log_lines"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -210,13 +210,13 @@ class QueueRow(Base):
 
     __tablename__ = "queues"
     backend: Mapped[str] = mapped_column(String(8), primary_key=True)
-    round: Mapped[int] = mapped_column(default=0)  # round of the job that was started last
-    slots: Mapped[int] = mapped_column(default=1)  # number of concurrent judgings
+    round: Mapped[int] = mapped_column(default=0)  # largest round of the jobs started so far
+    slots: Mapped[int] = mapped_column(default=1)  # number of graders
     seen_at: Mapped[Optional[datetime]]  # time of the dispatcher's last report
 
 
 class AuditEntry(Base):
-    """An action in the audit log. Rows are only added; for refusals, the day's count is increased."""
+    """An entry of the audit log. Rows are never deleted, and only their `times` changes (see `audit.count`)."""
 
     __tablename__ = "audit"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -224,6 +224,6 @@ class AuditEntry(Base):
     class_id: Mapped[Optional[int]] = mapped_column(ForeignKey("classes.id"))
     actor: Mapped[str]  # a person's name, or "command line"
     action: Mapped[str] = mapped_column(String(40))
-    what: Mapped[str] = mapped_column(Text, default="")
+    what: Mapped[str] = mapped_column(Text, default="")  # object of the action, such as a submission's identifier
     address: Mapped[str] = mapped_column(String(64), default="")
-    times: Mapped[int] = mapped_column(default=1, server_default="1")
+    times: Mapped[int] = mapped_column(default=1, server_default="1")  # how often the action happened that day
