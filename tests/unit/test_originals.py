@@ -159,6 +159,6 @@ def test_no_such_original(invoke):
     with pytest.raises(UsageError):
         originals.path("other")
     assert "did you mean" in invoke("models", "fetch", "ece408", "--original")[2]
-    assert "sp2018-baseline are here" in invoke("models", "fetch", "baseline", "--edition", "sp2018")[2]
+    assert "sp2018-baseline are already installed" in invoke("models", "fetch", "baseline", "--edition", "sp2018")[2]
     code, _, err = invoke("models", "fetch", "baseline")
     assert code == 2 and "--original" in err
