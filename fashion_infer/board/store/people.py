@@ -1,4 +1,4 @@
-"""Adds and finds classes, people, roles and tokens."""
+"""Adds and finds classes, people and tokens."""
 
 import hashlib
 import hmac
@@ -19,12 +19,12 @@ from .types import ROLES, STUDENT, now
 _NAME = re.compile(r"[\w][\w .,'@+-]{0,99}")
 _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _COMMAND = "command line"
-_PREFIX = "fib"  # prefix of tokens, by which a secret scanner can recognise one
+_PREFIX = "fib"  # beginning of every token, so that a secret scanner can recognise tokens
 _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{64})")
 
 
 class Joined(NamedTuple):
-    """An added person, with a new token, which cannot be read again later."""
+    """An added person and a new token. The token cannot be shown again, because the database has only its hash."""
 
     person: Person
     token: str
@@ -38,13 +38,13 @@ def new_class(
     Parameters
     ----------
     name
-        Unique name of letters, digits, dots and dashes.
+        Name of letters, digits, dots, dashes and underscores, unique on the board.
     edition, backend, rubric
-        Edition of the course; "cpu" or "gpu"; rubric as TOML for `grading.rubric.parse`.
+        Name of the edition; "cpu" or "gpu"; rubric as TOML, which is not checked here.
     deadline
-        Time-zone-aware deadline; None for no deadline.
+        The deadline, with a time zone; None for no deadline.
     limits
-        Values of gpu_seconds, most_bytes, most_pending, most_an_hour of `models.Class`.
+        Values for the columns gpu_seconds, most_bytes, most_pending and most_an_hour of `models.Class`.
 
     Raises
     ------
@@ -52,9 +52,9 @@ def new_class(
         When the name is invalid or already in use.
     """
     if not _CLASS.fullmatch(name):
-        raise UsageError(f"a class's name has letters, digits, dots and dashes, at most 60: not {name!r}")
+        raise UsageError(f"a class's name has at most 60 letters, digits, dots, dashes and underscores: not {name!r}")
     if find_class(session, name) is not None:
-        raise UsageError(f"there is a class {name} already")
+        raise UsageError(f"there is already a class {name}: give another name")
     made = Class(name=name, edition=edition, backend=backend, rubric=rubric, deadline=deadline, **limits)
     session.add(made)
     session.flush()
@@ -68,11 +68,13 @@ def find_class(session: Session, name: str) -> Optional[Class]:
 
 
 def the_class(session: Session, name: Optional[str]) -> Class:
-    """Return the class with a name, or the only class if `name` is None; UsageError if there is no such class."""
+    """Return the class with a name, or the board's only class if `name` is None; UsageError if there is none."""
     if name is None:
         every = session.scalars(select(Class).limit(2)).all()
         if len(every) != 1:
-            raise UsageError("name the class: --class NAME" if every else "there is no class yet: board class new")
+            raise UsageError(
+                "name the class: --class NAME" if every else "there is no class: create one with `board class new`"
+            )
         return every[0]
     found = find_class(session, name)
     if found is None:
@@ -83,29 +85,29 @@ def the_class(session: Session, name: Optional[str]) -> Class:
 def join(
     session: Session, of_class: Class, people: Iterable[Tuple[str, str, str]], actor: str = _COMMAND, address: str = ""
 ) -> List[Joined]:
-    """Add people to a class, each with a new token. People already in the class get an additional token.
+    """Add people to a class, and give each a new token. Existing people get the new role and team, and a further token.
 
     Parameters
     ----------
     people
-        (name, role, team) of each person; an empty role means student, an empty team no team.
+        (name, role, team) of each person. An empty role means student, and an empty team means no team.
     actor, address
-        The person who adds them, and the client address, for the audit log.
+        Name of the person who adds them, and client address of the request, for the audit log.
 
     Raises
     ------
     UsageError
-        For an invalid name or role, and for a name that occurs twice.
+        When a name, role or team is invalid, or a name occurs twice.
     """
     joined, seen = [], set()
     for name, role, team in people:
         role = role or STUDENT
         if not _NAME.fullmatch(name):
-            raise UsageError(f"a name has letters, digits, spaces and .,'@+-, at most 100: not {name[:40]!r}")
+            raise UsageError(f"a name has at most 100 letters, digits, spaces and _.,'@+-: not {name[:40]!r}")
         if role not in ROLES:
             raise UsageError(f"{name}: a role is one of {', '.join(ROLES)}, not {role[:40]!r}")
         if name in seen:
-            raise UsageError(f"{name} is named twice")
+            raise UsageError(f"{name} occurs twice")
         seen.add(name)
         person = find_person(session, of_class, name)
         if person is None:
@@ -126,7 +128,7 @@ def find_person(session: Session, of_class: Class, name: str) -> Optional[Person
 
 def _team(session: Session, of_class: Class, name: str) -> Team:
     if not _NAME.fullmatch(name):
-        raise UsageError(f"a team's name has letters, digits, spaces and .,'@+-, at most 100: not {name[:40]!r}")
+        raise UsageError(f"a team's name has at most 100 letters, digits, spaces and _.,'@+-: not {name[:40]!r}")
     found = session.scalar(select(Team).where(Team.class_id == of_class.id, Team.name == name))
     if found is None:
         found = Team(class_id=of_class.id, name=name, pseudonym=fresh(session, of_class))
@@ -136,14 +138,14 @@ def _team(session: Session, of_class: Class, name: str) -> Team:
 
 
 def new_token(session: Session, person: Person) -> str:
-    """Return a new token for a person, "fib_SELECTOR_SECRET". The database stores only the secret's hash."""
+    """Add a token for a person, and return it as "fib_SELECTOR_SECRET". The database stores only the secret's hash."""
     selector, secret = secrets.token_hex(8), secrets.token_hex(32)
     session.add(Token(person_id=person.id, selector=selector, hashed=hashed(secret)))
     return f"{_PREFIX}_{selector}_{secret}"
 
 
 def hashed(secret: str) -> str:
-    """Return the SHA-256 in hexadecimal. Secrets of 256 random bits need neither a salt nor a slow hash."""
+    """Return a secret's SHA-256 in hexadecimal. A secret of 256 random bits needs neither a salt nor a slow hash."""
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -151,9 +153,10 @@ _NOBODY = hashed("nobody")
 
 
 def authenticate(session: Session, token: str) -> Optional[Token]:
-    """Return a token with its person; None if the token is unknown or revoked.
+    """Return the row of a token; None if the token is unknown or revoked.
 
-    The comparison takes constant time, even for an unknown selector.
+    Secrets are compared in constant time. For an unknown selector, a comparison is made as well, so that the time of an
+    answer does not reveal which selectors exist.
     """
     parts = _TOKEN.fullmatch(token)
     if parts is None:
@@ -164,14 +167,14 @@ def authenticate(session: Session, token: str) -> Optional[Token]:
 
 
 def named_by(session: Session, token: str) -> Optional[Person]:
-    """Return the person to whom a token's selector belongs, even if the secret is wrong, for the audit log."""
+    """Return the owner of a token's selector, even if the secret is wrong; None if the selector is unknown."""
     parts = _TOKEN.fullmatch(token)
     found = session.scalar(select(Token).where(Token.selector == parts["selector"])) if parts else None
     return found.person if found else None
 
 
 def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str = "") -> int:
-    """Revoke all of a person's tokens, end all browser sessions, and return the number of tokens."""
+    """Revoke all of a person's tokens, end the person's browser sessions, and return the number of revoked tokens."""
     live = session.scalars(select(Token).where(Token.person_id == person.id, Token.revoked_at.is_(None))).all()
     for token in live:
         token.revoked_at = now()
@@ -182,5 +185,5 @@ def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str
 
 
 def sees_all(viewer: Optional[Person]) -> bool:
-    """Return whether a person may see names, code and logs of the class: assistants and instructors."""
+    """Return whether a viewer is an assistant or instructor, who may see all names, code and logs of the class."""
     return viewer is not None and viewer.role != STUDENT

@@ -1,4 +1,4 @@
-"""Queries for the API and the pages: one submission, lists of submissions, the queue, a log, the people of a class.
+"""Queries for the API and the pages: submissions, the queue, logs, and the people of a class.
 
 Functions that take a viewer return only what the viewer may see.
 """
@@ -20,20 +20,20 @@ from .types import PENDING, QUEUED, RUNNING
 
 
 class NotFound(FashionInferError):
-    """There is no submission with an identifier, or the viewer may not see it; the error does not say which."""
+    """Raised when a submission does not exist or the viewer may not see it. The error does not say which of the two."""
 
     status = 404
 
     def __init__(self) -> None:
-        super().__init__("there is no such submission of yours")
+        super().__init__("there is no such submission, or you may not see it")
 
 
 class Detail(NamedTuple):
     """Everything that a viewer may see of one submission."""
 
     submission: SubmissionRow
-    wait: Optional[ExpectedWait]  # None unless the submission waits or runs
-    verdict: Optional[Dict[str, Any]]  # the grader's document, without what the rubric hides from students
+    wait: Optional[ExpectedWait]  # None if the submission neither waits nor runs
+    verdict: Optional[Dict[str, Any]]  # the grader's document; for students, without what the rubric hides
 
     @property
     def judgement(self) -> Optional[Judgement]:
@@ -42,12 +42,12 @@ class Detail(NamedTuple):
 
 
 def may_read(submission: SubmissionRow, viewer: Person) -> bool:
-    """Return whether a person may see a submission's code, log and verdict, as its author or as staff of its class."""
+    """Return whether a person may see a submission's code, log and verdict: its author and its class's staff may."""
     return viewer.class_id == submission.class_id and (viewer.id == submission.person_id or sees_all(viewer))
 
 
 def find(session: Session, identifier: str, viewer: Person) -> SubmissionRow:
-    """Return a submission; NotFound when there is none or the viewer may not see it."""
+    """Return a submission; NotFound if it does not exist or the viewer may not see it."""
     found = session.get(SubmissionRow, identifier) if len(identifier) <= 32 else None
     if found is None or not may_read(found, viewer):
         raise NotFound
@@ -59,11 +59,11 @@ def detail(session: Session, identifier: str, viewer: Person) -> Detail:
     found = find(session, identifier, viewer)
     wait = expected(session, found) if found.status in PENDING else None
     text = found.judgement.verdict if found.judgement is not None else ""
-    return Detail(found, wait, _shown(text, sees_all(viewer)) if text else None)
+    return Detail(found, wait, _visible(text, sees_all(viewer)) if text else None)
 
 
 def content_of(store: Store, identifier: str, viewer: Person, address: str) -> Tuple[SubmissionRow, bytes]:
-    """Return a submission and its bytes; NotFound as in `find`. Reading another person's code is audited."""
+    """Return a submission and its bytes; NotFound as in `find`. Reading another's code is recorded in the audit log."""
     with store.read() as session:
         found = find(session, identifier, viewer)
         content = session.get_one(Content, found.id).content
@@ -73,8 +73,8 @@ def content_of(store: Store, identifier: str, viewer: Person, address: str) -> T
     return found, content
 
 
-def _shown(text: str, everything: bool) -> Optional[Dict[str, Any]]:
-    """Return a verdict without what its rubric hides from students."""
+def _visible(text: str, everything: bool) -> Optional[Dict[str, Any]]:
+    """Return a verdict, without what its rubric hides from students unless `everything`; None if it is not JSON."""
     try:
         verdict = json.loads(text)
     except ValueError:
@@ -90,27 +90,27 @@ def _shown(text: str, everything: bool) -> Optional[Dict[str, Any]]:
         for name in ("times", "samples", "fill_ms", "op_time_ms", "layer_time_ms"):
             verdict.pop(name, None)
         # The message of a time check contains times.
-        _without("message", [mark for mark in verdict.get("marks", []) if mark.get("kind") == "time"])
+        _remove("message", [mark for mark in verdict.get("marks", []) if mark.get("kind") == "time"])
     if not show.get("diagnosis", True):
-        _without("message", verdict.get("marks", []))
-        _without("said", verdict.get("samples", []))
+        _remove("message", verdict.get("marks", []))
+        _remove("said", verdict.get("samples", []))
         for name in ("text", "where", "advice"):
-            _without(name, verdict.get("findings", []))
+            _remove(name, verdict.get("findings", []))
     return verdict
 
 
-def _without(name: str, parts: List[Dict[str, Any]]) -> None:
+def _remove(name: str, parts: List[Dict[str, Any]]) -> None:
     for part in parts:
         part.pop(name, None)
 
 
 def by(person: Person):
-    """Return the condition that selects a person's submissions."""
+    """Return the condition, for `submissions`, that selects a person's submissions."""
     return SubmissionRow.person_id == person.id
 
 
 def submissions(session: Session, condition, limit: int = 200, start: int = 0) -> List[SubmissionRow]:
-    """Return the submissions selected by a condition, with their people and judgements, newest first."""
+    """Return the submissions that meet a condition, newest first: at most `limit`, after the first `start`."""
     query = select(SubmissionRow).where(condition).order_by(SubmissionRow.submitted_at.desc(), SubmissionRow.id)
     related = selectinload(SubmissionRow.judgements), selectinload(SubmissionRow.person)
     return list(session.scalars(query.offset(start).limit(limit).options(*related)))
@@ -119,21 +119,21 @@ def submissions(session: Session, condition, limit: int = 200, start: int = 0) -
 class SeenJob(NamedTuple):
     """A queued or running job as one viewer sees it."""
 
-    place: int
-    start_in: Optional[float]
-    name: str
-    own: bool
-    submission_id: Optional[str]  # None where the viewer may not see the submission
+    place: int  # as in `QueuedJob`
+    start_in: Optional[float]  # as in `QueuedJob`
+    name: str  # or a pseudonym
+    own: bool  # whether the job is the viewer's
+    submission_id: Optional[str]  # None if the viewer may not see the submission
     state: str
     purpose: str
     queued_at: datetime
 
 
 class QueuedJob(NamedTuple):
-    """A queued or running job with everything that any viewer may see."""
+    """A queued or running job, with everything that `seen` needs for any viewer."""
 
-    place: int  # 0 while it runs
-    start_in: Optional[float]  # seconds until it starts; None while no grader is running
+    place: int  # 1 for the job that starts next; 0 for a running job
+    start_in: Optional[float]  # seconds until the job starts; None while no grader is running
     id: int
     state: str
     purpose: str
@@ -147,8 +147,8 @@ class QueuedJob(NamedTuple):
     def seen(self, viewer: Person) -> SeenJob:
         """Return the job as a viewer sees it.
 
-        The person's name is visible to that person, to staff of the class and, if the class opens names, to everyone in
-        the class. Others see a pseudonym.
+        The author's name is visible to the author, to the staff of the class and, if `names_open` is set, to all people
+        of the class. Others see the author's pseudonym.
         """
         own, same_class = self.person_id == viewer.id, self.class_id == viewer.class_id
         readable = own or (same_class and sees_all(viewer))
@@ -158,7 +158,7 @@ class QueuedJob(NamedTuple):
 
 
 def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJob]:
-    """Return a queue in its order: running jobs, then waiting ones."""
+    """Return the first `limit` jobs of a backend's queue in its order: running jobs, then waiting jobs."""
     rows = session.execute(
         select(JobRow.id, JobRow.state, JobRow.purpose, JobRow.queued_at, JobRow.submission_id, SubmissionRow.person_id,
                SubmissionRow.class_id, Person.name, Person.pseudonym)
@@ -171,19 +171,19 @@ def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJo
 
 
 def waiting(session: Session, backend: str) -> int:
-    """Return the number of jobs that wait in a queue."""
+    """Return the number of waiting jobs in a backend's queue."""
     query = select(func.count()).select_from(JobRow).where(JobRow.backend == backend, JobRow.state == QUEUED)
     return session.scalar(query) or 0
 
 
 def log_lines(session: Session, submission: SubmissionRow, after: int = 0, limit: int = 1000) -> List[LogLine]:
-    """Return a log's lines with numbers above `after`, in order."""
+    """Return a submission's log lines whose number is above `after`: at most `limit`, in order."""
     query = select(LogLine).where(LogLine.submission_id == submission.id, LogLine.id > after)
     return list(session.scalars(query.order_by(LogLine.id).limit(limit)))
 
 
 def roster(session: Session, of_class: Class) -> List[Row]:
-    """Return (person, number of submissions, device seconds) for everyone in a class, by name."""
+    """Return (person, number of submissions, device seconds) for everyone in a class, sorted by name."""
     first = (Judgement.submission_id == SubmissionRow.id) & (Judgement.purpose == "first")
     query = (
         select(Person, func.count(SubmissionRow.id), func.coalesce(func.sum(Judgement.seconds), 0.0))
@@ -194,7 +194,7 @@ def roster(session: Session, of_class: Class) -> List[Row]:
 
 
 def counts(session: Session, of_class: Class) -> Dict[str, int]:
-    """Return the numbers of people and submissions of a class, and of submissions that wait or run."""
+    """Return a class's numbers of people, submissions, and pending (waiting or running) submissions."""
 
     def count(table, *where) -> int:
         return session.scalar(select(func.count()).select_from(table).where(table.class_id == of_class.id, *where)) or 0

@@ -1,14 +1,13 @@
-"""The queue of jobs, with a fair order, leases, and exactly one judgement per job.
+"""The queues of jobs, one per backend, with a fair order, leases, and at most one judgement per job.
 
-A person's waiting submissions have increasing round numbers, and the queue is ordered by (round, time of arrival). A
-new submission gets the round after that of the person's previous submission, but no earlier round than the one being
-served. If a person sends ten submissions at once, they get ten rounds, and another person's later submission gets the
-first of these rounds (start-time fair queueing).
+Each job has a round number, and a queue is ordered by round and then by time of arrival. A new job gets the round after
+that of the same person's previous job, but at least the round that is being served. If a person sends ten submissions
+at once, they get ten successive rounds. A later submission by another person gets the first of these rounds, and
+overtakes the other nine. (This is start-time fair queueing.)
 
-A job is started under a lease that its dispatcher renews. When the lease expires, or its dispatcher is known to be
-dead, the job returns to its old position in the queue. Only the holder of the lease may end the job, in the transaction
-that writes the judgement. There is one judgement per submission and purpose, so that a job may run several times but
-is judged once.
+A job is started under a lease, which its dispatcher renews. When the lease expires, or the dispatcher is known to be
+dead, the job returns to its old position in the queue. Only the holder of the lease may end the job, in the same
+transaction that writes the judgement. A job may therefore run several times, but is judged only once.
 """
 
 import secrets
@@ -22,27 +21,27 @@ from .audit import record
 from .models import Content, JobRow, Judgement, LogLine, Person, QueueRow, SubmissionRow
 from .types import CANCELLED, DONE, FAILED, QUEUED, RUNNING, now
 
-LEASE = timedelta(seconds=30)
-MOST_FAILURES = 3  # number of reports that a machine could not judge, after which a job is judged as failed
-MOST_DEATHS = 20  # number of graders that died during a job, after which the job is judged as failed
+LEASE = timedelta(seconds=30)  # time after which a lease expires if it is not renewed
+MOST_FAILURES = 3  # a job is judged as failed after this many reports that a machine could not judge it
+MOST_DEATHS = 20  # a job is judged as failed after this many graders died during it
 
 
 class Claimed(NamedTuple):
-    """A claimed job, with everything that a grader needs."""
+    """A started job, with everything that a grader needs."""
 
-    job: int
+    job: int  # the job's id
     lease: str
-    submission: str
+    submission: str  # the submission's identifier
     purpose: str
     backend: str
     edition: str
     rubric: str  # TOML
     name: str  # the file's name
-    content: bytes
+    content: bytes  # the file's bytes
 
 
 class JudgingOutcome(NamedTuple):
-    """The outcome of a judging."""
+    """The outcome of a judging: the values of the columns of `models.Judgement` with the same names."""
 
     status: str  # judged, refused, failed
     reason: str = ""
@@ -57,11 +56,11 @@ class JudgingOutcome(NamedTuple):
 
 
 def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
-    """Return the row of a backend's queue, created if necessary, and locked against other writers if `lock`."""
+    """Return the row of a backend's queue, which is created if it is missing. `lock` locks it against other writers."""
     query = select(QueueRow).where(QueueRow.backend == backend)
     found = session.scalar(query.with_for_update() if lock else query)
     if found is None:
-        # With PostgreSQL, two writers may get here concurrently. The second waits in the insert, then finds the row.
+        # With PostgreSQL, two writers may come here at the same time. The second one's insert waits, and does nothing.
         if session.get_bind().dialect.name == "postgresql":
             from sqlalchemy.dialects.postgresql import insert
 
@@ -80,7 +79,7 @@ def states(session: Session) -> List[QueueRow]:
 
 
 def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: str, at: datetime) -> JobRow:
-    """Put a submission into its queue."""
+    """Add a job for a submission to the queue of a backend, and return it."""
     person = session.get_one(Person, submission.person_id)
     queue = state_of(session, backend)
     job = JobRow(submission_id=submission.id, purpose=purpose, backend=backend, queued_at=at,
@@ -91,7 +90,10 @@ def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: 
 
 
 def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime] = None) -> Optional[Claimed]:
-    """Start the next job of a queue under a new lease, which begins with the owner's name; None if no job waits."""
+    """Mark the next job of a queue as running, under a new lease, and return it; None if no job waits.
+
+    The lease begins with `owner`, the dispatcher's name, so that `recover` finds the dispatcher's jobs.
+    """
     at = at or now()
     queue = state_of(session, backend, lock=True)
     job = session.scalar(
@@ -112,9 +114,9 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
 
 
 def renew(session: Session, leases: List[str], at: Optional[datetime] = None) -> List[str]:
-    """Renew leases and return those that are still valid.
+    """Renew leases, and return those that are still valid.
 
-    The jobs of the other leases were cancelled or reassigned, and their graders must be stopped.
+    The jobs of the other leases were cancelled or returned to the queue, so that the caller must stop their graders.
     """
     if not leases:
         return []
@@ -129,48 +131,59 @@ def give_back(
     session: Session, lease: str, why: str, outcome: Optional[JudgingOutcome] = None, counted: bool = True,
     at: Optional[datetime] = None,
 ) -> None:  # fmt: skip
-    """Return a job to its position because its grader died, or reported in `outcome` that it could not judge.
+    """Return a job to its old position in the queue, because its grader died or could not judge it.
 
-    After too many calls with `counted`, the job is judged as failed.
+    Parameters
+    ----------
+    why
+        The reason, for the submission's log.
+    outcome
+        The report of a grader that could not judge; None if the grader died.
+    counted
+        Whether the call counts as a failed attempt. After `MOST_DEATHS` or `MOST_FAILURES` attempts, the job is judged
+        as failed instead.
     """
-    job = _held(session, lease)
+    job = _running(session, lease)
     if job is None:
         return
     job.attempts += counted
     if counted and job.attempts >= (MOST_DEATHS if outcome is None else MOST_FAILURES):
         finish(session, lease, outcome or JudgingOutcome(FAILED, f"its grader died {job.attempts} times: {why}"), at)
         return
-    _waits_again(session, job, why)
+    _requeue(session, job, why)
 
 
 def recover(session: Session, owner: Optional[str] = None, at: Optional[datetime] = None) -> int:
-    """Return jobs with expired leases, or all jobs of a dead owner, to the queue, and return their number."""
+    """Move running jobs back to the queue, and return their number.
+
+    If `owner` is None, these are the jobs with expired leases; otherwise all jobs that this dispatcher had started.
+    """
     dead = JobRow.lease_until < (at or now())
     if owner is not None:
         dead = JobRow.lease.startswith(f"{owner}.", autoescape=True)
     jobs = session.scalars(select(JobRow).where(JobRow.state == RUNNING, dead).with_for_update(of=JobRow)).all()
     for job in jobs:
-        _waits_again(session, job, "the service was interrupted")
+        _requeue(session, job, "the service was interrupted")
     return len(jobs)
 
 
-def _held(session: Session, lease: str) -> Optional[JobRow]:
-    """Return the job that runs under a lease, locked; None when the lease is no longer valid."""
+def _running(session: Session, lease: str) -> Optional[JobRow]:
+    """Return the job that runs under a lease, and lock its row; None if the lease is no longer valid."""
     mine = select(JobRow).where(JobRow.lease == lease, JobRow.state == RUNNING)
     return session.scalar(mine.with_for_update(of=JobRow))
 
 
-def _waits_again(session: Session, job: JobRow, why: str) -> None:
+def _requeue(session: Session, job: JobRow, why: str) -> None:
     job.state, job.lease, job.lease_until, job.started_at = QUEUED, None, None, None
     if job.purpose == "first":
         job.submission.status = QUEUED
-    log(session, job.submission_id, [f"{why}: queued again at its old place"])
+    log(session, job.submission_id, [f"{why}: returned to its old position in the queue"])
 
 
 def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[datetime] = None) -> bool:
-    """Write a judgement and end its job; False, without writing, when the lease is no longer valid."""
+    """Write a judgement, and end its job. Return False, without writing anything, if the lease is no longer valid."""
     at = at or now()
-    job = _held(session, lease)
+    job = _running(session, lease)
     if job is None:
         return False
     session.add(Judgement(submission_id=job.submission_id, purpose=job.purpose, started_at=job.started_at or at,
@@ -184,7 +197,7 @@ def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[d
 
 
 def cancel(session: Session, submission: SubmissionRow, actor: str, address: str = "") -> bool:
-    """Cancel a queued or running submission; False when it has already ended."""
+    """Cancel a submission's queued and running jobs. Return False if there are none."""
     active = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.state.in_((QUEUED, RUNNING)))
     jobs = session.scalars(active.with_for_update(of=JobRow)).all()
     if not jobs:

@@ -1,4 +1,4 @@
-"""Ranks each person or team by its smallest sum of Op Times. Viewers see other people under pseudonyms."""
+"""Ranks the people and teams of a class by the sum of the Op Times of their best submission."""
 
 import statistics
 from datetime import datetime
@@ -12,7 +12,7 @@ from .people import sees_all
 from .types import JUDGED
 
 RUNS = 5  # number of final runs of a leader's submission
-_ENOUGH = 3  # number of correct final runs needed for a median
+_ENOUGH = 3  # least number of correct final runs for a rank
 
 Key = Tuple[str, int]
 
@@ -21,21 +21,21 @@ class RankedPlace(NamedTuple):
     """A line of the ranking."""
 
     place: int  # from 1
-    name: str  # or a pseudonym
-    own: bool  # whether the place is the viewer's or the viewer's team's
-    op_ms: float  # the best sum of Op Times, or the median of the final runs
-    layer_ms: Optional[float]
+    name: str  # name of the person or team, or a pseudonym
+    own: bool  # whether the viewer is this person or a member of this team
+    op_ms: float  # sum of Op Times of the best submission, or the median of that sum in its final runs
+    layer_ms: Optional[float]  # sum of Layer Times of the best submission in its first judging
     final: bool  # whether op_ms is the median of the final runs
-    submitted_at: datetime  # time of the best submission; with equal times, the earlier submission is first
-    submissions: int  # number of judged submissions
-    submission_id: Optional[str]  # None if the viewer may not see the submission
-    key: Key  # ("team" or "person", id), not for display
+    submitted_at: datetime  # time at which the best submission was submitted
+    submissions: int  # number of the person's or team's judged submissions
+    submission_id: Optional[str]  # the best submission; None if the viewer may not see it
+    key: Key  # ("team" or "person", id); not shown to people
 
 
 class RankedBest(NamedTuple):
-    """The submission by which a person or team is ranked. In sorted order, the winner is first."""
+    """The submission by which a person or team is ranked. Sorting a list of these gives the ranking's order."""
 
-    behind: bool  # True if the submission has no final runs, so that it is ranked after all that have
+    behind: bool  # True if the submission has no final runs; it is then ranked after all submissions with final runs
     op_ms: float
     submitted_at: datetime
     submission_id: str
@@ -81,14 +81,17 @@ def ranking(
 
 
 def key_of(one: Any) -> Key:
-    """Return the key (team or person) under which a person, or a row of `judged`, is ranked."""
+    """Return the key of the team or person as which a `Person`, or the author of a row of `judged`, is ranked."""
     if one.team_id is not None:
         return "team", one.team_id
     return "person", one.id if isinstance(one, Person) else one.person_id
 
 
 def judged(session: Session, of_class: Class) -> List[Row]:
-    """Return every judgement of a class in the order of submission, as rows, because a class may have thousands."""
+    """Return the judgements of a class that are not refused or failed, as rows in the order of submission.
+
+    Rows are used instead of objects because a class may have thousands of judgements.
+    """
     query = (
         select(
             Judgement.submission_id, Judgement.purpose, Judgement.ranked, Judgement.op_ms, Judgement.layer_ms,
@@ -105,15 +108,15 @@ def judged(session: Session, of_class: Class) -> List[Row]:
 
 
 def best_of(session: Session, of_class: Class) -> List[RankedBest]:
-    """Return the submissions by which the people and teams of a class are ranked, the winner first."""
+    """Return the submissions by which the people and teams of a class are ranked, in the ranking's order."""
     return sorted(bests(judged(session, of_class)).values())
 
 
 def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
     """Return each person's or team's best submission.
 
-    A submission with final runs counts with their median, and before any submission without. A submission with too few
-    correct final runs has no rank, and the next best submission replaces it.
+    A submission with final runs counts with the median of their times, and is better than any submission without final
+    runs. A submission with too few correct final runs is left out.
     """
     finals: Dict[str, List[Row]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Counts refused sign-ins. Anyone can cause them, so that the audit log gets at most 101 rows a day for them."""
+"""Counts refused sign-ins. Because anyone can cause them, the audit log gets at most 101 rows a day for them."""
 
 import threading
 import time
@@ -9,17 +9,17 @@ from typing import Callable, NamedTuple, Optional
 from . import audit
 from .database import Store
 
-A_MINUTE = 20  # limit per address, and per person whose tokens are tried
-_WRITES = 10  # rows written per minute; others wait for the next minute, or until the audit log's page is opened
-_KEYS = 10_000  # number of addresses that are distinguished within a minute, to bound memory
+A_MINUTE = 20  # largest number of refused sign-ins per minute from an address, and with tokens of a person
+_WRITES = 10  # number of writes per minute; later refusals wait for the next minute or a reader of the audit log
+_KEYS = 10_000  # number of addresses and people that are counted separately in a minute, to limit memory
 
 
 class SignInAttempt(NamedTuple):
-    """A refused sign-in, with what is known about the person who tried it."""
+    """A refused sign-in: its client address, and the person whose token was tried, if known."""
 
     address: str
-    actor: str = audit.SOMEBODY  # owner of the token, if it was revoked or had a wrong secret
-    class_id: Optional[int] = None
+    actor: str = audit.SOMEBODY  # name of that person
+    class_id: Optional[int] = None  # class of that person
 
 
 class RefusedSignIns:
@@ -30,7 +30,7 @@ class RefusedSignIns:
     store
         The board's database.
     clock
-        Returns the time in seconds.
+        Function that returns the time in seconds.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic):
@@ -40,7 +40,7 @@ class RefusedSignIns:
         self._unwritten = Counter[SignInAttempt]()
 
     def add(self, who: SignInAttempt) -> Optional[int]:
-        """Count one refused sign-in. Return the seconds to wait if it exceeds the limit, else None."""
+        """Count a refused sign-in. Return the seconds until the next minute if it exceeds the limit, else None."""
         who = who._replace(address=network_of(who.address))
         now = self._clock()
         with self._lock:
@@ -57,7 +57,7 @@ class RefusedSignIns:
         return max(1, round(60 - now % 60)) if max(named) > A_MINUTE else None
 
     def write(self) -> None:
-        """Write the refusals that have only been counted so far to the audit log."""
+        """Write the refusals that were counted since the last write to the audit log."""
         with self._lock:
             taken, self._unwritten = self._unwritten, Counter()
         if taken:
@@ -70,7 +70,10 @@ class RefusedSignIns:
 
 
 def network_of(address: str) -> str:
-    """Return the network of an address: for IPv6 the first half, because each household has 2**64 addresses."""
+    """Return the /64 network of an IPv6 address, all of which may belong to one household.
+
+    An IPv4 address written as IPv6 is returned as IPv4; an IPv4 address or any other text is returned unchanged.
+    """
     try:
         found = ip_address(address)
     except ValueError:

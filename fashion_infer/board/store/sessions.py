@@ -1,4 +1,4 @@
-"""Begins and ends browser sessions. The cookie's value is a secret of 256 bits; the database stores its hash."""
+"""Begins and ends browser sessions. A session's cookie is a secret of 256 bits, whose hash the database stores."""
 
 import hmac
 import secrets
@@ -13,19 +13,19 @@ from .models import Person, WebSession
 from .people import authenticate, hashed
 from .types import now
 
-LIFE = timedelta(hours=12)
-MOST = 20  # largest number of sessions per person; another one ends the oldest
+LIFE = timedelta(hours=12)  # time after which a session expires
+MOST = 20  # largest number of sessions per person; a new one beyond it ends the oldest
 
 
 class SignedIn(NamedTuple):
-    """A new session, and the value of its cookie."""
+    """A new browser session, and the value of its cookie."""
 
     session: WebSession
     cookie: str
 
 
 def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedIn]:
-    """Begin a browser session with a person's token; None when the token is invalid."""
+    """Begin a browser session with a person's token; None if the token is unknown or revoked."""
     found = authenticate(session, token)
     if found is None:
         return None
@@ -42,9 +42,9 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
 
 
 def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
-    """Return the session of a cookie; None if there is none, it has expired, or its token was revoked."""
+    """Return the session with a cookie's value; None if it is unknown or expired, or its token was revoked."""
     query = select(WebSession).where(WebSession.hashed == hashed(cookie))
-    whole = joinedload(WebSession.person).joinedload(Person.of_class)  # one query, because each page needs all three
+    whole = joinedload(WebSession.person).joinedload(Person.of_class)  # in one query: each page needs all
     found = session.scalar(query.options(joinedload(WebSession.token), whole))
     if found is None or found.expires_at <= now() or found.token.revoked_at is not None:
         return None
@@ -52,7 +52,7 @@ def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
 
 
 def csrf_ok(of: WebSession, value: str) -> bool:
-    """Return whether a form carries its session's CSRF token."""
+    """Return whether `value`, from a form, is the CSRF token of a session. The comparison takes constant time."""
     return hmac.compare_digest(of.csrf.encode(), value.encode("utf-8", "surrogateescape"))
 
 

@@ -10,10 +10,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """To this version."""
+    """Migrate to this version."""
     ${upgrades if upgrades else "pass"}
 
 
 def downgrade() -> None:
-    """And back."""
+    """Migrate back."""
     ${downgrades if downgrades else "pass"}
