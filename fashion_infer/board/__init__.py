@@ -1,8 +1,8 @@
-"""Class leaderboard: people submit kernels to one service, graders judge them in turn, a ranking compares their times.
+"""A board for a class: a web service takes kernels, graders judge them one after another, a ranking compares times.
 
-`store/` stores everything in a database. `service.py` is the web application, with `api/` and `page/`. `queue/` passes
-submissions to graders. `client.py` connects the command line to a board. All modules except the client need the extra
-`board`, and graders on Ray need the extra `ray`.
+`store/` is the database. `service.py` is the web application, which consists of `api/` and `page/`. `queue/` starts
+graders on submissions. `client.py` connects the command line to a board. A service needs the extra `board`, and graders
+on Ray need the extra `ray`; the client needs neither.
 """
 
 import importlib.util
@@ -15,7 +15,7 @@ _NEEDS = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "prometheus_client", "p
 
 
 def require(ray: bool = False) -> None:
-    """Check that the extra `board` (with `ray`, also the extra `ray`) is installed; else DeviceError with advice."""
+    """Raise DeviceError, with advice, unless the extra `board` (and with `ray`, also the extra `ray`) is installed."""
     if sys.version_info < (3, 10):
         raise DeviceError(f"a board needs Python 3.10 or newer, this is {sys.version_info[0]}.{sys.version_info[1]}")
     missing = [name for name in _NEEDS if importlib.util.find_spec(name) is None]

@@ -1,4 +1,4 @@
-"""FastAPI dependencies that the API and the pages share: the person, the address and the body of a request."""
+"""FastAPI dependencies for the API and the pages: the store, a session, and a request's person, address and body."""
 
 import hashlib
 from typing import Annotated, Iterator
@@ -27,15 +27,15 @@ def reading(request: Request) -> Iterator[Session]:
 
 
 def address(request: Request) -> str:
-    """Return the client address of a request, for the audit log."""
+    """Return the address of the client that sent a request; "" if it is unknown."""
     return request.client.host if request.client else ""
 
 
 def person_of(session: Session, credentials: HTTPAuthorizationCredentials | None) -> Person:
-    """Return the owner of a token; HTTPException 401 if the token is missing or unknown."""
+    """Return the owner of a request's token; HTTPException 401 if the token is missing, unknown or revoked."""
     found = authenticate(session, credentials.credentials) if credentials else None
     if found is None:
-        raise HTTPException(401, "a valid token of this board is needed", {"WWW-Authenticate": "Bearer"})
+        raise HTTPException(401, "this needs a valid token of this board", {"WWW-Authenticate": "Bearer"})
     return found.person
 
 
@@ -52,14 +52,14 @@ Someone = Annotated[Person, Depends(_person)]
 
 
 def staff(who: Someone) -> Person:
-    """Return the person if it is an assistant or an instructor; HTTPException 403 for others."""
+    """Return the person who sent the request; HTTPException 403 unless an assistant or an instructor."""
     if not sees_all(who):
         raise HTTPException(403, "only staff of the class may do this")
     return who
 
 
 async def body(request: Request, most: int, what: str = "the submission") -> bytes:
-    """Return a request's body; HTTPException 413 as soon as it has over `most` bytes, whatever the header says."""
+    """Return a request's body; HTTPException 413 as soon as its header claims, or it has, more than `most` bytes."""
     said = request.headers.get("content-length", "0")
     content = bytearray()
     if not said.isdigit() or int(said) <= most:
@@ -73,6 +73,6 @@ async def body(request: Request, most: int, what: str = "the submission") -> byt
 
 
 def check_digest(content: bytes, sha256: str | None) -> None:
-    """Raise HTTPException 422 if the content does not match its SHA-256."""
+    """Raise HTTPException 422 if the SHA-256 of the content is not `sha256`; None is not checked."""
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
         raise HTTPException(422, "the body does not match its SHA-256: send it again")

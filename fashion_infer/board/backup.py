@@ -17,20 +17,25 @@ from ..system.files import replacing
 from .store.database import Store, engine_of, file_url, migrate, version_of
 from .store.models import Base, Class
 
-_ROWS = 200  # rows copied at a time; small, because a row may have a submission's bytes
+_ROWS = 200  # number of rows copied at a time; small, because a row may have a submission's bytes
 
 
 def write(store: Store, path: str) -> None:
-    """Write a board into a SQLite file, completely or not at all, while it runs.
+    """Write a backup of a board, a SQLite file, completely or not at all. The board may be in use.
 
-    All tables are read in one transaction, so that the file has the state of one moment.
+    All tables are read in one transaction, so that the backup has their state at one moment.
+
+    Raises
+    ------
+    DataError
+        When the database cannot be read or the file cannot be written.
     """
     with _private(), replacing(path, DataError) as temporary:
         Path(temporary).unlink(missing_ok=True)
         copied = Store(file_url(temporary))
         try:
             copy(store.engine, copied.engine)
-            with copied.engine.connect() as connection:  # so that the backup is one file
+            with copied.engine.connect() as connection:  # without WAL, the database is one file
                 connection.connection.dbapi_connection.execute("PRAGMA journal_mode=DELETE")  # type: ignore[union-attr]
         except SQLAlchemyError as error:
             raise DataError(f"cannot write the backup: {str(error).splitlines()[0]}") from None
@@ -40,7 +45,7 @@ def write(store: Store, path: str) -> None:
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """Make files created in the block readable only by their owner, because they contain code and hashes of tokens."""
+    """Return a context in which new files are readable only by their owner: backups have code and hashes of tokens."""
     before = os.umask(0o077)
     try:
         yield
@@ -49,14 +54,14 @@ def _private() -> Iterator[None]:
 
 
 def restore(path: str, store: Store) -> None:
-    """Fill an empty board from a backup; DataError if the board has classes, or the file is not a backup."""
+    """Copy a backup to an empty board; DataError if the board has classes, or the file is missing or not a backup."""
     if not Path(path).is_file():
-        raise DataError(f"there is no backup {path}")
+        raise DataError(f"there is no file {path}")
     with store.read() as session:
         if session.scalar(select(Class.id).limit(1)) is not None:
-            raise DataError("the board has classes: restore a backup into an empty one")
+            raise DataError("the board already has classes: restore the backup to an empty board")
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
-        # Work on a copy: an older version is migrated first.
+        # A copy is used, because a backup of an older version must be migrated first, and the file must not change.
         try:
             with _private():
                 shutil.copyfile(path, Path(folder) / "backup")
@@ -75,7 +80,7 @@ def restore(path: str, store: Store) -> None:
 
 
 def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:
-    """Copy every row of every table to an empty database, in one transaction on each side."""
+    """Copy all rows of all tables to an empty database, in one transaction of each of the two databases."""
     reading = source.execution_options(reading=True)
     if source.dialect.name == "postgresql":
         reading = source.execution_options(isolation_level="REPEATABLE READ")
@@ -85,7 +90,7 @@ def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:
             for part in rows.partitions(_ROWS):
                 new.execute(insert(table), [dict(row) for row in part])
             if new.dialect.name == "postgresql" and "id" in table.c and isinstance(table.c.id.type, sqlalchemy.Integer):
-                # The copied rows keep their ids: set the table's next id.
+                # The copied rows keep their ids, so that the table's next id must be set.
                 new.exec_driver_sql(
                     f"SELECT setval(pg_get_serial_sequence('{table.name}', 'id'), "
                     f"(SELECT COALESCE(MAX(id), 0) + 1 FROM {table.name}), false)"

@@ -1,8 +1,8 @@
-"""Estimates the number of graders that a class needs, by simulating its queue until the last verdict.
+"""Estimates how long a class waits with 1, 2, ... graders, by simulating its queue until the last verdict.
 
-People submit more often the closer the deadline is. The time from a submission to the deadline is drawn from an
-exponential distribution, cut at the first day. Submissions are judged in the same order as on a board: round robin
-among people, then first come, first served (see `store/queue.py`).
+The closer the deadline, the more submissions arrive: the time from a submission to the deadline has an exponential
+distribution. Submissions are judged in the same order as on a board, that is, by round and then by time of arrival (see
+`store/queue.py`).
 """
 
 import heapq
@@ -12,14 +12,14 @@ import numpy as np
 
 
 class ClassLoad(NamedTuple):
-    """A class and its submissions.
+    """Assumptions about a class and its submissions.
 
     Attributes
     ----------
     people, submissions
-        Number of people, and of submissions per person on average.
+        Number of people, and mean number of submissions per person.
     days
-        Days from the first submission to the deadline.
+        Days from the first possible submission to the deadline.
     rush_hours
         Mean time from a submission to the deadline, in hours. Half of all submissions arrive in the last 0.69 times
         this time.
@@ -38,18 +38,21 @@ class ClassLoad(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """Statistics of waits. A wait is the time from a submission to the start of its judging, in seconds."""
+    """Waits with a number of graders. A wait is the time in seconds from a submission to the start of its judging."""
 
     graders: int
     median: float
-    p95: float
+    p95: float  # 95th percentile
     longest: float
     after_deadline: float  # seconds from the deadline to the last verdict
-    busy: float  # fraction of the graders' time in the day before the deadline
+    busy: float  # fraction of the last day before the deadline in which graders were busy
 
 
 def estimate(load: ClassLoad, most_p95: float, seed: int = 0) -> List[Waits]:
-    """Return the waits for 1, 2, ... graders, until the 95th percentile is at most `most_p95` seconds."""
+    """Return the waits with 1, 2, ... graders, up to the first number with a 95th percentile of at most `most_p95` s.
+
+    The list ends with 256 graders if even these are not enough. `seed` is for the random submissions.
+    """
     found: List[Waits] = []
     arrivals, who, takes = _drawn(load, np.random.default_rng(seed))
     graders = 1
@@ -61,7 +64,7 @@ def estimate(load: ClassLoad, most_p95: float, seed: int = 0) -> List[Waits]:
 
 
 def _drawn(load: ClassLoad, rng: np.random.Generator):
-    """Return times (s from the first day), people and durations (s) of all submissions, in order of time."""
+    """Return the times (in seconds from the beginning of the first day), people and durations of random submissions."""
     count = int(rng.poisson(load.people * load.submissions))
     deadline = load.days * 86400
     before = rng.exponential(load.rush_hours * 3600, 4 * count + 100)
@@ -76,8 +79,14 @@ def _drawn(load: ClassLoad, rng: np.random.Generator):
 def simulated(
     load: ClassLoad, graders: int, arrivals: Sequence[float], who: Sequence[int], takes: Sequence[float]
 ) -> Waits:
-    """Simulate the queue with a number of graders."""
-    free = [0.0] * graders  # time at which each grader is free
+    """Return the waits with a number of graders.
+
+    Parameters
+    ----------
+    arrivals, who, takes
+        Time of each submission in seconds, in ascending order; index of its person; and seconds of its judging.
+    """
+    free = [0.0] * graders  # a heap of the times at which the graders are free
     queue: List = []
     last_round = [-1] * load.people
     served = 0
@@ -86,7 +95,7 @@ def simulated(
     index, count = 0, len(arrivals)
     while index < count or queue:
         grader = free[0]
-        # Queue the submissions that have arrived when the next grader is free. If none waits, queue the next to arrive.
+        # Queue the submissions that arrive before the next grader is free; if there are none, queue the next one.
         while index < count and (arrivals[index] <= grader or not queue):
             turn = max(served, last_round[who[index]] + 1)
             last_round[who[index]] = turn

@@ -1,4 +1,4 @@
-"""A client of a board. It needs only `requests`, so that people who submit do not need the extra `board`."""
+"""A client of a board. It needs only `requests`, because people who submit need not install the extra `board`."""
 
 import hashlib
 import os
@@ -13,35 +13,36 @@ import requests
 from .. import __version__
 from ..errors import CheckFailed, DataError, DeviceError, UsageError
 
-_TIMEOUT = (10, 60)  # seconds to wait for a connection, and for an answer
-_WAIT = 20  # seconds that the board may hold a request for more log lines
+_TIMEOUT = (10, 60)  # longest wait in seconds for a connection, and for the next bytes of an answer
+_WAIT = 20  # seconds for which the board waits for the next log line before it answers a request
+# Environment variables that name a file or folder of certificates to trust.
 _TRUSTED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-_AGAIN = (502, 503, 504)  # statuses of a proxy, or of a board that is restarting
+_AGAIN = (502, 503, 504)  # HTTP statuses after which a request is retried: the board may be restarting
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's errors for an answer in plain HTTP
-PATIENCE = 300.0  # seconds to keep retrying a board that does not answer
+PATIENCE = 300.0  # time in seconds for which requests are retried if a board does not answer
 
 
 class Client:
-    """A connection to a board with one person's token.
+    """A client of a board with the token of one person.
 
     Parameters
     ----------
     url
-        The board's URL. Plain http is accepted only for this machine: a token must not be sent unencrypted.
+        The board's URL. Plain http is accepted only for this machine, because others could read the token.
     token
         The person's token.
     authority
-        File of certificates to trust. None: the file named by an environment variable (`_TRUSTED`), else the public
-        authorities.
+        File of certificates to trust. None for the file that an environment variable of `_TRUSTED` names; without such
+        a variable, for the public authorities.
     notice
-        Called with progress messages for the user, one line each.
+        Function that is called with each message for the user, which is one line.
 
     Raises
     ------
     UsageError
         For an invalid URL.
     DataError
-        For a file without certificates.
+        For a file of certificates that cannot be read or has none.
     """
 
     def __init__(
@@ -49,14 +50,14 @@ class Client:
     ):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url} is not a board's address: https://HOST:PORT")
+            raise UsageError(f"{url} is not a board's address: write it as https://HOST:PORT")
         if parts.scheme == "http" and parts.hostname not in ("127.0.0.1", "localhost", "::1"):
-            raise UsageError(f"{url} would send your token unencrypted: use https")
+            raise UsageError(f"{url} does not encrypt your token: use https")
         self._url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}/api/v1"
         self._session = requests.Session()
         self._session.headers["User-Agent"] = f"fashion-infer/{__version__}"
         self._session.auth = _Bearer(token)
-        # Passed with each request: requests prefers the environment's file to a session's.
+        # This is passed with each request, because requests prefers the environment's file to a session's setting.
         self._verify: Union[str, bool] = authority or next(filter(None, map(os.environ.get, _TRUSTED)), True)
         if parts.scheme == "https" and isinstance(self._verify, str):
             _check_authority(self._verify)
@@ -69,7 +70,7 @@ class Client:
     def submit(
         self, name: str, content: bytes, of_class: Optional[str] = None, final: bool = False, again: bool = False
     ) -> Dict[str, Any]:
-        """Submit a file, and retry until the board confirms it. The board stores the file only once.
+        """Submit a file, retrying until the board confirms it, and return the submission. It is stored only once.
 
         Parameters
         ----------
@@ -80,7 +81,7 @@ class Client:
         final
             Whether the submission counts for marks.
         again
-            Whether to judge bytes again that the person has already submitted.
+            Whether to judge a file again whose bytes the person has already submitted.
         """
         query = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "final": str(final).lower()}
         if of_class:
@@ -90,11 +91,11 @@ class Client:
         return self._ask("POST", "/submissions", params=query, data=content).json()
 
     def submission(self, identifier: str) -> Dict[str, Any]:
-        """Return a submission, with its place in the queue, or its verdict and rank."""
+        """Return a submission with its expected wait, or with its verdict and rank."""
         return self._get(f"/submissions/{_identifier(identifier)}")
 
     def history(self, limit: int = 100) -> List[Dict[str, Any]]:
-        """Return the person's submissions, newest first."""
+        """Return the person's last `limit` submissions, newest first."""
         return self._get("/submissions", limit=limit)
 
     def ranking(self) -> List[Dict[str, Any]]:
@@ -110,7 +111,7 @@ class Client:
         return self._ask("POST", f"/submissions/{_identifier(identifier)}/cancel").json()
 
     def log(self, identifier: str, follow: bool = True) -> Iterator[str]:
-        """Yield the lines of a log; with `follow`, until the submission has ended."""
+        """Yield the lines of a submission's log; if `follow`, also new lines until the submission has ended."""
         number, path = 0, f"/submissions/{_identifier(identifier)}/log"
         while True:
             found = self._get(path, after=number, wait=_WAIT if follow else 0)
@@ -127,18 +128,18 @@ class Client:
         end, pause, noticed = time.monotonic() + PATIENCE, 0.5, False
         while True:
             try:
-                # No redirect is followed: the token is only for this board.
+                # Redirects are not followed, because no other server may get the token.
                 answer = self._session.request(
                     method, self._url + path, timeout=_TIMEOUT, allow_redirects=False, verify=self._verify, **options
                 )
                 if answer.status_code not in _AGAIN:
-                    return _checked(answer)
+                    return _answer_or_error(answer)
                 why = f"HTTP {answer.status_code}"
             except requests.exceptions.SSLError as error:
                 why = _short(error)
                 if "CERTIFICATE_VERIFY_FAILED" in why:
                     raise DataError(
-                        f"the board's certificate is not trusted ({_plain(why)}): give the authority with --ca FILE.pem"
+                        f"the board's certificate is not trusted ({_plain(why)}): give its authority with --ca FILE.pem"
                     ) from None
                 if any(word in why for word in _NO_TLS):
                     board = self._url.rpartition("/api")[0]
@@ -159,7 +160,8 @@ class Client:
 class _Bearer(requests.auth.AuthBase):
     """Adds the token to a request.
 
-    The token is sent by `auth`, because requests would replace a plain header with ~/.netrc's entry for the host.
+    It is passed as requests' `auth`, because requests would replace a header that is passed directly by the entry for
+    the host in ~/.netrc.
     """
 
     def __init__(self, token: str):
@@ -181,24 +183,24 @@ def _check_authority(path: str) -> None:
         raise DataError(f"cannot read the certificates {path}: {error.strerror}") from None
 
 
-def _checked(answer: requests.Response) -> requests.Response:
-    """Return the answer, or raise the board's message as one of our errors."""
+def _answer_or_error(answer: requests.Response) -> requests.Response:
+    """Return an answer with a status below 300; raise the message of any other answer as an error of this package."""
     if answer.ok and answer.status_code < 300:
         return answer
     try:
         said = answer.json()["detail"]
         what = said if isinstance(said, str) else "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in said)
     except (ValueError, KeyError, TypeError, IndexError):
-        what = f"HTTP {answer.status_code}; perhaps this is not a board"
+        what = f"HTTP {answer.status_code}; the address may not be a board's"
     what = " ".join(str(what).split())[:300]
     if answer.status_code >= 500:
-        raise DeviceError(f"the board failed: {what}")
+        raise DeviceError(f"the board has failed: {what}")
     raise (CheckFailed if answer.status_code in (403, 409, 413, 429) else UsageError)(f"the board refuses: {what}")
 
 
 def _identifier(text: str) -> str:
     if not text.isalnum() or len(text) > 32:
-        raise UsageError(f"{text[:40]!r} is not a submission's identifier: `board history` lists yours")
+        raise UsageError(f"{text[:40]!r} is not a submission's identifier: `board history` lists them")
     return text.lower()
 
 
@@ -208,5 +210,5 @@ def _short(error: Exception) -> str:
 
 
 def _plain(why: str) -> str:
-    """Return OpenSSL's reason for rejecting a certificate."""
+    """Return the part of requests' message that is OpenSSL's reason for rejecting a certificate."""
     return why.partition("verify failed: ")[2].partition(" (_ssl")[0] or why

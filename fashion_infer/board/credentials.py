@@ -1,4 +1,4 @@
-"""Stores the user's boards and tokens in a file of the user's configuration folder that only the user can read."""
+"""Stores the boards and tokens that a user has logged in with, in a file that only the user can read."""
 
 import json
 import os
@@ -7,15 +7,15 @@ from typing import Dict, NamedTuple, Optional, Tuple
 
 from ..errors import DataError, UsageError
 
-URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"
+URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"  # environment variables
 
 
 class KnownBoard(NamedTuple):
-    """A board's URL, the user's token, and the file of certificates to trust (None for the default certificates)."""
+    """A board, and what a client needs to use it."""
 
     url: str
     token: str
-    authority: Optional[str] = None
+    authority: Optional[str] = None  # file of certificates to trust; None for the default, see `Client`
 
 
 def _file() -> Path:
@@ -24,11 +24,11 @@ def _file() -> Path:
 
 
 def _read() -> Dict[str, Tuple[str, Optional[str]]]:
-    """Return the token and the certificate file of each board; the last login comes last."""
+    """Return the token and file of certificates of each board, by URL, in the order of the last logins."""
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
         if not isinstance(found, dict):
-            raise ValueError("no table")
+            raise ValueError("it is not a JSON object")
         whole = {url: kept if isinstance(kept, dict) else {"token": kept} for url, kept in found.items()}
         return {url: (str(kept.get("token") or ""), kept.get("ca")) for url, kept in whole.items()}
     except FileNotFoundError:
@@ -38,7 +38,7 @@ def _read() -> Dict[str, Tuple[str, Optional[str]]]:
 
 
 def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
-    """Save a token and the file of certificates to trust, and make the board the default. Return the written file."""
+    """Store a board's token and file of certificates, and make the board the default. Return the path of the file."""
     known = _read()
     known.pop(_plain(url), None)
     known[_plain(url)] = (token, authority and os.path.abspath(authority))
@@ -56,26 +56,27 @@ def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
 
 
 def known(url: Optional[str]) -> KnownBoard:
-    """Return the board to use and the user's token.
+    """Return the board to use, with the user's token.
 
     Parameters
     ----------
     url
-        URL given by the user. None for the URL in FASHION_INFER_BOARD, else that of the last `board login`.
+        The board's URL. None for the URL in the environment variable FASHION_INFER_BOARD; without it, for that of the
+        last `board login`.
 
     Raises
     ------
     UsageError
-        When no board or no token is known.
+        When no board is known, or no token for it.
     """
     here = _read()
     chosen = url or os.environ.get(URL) or (list(here)[-1] if here else None)
     if not chosen:
-        raise UsageError("no board: give --to https://HOST:PORT, or run `board login --to` once")
+        raise UsageError("no board is known: give --to https://HOST:PORT, or run `board login --to` once")
     kept, authority = here.get(_plain(chosen), ("", None))
     token = os.environ.get(TOKEN) or kept
     if not token:
-        raise UsageError(f"no token for {chosen}: `board login --to {chosen}` asks for it, or set {TOKEN}")
+        raise UsageError(f"no token for {chosen} is known: run `board login --to {chosen}`, or set {TOKEN}")
     return KnownBoard(chosen, token.strip(), authority)
 
 

@@ -1,4 +1,4 @@
-"""Exports a class's ranking and marks as CSV, in our own formats and in those that Canvas and Moodle import."""
+"""Exports a class's ranking and marks as CSV, also in the formats that Canvas and Moodle import."""
 
 import csv
 import io
@@ -11,28 +11,29 @@ from .store.models import Class, Judgement, Person, SubmissionRow
 from .store.ranking import RankedPlace, key_of, ranking
 from .store.types import STUDENT
 
+# Columns of the ranking; points_of_that is the points of the submission handed_in_as_final.
 COLUMNS = ("place", "name", "team", "op_ms", "final_runs", "layer_ms", "points", "out_of", "submission", "submitted_at",
            "submissions", "handed_in_as_final", "points_of_that")  # fmt: skip
 FORMATS = {"ranking": "Ranking", "marks": "Marks", "canvas": "Canvas", "moodle": "Moodle"}
 
 
 class StudentMarks(NamedTuple):
-    """A student's marks."""
+    """A student, and the judgements that can determine the student's mark."""
 
     person: Person
     place: Optional[RankedPlace]
-    submissions: int
-    best: Optional[Judgement]  # the ranked judgement of the student or team; without a rank, the one with most points
+    submissions: int  # number of the student's submissions
+    best: Optional[Judgement]  # the student's or team's best in the ranking; without a rank, the one with most points
     final: Optional[SubmissionRow]  # the submission marked as final
 
     @property
     def counts(self) -> Optional[Judgement]:
-        """The judgement that determines the mark: that of the final submission, else the best."""
+        """The judgement that determines the mark: that of the final submission; if there is none, `best`."""
         return self.final.judgement if self.final is not None else self.best
 
 
 def marks(session: Session, of_class: Class) -> List[StudentMarks]:
-    """Return the marks of every student in the ranking's order; students without a rank come last, by name."""
+    """Return the marks of all students in the ranking's order, and then of students without a rank, sorted by name."""
     staff = Person(class_id=of_class.id, role="instructor", team_id=None)  # a viewer who sees all names and submissions
     places = {one.key: one for one in ranking(session, of_class, staff)}
     found = []
@@ -51,9 +52,10 @@ def marks(session: Session, of_class: Class) -> List[StudentMarks]:
 
 
 def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
-    """Return one of the tables in `FORMATS` as CSV, with one line per student.
+    """Return the table `kind`, one of `FORMATS`, as CSV with one line per student.
 
-    Names begin with a letter or a digit (`people.join` requires it), so that no spreadsheet reads one as a formula.
+    No spreadsheet reads a name as a formula, because `people.join` accepts only names that begin with a letter, a digit
+    or an underscore.
     """
     students = marks(session, of_class)
     out = io.StringIO()
@@ -84,7 +86,7 @@ def _marks(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...
 
 
 def _canvas(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
-    """Return a table for Canvas' gradebook, which finds a student by the SIS login and an assignment by its title."""
+    """Return a table for Canvas's gradebook, which finds students by SIS login and the assignment by title."""
     title = f"fashion-infer {of_class.name}"
     most = max((one.counts.out_of for one in students if one.counts), default=100.0)
     rows: List[Tuple[Any, ...]] = [("Student", "ID", "SIS User ID", "SIS Login ID", "Section", title),
@@ -94,7 +96,7 @@ def _canvas(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ..
 
 
 def _moodle(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
-    """Return the columns for Moodle's grade import: username, grade and feedback."""
+    """Return a table for Moodle's grade import, with the columns username, grade and feedback."""
     rows: List[Tuple[Any, ...]] = [("username", f"fashion-infer {of_class.name}", "feedback")]
     for one in students:
         rank = f"rank {one.place.place}, Op Time {one.place.op_ms:.3f} ms" if one.place else "not ranked"

@@ -1,4 +1,4 @@
-"""`board serve`: runs the web service and the dispatcher's process, which is restarted whenever it ends."""
+"""Runs the web service of `board serve`, and a dispatcher's process, which is restarted whenever it ends."""
 
 import asyncio
 import contextlib
@@ -25,8 +25,8 @@ from .service import create_app
 from .settings import BoardSettings
 
 _log = logging.getLogger("fashion_infer.board")
-_AGAIN = (0.5, 4.0)  # first and longest pause before a dispatcher is restarted, in seconds
-REQUEST_SECONDS = 60.0  # time in which a request must arrive
+_AGAIN = (0.5, 4.0)  # shortest and longest pause in seconds before a dispatcher is restarted
+REQUEST_SECONDS = 60.0  # time limit in seconds for receiving a whole request
 
 
 class LimitedProtocol(H11Protocol):
@@ -62,21 +62,21 @@ class LimitedProtocol(H11Protocol):
 
 
 class Keeper:
-    """Keeps a dispatcher process running."""
+    """Starts a dispatcher's process, and restarts it whenever it ends."""
 
     def __init__(self, settings: BoardSettings):
         self._settings = settings
         self._process: Optional[subprocess.Popen] = None
         self._ended = threading.Event()
-        # A dispatcher ends with the thread that started it (see lifeline). This thread lives as long as the service.
+        # The process is killed when the thread that started it ends (see lifeline). This thread runs until `stop`.
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
-        """Start the dispatcher."""
+        """Start the dispatcher's process."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the dispatcher. Its jobs return to the queue when the next one starts."""
+        """End the dispatcher's process. The next dispatcher returns its running jobs to the queue."""
         self._ended.set()
         if self._process is not None:
             self._process.terminate()
@@ -89,7 +89,7 @@ class Keeper:
         while not self._ended.is_set():
             began = time.monotonic()
             command = [sys.executable, "-m", f"{__package__}.queue.process"]
-            # Ray's output goes to stderr, because it is not this command's output.
+            # stdout is only for this command's output, so that Ray's goes to stderr.
             self._process = lifeline.start(command, stdin=subprocess.PIPE, stdout=sys.stderr)
             assert self._process.stdin is not None
             try:
@@ -106,19 +106,21 @@ class Keeper:
 
 
 def serve(settings: BoardSettings) -> None:
-    """Run the board's service until a signal ends it.
+    """Serve a board until a signal ends the service.
 
     Raises
     ------
     UsageError
-        When only one of the two TLS files is given, a proxy is not an IP address, or the service would be reachable
-        from other machines by plain HTTP.
-    DataError, DeviceError
-        When a file for TLS or the database cannot be opened, or the port is in use.
+        When only one of the two TLS files is given, a proxy is not an IP address, or other machines could reach the
+        service by plain HTTP.
+    DataError
+        When a TLS file or the database cannot be opened.
+    DeviceError
+        When the service cannot listen on the address and port.
     """
     _check_tls(settings)
     if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
-        raise UsageError("tokens need TLS: give --certificate and --key, or --proxies ADDRESS of a proxy with TLS")
+        raise UsageError("tokens need TLS: give --certificate and --key, or the ADDRESS of a TLS proxy with --proxies")
     logs.begin()
     app = create_app(settings)
     config = uvicorn.Config(
@@ -132,7 +134,7 @@ def serve(settings: BoardSettings) -> None:
         config.load()
         listening = config.bind_socket()
     except (OSError, SystemExit) as error:
-        why = getattr(error, "strerror", None) or "the port is taken"
+        why = getattr(error, "strerror", None) or "another program uses the port"
         raise DeviceError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None
     keeper.start()
     _log.info("serving", extra={"address": f"{settings.host}:{settings.port}", "ray": settings.ray})
@@ -146,7 +148,7 @@ def serve(settings: BoardSettings) -> None:
 
 
 def _check_tls(settings: BoardSettings) -> None:
-    """Check certificate, key and proxies, with clearer messages than uvicorn's."""
+    """Raise an error if certificate, key or proxies are invalid, with a clearer message than uvicorn's."""
     if bool(settings.certificate) != bool(settings.key):
         raise UsageError("TLS needs both files: --certificate and --key")
     for option, path in (("--certificate", settings.certificate), ("--key", settings.key)):
@@ -157,7 +159,7 @@ def _check_tls(settings: BoardSettings) -> None:
             raise DataError(f"cannot read {option} {path}: {error.strerror}") from None
     if settings.certificate and settings.key:
         try:
-            # An empty password: otherwise OpenSSL asks on the terminal for the password of an encrypted key.
+            # The password is "", because without one OpenSSL asks for the password of an encrypted key on the terminal.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key, "")
         except ssl.SSLError as error:
             wrong = "do not match" if error.reason == "KEY_VALUES_MISMATCH" else (

@@ -1,4 +1,4 @@
-"""The web application: the API under /api/v1, the pages, health and metrics."""
+"""The web application: the API under /api/v1, the pages, /healthz and /metrics."""
 
 import time
 
@@ -15,7 +15,7 @@ from .settings import BoardSettings
 from .store.database import Store, url_of
 from .store.refusals import RefusedSignIns
 
-# Headers of every answer. A page loads only files of this service, has no inline script or style, and cannot be framed.
+# Headers of the answers. They restrict a page to files of this service, and forbid inline scripts and frames.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -39,15 +39,16 @@ def create_app(settings: BoardSettings) -> FastAPI:
     Returns
     -------
     FastAPI
-        The application. Its `state` has objects that all requests share: `store`, the opened database; `settings`;
-        `refused`, the count of refused sign-ins; `queues` and `standings`, caches for the pages.
+        The application. Its `state` has the objects that all requests share: `settings`; `store`, the open database;
+        `began`, the time of its creation; `refused`, which counts refused sign-ins; and the pages' caches `queues` and
+        `standings`.
 
     Raises
     ------
     DataError
         When the database cannot be opened.
     """
-    # FastAPI's documentation pages are off, because they load scripts from other sites. The schema is served.
+    # FastAPI's pages of documentation are off, because they load scripts from other sites. The schema is available.
     app = FastAPI(title="fashion-infer board", version=__version__, docs_url=None, redoc_url=None,
                   openapi_url="/api/v1/openapi.json")  # fmt: skip
     app.state.settings = settings
@@ -66,7 +67,7 @@ def create_app(settings: BoardSettings) -> FastAPI:
 
 
 class _Headers:
-    """Adds each header of `HEADERS` to every answer that does not have that header."""
+    """Adds `HEADERS`, and headers about caching and TLS, to every answer. An answer's own headers are kept."""
 
     def __init__(self, app):
         self._app = app
@@ -90,7 +91,7 @@ class _Headers:
 
 
 class _OnlyTls:
-    """Refuses requests, except for /healthz, that did not come through the proxy with TLS."""
+    """Refuses requests that did not come through a trusted proxy by https, except requests of /healthz."""
 
     def __init__(self, app):
         self._app = app

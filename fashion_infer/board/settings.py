@@ -15,15 +15,16 @@ class BoardSettings(NamedTuple):
     host, port
         Address and port of the service.
     ray
-        "auto" for a local Ray, a cluster's address, or "off" for graders on this machine without Ray.
+        "auto" to start Ray on this machine, the address of a Ray cluster, or "off" for graders without Ray.
     cpu_slots
-        Number of concurrent judgings of CPU classes on this machine.
+        Number of submissions to CPU classes that are judged at the same time on this machine.
     certificate, key
-        TLS files; None for plain HTTP on the loopback or behind a proxy with TLS.
+        Paths of the TLS certificate and its key; None for plain HTTP on the loopback or behind a proxy with TLS.
     proxies
-        Addresses of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted; None for none.
+        Addresses of proxies, separated by commas, whose headers X-Forwarded-For and X-Forwarded-Proto are trusted; None
+        if there is no proxy.
     grader
-        Command that accepts the options of `fashion-infer grade`; None for `fashion-infer grade` itself.
+        A command that judges instead of `fashion-infer grade` and accepts its options; None for `fashion-infer grade`.
     """
 
     data: str = "board"
@@ -39,5 +40,5 @@ class BoardSettings(NamedTuple):
 
     @property
     def secure(self) -> bool:
-        """Return whether browsers use TLS: cookies are then marked `Secure`."""
+        """Whether browsers reach the service by TLS, so that cookies can be marked `Secure`."""
         return bool(self.certificate or self.proxies)

@@ -1,4 +1,4 @@
-"""Makes a client's upload: a kernel file, or a reproducible archive of several files."""
+"""Makes an upload of a submission: a kernel file, or an archive of several files."""
 
 import io
 import zipfile
@@ -8,26 +8,26 @@ from typing import List, NamedTuple
 from ..errors import UsageError
 from ..kernel_files import neighbours
 
-_MOST = 64 << 20  # size limit in bytes; the board has its own limit
+_MOST = 64 << 20  # size limit in bytes of the files together; a board may have a smaller limit
 
 
 class Upload(NamedTuple):
-    """The name and the bytes of an upload."""
+    """A file to upload."""
 
     name: str
     content: bytes
 
 
 def packed(source: str) -> Upload:
-    """Pack a file or a folder for an upload.
+    """Return the upload of a kernel file or a folder.
 
-    A kernel file that includes other files of its folder is packed with these files in an archive. Hidden files of a
-    folder are left out.
+    A folder becomes a zip archive without its hidden files and links. A kernel file that includes other files of its
+    folder becomes a zip archive of all of them. Any other file is uploaded unchanged.
 
     Raises
     ------
     UsageError
-        When the path does not exist, has no files, or is far too large.
+        When the path does not exist or cannot be read, the folder has no files, or the files are too large.
     """
     path = Path(source)
     try:
@@ -64,7 +64,7 @@ def _zip(root: Path, files: List[Path]) -> bytes:
             size += len(content)
             if size > _MOST:
                 raise UsageError(f"{root} has more than {_MOST >> 20} MiB")
-            # All members have the same date, so that an archive of the same files has the same digest.
+            # ZipInfo gives all members the same date, so that archives of equal files have the same digest.
             archive.writestr(zipfile.ZipInfo(path.relative_to(root).as_posix()), content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
 

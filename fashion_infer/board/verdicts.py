@@ -1,6 +1,6 @@
 """Converts a verdict to text and tables, for the pages and the command line. This module needs no extra.
 
-Parts of a verdict come from the submission, and malformed parts are left out.
+A submission can influence its verdict, so that parts of a verdict may be malformed. Such parts are left out.
 """
 
 import math
@@ -11,29 +11,29 @@ _Made = TypeVar("_Made")
 
 
 class VerdictFinding(NamedTuple):
-    """A finding in a submission, and advice on how to fix it. `follows` is the consequence, such as "refused"."""
+    """A finding in a submission."""
 
-    follows: str
+    follows: str  # the consequence, such as "refused"
     text: str
-    advice: str
+    advice: str  # what to do about it
 
 
 class CompilerFinding(NamedTuple):
-    """What the compiler says about a line of a submission: the section of docs/why.md, and the remedy."""
+    """A finding in the compiler's output for a submission."""
 
-    code: str
+    code: str  # name of the section of docs/why.md that explains it
     text: str
-    source: str  # the line; "" if the finding is not about a line
-    remedy: str
+    source: str  # the line of the submission; "" if the finding is not about one line
+    remedy: str  # what to do about it
 
 
 class VerdictParts(NamedTuple):
-    """The parts of a verdict that a reader may see; tables are `present.content.Table`."""
+    """The parts of a verdict that a reader may see."""
 
     findings: List[VerdictFinding]
-    tables: List[Tuple[str, list]]  # heading, tables
-    printed: str
-    facts: List[Tuple[str, str]]
+    tables: List[Tuple[str, list]]  # (heading, list of present.content.Table)
+    printed: str  # what the submission printed
+    facts: List[Tuple[str, str]]  # (name, value), about the submission and its judging
     explained: List[CompilerFinding]
 
 
@@ -45,15 +45,19 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
 
     Parameters
     ----------
+    status
+        The submission's status.
     judgement
         Object with the attributes of `store.models.Judgement`; None before the judging has ended.
+    verdict
+        The grader's document, as far as the reader may see it; None if there is none.
     times
         Whether the reader may see times.
     """
     if judgement is None:
         return ""
     if status == "failed":
-        return f"The grader could not judge it; this is not your fault: {judgement.reason}"
+        return f"The grader could not judge this submission, which is not your fault: {judgement.reason}"
     if status != "judged":
         return judgement.reason
     points = f"{judgement.points:g} of {judgement.out_of:g} points"
@@ -74,18 +78,18 @@ def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
             found.append(VerdictFinding(str(one["follows"]), text, str(one.get("advice", ""))))
         return found
 
-    return _tried(read)
+    return _list_or_empty(read)
 
 
 def lost(verdict: Dict[str, Any]) -> List[str]:
-    """Return a line for each check that lost points."""
+    """Return a line for each check in which the submission lost points."""
 
     def read() -> List[str]:
         return [f"{one['name']}: {float(one['points']):g} of {float(one['out_of']):g} points"
                 f"{': ' + str(one['message']) if one.get('message') else ''}"
                 for one in verdict["marks"] if float(one["points"]) < float(one["out_of"])]  # fmt: skip
 
-    return _tried(read)
+    return _list_or_empty(read)
 
 
 def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
@@ -96,7 +100,7 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
     verdict
         The grader's document.
     everything
-        Whether the reader is staff, who may see everything. Students see what the rubric allows.
+        Whether the reader may see everything, as staff may. Students see what the rubric allows.
     """
     from ..present.content import Table
 
@@ -105,8 +109,8 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
     def may(what: str) -> bool:
         return everything or show.get(what, True) is True
 
-    points: List[Table] = _tried(lambda: [_marks(verdict, may("diagnosis"))])
-    profile: List[Table] = _tried(lambda: _throughput(verdict)) + _tried(lambda: _profile(verdict))
+    points: List[Table] = _list_or_empty(lambda: [_marks(verdict, may("diagnosis"))])
+    profile: List[Table] = _list_or_empty(lambda: _throughput(verdict)) + _list_or_empty(lambda: _profile(verdict))
     tables = [("Points", points), ("Profile", profile if may("times") else [])]
     printed = verdict.get("printed")
     return VerdictParts(
@@ -133,9 +137,9 @@ def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
 
 
 def _command(verdict: Dict[str, Any]) -> str:
-    """Return the command that explains the kernel file on its owner's machine.
+    """Return the command by which the author can explain the kernel file on another machine; "" without a kernel file.
 
-    The board itself runs no profiler, and no code outside of the sandbox.
+    The board cannot do this, because it runs no profiler, and no submitted code outside of the sandbox.
     """
     kernel, edition = _dict(verdict, "submission").get("kernel"), _dict(verdict, "rubric").get("edition")
     chosen = f" --edition {shlex.quote(edition)}" if isinstance(edition, str) and edition else ""
@@ -143,7 +147,7 @@ def _command(verdict: Dict[str, Any]) -> str:
 
 
 def _explained(verdict: Dict[str, Any]) -> List[CompilerFinding]:
-    return _tried(lambda: [CompilerFinding(str(one["code"]), str(one["what"]), str(one["source"] or ""),
+    return _list_or_empty(lambda: [CompilerFinding(str(one["code"]), str(one["what"]), str(one["source"] or ""),
                                            str(one["remedy"])) for one in verdict.get("explain", ())])  # fmt: skip
 
 
@@ -152,7 +156,7 @@ def _dict(value: Dict[str, Any], name: str) -> Dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _tried(make: Callable[[], List[_Made]]) -> List[_Made]:
+def _list_or_empty(make: Callable[[], List[_Made]]) -> List[_Made]:
     try:
         return make()
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, ArithmeticError):
@@ -170,7 +174,7 @@ def _marks(verdict: Dict[str, Any], diagnosis: bool):
 
 
 def _throughput(verdict: Dict[str, Any]):
-    """Return a table of each layer's throughput and the time to write its output."""
+    """Return a list with a table of each layer's times and throughput, and of the time to write its output."""
     from ..bench.records import ConvolutionShape
     from ..present.content import number, percent, table
 
@@ -193,7 +197,7 @@ def _throughput(verdict: Dict[str, Any]):
 
 
 def _profile(verdict: Dict[str, Any]):
-    """Return a table of the timed calls in nvprof's layout."""
+    """Return a list with a table of the timed calls in nvprof's layout."""
     from ..present.profile import activities
     from ..profiling import tables
     from ..profiling.records import KERNEL, Record
