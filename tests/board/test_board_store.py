@@ -60,7 +60,7 @@ def test_times_are_read_in_utc_and_need_a_zone(kit):
     with kit.store.read() as session:
         assert kit.of_class(session).deadline == kit.now + timedelta(days=30)
         assert kit.of_class(session).deadline.utcoffset() == timedelta(0)
-    with pytest.raises(Exception, match="without a time zone"):
+    with pytest.raises(Exception, match="has no time zone"):
         kit.change(deadline=kit.now.replace(tzinfo=None))
 
 

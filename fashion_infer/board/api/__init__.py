@@ -1,1 +1,1 @@
-"""A board's API for programs: JSON over HTTP, with a token in each request."""
+"""A board's HTTP API for programs: answers are JSON, and each request has a person's token."""

@@ -1,4 +1,4 @@
-"""JSON documents that the API returns. Op Times are in milliseconds, waits in seconds, and dates in UTC."""
+"""JSON documents that the API returns. Fields named `_ms` are in milliseconds, other durations in seconds."""
 
 from datetime import datetime
 from typing import Any, Dict, List, Optional
@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class ApiDocument(BaseModel):
-    """Base of all documents. A document is filled from the attributes of the store's rows."""
+    """Base of all documents. A document can be made from any object with attributes of the same names."""
 
     model_config = ConfigDict(from_attributes=True)
 
@@ -15,17 +15,17 @@ class ApiDocument(BaseModel):
 class WaitDocument(ApiDocument):
     """A submission's position in the queue. The times are null while no grader is running."""
 
-    place: int
-    ahead: int
-    start_in: Optional[float]
-    end_in: Optional[float]
+    place: int  # 1 for the submission that starts next; 0 for a running one
+    ahead: int  # number of waiting submissions before this one
+    start_in: Optional[float]  # expected seconds until it starts
+    end_in: Optional[float]  # expected seconds until it ends
 
 
 class JudgementDocument(ApiDocument):
     """The outcome of a judging."""
 
-    purpose: str
-    status: str
+    purpose: str  # "first", "final-1" to "final-5"
+    status: str  # judged, refused, failed
     reason: str
     ranked: bool
     op_ms: Optional[float]
@@ -63,7 +63,7 @@ class LogLineDocument(ApiDocument):
 
 
 class LogDocument(ApiDocument):
-    """Lines of a log, and whether the log ends with them."""
+    """Lines of a submission's log. `ended` is true if no line will follow."""
 
     lines: List[LogLineDocument]
     status: str
@@ -74,8 +74,8 @@ class RankDocument(ApiDocument):
     """A line of the ranking."""
 
     place: int
-    name: str
-    own: bool
+    name: str  # or a pseudonym
+    own: bool  # whether it is the line of the reader or the reader's team
     op_ms: float
     layer_ms: Optional[float]
     final: bool
@@ -87,9 +87,9 @@ class RankDocument(ApiDocument):
 class QueueDocument(ApiDocument):
     """A line of the queue."""
 
-    place: int
-    name: str
-    own: bool
+    place: int  # 1 for the submission that starts next; 0 for a running one
+    name: str  # or a pseudonym
+    own: bool  # whether the submission is the reader's
     submission_id: Optional[str]
     state: str
     purpose: str
@@ -108,7 +108,7 @@ class PersonDocument(ApiDocument):
     backend: str
     deadline: Optional[datetime]
     finalised_at: Optional[datetime]
-    gpu_seconds_left: Optional[float]
-    most_bytes: int
-    queue: int
-    graders: int
+    gpu_seconds_left: Optional[float]  # remaining device time; null if it is unlimited
+    most_bytes: int  # size limit of a submission
+    queue: int  # number of waiting jobs in the class's queue
+    graders: int  # number of graders of that queue

@@ -1,4 +1,4 @@
-"""The API's answers to errors: JSON with one line that says what is wrong, without the service's internals."""
+"""The API's answers to errors: JSON with one line that says what is wrong, without details of the service."""
 
 import logging
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("fashion_infer.board")
 
 
 def install(app: FastAPI) -> None:
-    """Install handlers that answer the store's exceptions, and drop requests whose client has disconnected."""
+    """Install handlers for this package's exceptions, failures of the database, and clients that disconnect early."""
 
     @app.exception_handler(FashionInferError)
     async def refused(request: Request, error: FashionInferError) -> JSONResponse:
@@ -28,10 +28,10 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(DBAPIError)
     async def database(request: Request, error: DBAPIError) -> JSONResponse:
-        # The connection was lost, or a writer waited too long: the client can retry.
+        # Usually the connection was lost, or a writer waited too long for another one, so that a retry may succeed.
         _log.error("the database failed", exc_info=error)
         return JSONResponse({"detail": "the database does not answer: try again"}, 503, {"Retry-After": "2"})
 
     @app.exception_handler(ClientDisconnect)
     async def gone(request: Request, error: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # nobody reads it; nothing is logged
+        return Response(status_code=400)  # nobody receives this answer, and nothing is logged

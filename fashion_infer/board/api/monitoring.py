@@ -1,6 +1,6 @@
 """The endpoints /healthz, for supervisors and load balancers, and /metrics, for Prometheus.
 
-Metrics are counted from the database, so that they are correct right after a restart and the same on every service.
+Metrics are computed from the database, so that a restart does not reset them, and all services of a board agree.
 """
 
 import time
@@ -18,12 +18,12 @@ from ..store.queue import states
 from ..store.types import QUEUED, now
 
 router = APIRouter()
-_SILENT = 60  # seconds after which a dispatcher counts as dead
+_SILENT = 60  # seconds without a dispatcher's report after which the dispatcher counts as dead
 
 
-@router.get("/healthz", responses={503: {"description": "Not well."}})
+@router.get("/healthz", responses={503: {"description": "The board does not work properly."}})
 def healthz(request: Request, session: Reading) -> JSONResponse:
-    """Return 200 when the database answers, dispatchers run, and every waiting job has a grader; else 503."""
+    """Return 200 if the database answers, dispatchers report, and queues with waiting jobs have graders; else 503."""
     session.execute(text("SELECT 1"))
     queues = states(session)
     seen = {one.backend: one.seen_at for one in queues if one.seen_at is not None}
@@ -38,7 +38,7 @@ def healthz(request: Request, session: Reading) -> JSONResponse:
 
 @router.get("/metrics", response_class=Response, dependencies=[Depends(staff)], responses={401: {}, 403: {}})
 def metrics(session: Reading) -> Response:
-    """Return metrics for Prometheus, which must send the token of an assistant or an instructor."""
+    """Return metrics for Prometheus. The request must have the token of an assistant or an instructor."""
     return Response(_metrics(session), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -56,14 +56,14 @@ def _metrics(session: Session) -> bytes:
     oldest = select(JobRow.backend, func.min(JobRow.queued_at)).where(JobRow.state == QUEUED).group_by(JobRow.backend)
     seconds = select(Class.name, func.sum(Judgement.seconds)).join(Judgement.submission).join(SubmissionRow.of_class)
     deaths = session.scalar(select(func.coalesce(func.sum(JobRow.attempts), 0)))
-    gauge("submissions", "Submissions by class and status.", [*of_class, "status"],
+    gauge("submissions", "Number of submissions by class and status.", [*of_class, "status"],
           session.execute(submissions.group_by(Class.name, SubmissionRow.status)))  # fmt: skip
-    gauge("jobs", "Jobs by backend and state.", [*queue, "state"], session.execute(jobs))
-    gauge("oldest_waiting_seconds", "How long the oldest job has waited.", queue,
+    gauge("jobs", "Number of jobs by backend and state.", [*queue, "state"], session.execute(jobs))
+    gauge("oldest_waiting_seconds", "Seconds for which the oldest waiting job has waited.", queue,
           [(backend, (now() - since).total_seconds()) for backend, since in session.execute(oldest)])  # fmt: skip
-    gauge("device_seconds", "Device time of judgings, in seconds.", of_class,
+    gauge("device_seconds", "Device time of all judgings of a class, in seconds.", of_class,
           session.execute(seconds.group_by(Class.name)))  # fmt: skip
-    gauge("grader_deaths", "Graders that died during a job.", [], [(deaths or 0,)])
-    gauge("graders", "Number of concurrent judgings.", queue,
+    gauge("grader_deaths", "Number of times that a grader died or failed during a job.", [], [(deaths or 0,)])
+    gauge("graders", "Number of graders, by backend.", queue,
           [(state.backend, state.slots) for state in states(session)])  # fmt: skip
     return generate_latest(registry)

@@ -25,14 +25,14 @@ from .documents import (
 )
 
 router = APIRouter()
-Identifier = Annotated[str, Path(pattern=r"^[a-z0-9]{1,32}$", description="The submission.")]
-Key = Annotated[Optional[str], Query(pattern=r"^[A-Za-z0-9._:-]{1,120}$", description="The client's own identifier.")]
+Identifier = Annotated[str, Path(pattern=r"^[a-z0-9]{1,32}$", description="The submission's identifier.")]
+Key = Annotated[Optional[str], Query(pattern=r"^[A-Za-z0-9._:-]{1,120}$", description="Chosen by the client.")]
 Digest = Annotated[Optional[str], Query(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the body.")]
 _REFUSALS = {code: {"description": words} for code, words in (
-    (401, "Not a token of this board."), (403, "Not allowed, or after the deadline."), (404, "Not found."),
-    (409, "The identifier is another submission's."), (413, "Too large."), (422, "Malformed."),
-    (429, "Beyond a limit; see Retry-After."), (503, "Try again."))}  # fmt: skip
-_PAUSE, _LONGEST_PAUSE = 0.25, 2.0  # seconds between two checks of a log that a client waits for
+    (401, "The token is not valid on this board."), (403, "Not allowed, or after the deadline."), (404, "Not found."),
+    (409, "In conflict with the state of a submission."), (413, "Too large."), (422, "Malformed."),
+    (429, "A limit is exceeded; see Retry-After."), (503, "Try again."))}  # fmt: skip
+_PAUSE, _LONGEST_PAUSE = 0.25, 2.0  # shortest and longest seconds between two looks at a log
 Seen = TypeVar("Seen")
 
 
@@ -42,7 +42,7 @@ def _refusals(*codes: int):
 
 @router.get("/me", responses=_refusals(401))
 def me(session: Reading, who: Someone) -> PersonDocument:
-    """Describe the person who asks, and the class."""
+    """Return the person who sends the request, and the person's class."""
     of = who.of_class
     return PersonDocument(
         name=who.name, role=who.role, pseudonym=who.pseudonym, team=who.team.name if who.team else None,
@@ -54,7 +54,7 @@ def me(session: Reading, who: Someone) -> PersonDocument:
 
 @router.post(
     "/submissions", status_code=201,
-    responses={200: {"model": SubmissionDocument, "description": "Already stored."},
+    responses={200: {"model": SubmissionDocument, "description": "An earlier request stored it."},
                **_refusals(401, 403, 409, 413, 422, 429, 503)},
     openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
         "schema": {"type": "string", "format": "binary"}}}}},
@@ -66,9 +66,10 @@ async def submit(
     of_class: Annotated[Optional[str], Query(max_length=60, alias="class")] = None,
     final: bool = False,
 ) -> SubmissionDocument:  # fmt: skip
-    """Submit the body, a kernel file or an archive. The answer is sent once everything is stored.
+    """Submit the body, a kernel file or an archive. The answer is sent after the submission is stored.
 
-    Requests with the same `key` (without one: with the same bytes) are one submission, however often they are sent.
+    Several requests with the same `key` make only one submission. So do, without a key, several requests with the same
+    bytes and the same `final`.
     """
 
     def most_bytes() -> int:
@@ -106,13 +107,13 @@ def _document(session: Session, identifier: str, who: Person) -> SubmissionDocum
 
 @router.get("/submissions", responses=_refusals(401), response_model=List[SubmissionDocument])
 def history(session: Reading, who: Someone, limit: Annotated[int, Query(ge=1, le=1000)] = 100):
-    """List your submissions, newest first."""
+    """Return your submissions, newest first."""
     return queries.submissions(session, queries.by(who), limit=limit)
 
 
 @router.get("/submissions/{identifier}", responses=_refusals(401, 404))
 def submission(session: Reading, who: Someone, identifier: Identifier) -> SubmissionDocument:
-    """Return a submission: its place in the queue, or its verdict and rank."""
+    """Return a submission, with its position in the queue, or with its verdict and rank."""
     return _document(session, identifier, who)
 
 
@@ -121,21 +122,24 @@ async def log(
     store: OpenStore, credentials: Credentials, identifier: Identifier,
     after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0, wait: Annotated[float, Query(ge=0, le=25)] = 0,
 ) -> LogDocument:  # fmt: skip
-    """Return the log's lines after a number. With `wait`, wait up to that many seconds for the next line."""
+    """Return the log's lines whose number is above `after`. If there are none, wait up to `wait` seconds for one."""
 
     def look() -> LogDocument:
         with store.read() as session:
             found = queries.find(session, identifier, person_of(session, credentials))
             lines = queries.log_lines(session, found, after)
             shown = [LogLineDocument(number=line.id, at=line.at, text=line.text) for line in lines]
-            # After a full answer there may be more lines, so this reader has to ask again.
+            # After an answer with the largest number of lines, the log may have more, so that it has not ended.
             return LogDocument(lines=shown, status=found.status, ended=found.status in ENDED and len(lines) < 1000)
 
     return await _until(look, lambda seen: seen.lines or seen.ended, time.monotonic() + wait)
 
 
 async def _until(look: Callable[[], Seen], enough: Callable[[Seen], object], end: float) -> Seen:
-    """Poll until `enough`, or until the time `end` (`time.monotonic`); no thread is held between two polls."""
+    """Call `look` until its result is `enough` or `time.monotonic()` is `end`, and return the last result.
+
+    No thread is occupied between two calls.
+    """
     pause = _PAUSE
     while True:
         seen = await run_in_threadpool(look)
@@ -148,7 +152,7 @@ async def _until(look: Callable[[], Seen], enough: Callable[[Seen], object], end
 
 @router.get("/submissions/{identifier}/content", responses=_refusals(401, 404), response_class=Response)
 def content(store: OpenStore, who: Someone, came_from: Address, identifier: Identifier) -> Response:
-    """Return a submission's bytes."""
+    """Return the bytes of a submission's file."""
     found, content = queries.content_of(store, identifier, who, came_from)
     named = {"Content-Disposition": f'attachment; filename="{found.name}"'}
     return Response(content, media_type="application/octet-stream", headers=named)
@@ -160,18 +164,18 @@ def cancel(store: OpenStore, who: Someone, came_from: Address, identifier: Ident
     with store.write() as session:
         found = queries.find(session, identifier, who)
         if not queue.cancel(session, found, who.name, came_from):
-            raise HTTPException(409, f"the submission has already ended: {found.status}")
+            raise HTTPException(409, f"the submission has already ended, with the status {found.status}")
     with store.read() as session:
         return _document(session, identifier, who)
 
 
 @router.get("/ranking", responses=_refusals(401), response_model=List[RankDocument])
 def ranking(session: Reading, who: Someone):
-    """Return the ranking of your class. Others appear under pseudonyms unless the instructor opens names."""
+    """Return the ranking of your class. You see others by pseudonyms, unless you are staff or the class shows names."""
     return ranks.ranking(session, who.of_class, who)
 
 
 @router.get("/queue", responses=_refusals(401), response_model=List[QueueDocument])
 def the_queue(session: Reading, who: Someone):
-    """Return your class's queue."""
+    """Return your class's queue, of at most 500 jobs."""
     return [job.seen(who) for job in queries.queue(session, who.of_class.backend, 500)]

@@ -1,1 +1,1 @@
-"""Passes queued jobs to graders, which run on Ray or in processes on this machine."""
+"""Starts graders for queued jobs, on Ray or in processes of this machine."""

@@ -1,4 +1,4 @@
-"""The dispatcher: passes waiting jobs to graders, renews their leases, and writes their judgements."""
+"""The dispatcher: starts graders for waiting jobs, renews the jobs' leases, and stores the judgements."""
 
 import logging
 import time
@@ -16,13 +16,13 @@ from .grader import Event
 from .graders import DIED, Graders, Said
 
 _log = logging.getLogger("fashion_infer.board.queue")
-PAUSE = 0.1  # seconds between two steps
-REST = 1.0  # seconds after a grader's death
-KEEPING = 5.0  # seconds between two renewals of the leases, which are valid for queue.LEASE
+PAUSE = 0.1  # pause in seconds between two steps
+REST = 1.0  # seconds after the death of a grader in which no job is started
+KEEPING = 5.0  # seconds between two renewals of the leases, each of which is valid for queue.LEASE
 
 
 class Dispatcher:
-    """Repeatedly starts a store's waiting jobs on graders, and writes the results to the store.
+    """Starts graders for the waiting jobs of a board, and writes their results to the board's database.
 
     Parameters
     ----------
@@ -31,27 +31,27 @@ class Dispatcher:
     graders
         The graders that run the jobs.
     owner
-        A name that no other running dispatcher has. `recover` returns jobs of an earlier dispatcher with the same name
-        to the queue.
+        The dispatcher's name, which no other running dispatcher may have. `recover` finds the jobs of an earlier
+        dispatcher by this name.
     """
 
     def __init__(self, store: Store, graders: Graders, owner: str):
         self._store, self._graders, self._owner = store, graders, owner
-        self._running: Dict[str, Claimed] = {}
-        self._unsaid: List[Said] = []  # messages that could not be written yet
+        self._running: Dict[str, Claimed] = {}  # running jobs by lease
+        self._unwritten: List[Said] = []  # graders' messages that are not yet written to the database
         self._began: Set[str] = set()  # leases whose grader has sent a message
-        # No job starts before this time. Otherwise a job that dies immediately would start ten times a second.
+        # No job starts before this time. Otherwise a job whose grader dies at once would start ten times a second.
         self._rest = 0.0
-        self._kept = 0.0
-        self._slots: Dict[str, int] = {}
+        self._kept = 0.0  # time of the last renewal of the leases
+        self._slots: Dict[str, int] = {}  # number of graders by backend
 
     def recover(self) -> int:
-        """Return the jobs of an earlier dispatcher of the same name to the queue, and return their number."""
+        """Move the running jobs of an earlier dispatcher of the same name back to the queue; return their number."""
         with self._store.write() as session:
             return queue.recover(session, self._owner)
 
     def run(self, going: Callable[[], bool]) -> None:
-        """Run while `going` returns True; wait while the database cannot be reached."""
+        """Call `step` repeatedly while `going` returns True. While the database cannot be reached, try it again."""
         recovered = False
         while going():
             try:
@@ -66,8 +66,8 @@ class Dispatcher:
             time.sleep(PAUSE)
 
     def step(self) -> None:
-        """Process the graders' messages, renew the leases, and fill the free slots, once."""
-        self._unsaid += self._graders.said()
+        """Write the graders' messages, renew the leases if it is time, and start jobs for the free graders."""
+        self._unwritten += self._graders.said()
         self._write()
         if time.monotonic() >= self._kept + KEEPING:
             self._keep()
@@ -80,7 +80,7 @@ class Dispatcher:
                 busy[backend] += 1
 
     def _start(self, backend: str) -> bool:
-        """Start the next job of a backend, and return whether there was one."""
+        """Start a grader for the next job of a backend, and return whether there was a job."""
         with self._store.read() as session:
             if not waiting(session, backend):
                 return False
@@ -92,15 +92,15 @@ class Dispatcher:
         _log.info("started", extra={"submission": claimed.submission, "purpose": claimed.purpose})
         try:
             self._graders.start(claimed)
-        except Exception as error:  # any Ray or transport error
-            self._unsaid.append(Said(claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
+        except Exception as error:  # Ray may raise any error
+            self._unwritten.append(Said(claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
         return True
 
     def _write(self) -> None:
-        """Write the graders' messages in their order, and keep those that cannot be written for the next call."""
-        said = [one for one in self._unsaid if one.lease in self._running]
+        """Write the graders' messages to the database in their order. If this fails, the next call writes them."""
+        said = [one for one in self._unwritten if one.lease in self._running]
         if not said:
-            self._unsaid = []
+            self._unwritten = []
             return
         ended = []
         with self._store.write() as session:
@@ -113,11 +113,11 @@ class Dispatcher:
                 ended.append((claimed, event))
                 if event.kind == "outcome" and event.outcome is not None:
                     if queue.finish(session, lease, event.outcome):
-                        queue.log(session, claimed.submission, [_words(claimed, event.outcome)])
+                        queue.log(session, claimed.submission, [_outcome_line(claimed, event.outcome)])
                 else:
-                    # A death before the start is Ray's fault, not the submission's.
+                    # A grader that died before its first message does not count as an attempt: the fault is Ray's.
                     queue.give_back(session, lease, event.text, event.outcome, lease in self._began)
-        self._unsaid = []
+        self._unwritten = []
         for claimed, event in ended:
             del self._running[claimed.lease]
             self._began.discard(claimed.lease)
@@ -126,7 +126,7 @@ class Dispatcher:
             _log.info("ended", extra={"submission": claimed.submission, "purpose": claimed.purpose, "how": event.kind})
 
     def _keep(self) -> None:
-        """Renew leases, stop graders whose lease is no longer valid, and recover jobs of dead dispatchers."""
+        """Renew leases, stop graders with invalid leases, recover jobs of dead dispatchers, and report the graders."""
         slots = self._graders.slots()
         with self._store.write() as session:
             held = queue.renew(session, list(self._running))
@@ -136,7 +136,7 @@ class Dispatcher:
                 queue.give_back(session, lease, "its grader is gone", counted=False)
             known = {state.backend for state in queue.states(session)}
             for backend, count in slots.items():
-                if count or backend in known:  # a cluster may lose all its nodes
+                if count or backend in known:  # the number is also reported when it has become 0
                     state = queue.state_of(session, backend)
                     state.slots, state.seen_at = count, now()
         if {name for name, count in slots.items() if count} != {name for name, count in self._slots.items() if count}:
@@ -149,7 +149,10 @@ class Dispatcher:
             self._graders.stop(lease)
 
     def _stranded(self, slots: Dict[str, int]) -> List[str]:
-        """Return leases of the jobs that were started last, which Ray cannot run because nodes have left."""
+        """Return the leases of jobs that Ray cannot run because nodes have left.
+
+        If more jobs are started than there are graders, these are the last jobs without a message from their grader.
+        """
         found: List[str] = []
         for backend, count in slots.items():
             leases = [lease for lease, claimed in self._running.items() if claimed.backend == backend]
@@ -158,8 +161,8 @@ class Dispatcher:
         return found
 
 
-def _words(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
-    """Return the last line of a submission's log, which describes the outcome."""
+def _outcome_line(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
+    """Return a line that describes an outcome, for the submission's log."""
     which = "" if claimed.purpose == "first" else f" ({claimed.purpose})"
     if outcome.status != "judged":
         return f"{outcome.status}{which}: {outcome.reason}"

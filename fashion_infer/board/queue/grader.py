@@ -1,4 +1,4 @@
-"""Runs a grader on one submission. This module imports little, because it runs in Ray's workers."""
+"""Runs the grader's command on a submission."""
 
 import contextlib
 import json
@@ -19,20 +19,20 @@ from ..store.queue import Claimed, JudgingOutcome
 from . import lifeline
 
 LONGEST = 1800.0  # time limit in seconds for a grader that hangs; the grader itself limits a submission's time
-_LINES = 2000  # largest number of lines of a log
+_LINES = 2000  # largest number of a grader's lines that become lines of the log
 _LOG, _OUTCOME, _UNABLE = "log", "outcome", "unable"
 
 
 class Event(NamedTuple):
-    """A grader's message: "log" with a line. The last message is "outcome", or "unable" if the machine cannot judge."""
+    """A message of a grader. Its last message is of a kind other than "log"."""
 
-    kind: str
-    text: str = ""
-    outcome: Optional[JudgingOutcome] = None
+    kind: str  # "log"; "outcome"; "unable" if the machine could not judge; "died" (see graders.py)
+    text: str = ""  # a line of the log, or the reason of the last message
+    outcome: Optional[JudgingOutcome] = None  # of "outcome" and "unable"
 
 
 def command_of(grader: Optional[str]) -> List[str]:
-    """Return the grader's command from the settings, or `fashion-infer grade` of this installation if there is none."""
+    """Return the words of a grader's command; None means `fashion-infer grade` of this installation."""
     return shlex.split(grader) if grader else [sys.executable, "-m", "fashion_infer", "grade"]
 
 
@@ -40,23 +40,23 @@ def run(
     claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST,
     started: Callable[[int], object] = lambda process: None,
 ) -> Iterator[Event]:  # fmt: skip
-    """Grade a submission in a separate process, which starts the sandbox.
+    """Judge a submission in a separate process, whose command runs the submission in a sandbox.
 
     Parameters
     ----------
     claimed
-        The submission.
+        The job.
     grader
-        The grader's command from the settings.
+        The grader's command, see `command_of`.
     longest
         Time limit of the grader, in seconds.
     started
-        Called with the grader's process id, with which `end` stops it.
+        Function that is called with the id of the grader's process, which `end` takes.
 
     Yields
     ------
     Event
-        Lines as they arrive, then the outcome.
+        A "log" event for each line as it arrives, and then one "outcome" or "unable" event.
     """
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
@@ -84,7 +84,7 @@ def run(
             process.wait()
         finally:
             timer.cancel()
-            end(process.pid)  # also ends processes that remain in its session
+            end(process.pid)  # also ends other processes that remain in its group
             process.wait()
             said.close()
         seconds = time.monotonic() - start
@@ -92,7 +92,7 @@ def run(
 
 
 def end(process: int) -> None:
-    """Kill a grader and everything in its session."""
+    """Kill a grader's process and all processes of its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
 
@@ -108,9 +108,9 @@ def _ended(path: Path, seconds: float, last: str, code: int) -> Event:
 
 
 def _outcome(verdict: Dict[str, Any], text: str, seconds: float) -> JudgingOutcome:
-    """Return the outcome of a verdict's document; ValueError for an unknown status or a number that is not finite."""
+    """Return the outcome of a verdict; ValueError for an unknown status, or a number that is negative or not finite."""
     if verdict["status"] not in ("judged", "refused", "failed"):
-        raise ValueError("no verdict")
+        raise ValueError("the verdict has an unknown status")
     numbers = [verdict[name] for name in ("op_time_ms", "layer_time_ms", "points", "out_of")]
     if not all(0 <= number < math.inf for number in numbers if number is not None):
         raise ValueError("a number of the verdict is negative or not finite")

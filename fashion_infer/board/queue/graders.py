@@ -1,4 +1,4 @@
-"""Graders without Ray: threads of the dispatcher, each with one grader process."""
+"""The interface of graders, and graders without Ray: processes on this machine, each followed by a thread."""
 
 import queue
 import threading
@@ -8,23 +8,23 @@ from ..store.queue import Claimed
 from . import grader
 from .grader import Event
 
-DIED = "died"
+DIED = "died"  # kind of the event of a grader that ended without another last message
 
 
 class Said(NamedTuple):
-    """An event, and the lease of the grader that sent it."""
+    """A message of a grader, and the lease of the job that it judges."""
 
     lease: str
     event: Event
 
 
 class Graders:
-    """Runs graders and gathers their messages. Subclasses decide where graders run.
+    """Runs graders, and collects their messages. Subclasses implement where graders run.
 
     Parameters
     ----------
     grader
-        The grader's command from the settings.
+        The grader's command, see `grader.command_of`.
     """
 
     def __init__(self, grader: Optional[str]):
@@ -33,20 +33,20 @@ class Graders:
         self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
-        """Return the number of concurrent graders, by backend."""
+        """Return the largest number of graders that can run at the same time, by backend."""
         raise NotImplementedError
 
     def start(self, claimed: Claimed) -> None:
-        """Start a grader. Its last event is an outcome or a death."""
+        """Start a grader for a job. `said` returns its messages, the last of which is not of the kind "log"."""
         events = self._events(claimed)
         threading.Thread(target=self._follow, args=(claimed.lease, events), daemon=True).start()
 
     def stop(self, lease: str) -> None:
-        """Stop the grader of a lease, and ignore its later messages."""
+        """Stop the grader of the job with a lease."""
         raise NotImplementedError
 
     def said(self) -> List[Said]:
-        """Return the graders' messages since the last call."""
+        """Return the messages that graders have sent since the last call."""
         found = []
         while True:
             try:
@@ -70,13 +70,13 @@ class Graders:
             for event in events:
                 ended = ended or event.kind != "log"
                 self._said.put(Said(lease, event))
-        except Exception as error:  # of any kind: every job must end
+        except Exception as error:  # of any kind, because the dispatcher waits for a last message
             why = " ".join(str(error).split())[:200] or type(error).__name__
             if not ended:
                 self._said.put(Said(lease, Event(DIED, f"{type(error).__name__}: {why}")))
                 return
         if not ended:
-            self._said.put(Said(lease, Event(DIED, "it ended without an outcome")))
+            self._said.put(Said(lease, Event(DIED, "the grader ended without an outcome")))
 
 
 class Here(Graders):
@@ -85,7 +85,7 @@ class Here(Graders):
     Parameters
     ----------
     cpu, gpu
-        Number of concurrent graders.
+        Number of graders of each backend that can run at the same time.
     """
 
     def __init__(self, grader: Optional[str], cpu: int, gpu: int = 0):
@@ -100,7 +100,7 @@ class Here(Graders):
         return dict(self._slots)
 
     def stop(self, lease: str) -> None:
-        """Kill the grader of a lease, or prevent its start."""
+        """Kill the grader of the job with a lease, now or, if it has not started yet, as soon as it starts."""
         with self._lock:
             self._stopped.add(lease)
             if lease in self._processes:

@@ -1,4 +1,4 @@
-"""Starts commands that end when the process that started them ends, however it ends."""
+"""Starts commands that are killed when the process that started them ends, even if that was killed."""
 
 import ctypes
 import os
@@ -12,18 +12,18 @@ _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 def start(command: Sequence[str], **options) -> subprocess.Popen:
     """Start a command in its own session, and kill it when the calling thread ends.
 
-    The caller has threads, so that no code may run between fork and exec. Instead, a new Python process runs this file,
-    sets up the session, and executes the command.
+    Because the caller has threads, Python code must not run between fork and exec in the new process. Instead, the new
+    process runs this file, which requests the kill and then executes the command.
     """
     words: List[str] = [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *command]
     return subprocess.Popen(words, start_new_session=True, **options)
 
 
 def main() -> None:
-    """Set up the session, and replace this process with the command."""
+    """Let the kernel kill this process when its parent ends, and replace this process with the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
-    if os.getppid() != parent:  # the parent died before the signal was set
+    if os.getppid() != parent:  # the parent ended before prctl was called
         sys.exit(1)
     os.execvp(command[0], command)
 

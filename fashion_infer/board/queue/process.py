@@ -1,4 +1,4 @@
-"""The dispatcher's process. It is separate from the service, because Ray kills a process whose Ray has died."""
+"""The dispatcher's process. It is separate from the service, because Ray, when it dies, kills the process that uses it."""
 
 import fcntl
 import hashlib
@@ -19,28 +19,28 @@ from .dispatcher import Dispatcher
 from .graders import Graders, Here
 
 _log = logging.getLogger("fashion_infer.board.queue")
-_CHECK = 10.0  # seconds between two health checks of Ray
+_CHECK = 10.0  # seconds between two checks whether graders can be started
 
 
 def main() -> None:
-    """Run the dispatcher until a signal, with the settings from a line of JSON on stdin."""
+    """Run the dispatcher until SIGTERM or SIGINT. The settings are a line of JSON on stdin."""
     settings = BoardSettings(**json.loads(sys.stdin.readline()))
     logs.begin()
     Path(settings.data).mkdir(parents=True, exist_ok=True)
     with open(Path(settings.data) / "dispatcher.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a second service on the same folder waits here
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the dispatcher of a second service on the same folder waits here
         dispatch(settings)
 
 
 def dispatch(settings: BoardSettings) -> None:
-    """Run the dispatcher (the caller holds the folder's lock)."""
+    """Run the dispatcher until a signal, or until graders cannot be started. The caller holds the folder's lock."""
     ended = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     signal.signal(signal.SIGINT, lambda *_: ended.set())
     store = Store(url_of(settings.data, settings.database))
     try:
         graders = graders_of(settings)
-    except Exception as error:  # any error of Ray, whose messages are pages long
+    except Exception as error:  # Ray may raise any error, with a long message
         why = " ".join(str(error).split())[:300]
         _log.error("cannot start or join Ray", extra={"ray": settings.ray, "why": why})
         sys.exit(1)
@@ -49,12 +49,12 @@ def dispatch(settings: BoardSettings) -> None:
     graders.close()
     store.close()
     if graders.broken:
-        _log.error("this process's node of Ray is gone")
+        _log.error("the Ray node of this process is gone")
         sys.exit(1)
 
 
 def graders_of(settings: BoardSettings) -> Graders:
-    """Return the graders that the settings select."""
+    """Return the graders that the settings select, on Ray or on this machine."""
     if settings.ray == "off":
         return Here(settings.grader, settings.cpu_slots)
     from .ray_graders import OnRay
@@ -63,12 +63,12 @@ def graders_of(settings: BoardSettings) -> Graders:
 
 
 def owner_of(settings: BoardSettings) -> str:
-    """Return the dispatcher's name, which identifies this machine and folder; the lock ensures that it is unique."""
+    """Return the dispatcher's name, a digest of machine and folder. The folder's lock ensures that it is unique."""
     return hashlib.sha256(f"{socket.gethostname()} {Path(settings.data).resolve()}".encode()).hexdigest()[:16]
 
 
 def _watch(graders: Graders) -> None:
-    """End this process when it can no longer start graders. The service then starts another one with a new Ray."""
+    """End this process when it can no longer start graders. The service then starts another process with a new Ray."""
     while True:
         time.sleep(_CHECK)
         if not graders.well():

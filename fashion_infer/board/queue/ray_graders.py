@@ -1,7 +1,8 @@
-"""Graders on Ray: each submission is a task with a GPU, or with a CPU for a CPU class.
+"""Graders on Ray: each job is a task that needs a GPU or, for a CPU class, a CPU.
 
-Ray is not a security boundary: anyone who reaches its ports can run code. A local Ray listens only on the loopback and
-requires a token. The grader's sandbox has no network, and no access to Ray's sockets in /tmp.
+Ray does not protect against attacks: anyone who reaches its ports can run code. A Ray that this module starts therefore
+listens only on the loopback and requires a token. The grader's sandbox has no network, and no access to Ray's sockets
+in /tmp.
 """
 
 import logging
@@ -15,8 +16,8 @@ from . import grader
 from .grader import Event
 from .graders import Graders
 
-_OBJECTS = 100 << 20  # bytes of Ray's object store, which holds submissions (inputs of tasks) and lines (their outputs)
-_ANSWER = 30.0  # seconds in which Ray must report its resources
+_OBJECTS = 100 << 20  # size in bytes of Ray's object store, for the tasks' inputs (jobs) and outputs (messages)
+_ANSWER = 30.0  # time limit in seconds for Ray to report its resources
 
 
 def _task(claimed: Claimed, command: Optional[str]):
@@ -24,22 +25,24 @@ def _task(claimed: Claimed, command: Optional[str]):
 
 
 class OnRay(Graders):
-    """Graders on a cluster.
+    """Graders on a Ray cluster.
 
     Parameters
     ----------
+    command
+        The grader's command, see `grader.command_of`.
     address
-        Address of a running cluster; "auto" starts a Ray on this machine that ends with this process.
+        Address of a running cluster; "auto" to start Ray on this machine, which ends with this process.
     cpu
-        Number of concurrent judgings of CPU classes, for a Ray that is started on this machine.
+        With "auto", the number of CPU submissions that are judged at the same time.
     """
 
     def __init__(self, command: Optional[str], address: str, cpu: int):
         super().__init__(command)
         local = address == "auto"
         if local:
-            # Ray ignores a loopback address and listens on all interfaces. If this variable disables clusters, as Ray
-            # does on macOS, all of its ports are on the loopback.
+            # Ray listens on all interfaces even if it is given a loopback address. This variable disables clusters, as
+            # on macOS, and all of Ray's ports are then on the loopback.
             os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
             os.environ["RAY_AUTH_MODE"] = "token"
             os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)
@@ -51,23 +54,23 @@ class OnRay(Graders):
         self._ray = ray
         common: Dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
         if local:
-            # With an address other than "local", Ray would join a cluster that runs on this machine.
+            # Without "local", Ray would join a cluster that already runs on this machine.
             ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
                      **common)  # fmt: skip
         else:
             ray.init(address=address, **common)
-        # The dispatcher retries instead of Ray, because a task that Ray ran again would send all lines twice.
+        # Ray does not retry tasks, because a second run would send all lines again. The dispatcher retries jobs.
         self._remote = ray.remote(max_retries=0, num_returns="streaming")(_task)
         self._running: Dict[str, Any] = {}
         self._lock = threading.Lock()
 
     def slots(self) -> Dict[str, int]:
-        """Return the cluster's current resources."""
+        """Return the cluster's current numbers of CPUs and GPUs, by backend."""
         resources = self._ray.cluster_resources()
         return {"cpu": int(resources.get("CPU", 0)), "gpu": int(resources.get("GPU", 0))}
 
     def start(self, claimed: Claimed) -> None:
-        """Start a task."""
+        """Start a task for a job."""
         needs = {"num_cpus": 0, "num_gpus": 1} if claimed.backend == "gpu" else {"num_cpus": 1}
         named = f"{claimed.submission} {claimed.purpose}"
         with self._lock:
@@ -75,14 +78,14 @@ class OnRay(Graders):
         super().start(claimed)
 
     def stop(self, lease: str) -> None:
-        """Kill the task's worker; its grader dies with it."""
+        """Kill the worker of a job's task. Its grader is killed with it (see lifeline)."""
         with self._lock:
             task = self._running.get(lease)
         if task is not None:
             self._ray.cancel(task, force=True)
 
     def well(self) -> bool:
-        """Return whether Ray answers."""
+        """Return whether Ray answers within a time limit."""
         if self.broken:
             return False
         answered = threading.Event()
@@ -95,7 +98,7 @@ class OnRay(Graders):
         return answered.wait(_ANSWER)
 
     def close(self) -> None:
-        """Disconnect from Ray, and end a local one."""
+        """Disconnect from Ray, and end it if this process started it."""
         self._ray.shutdown()
 
     def _events(self, claimed: Claimed) -> Iterator[Event]:
@@ -105,7 +108,7 @@ class OnRay(Graders):
             for reference in task:
                 yield self._ray.get(reference)
         except self._ray.exceptions.LocalRayletDiedError:
-            self.broken = True  # this process's own node is lost; only a new process gets another node
+            self.broken = True  # the node of this process is lost, and only a new process can join again
             raise
         finally:
             with self._lock:
