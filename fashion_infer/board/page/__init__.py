@@ -1,1 +1,1 @@
-"""The board's web pages, rendered on the server. They need no script and load nothing from other sites."""
+"""The board's web pages, which the server renders. They work without scripts, and load nothing from other sites."""

@@ -23,7 +23,7 @@ router = APIRouter(include_in_schema=False, default_response_class=Response, rou
 
 @router.get("/login")
 def login_page(request: Request) -> Response:
-    """Show the page to sign in."""
+    """Show the page with the sign-in form."""
     return _login(request)
 
 
@@ -33,10 +33,10 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
     web.check_site(request)
     cookie, guard = web.gate(request)
     if not cookie or fields.get("csrf") != guard:
-        return _login(request, 403, "This page was open for too long. Try again.")
+        return _login(request, 403, "This page was open for too long, or your browser refused its cookie. Try again.")
     token, made = fields.get("token", "").strip(), None
     known, meant = people.authenticate(session, token), people.named_by(session, token)
-    session.close()  # guessed tokens must not make others wait for a lock
+    session.close()  # so that guessed tokens do not make others wait for a lock
     if known is not None:
         with store.write() as writing:
             made = sessions.sign_in(writing, token, address)
@@ -49,7 +49,10 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
 
 
 def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> Response:
-    """Refuse an invalid token. A valid token is accepted however many were refused before."""
+    """Answer a sign-in with an invalid token. `meant` is the owner of the token's selector, None if unknown.
+
+    Only invalid tokens are limited, so that guesses by others do not stop a person with a valid token.
+    """
     if meant is not None:
         who = who._replace(actor=meant.name, class_id=meant.class_id)
     wait = request.app.state.refused.add(who)
@@ -71,7 +74,7 @@ def _login(request: Request, status: int = 200, notice: str = "") -> Response:
 
 @router.post("/logout")
 def logout(visit: Posted) -> Response:
-    """Sign out: the session ends on the server, not only in the browser."""
+    """Sign out: end the session in the database, and delete the browser's cookie."""
     with visit.transaction() as session:
         sessions.sign_out(session, visit.web)
     answer = visit.see("/login")
@@ -80,7 +83,7 @@ def logout(visit: Posted) -> Response:
 
 
 async def _upload(visit: Anyone) -> Any:
-    """Return the uploaded file. At most as many bytes are read as the class allows for a submission."""
+    """Return the name and bytes of the uploaded file. A body above the class's size limit is refused."""
     web.check_site(visit.request)
     content = await body(visit.request, visit.of_class.most_bytes + web.MOST_FORM)
 
@@ -90,7 +93,7 @@ async def _upload(visit: Anyone) -> Any:
     try:
         form = await MultiPartParser(visit.request.headers, pieces(), max_files=1, max_fields=2).parse()
     except (MultiPartException, KeyError):
-        raise UsageError("this form cannot be read") from None
+        raise UsageError("the form cannot be read: reload the page and try again") from None
     try:
         visit.fields = {name: value for name, value in form.items() if isinstance(value, str)}
         web.check_guard(visit)
@@ -140,10 +143,10 @@ def change(visit: PostedByInstructor) -> Response:
 
 @router.post("/class/finalise")
 def finalise(visit: PostedByInstructor) -> Response:
-    """Run the leaders again, or declare the ranking final once their runs are done."""
+    """Queue the leaders' final runs; if all of them have already ended, declare the ranking final."""
     leaders = number(visit.fields.get("leaders"), 1000)
     if not leaders:
-        raise UsageError("How many leaders run again? Enter 1 or more.")
+        raise UsageError("Enter the number of leaders whose submissions run again, 1 or more.")
     with visit.transaction() as session:
         final_runs.check(session, visit.of_class)
         if not final_runs.queue_leaders(session, visit.of_class, leaders, visit.person.name):
@@ -154,7 +157,7 @@ def finalise(visit: PostedByInstructor) -> Response:
 
 @router.post("/people")
 def add(visit: PostedByInstructor) -> Response:
-    """Add people. The answer shows their tokens, which cannot be read again."""
+    """Add people, and show their tokens, which cannot be shown again."""
     wanted = class_settings.listed(visit.fields.get("people", ""))
     with visit.transaction() as session:
         joined = people.join(session, visit.of_class, wanted, visit.person.name, visit.address)

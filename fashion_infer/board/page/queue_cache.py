@@ -1,4 +1,4 @@
-"""Cache of the queues, which all readers share. A queue is read from the database at most once a second."""
+"""A cache of the queues for all readers. Each queue is normally read from the database at most once a second."""
 
 import threading
 import time
@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from ..store import queries
 from ..store.queries import QueuedJob
 
-_FRESH, _OLD = 1.0, 5.0  # seconds
+_FRESH = 1.0  # age in seconds up to which a cached queue is used
+_OLD = 5.0  # age in seconds from which a reader waits while another one reads the queue again
 
 
 class QueueCache:
@@ -22,8 +23,8 @@ class QueueCache:
         self._lock = threading.Lock()
 
     def of(self, session: Session, backend: str) -> List[QueuedJob]:
-        """Return a queue in its order: running jobs, then waiting ones."""
-        # One reader reads the queue again; the others get the cached queue unless it is too old.
+        """Return a backend's queue in its order: running jobs, then waiting jobs."""
+        # One reader reads the queue from the database. The others get the cached queue, or wait if it is too old.
         if self._age(backend) > _FRESH and self._lock.acquire(blocking=self._age(backend) > _OLD):
             try:
                 if self._age(backend) > _FRESH:
@@ -34,7 +35,7 @@ class QueueCache:
         return self._known[backend]
 
     def forget(self) -> None:
-        """Drop the cached queues, after something was submitted or cancelled."""
+        """Let the next reader read the queues again, because a submission was added or cancelled."""
         with self._lock:
             self._read.clear()
 

@@ -1,4 +1,4 @@
-"""Makes the answers of the pages: filled templates, redirects, downloads and static files."""
+"""Makes the pages' answers (rendered templates, redirects and downloads), and reads the static files."""
 
 import hashlib
 from functools import lru_cache
@@ -12,21 +12,21 @@ from fastapi.responses import RedirectResponse, Response
 from ..store.types import now
 from . import words
 
-# Headers for files that people submitted: a browser must neither run them nor guess their type.
+# Headers for files that people submitted. A browser that shows such a file must neither run it nor load anything.
 INERT = {"Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
 _STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 @lru_cache(maxsize=None)
 def static_files() -> Dict[str, Tuple[bytes, str]]:
-    """Return the bytes and type of every static file, by name. No other file is ever read for a request."""
+    """Return the bytes and media type of each static file, by name. Requests can read no other files."""
     folder = resources.files(__package__) / "static"
     return {name: ((folder / name).read_bytes(), kind) for name, kind in _STATIC.items()}
 
 
 @lru_cache(maxsize=None)
 def version() -> str:
-    """Return a digest of the static files. It is part of their URL, so that a browser may cache them."""
+    """Return a digest of the static files, which is part of their URLs, so that browsers may cache them for long."""
     return hashlib.sha256(b"".join(content for content, _ in static_files().values())).hexdigest()[:12]
 
 
@@ -46,7 +46,10 @@ def engine() -> jinja2.Environment:
 
 
 def html(request: Request, template: str, status: int = 200, **values) -> Response:
-    """Render a template. `visit` is the request of a signed-in person, None for others."""
+    """Return a page: a template filled with `values` and with values that all templates use.
+
+    One of the latter is `visit`, the `Visit` of a signed-in person; None if nobody is signed in.
+    """
     root = request.scope.get("root_path", "").rstrip("/")
     here = request.scope["path"][len(root) :] if root and request.scope["path"].startswith(root) else request.url.path
     common = {"root": root, "version": version(), "here": here, "now": now(),
@@ -55,16 +58,16 @@ def html(request: Request, template: str, status: int = 200, **values) -> Respon
 
 
 def problem(request: Request, status: int, title: str, text: str) -> Response:
-    """Answer with a page that says what is wrong."""
+    """Return a page that says what is wrong."""
     return html(request, "error.html", status, title=title, text=text)
 
 
 def see(request: Request, path: str) -> Response:
-    """Redirect to another page of the board."""
+    """Return a redirect to another page of the board."""
     return RedirectResponse(request.scope.get("root_path", "").rstrip("/") + path, 303)
 
 
 def download(content: bytes, kind: str, name: str) -> Response:
-    """Answer with bytes that the browser saves under a safe name and never shows."""
+    """Return an answer that a browser saves to a file. `name` must have no special characters."""
     disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, 200, {**INERT, **disposition, "Content-Type": kind})

@@ -1,4 +1,4 @@
-"""The URLs of the pages, each with the role that may read it."""
+"""Handlers of the pages' URLs. The type of `visit` says who may read a page."""
 
 import json
 
@@ -22,11 +22,11 @@ from .standings import ClassStanding, standings
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 _YEAR = 31_536_000  # seconds
-_MOST_LINES = 5000  # largest number of log lines on a page; the download has all lines
+_MOST_LINES = 5000  # largest number of log lines on a submission's page
 _MOST_JOBS = 50  # largest number of jobs on the queue's page; the reader's own jobs are always shown
 _PAGE = 50  # number of submissions per page
 _ENTRIES = 100  # number of entries of the audit log per page
-# Headers for a picture. Styles are safe inside a picture, which runs no script and loads nothing.
+# Headers for a picture. They allow styles in it, because it cannot run scripts or load anything.
 _PICTURE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox; frame-ancestors 'none'"}
 
 
@@ -48,7 +48,7 @@ def ranking(visit: Anyone) -> Response:
 
 @router.get("/ranking.svg")
 def chart(visit: Anyone) -> Response:
-    """Draw the best times over time."""
+    """Return the chart of the best times so far, as SVG."""
     narrow = visit.request.query_params.get("width") == "narrow"
     drawn = standings(visit.request).chart(visit.session, visit.of_class, key_of(visit.person), narrow)
     return Response(drawn, 200, _PICTURE, "image/svg+xml")
@@ -56,7 +56,7 @@ def chart(visit: Anyone) -> Response:
 
 @router.get("/mine")
 def mine(visit: Anyone) -> Response:
-    """List the reader's submissions."""
+    """Show a list of the reader's submissions."""
     place = _place(_standing(visit), visit.person)
     return _submissions(visit, "My submissions", queries.by(visit.person), "/mine?", mine=True, place=place,
                         left=gpu_seconds_left(visit.session, visit.person))  # fmt: skip
@@ -64,7 +64,7 @@ def mine(visit: Anyone) -> Response:
 
 @router.get("/submissions")
 def submissions(visit: Staff) -> Response:
-    """List the submissions of a class, or of one person in it."""
+    """Show a list of the submissions of the class, or of one person in it."""
     wanted = visit.request.query_params.get("person")
     of_class = SubmissionRow.class_id == visit.of_class.id
     if wanted is None:
@@ -87,7 +87,10 @@ def _submissions(visit: Visit, title: str, condition, path: str, mine=False, pla
 
 
 def _pages(visit: Visit, path: str, page: int, found: int):
-    """Return the URLs of the pages with newer and older submissions; "" if there is no such page."""
+    """Return the URLs of the pages with newer and older rows of a list; "" for a page that does not exist.
+
+    `page` is the number of rows per page. `found` is the number of rows found from this page's start, at most page + 1.
+    """
     newer = f"{path}start={max(0, visit.start - page)}" if visit.start else ""
     return newer, f"{path}start={visit.start + page}" if found > page else ""
 
@@ -111,14 +114,14 @@ def submission(visit: Anyone, identifier: str) -> Response:
 
 @router.get("/submissions/{identifier}/file")
 def file(visit: Anyone, store: OpenStore, address: Address, identifier: str) -> Response:
-    """Download a submission."""
+    """Download a submission's file."""
     found, content = queries.content_of(store, identifier, visit.person, address)
     return rendering.download(content, "application/octet-stream", found.name)
 
 
 @router.get("/submissions/{identifier}/log.txt")
 def log(visit: Anyone, identifier: str) -> Response:
-    """Download the whole log."""
+    """Download a submission's log, up to a million lines."""
     found = queries.find(visit.session, identifier, visit.person)
     lines = queries.log_lines(visit.session, found, limit=10**6)
     text = "".join(f"{line.at:%Y-%m-%dT%H:%M:%SZ} {line.text}\n" for line in lines)
@@ -127,7 +130,7 @@ def log(visit: Anyone, identifier: str) -> Response:
 
 @router.get("/submissions/{identifier}/verdict.json")
 def document(visit: Staff, identifier: str) -> Response:
-    """Download the verdict."""
+    """Download a submission's verdict as JSON."""
     found = queries.detail(visit.session, identifier, visit.person)
     if found.verdict is None:
         raise queries.NotFound
@@ -136,7 +139,7 @@ def document(visit: Staff, identifier: str) -> Response:
 
 @router.get("/queue")
 def queue(visit: Anyone) -> Response:
-    """Show running and waiting jobs."""
+    """Show the running and waiting jobs of the class's queue."""
     jobs = [job.seen(visit.person) for job in queues(visit.request).of(visit.session, visit.of_class.backend)]
     shown = [job for index, job in enumerate(jobs) if index < _MOST_JOBS or job.own]
     return visit.html("queue.html", jobs=jobs, shown=shown, slots=slots_of(visit.session, visit.of_class.backend))
@@ -144,7 +147,7 @@ def queue(visit: Anyone) -> Response:
 
 @router.get("/people")
 def people(visit: Staff) -> Response:
-    """List the people of the class."""
+    """Show a list of the people of the class."""
     return visit.html("people.html", rows=queries.roster(visit.session, visit.of_class), issued=())
 
 
@@ -165,7 +168,7 @@ def audit(visit: Instructor) -> Response:
 
 @router.get("/class/{name}.csv")
 def exported(visit: Instructor, name: str) -> Response:
-    """Download the ranking or the marks with names."""
+    """Download one of the tables in `marks.FORMATS`, with names, as CSV."""
     if name not in marks.FORMATS:
         raise queries.NotFound
     text = marks.as_csv(visit.session, visit.of_class, name)

@@ -1,4 +1,4 @@
-"""FastAPI dependencies of the pages: a signed-in person, a role, and a form sent from that person's page."""
+"""FastAPI dependencies of the pages: a signed-in person, perhaps with a role, and the fields of a form."""
 
 import contextlib
 import secrets
@@ -22,13 +22,13 @@ from ..store.queries import NotFound
 from ..store.types import INSTRUCTOR, ROLES, STUDENT
 from .rendering import html, problem, see
 
-MOST_FORM = 1 << 16  # bytes
-_MOST_FIELDS = 20
+MOST_FORM = 1 << 16  # size limit of a form in bytes, without an uploaded file
+_MOST_FIELDS = 20  # largest number of a form's fields
 _FORM = "application/x-www-form-urlencoded"
 
 
 class PageAnswer(Exception):
-    """An answer that ends a request early."""
+    """Raised to end a request early with an answer."""
 
     def __init__(self, answer: Response):
         super().__init__()
@@ -36,10 +36,10 @@ class PageAnswer(Exception):
 
 
 class PageRoute(APIRoute):
-    """A route of a page, which answers errors with pages."""
+    """A route whose answers to errors are pages."""
 
     def get_route_handler(self):
-        """Wrap FastAPI's handler."""
+        """Return FastAPI's handler, wrapped so that it answers errors with pages."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -47,7 +47,7 @@ class PageRoute(APIRoute):
                 return await handler(request)
             except PageAnswer as early:
                 return early.answer
-            except NotFound:  # the answer is the same for something missing and something not visible
+            except NotFound:  # the answer must not tell whether the page exists
                 return problem(request, 404, "Not found", "There is no such page, or you may not see it.")
             except NotTaken as error:
                 return problem(request, error.status, "Not accepted", str(error))
@@ -58,16 +58,16 @@ class PageRoute(APIRoute):
 
 
 class Visit:
-    """A request of a signed-in person.
+    """A request by a signed-in person.
 
     Attributes
     ----------
     session
         Database session for queries; within `transaction`, the session of the transaction.
     web
-        The browser's session.
+        The browser session.
     fields
-        The form's fields.
+        The fields of the form that was sent.
     """
 
     def __init__(self, request: Request, store: Store, session: Session, web: WebSession, address: str):
@@ -82,7 +82,7 @@ class Visit:
 
     @property
     def of_class(self) -> Class:
-        """The person's class. Pages show no other class."""
+        """The person's class, the only one that pages show."""
         return self.web.person.of_class
 
     @property
@@ -92,12 +92,12 @@ class Visit:
 
     @property
     def start(self) -> int:
-        """Index of the first row of a list, from the URL."""
+        """Index of the first row to show of a list, from the URL."""
         return number(self.request.query_params.get("start"))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Session]:
-        """Run the block in a write transaction, which an exception undoes. The browser's session is checked again."""
+        """Return a context with a write transaction, which an exception undoes. The sign-in is checked again in it."""
         before = self.web
         self.session.close()
         try:
@@ -105,20 +105,20 @@ class Visit:
                 self.web = _signed_in(self.request, self.session) or _leave(self.request)
                 yield self.session
         except Exception:
-            self.web = before  # rows of a failed transaction cannot be read
+            self.web = before  # rows that the failed transaction read cannot be used
             raise
 
     def html(self, template: str, **values) -> Response:
-        """Render a template."""
+        """Return a page, a filled template."""
         return html(self.request, template, **values)
 
     def see(self, path: str) -> Response:
-        """Redirect to another page."""
+        """Return a redirect to another page of the board."""
         return see(self.request, path)
 
 
 def number(text: Optional[str], most: int = 10**6) -> int:
-    """Return a number from a URL or a form; 0 for anything else."""
+    """Return the number in a text from a URL or a form, at most `most`; 0 if the text is not a number."""
     return min(int(text), most) if text is not None and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
@@ -133,7 +133,7 @@ def _leave(request: Request) -> Any:
 
 def _visit(request: Request, store: OpenStore, session: Reading, address: Address) -> Visit:
     web = _signed_in(request, session) or _leave(request)
-    session.close()  # the next query opens it again; a form may arrive slowly until then
+    session.close()  # frees the connection while a form arrives, perhaps slowly; the next query reconnects
     request.state.visit = Visit(request, store, session, web, address)
     return request.state.visit
 
@@ -159,7 +159,7 @@ Instructor = _reader(INSTRUCTOR)
 
 
 def check_site(request: Request) -> None:
-    """Refuse a form that, according to the browser, comes from another site. Older browsers do not report it."""
+    """Refuse a form if the browser says that it was sent from another site. Older browsers do not say this."""
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         raise PageAnswer(problem(request, 403, "Not allowed", "This form comes from another site."))
 
@@ -171,14 +171,14 @@ def check_guard(visit: Visit) -> None:
 
 
 async def _fields(request: Request) -> Dict[str, str]:
-    """Return the first value of each field of a form; HTTPException 413, 415 or 422 for other bodies."""
+    """Return the first value of each field of a form; HTTPException 413, 415 or 422 if the body is not a valid form."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise HTTPException(415, f"forms of this board are {_FORM}")
+        raise HTTPException(415, f"send the form as {_FORM}")
     content = await body(request, MOST_FORM, "the form")
     try:
         fields = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict")
     except ValueError:
-        raise HTTPException(422, "this form cannot be read") from None
+        raise HTTPException(422, "the form cannot be read") from None
     return {name: values[0] for name, values in fields.items()}
 
 
@@ -192,7 +192,7 @@ def _poster(*roles: str):
         check_guard(visit)
         if visit.person.role not in roles:
             with visit.transaction() as session:
-                path = visit.request.scope["route"].path  # the pattern, because the URL may contain anything
+                path = visit.request.scope["route"].path  # the route's pattern, because a URL may contain anything
                 count(session, visit.person.name, "refused", 1, visit.of_class.id, visit.address, path)
             _refuse(visit)
         return visit
@@ -204,10 +204,10 @@ Posted = _poster(*ROLES)
 PostedByInstructor = _poster(INSTRUCTOR)
 
 
-# Cookies. SameSite=Lax: the browser sends them when a user follows a link from another site, not when another site
-# sends a form. With TLS, the prefix __Host- makes the browser require Secure, this host, and the path /.
+# A cookie with SameSite=Lax is sent if a user follows a link from another site, but not if another site sends a form.
+# With TLS, cookies' names begin with __Host-, so that browsers accept them only with Secure, this host and the path /.
 def cookie_name(request: Request, name: str = "board") -> str:
-    """Return the name of the session's cookie or, with `name`, of the sign-in page's."""
+    """Return the full name of a cookie: "board" is the session's, "gate" is that of the sign-in page."""
     return f"__Host-{name}" if request.app.state.settings.secure else name
 
 
@@ -223,9 +223,10 @@ def drop_cookie(request: Request, response: Response, name: str) -> None:
                            secure=request.app.state.settings.secure)  # fmt: skip
 
 
-# The sign-in form has a CSRF token as well, so that another site cannot sign a user in as someone else.
+# The sign-in form also has a CSRF token, so that another site cannot sign a user in as a different person. Before the
+# sign-in there is no session, so that the token is computed from a cookie, "gate".
 def gate(request: Request) -> Tuple[str, str]:
-    """Return the sign-in page's cookie and the CSRF token of its form; both are "" if the browser has no cookie."""
+    """Return the sign-in page's cookie and the CSRF token of its form; both are "" if the browser sent no cookie."""
     cookie = request.cookies.get(cookie_name(request, "gate"), "")
     return (cookie, gate_guard(cookie)) if 20 < len(cookie) < 100 else ("", "")
 
@@ -236,5 +237,5 @@ def fresh_gate() -> str:
 
 
 def gate_guard(cookie: str) -> str:
-    """Return the CSRF token of the sign-in form for a cookie."""
+    """Return the CSRF token of the sign-in form that belongs to a value of the sign-in page's cookie."""
     return hashed(f"gate {cookie}")

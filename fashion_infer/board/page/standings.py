@@ -1,7 +1,7 @@
-"""Computes a class's ranking and curves of best times once for all readers.
+"""Computes a class's ranking and its curves of best times, and caches them for all readers.
 
-Computing the ranking of 300 people with 50 submissions each takes 15,000 judgements. The ranking is read far more often
-than it changes. It changes only when a judgement is added, which one small query detects.
+For 300 people with 50 submissions each, 15,000 judgements must be read to compute the ranking, which is read far more
+often than it changes. Usually it changes because a judgement was added, which a small query detects.
 """
 
 import bisect
@@ -21,23 +21,23 @@ from ..store import ranking
 from ..store.models import Class, Judgement, Person, Team
 from ..store.ranking import Key, RankedPlace
 
-_KEPT = 10.0  # longest use of a standing, in seconds, because names and teams change without a judgement
-_SHARE = 4  # a standing is used for at least this multiple of the time to compute it
-_CROWD = 8  # least number of people with a time for which a median is drawn
-_DRAWN = 30.0  # time for which a chart is used, in seconds
+_KEPT = 10.0  # time in seconds after which a standing is computed again, because names and teams may have changed
+_SHARE = 4  # despite new judgements, a standing is used for this multiple of the time to compute it
+_CROWD = 8  # smallest number of people or teams with a time for which the median is drawn
+_DRAWN = 30.0  # time in seconds for which a chart is used
 
-Curve = List[Tuple[float, float]]  # steps: seconds since the epoch, ms from then on
+Curve = List[Tuple[float, float]]  # a step function: (seconds since the epoch, value in ms from this time on)
 
 
 class ClassStanding(NamedTuple):
     """A class's ranking and curves, the same for all readers."""
 
-    stamp: Tuple
-    made: float  # time of creation on the monotonic clock
-    took: float  # duration of the computation, in seconds
-    places: List[RankedPlace]  # with pseudonyms, unless names are open
-    names: Dict[Key, str]  # for the class's staff
-    best_of: Dict[Key, str]  # identifier of the submission that counts
+    stamp: Tuple  # the last judgement's id and settings of the class; if it differs, the standing is outdated
+    made: float  # time of the computation on the monotonic clock
+    took: float  # duration of the computation in seconds
+    places: List[RankedPlace]  # with pseudonyms, unless the class shows names
+    names: Dict[Key, str]  # names of people and teams, shown only to staff
+    best_of: Dict[Key, str]  # identifier of each person's or team's best submission
     curves: Dict[Key, Curve]  # best time so far of each person or team
     best: Curve  # best time so far of the class
     median: Curve  # median of all best times so far
@@ -53,13 +53,13 @@ class Standings:
         self._locks: Dict[int, threading.Lock] = {}
 
     def of(self, session: Session, of_class: Class) -> ClassStanding:
-        """Return a class's standing. It may lack the most recent judgements."""
+        """Return a class's standing, which may lack the newest judgements."""
         last = session.scalar(select(func.max(Judgement.id)))
         stamp = (last, of_class.names_open, of_class.cudnn_ms, of_class.finalised_at)
         known = self._known.get(of_class.id)
         if known is not None and _fresh(known, stamp):
             return known
-        # One of many concurrent readers computes the standing. The others get the previous standing, if there is one.
+        # One reader computes the standing. Meanwhile, the others get the previous one; if there is none, they wait.
         lock = self._locks.setdefault(of_class.id, threading.Lock())
         if not lock.acquire(blocking=known is None):
             assert known is not None
@@ -67,13 +67,16 @@ class Standings:
         try:
             known = self._known.get(of_class.id)
             if known is None or not _fresh(known, stamp):
-                known = self._known[of_class.id] = _made(session, of_class, stamp)
+                known = self._known[of_class.id] = _standing(session, of_class, stamp)
             return known
         finally:
             lock.release()
 
     def chart(self, session: Session, of_class: Class, key: Key, narrow: bool) -> bytes:
-        """Return a person's chart of the best times as SVG."""
+        """Return the chart of the best times so far as SVG, with the curve of the person or team `key`.
+
+        `narrow` is for small screens.
+        """
         which = of_class.id, key, narrow
         made, text = self._drawn.get(which, (float("-inf"), b""))
         if time.monotonic() - made > _DRAWN:
@@ -108,7 +111,7 @@ def _fresh(known: ClassStanding, stamp: Tuple) -> bool:
     return age < _KEPT and (known.stamp == stamp or (known.stamp[1:] == stamp[1:] and age < _SHARE * known.took))
 
 
-def _made(session: Session, of_class: Class, stamp: Tuple) -> ClassStanding:
+def _standing(session: Session, of_class: Class, stamp: Tuple) -> ClassStanding:
     start = time.monotonic()
     rows = ranking.judged(session, of_class)
     curves, best, median = _curves(rows)
@@ -127,11 +130,11 @@ def _names(session: Session, of_class: Class) -> Dict[Key, str]:
 
 
 def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
-    """Return three results as curves: each person's or team's best time so far, the class's best, and the median."""
+    """Return curves of the best time so far of each person or team, of the class's best, and of the lower median."""
     curves: Dict[Key, Curve] = {}
     best: Curve = []
     median: Curve = []
-    bests: List[float] = []  # sorted
+    bests: List[float] = []  # the best times so far of all people and teams, sorted
     for row in rows:
         if row.purpose != "first" or not row.ranked or row.op_ms is None:
             continue
@@ -152,7 +155,10 @@ def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
 
 
 def _floor(session: Session, leader: Optional[str]) -> Optional[float]:
-    """Return the write floor in the leader's verdict: the referee's time to write as many bytes as the outputs have."""
+    """Return the write floor from the leader's verdict: the time to write the layers' outputs, in ms.
+
+    None if there is no leader, or the verdict has no such times.
+    """
     query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == "first")
     text = session.scalar(query) if leader is not None else None
     try:

@@ -1,4 +1,4 @@
-"""Template filters, which format values for a page."""
+"""Filters of the templates, which format values for a page."""
 
 from datetime import datetime, timezone
 from typing import Optional
@@ -7,18 +7,18 @@ from ...system.text import shown
 
 FILTERS = ("line", "log", "machine", "milliseconds", "moment", "position", "seconds", "size", "until")
 NONE = "\u2013"  # text of an empty table cell
-_MOST_LOG = 200_000  # largest number of characters of a log on a page; the download has the whole log
+_MOST_LOG = 200_000  # largest number of characters of a log on a page
 
 
 def milliseconds(ms: Optional[float]) -> str:
-    """Format a time with enough digits to distinguish it from others in a ranking."""
+    """Format a time in ms, with enough digits to distinguish it from others in a ranking."""
     if ms is None:
         return NONE
     return f"{ms:,.1f}" if ms >= 100 else f"{ms:.2f}" if ms >= 10 else f"{ms:.3f}"
 
 
 def seconds(value: Optional[float]) -> str:
-    """Format a duration in the largest unit that is precise enough."""
+    """Format a duration in s: in steps of 10 s up to 90 s (at least 10 s), then in whole minutes, hours or days."""
     if value is None:
         return "unknown"
     if value < 10:
@@ -38,17 +38,17 @@ def until(when: datetime, now: datetime) -> str:
 
 
 def moment(when: Optional[datetime]) -> str:
-    """Format a time in UTC."""
+    """Format a date and time in UTC."""
     return "" if when is None else f"{when.astimezone(timezone.utc):%-d %b %Y, %H:%M} UTC"
 
 
 def machine(when: Optional[datetime]) -> str:
-    """Format a time for the HTML attribute `datetime`."""
+    """Format a date and time for the HTML attribute `datetime`."""
     return "" if when is None else f"{when.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def position(job) -> str:
-    """Describe a job's place in the queue."""
+    """Describe the place in the queue of a job with the attributes `place` and `start_in`."""
     if job.place == 0:
         return "running now"
     ending = "th" if 10 <= job.place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(job.place % 10, "th")
@@ -57,17 +57,17 @@ def position(job) -> str:
 
 
 def line(text: object) -> str:
-    """Put a user's text on one line, without invisible characters or characters that change the writing direction."""
+    """Return a user's text on one line, with invisible characters and those that change the direction escaped."""
     return shown(str(text))
 
 
 def log(text: str) -> str:
-    r"""Keep a log's lines and tabs; every other control character becomes an escape."""
+    r"""Return a log for a page: shortened if it is too long, with control characters except \n and \t escaped."""
     if len(text) > _MOST_LOG:
         text = text[:_MOST_LOG] + "\n… truncated: the file has the whole log\n"
     return "\n".join("\t".join(map(shown, one.split("\t"))) for one in text.replace("\r\n", "\n").split("\n"))
 
 
 def size(count: int) -> str:
-    """Format a number of bytes."""
+    """Format a size in bytes."""
     return f"{count:,} B" if count < 10240 else f"{count / 1024:,.0f} KiB"

@@ -1,4 +1,4 @@
-"""The dispatcher's process. It is separate from the service, because Ray, when it dies, kills the process that uses it."""
+"""The dispatcher's process. It is separate from the service, because Ray kills its process when Ray dies."""
 
 import fcntl
 import hashlib

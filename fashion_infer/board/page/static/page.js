@@ -1,7 +1,7 @@
 "use strict";
-// The pages work without this script: then times are in UTC, and a page does not refresh.
+// The pages also work without this script. Times are then in UTC, and pages are not reloaded automatically.
 
-// Show times in the reader's time zone; the server's text becomes the title.
+// Show times in the reader's time zone. The server's text, in UTC, becomes the tooltip.
 const zoned = root => {
   for (const time of root.querySelectorAll("time[datetime]")) {
     const when = new Date(time.dateTime);
@@ -11,7 +11,7 @@ const zoned = root => {
   }
 };
 
-// A page that still changes has data-follow on <main>: reload it while it is visible.
+// A page that still changes has data-follow=SECONDS on <main>. Replace <main> after this time if the page is visible.
 const follow = (main, text) => {
   if (main?.dataset.follow) setTimeout(again, 1000 * main.dataset.follow, main, text);
 };
@@ -36,7 +36,7 @@ const main = document.querySelector("main");
 follow(main, main?.innerHTML);
 zoned(document);
 
-// The deadline is picked in the reader's time zone.
+// Show the deadline's field in the reader's time zone, and send the zone with the form.
 const picker = document.querySelector("#deadline");
 if (picker) {
   const two = number => String(number).padStart(2, "0");
