@@ -61,7 +61,7 @@ class LimitedProtocol(H11Protocol):
         self._timer = None
 
 
-class Keeper:
+class DispatcherKeeper:
     """Starts a dispatcher's process, and restarts it whenever it ends."""
 
     def __init__(self, settings: BoardSettings):
@@ -129,12 +129,12 @@ def serve(settings: BoardSettings) -> None:
         forwarded_allow_ips=settings.proxies, timeout_keep_alive=30, h11_max_incomplete_event_size=64 << 10,
         timeout_graceful_shutdown=5, http=LimitedProtocol,
     )  # fmt: skip
-    keeper = Keeper(settings)
+    keeper = DispatcherKeeper(settings)
     try:
         config.load()
         listening = config.bind_socket()
     except (OSError, SystemExit) as error:
-        why = getattr(error, "strerror", None) or "another program uses the port"
+        why = getattr(error, "strerror", None) or "the port is in use or may not be used"
         raise DeviceError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None
     keeper.start()
     _log.info("serving", extra={"address": f"{settings.host}:{settings.port}", "ray": settings.ray})

@@ -35,14 +35,14 @@ def cluster():
 def board(cluster, small, monkeypatch):
     """A dispatcher on that cluster, a client for the service's health, and people who submit."""
     fastapi = pytest.importorskip("fastapi.testclient")
-    from fashion_infer.board.queue.ray_graders import OnRay
+    from fashion_infer.board.queue.ray_graders import RayGraders
     from fashion_infer.board.service import create_app
     from fashion_infer.board.settings import BoardSettings
 
     small.change(deadline=None)
     small.now = now()
     monkeypatch.setattr(dispatching, "KEEPING", 0.5)
-    graders = OnRay(board_trial.FAKE, cluster.address, 0)
+    graders = RayGraders(board_trial.FAKE, cluster.address, 0)
     app = create_app(BoardSettings(data=os.path.dirname(small.store.engine.url.database)))
     small.dispatcher, small.client = Dispatcher(small.store, graders, "me"), fastapi.TestClient(app)
     yield small

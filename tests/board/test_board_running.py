@@ -23,7 +23,7 @@ from fashion_infer.board import credentials, server
 from fashion_infer.board.client import Client
 from fashion_infer.board.queue import grader
 from fashion_infer.board.queue.dispatcher import Dispatcher
-from fashion_infer.board.queue.graders import Here
+from fashion_infer.board.queue.graders import LocalGraders
 from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import people
 from fashion_infer.board.store.database import Store, url_of
@@ -95,7 +95,7 @@ class TestDispatcher:
     @pytest.fixture
     def dispatcher(self, small):
         small.change(deadline=None)
-        return Dispatcher(small.store, Here(board_trial.FAKE, 2), "me")
+        return Dispatcher(small.store, LocalGraders(board_trial.FAKE, 2), "me")
 
     def run_until_empty(self, small, dispatcher, seconds=60):
         """Run the dispatcher's steps until no job waits or runs."""
@@ -142,7 +142,7 @@ class TestDispatcher:
         from fashion_infer.board.store.models import SubmissionRow
 
         small.change(deadline=None)
-        dispatcher = Dispatcher(small.store, Here(board_trial.FAKE, 1), "me")
+        dispatcher = Dispatcher(small.store, LocalGraders(board_trial.FAKE, 1), "me")
         this, ends = psutil.Process(), time.monotonic() + 60
         before = set(this.children())
         for number in range(3):
@@ -162,12 +162,12 @@ class TestDispatcher:
         assert small.status(last) == "judged"
 
     def test_a_job_stopped_before_its_start_does_not_run(self):
-        graders = Here(board_trial.FAKE, 1)
+        graders = LocalGraders(board_trial.FAKE, 1)
         job = claimed(b"seconds=600")
         graders.stop(job.lease)
         graders.start(job)
         end = time.monotonic() + 30
-        while not any(one.event.kind != "log" for one in graders.said()):
+        while not any(one.event.kind != "log" for one in graders.new_messages()):
             assert time.monotonic() < end
             time.sleep(0.02)
 

@@ -13,7 +13,7 @@ from ..store.queries import waiting
 from ..store.queue import Claimed
 from ..store.types import now
 from .grader import Event
-from .graders import DIED, Graders, Said
+from .graders import DIED, GraderMessage, Graders
 
 _log = logging.getLogger("fashion_infer.board.queue")
 PAUSE = 0.1  # pause in seconds between two steps
@@ -38,7 +38,7 @@ class Dispatcher:
     def __init__(self, store: Store, graders: Graders, owner: str):
         self._store, self._graders, self._owner = store, graders, owner
         self._running: Dict[str, Claimed] = {}  # running jobs by lease
-        self._unwritten: List[Said] = []  # graders' messages that are not yet written to the database
+        self._unwritten: List[GraderMessage] = []  # graders' messages that are not yet written to the database
         self._began: Set[str] = set()  # leases whose grader has sent a message
         # No job starts before this time. Otherwise a job whose grader dies at once would start ten times a second.
         self._rest = 0.0
@@ -67,7 +67,7 @@ class Dispatcher:
 
     def step(self) -> None:
         """Write the graders' messages, renew the leases if it is time, and start jobs for the free graders."""
-        self._unwritten += self._graders.said()
+        self._unwritten += self._graders.new_messages()
         self._write()
         if time.monotonic() >= self._kept + KEEPING:
             self._keep()
@@ -93,7 +93,7 @@ class Dispatcher:
         try:
             self._graders.start(claimed)
         except Exception as error:  # Ray may raise any error
-            self._unwritten.append(Said(claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
+            self._unwritten.append(GraderMessage(claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
         return True
 
     def _write(self) -> None:

@@ -11,7 +11,7 @@ from .grader import Event
 DIED = "died"  # kind of the event of a grader that ended without another last message
 
 
-class Said(NamedTuple):
+class GraderMessage(NamedTuple):
     """A message of a grader, and the lease of the job that it judges."""
 
     lease: str
@@ -30,14 +30,14 @@ class Graders:
     def __init__(self, grader: Optional[str]):
         self._grader = grader
         self.broken = False  # True if this process can no longer start graders
-        self._said: queue.SimpleQueue[Said] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[GraderMessage] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
         """Return the largest number of graders that can run at the same time, by backend."""
         raise NotImplementedError
 
     def start(self, claimed: Claimed) -> None:
-        """Start a grader for a job. `said` returns its messages, the last of which is not of the kind "log"."""
+        """Start a grader for a job. `new_messages` returns its messages, the last of which is not of the kind "log"."""
         events = self._events(claimed)
         threading.Thread(target=self._follow, args=(claimed.lease, events), daemon=True).start()
 
@@ -45,12 +45,12 @@ class Graders:
         """Stop the grader of the job with a lease."""
         raise NotImplementedError
 
-    def said(self) -> List[Said]:
+    def new_messages(self) -> List[GraderMessage]:
         """Return the messages that graders have sent since the last call."""
         found = []
         while True:
             try:
-                found.append(self._said.get_nowait())
+                found.append(self._messages.get_nowait())
             except queue.Empty:
                 return found
 
@@ -69,17 +69,17 @@ class Graders:
         try:
             for event in events:
                 ended = ended or event.kind != "log"
-                self._said.put(Said(lease, event))
+                self._messages.put(GraderMessage(lease, event))
         except Exception as error:  # of any kind, because the dispatcher waits for a last message
             why = " ".join(str(error).split())[:200] or type(error).__name__
             if not ended:
-                self._said.put(Said(lease, Event(DIED, f"{type(error).__name__}: {why}")))
+                self._messages.put(GraderMessage(lease, Event(DIED, f"{type(error).__name__}: {why}")))
                 return
         if not ended:
-            self._said.put(Said(lease, Event(DIED, "the grader ended without an outcome")))
+            self._messages.put(GraderMessage(lease, Event(DIED, "the grader ended without an outcome")))
 
 
-class Here(Graders):
+class LocalGraders(Graders):
     """Graders on this machine, without Ray.
 
     Parameters

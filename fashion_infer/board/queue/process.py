@@ -16,7 +16,7 @@ from .. import logs
 from ..settings import BoardSettings
 from ..store.database import Store, url_of
 from .dispatcher import Dispatcher
-from .graders import Graders, Here
+from .graders import Graders, LocalGraders
 
 _log = logging.getLogger("fashion_infer.board.queue")
 _CHECK = 10.0  # seconds between two checks whether graders can be started
@@ -56,10 +56,10 @@ def dispatch(settings: BoardSettings) -> None:
 def graders_of(settings: BoardSettings) -> Graders:
     """Return the graders that the settings select, on Ray or on this machine."""
     if settings.ray == "off":
-        return Here(settings.grader, settings.cpu_slots)
-    from .ray_graders import OnRay
+        return LocalGraders(settings.grader, settings.cpu_slots)
+    from .ray_graders import RayGraders
 
-    return OnRay(settings.grader, settings.ray, settings.cpu_slots)
+    return RayGraders(settings.grader, settings.ray, settings.cpu_slots)
 
 
 def owner_of(settings: BoardSettings) -> str:

@@ -24,7 +24,7 @@ def _task(claimed: Claimed, command: Optional[str]):
     yield from grader.run(claimed, command)
 
 
-class OnRay(Graders):
+class RayGraders(Graders):
     """Graders on a Ray cluster.
 
     Parameters

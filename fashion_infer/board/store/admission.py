@@ -34,7 +34,7 @@ class NotTaken(FashionInferError):
         self.retry_after = retry_after
 
 
-class Taken(NamedTuple):
+class AcceptedSubmission(NamedTuple):
     """A stored submission. `fresh` is False if an earlier request stored it."""
 
     submission: SubmissionRow
@@ -54,7 +54,7 @@ def safe_name(name: str) -> str:
 def accept(
     session: Session, person: Person, name: str, content: bytes, key: Optional[str] = None, final: bool = False,
     address: str = "", at: Optional[datetime] = None,
-) -> Taken:  # fmt: skip
+) -> AcceptedSubmission:  # fmt: skip
     """Store a submission and queue it, within the caller's transaction.
 
     Parameters
@@ -91,7 +91,7 @@ def accept(
     if known is not None:
         if known.digest != digest:
             raise NotTaken(f"the identifier belongs to another submission, {known.id}", 409)
-        return Taken(known, False)
+        return AcceptedSubmission(known, False)
     _check(session, person, of_class, content, at)
     made = SubmissionRow(class_id=of_class.id, person_id=person.id, key=key, digest=digest, name=safe_name(name),
                       size=len(content), final=final, submitted_at=at)  # fmt: skip
@@ -102,7 +102,7 @@ def accept(
     enqueue(session, made, of_class.backend, "first", at)
     record(session, person.name, "submit", f"{made.id} {digest}", of_class.id, address)
     session.flush()
-    return Taken(made, True)
+    return AcceptedSubmission(made, True)
 
 
 def _check(session: Session, person: Person, of_class: Class, content: bytes, at: datetime) -> None:

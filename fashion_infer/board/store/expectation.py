@@ -47,7 +47,7 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
         .join(JobRow.submission).where(JobRow.backend == backend, JobRow.state.in_((QUEUED, RUNNING)))
         .order_by(JobRow.state.desc(), JobRow.round, JobRow.queued_at, JobRow.id)  # running jobs first
     ).all()  # fmt: skip
-    takes, arrivals, slots = _Takes(session), _Arrivals(session, backend, at), slots_of(session, backend)
+    takes, arrivals, slots = _ExpectedDurations(session), _Arrivals(session, backend, at), slots_of(session, backend)
     found: Dict[int, ExpectedWait] = {}
     for job in jobs:
         if job.state == RUNNING:
@@ -90,7 +90,7 @@ class _Arrivals:
         return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
-class _Takes:
+class _ExpectedDurations:
     """Expected durations of judgings, each of which is looked up once per class."""
 
     def __init__(self, session: Session):

@@ -23,7 +23,7 @@ _PREFIX = "fib"  # beginning of every token, so that a secret scanner can recogn
 _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{64})")
 
 
-class Joined(NamedTuple):
+class AddedPerson(NamedTuple):
     """An added person and a new token. The token cannot be shown again, because the database has only its hash."""
 
     person: Person
@@ -84,7 +84,7 @@ def the_class(session: Session, name: Optional[str]) -> Class:
 
 def join(
     session: Session, of_class: Class, people: Iterable[Tuple[str, str, str]], actor: str = _COMMAND, address: str = ""
-) -> List[Joined]:
+) -> List[AddedPerson]:
     """Add people to a class, and give each a new token. Existing people get the new role and team, and a further token.
 
     Parameters
@@ -116,7 +116,7 @@ def join(
         person.role = role
         person.team = _team(session, of_class, team) if team else None
         session.flush()
-        joined.append(Joined(person, new_token(session, person)))
+        joined.append(AddedPerson(person, new_token(session, person)))
         record(session, actor, "join", f"{name} as {role}", of_class.id, address)
     return joined
 

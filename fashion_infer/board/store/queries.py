@@ -28,7 +28,7 @@ class NotFound(FashionInferError):
         super().__init__("there is no such submission, or you may not see it")
 
 
-class Detail(NamedTuple):
+class SubmissionDetail(NamedTuple):
     """Everything that a viewer may see of one submission."""
 
     submission: SubmissionRow
@@ -54,12 +54,12 @@ def find(session: Session, identifier: str, viewer: Person) -> SubmissionRow:
     return found
 
 
-def detail(session: Session, identifier: str, viewer: Person) -> Detail:
+def detail(session: Session, identifier: str, viewer: Person) -> SubmissionDetail:
     """Return everything that a viewer may see of a submission; NotFound as in `find`."""
     found = find(session, identifier, viewer)
     wait = expected(session, found) if found.status in PENDING else None
     text = found.judgement.verdict if found.judgement is not None else ""
-    return Detail(found, wait, _visible(text, sees_all(viewer)) if text else None)
+    return SubmissionDetail(found, wait, _visible(text, sees_all(viewer)) if text else None)
 
 
 def content_of(store: Store, identifier: str, viewer: Person, address: str) -> Tuple[SubmissionRow, bytes]:
