@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from .models import JobRow, Judgement, QueueRow, SubmissionRow
 from .types import QUEUED, RUNNING, now
 
-_LATEST = 20  # a judging is expected to take the median of this many last judgings of its class
+_LATEST = 20  # number of a class's last judgings whose median duration is the expected duration
 _LAST = timedelta(minutes=1)  # arrivals are counted from this long ago
-_LEAST = 10.0  # shortest time in seconds by which the number of arrivals is divided
+_LEAST = 10.0  # the rate of arrivals is their number divided by at least this many seconds
 _UNKNOWN = 30.0  # expected seconds of a class's first judging: the time of a GPU submission of fa2017
 
 
