@@ -156,7 +156,7 @@ def give_back(
 def recover(session: Session, owner: Optional[str] = None, at: Optional[datetime] = None) -> int:
     """Move running jobs back to the queue, and return their number.
 
-    If `owner` is None, these are the jobs with expired leases; otherwise all that the dispatcher with this name has started.
+    If `owner` is None, these are the jobs with expired leases; otherwise all that the dispatcher `owner` has started.
     """
     dead = JobRow.lease_until < (at or now())
     if owner is not None:
