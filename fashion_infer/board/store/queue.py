@@ -177,7 +177,7 @@ def _requeue(session: Session, job: JobRow, why: str) -> None:
     job.state, job.lease, job.lease_until, job.started_at = QUEUED, None, None, None
     if job.purpose == "first":
         job.submission.status = QUEUED
-    log(session, job.submission_id, [f"{why}: returned to its old position in the queue"])
+    log(session, job.submission_id, [f"{why}: queued again at its old position"])
 
 
 def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[datetime] = None) -> bool:
