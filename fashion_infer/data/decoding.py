@@ -5,7 +5,7 @@ gets a one-line error. In the child, decoding one picture may use
   - 60 s of processor time (a PNG of 67 megapixels, the largest size allowed, takes 2 s);
   - 4 GiB of address space (that PNG takes 0.9 GiB; some decoders start a thread per core, each of which reserves 8 MB);
   - no other file than the picture's, which it cannot write.
-All pictures of a command are decoded in one child, so that Python, NumPy and Pillow are started only once more.
+All pictures of a command are decoded in one child process, so that Python, NumPy and Pillow start only one more time.
 """
 
 import io

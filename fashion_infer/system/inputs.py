@@ -52,7 +52,7 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
 
 
 def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """Read a file like `read`, but for a folder in which other users can write.
+    """Read a file like `read`, from a folder in which other users can write.
 
     Refuse a symbolic link, a file of another user, and a file with a second hard link.
 
