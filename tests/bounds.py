@@ -25,7 +25,7 @@ class Bounded(NamedTuple):
 
     @property
     def spread(self):
-        """Return `error`, but infinity where a sum may have overflowed. It is the error of the next layer's input."""
+        """Return the error of the next layer's input: `error`, or infinity where a sum may have overflowed."""
         return np.where(self.overflow, np.inf, self.error)
 
 

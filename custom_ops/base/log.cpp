@@ -9,7 +9,7 @@ namespace fops {
 
 namespace {
 
-constexpr size_t kCapacity = 65536;  // at most 6 MB of records; a full log drops its oldest record for each new one
+constexpr size_t kCapacity = 65536;  // at most 7.4 MB of records; a full log drops its oldest record for each new one
 
 struct Log {
   std::mutex mutex;

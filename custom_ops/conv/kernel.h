@@ -28,7 +28,7 @@ struct Kernel {
 struct KernelTable {
   const Kernel* kernels;
   int count;
-  // Returns the kernel of float32 grade that is expected to be the fastest for this shape, from measurements.
+  // Returns the kernel with float32 accuracy that is expected to be the fastest for this shape, from measurements.
   const Kernel* (*choose)(const fops_conv&);
 };
 

@@ -63,7 +63,7 @@ def _zip(root: Path, files: List[Path]) -> bytes:
             content = _read(path)
             size += len(content)
             if size > _MOST:
-                raise UsageError(f"{root} has more than {_MOST >> 20} MiB")
+                raise UsageError(f"{root} is larger than the limit of {_MOST >> 20} MiB")
             # ZipInfo gives all members the same date, so that archives of equal files have the same digest.
             archive.writestr(zipfile.ZipInfo(path.relative_to(root).as_posix()), content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
@@ -73,5 +73,5 @@ def _read(path: Path) -> bytes:
     with open(path, "rb") as file:
         content = file.read(_MOST + 1)
     if len(content) > _MOST:
-        raise UsageError(f"{path} has more than {_MOST >> 20} MiB")
+        raise UsageError(f"{path} is larger than the limit of {_MOST >> 20} MiB")
     return content

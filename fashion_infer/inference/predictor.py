@@ -52,7 +52,7 @@ class Predictor:
     mode
         "operator" or "fused".
     precision
-        Precision of the fused mode on a GPU: "float32" (float32 grade), "tf32" or "fp16".
+        Precision of the fused mode on a GPU: "float32" (float32 accuracy), "tf32" or "fp16".
     first_node
         Number of the graph's first node in the op-time log. Numbers of networks that run at the same time must not
         overlap.

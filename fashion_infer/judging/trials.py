@@ -37,7 +37,7 @@ class Checked(NamedTuple):
 
     @property
     def by_edition(self) -> Dict[str, List[Tried]]:
-        """The trials of each edition's layers, or of the requested sizes; other sizes are left out."""
+        """The trials by edition. Trials of requested sizes have the key GIVEN; other sizes are left out."""
         found: Dict[str, List[Tried]] = {}
         for one in self.tried:
             if one.what != OTHER:

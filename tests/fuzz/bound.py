@@ -13,7 +13,7 @@ UNIT = 2.0**-24
 SMALLEST = float(np.finfo(np.float32).tiny)
 # Allowed error of kernels that round each operand to 11 bits, as a fraction of the sum of the products' magnitudes.
 ROUNDED = 2e-3
-_TANH = 6  # allowed error of tanh, as a multiple of UNIT and its result; 2.42 ulp (docs/fused.md) are at most 4.84
+_TANH = 6  # allowed error of tanh in units of UNIT * |tanh|; 2.42 ulp (docs/fused.md) are at most 4.84 of them
 _SOFTMAX = 8
 
 

@@ -162,8 +162,8 @@ BATCHES += [(layer, 4300 if layer is MANY[0] else 1100, (1, 50, 1057)) for layer
 @pytest.mark.parametrize("layer, total, counts", BATCHES)
 @pytest.mark.parametrize("name", [name for name in NAMES if name in ("tensor-core", "tensor-core-half")] or ["none"])
 def test_work_divided_by_batch_size(name, layer, total, counts, kind):
-    """The first and the last images, computed in batches of these sizes, have the bits that they have in the whole
-    batch.
+    """The outputs of the first and the last images, in a batch of each size in `counts`, have the same bits as in the
+    whole batch.
     """
     (C, H, W, M, K), rng = layer, np.random.default_rng(1)
     x = np.asarray(IMAGES[kind](rng, (total, C, H, W)))

@@ -21,7 +21,7 @@ class Runner:
     """A running server, and a folder with the things that tries name."""
 
     def __init__(self):
-        # Not in pytest's temporary folder, which other users cannot open: some conditions change the user.
+        # Not in pytest's temporary folder, which only its owner can open: a condition changes the user.
         self.folder = Path(tempfile.mkdtemp(prefix="hostile-tries."))
         self.folder.chmod(0o755)
         self.things = self.folder / "things"

@@ -1,5 +1,5 @@
-// Implicit GEMM on AMX tiles, at float32 grade: each float32 is split into three bfloat16 parts (split.h), and the product
-// of two float32 is the sum of six products of parts.
+// Implicit GEMM on AMX tiles, with float32 accuracy: each float32 is split into three bfloat16 parts (split.h), and the
+// product of two float32 is the sum of six products of parts.
 //
 //     16 positions of a row x 16 channels            16 channels x 16 filters            16 positions x 16 filters
 //     x2 of 8 pairs | x1 of 8 pairs            x     w1 of 8 pairs                =      + x2 w1 + x1 w1

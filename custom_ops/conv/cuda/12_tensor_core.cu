@@ -1,4 +1,4 @@
-// Step 12: tensor cores at float32 grade. The sums are a matrix product, (filters x taps) times (taps x outputs).
+// Step 12: tensor cores with float32 accuracy. The sums are a matrix product, (filters x taps) times (taps x outputs).
 //
 //   value   = high part + low part, two half-precision values ("halves") that keep 22 or more of a float's 24 bits
 //   product = high x high + low x high + high x low + low x low      each exact, added in float32

@@ -11,8 +11,8 @@ namespace hopper {
 // Returns the variants as rows of the library's table of kernels, with the names "tensor-core/NAME".
 std::vector<Kernel> variant_kernels();
 
-// Runs the variant that choose_variant picks. `half`: whether to omit the products that restore float32 grade (step
-// 13).
+// Runs the variant that choose_variant picks. `half`: whether to omit the products with low parts, as step 13
+// of the ladder does.
 fops_status run_on_tensor_cores(bool half, const fops_conv&, const void* x, const float* k, float* y, void* stream);
 
 // Returns FOPS_UNSUPPORTED unless this thread's device has the matrix instructions of sm_80. `kernel` is the name in

@@ -18,7 +18,7 @@ struct VariantRow {
   const char* summary;
   const char* shapes;  // the shapes that the variant supports, in words
   bool (*takes)(const fops_conv&);
-  // Writes float32 outputs. `half`: whether to omit the products that restore float32 grade (step 13).
+  // Writes float32 outputs. `half`: whether to omit the products with low parts, as step 13 of the ladder does.
   fops_status (*run)(const fops_conv&, bool half, const void* x, const float* k, float* y, cudaStream_t);
   // Writes the outputs in halves, for a dense layer; null if the variant cannot.
   fops_status (*run_to_halves)(const fops_conv&, const void* x, const float* k, const HalvesOut& y, cudaStream_t);

@@ -1,4 +1,4 @@
-// tanh at float32 grade.
+// tanh with float32 accuracy.
 //
 // For |x| >= 0.55, tanh(|x|) = 1 - 2 / (e^(2|x|) + 1). The error of the two approximate instructions, exp2 and
 // reciprocal, matters little there, because the second term is at most half of the first. For smaller |x| this formula

@@ -108,11 +108,13 @@ void map(const Stage& s, const float* x, float* scratch, float* y) {
 
 // ---- dense ----------------------------------------------------------------------------------
 
-// Computes y = x w^T, in tiles of kRows rows x kVectors vectors of units in registers. The weights are packed: for each
-// panel of at most kVectors vectors of units, and for each input, the weights of these units are adjacent.
+// Computes y = x w^T. A unit is an output of the layer. The sums of a tile, which has kRows rows and kVectors vectors of
+// units, are in registers. Weights are packed by panel, which has at most kVectors vectors of units: for each input, the
+// weights of the panel's units are adjacent.
 //
-// The sums are computed in parts (base/summation.h), each for all rows before the next. A part has at most kLongest inputs:
-// their weights in a panel take up to 32 KB and stay in the first-level cache.
+// The inputs are divided into parts (base/summation.h). A part is added to the sums of all rows before the next part
+// begins. A part has at most kLongest inputs unless the layer is very wide: their weights in a panel take up to 32 KB and
+// stay in the first-level cache.
 constexpr int64_t kLongest = 128;
 
 int64_t vectors_of(int64_t units) { return (units + kLanes - 1) / kLanes; }

@@ -195,9 +195,9 @@ class GpuExecutor : public Executor {
 
 fops_status make(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
   const std::string name = precision == nullptr ? "" : precision;
-  // With "fp16" and "tf32" the large dense layers omit the products with low parts, which give float32 grade. "tf32"
+  // With "fp16" and "tf32" the large dense layers omit the products with low parts, which give float32 accuracy. "tf32"
   // runs the same kernels as "fp16": both formats have significands of 11 bits, and on these GPUs half precision is
-  // twice as fast as TF32. Convolutions keep float32 grade, which costs them little time (docs/kernels.md has the
+  // twice as fast as TF32. Convolutions keep float32 accuracy, which costs them little time (docs/kernels.md has the
   // times).
   int products = 3;
   if (name == "fp16" || name == "tf32")

@@ -11,7 +11,7 @@ namespace fops {
 
 class Steps {
  public:
-  // `products`: the number of half-precision matrix products in a large dense layer, 3 for float32 grade (dense.h).
+  // `products`: the number of half-precision matrix products in a large dense layer, 3 for float32 accuracy (dense.h).
   Steps(const Plan& plan, const DeviceWeights& weights, int products)
       : plan_(plan), weights_(weights), products_(products) {}
 

@@ -35,7 +35,7 @@ from ..isolated_run import run_isolated
     click.option("--n", type=int, help="Number of test images [default: 10000, or 2000 with --quick]."),
     *options.DATA,
     click.option(
-        "--quick", is_flag=True, help="Measure with fewer repeats and smaller batches, and check only two models."
+        "--quick", is_flag=True, help="Measure with fewer repeats and smaller batches, and check at most two models."
     ),
 )
 def command(out, timeout, **values):

@@ -95,7 +95,12 @@ _WATCH = click.option("--watch", is_flag=True, help="Run again after each change
     _BACKEND,
     options.device,
     options.timeout,
-    click.option("--verbose", "-v", is_flag=True, help="Show each layer's result, and the compiler's warnings."),
+    click.option(
+        "--verbose",
+        "-v",
+        is_flag=True,
+        help="Also show times, each incorrect result's reason, and the compiler's warnings.",
+    ),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text."),
     _WATCH,
 )

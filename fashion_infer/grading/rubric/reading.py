@@ -178,7 +178,7 @@ def _check(values: Any) -> RubricCheck:
     steps = values.get("steps", ())
     if kind == "time" and not _falling(steps):
         raise UsageError(
-            f"check {name}: steps must be pairs [ms, share], with rising times and falling shares (1 to 0)"
+            f"check {name}: steps must be pairs [ms, share]: times that increase, and shares from 0 to 1 that do not"
         )
     return RubricCheck(
         name, kind, points, _text(values, "backend", ("any", "cpu", "gpu"), "any"), counts,

@@ -51,8 +51,9 @@ struct Walk {
   int skipped;        // number of first outputs that are not stored, because another walk stores them
 };
 
-// Returns walk n of a tile. Even n are the first four columns of a strip, odd n the last four. So the stores of walks
-// 2t, for eight filters, and then those of walks 2t + 1 have no bank conflicts.
+// Returns walk n of a tile. In a strip, walks with even n are its first four columns, and walks with odd n its last four:
+// when each lane 4g + t stores walk 2t of filter g, and then walk 2t + 1, the 32 lanes access 32 different banks. In the
+// last tile, n counts the columns of the first band, then those of the next.
 __device__ inline Walk walk_at(int tile, int n, const Tiling& tiling, int OH) {
   if (tile < tiling.strips) return {8 * tile + n / 2 + n % 2 * 4, 0, 0};
   int band = 0, column = n;

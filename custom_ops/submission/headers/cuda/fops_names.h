@@ -52,7 +52,7 @@ inline cudaError_t cudaGetDeviceProperties(FopsDeviceProp* p, int device) {
   cudaError_t error = cudaGetDeviceProperties(static_cast<cudaDeviceProp*>(p), device);
   for (const auto& one : members)
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(one.member, one.attribute, device);
-  p->cooperativeMultiDeviceLaunch = 0;  // no longer supported by any device
+  p->cooperativeMultiDeviceLaunch = 0;  // CUDA 13 removed this kind of launch
   return error;
 }
 #define cudaDeviceProp FopsDeviceProp

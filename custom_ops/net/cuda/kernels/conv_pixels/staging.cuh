@@ -40,7 +40,7 @@ __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   }
 }
 
-// Converts fetched bytes to words of halves: word w of a row is (x[w], x[w + 1]) or, if kTwo, (x[2w], x[2w + 1]). A row
+// Converts fetched bytes to words of two halves: word w of a row is (x[w], x[w + 1]) or, if kTwo, (x[2w], x[2w + 1]). A row
 // may begin inside a word of `raw`, so two words are read for four pixels. Pixels past the end of a row or image are
 // multiplied by zero weights.
 template <bool kTwo, int kThreads>
@@ -67,8 +67,8 @@ __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_
   }
 }
 
-// Stages an image as words of halves in `hi` and, if kResidue, the words of the rounding errors in `lo`. Returns
-// whether all pixels that this thread staged are exact in half precision.
+// Stages an image in `hi`, as words of two halves each, and, if kResidue, its rounding errors in `lo` in the same
+// layout. Returns whether all pixels that this thread staged are exact in half precision.
 template <bool kTwo, int kThreads, bool kResidue>
 __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t* hi, uint32_t* lo) {
   bool exact = true;

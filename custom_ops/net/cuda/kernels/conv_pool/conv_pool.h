@@ -1,4 +1,4 @@
-// Convolution, max pool and activation in one kernel, at float32 grade, on the tensor cores.
+// Convolution, max pool and activation in one kernel, with float32 accuracy, on the tensor cores.
 //
 //   first_layer.cu  kernel for one input channel and a 2x2 pool
 //   later_layer.cu  kernel for two to four input channels and a 4x4 pool

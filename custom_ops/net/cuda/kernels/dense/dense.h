@@ -1,4 +1,4 @@
-// A dense layer on the matrix units of a CUDA device at float32 grade: y = activation(x w^T + bias), with each float32
+// A dense layer on the matrix units of a CUDA device with float32 accuracy: y = activation(x w^T + bias), with each float32
 // operand split into two half-precision numbers. Internal to the CUDA executor.
 #pragma once
 
@@ -61,7 +61,7 @@ size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n);
 
 // Computes y (n, units), float32, for x = (x_hi + x_lo) * x_unscale. x_hi and x_lo are (n, dense_stride(inputs)) with
 // zeros after `inputs`, and begin on 16-byte boundaries. A row's y is the same to the last digit for any n, and in
-// every run. `products`: 3 for float32 grade (hi hi, hi lo, lo hi), 1 for plain half precision (x_lo may then be null).
+// every run. `products`: 3 for float32 accuracy (hi hi, hi lo, lo hi), 1 for plain half precision (x_lo may then be null).
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
                   Activation activation, int products, const Doubts& doubts, float* y, void* workspace,
                   cudaStream_t stream);
