@@ -36,7 +36,7 @@ _PRODUCT = re.compile(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b")
 def findings(
     file: KernelFile, arch: Optional[str], compile: build.Compile, place: Path, within: Optional[Path] = None
 ) -> List[KernelFinding]:
-    """Return findings that need no run of a correct kernel's code, from a compilation of the kernel file.
+    """Compile a correct kernel file without running it, and return findings on its speed.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding
     """Return the findings in the innermost loops of x86 assembly in AT&T syntax, deepest loops first.
 
     Only loops with floating-point products count. If the compiler made several loops of the same lines, and one of them
-    uses vectors, the others are what remains before or after it, and are left out. A loop without vectors is also left
+    uses vectors, the others compute the remaining elements, and are left out. A loop without vectors is also left
     out if the compiler's report says that it made vectors of its lines, which may be in no loop any more.
 
     Parameters
@@ -108,17 +108,17 @@ def _of_loop(
 
 
 class _InnerLoop(NamedTuple):
-    """An innermost loop with products, its own or those of functions that it calls."""
+    """An innermost loop that computes products itself or in functions that it calls."""
 
     texts: Tuple[str, ...]
     lines: Set[int]  # lines of the kernel file
     hot: int  # the line with most of the products
-    depth: int  # number of loops of the function around it
+    depth: int  # number of the function's loops that contain this loop, itself included
     calls: Tuple[Tuple[str, float, Optional[int]], ...]  # as in `CpuRun`
 
     @property
     def rank(self) -> Tuple[bool, int]:
-        """Order among the loops that the compiler made of the same lines: the largest is first."""
+        """Sort key for loops of the same lines: loops with vectors rank higher, then loops with more products."""
         loop = MachineLoop(self.texts)
         return loop.vectors or bool(loop.of(r"v?mulp[sd]")), loop.products
 
@@ -130,7 +130,7 @@ class _MachineFunction(NamedTuple):
 
 
 def _functions(assembly: str, path: Path) -> Iterator[_MachineFunction]:
-    """Return the functions of a translation unit, up to the one with too many loops."""
+    """Yield the functions of a translation unit. Stop in the function in which the unit exceeds _LOOPS loops."""
     names = re.findall(r'^\t\.file (\d{1,9}) (?:"[^"\n]*" )?"([^"\n]+)"', assembly, re.MULTILINE)
     own = {number for number, name in names if _unescaped(name) == str(path.resolve())}
     function, labels, line, count = _MachineFunction("", [], []), {}, None, 0  # type: ignore[var-annotated]
@@ -184,7 +184,7 @@ def _loops(assembly: str, path: Path) -> List[_InnerLoop]:
 
 
 def _chosen(loops: List[_InnerLoop]) -> List[_InnerLoop]:
-    """Return the largest of the loops that share lines, of each group of such loops."""
+    """Group the loops that share source lines, and return the loop with the highest rank of each group."""
     groups: List[Tuple[Set[int], List[_InnerLoop]]] = []
     for loop in loops:
         same = [group for group in groups if not group[0].isdisjoint(loop.lines)]

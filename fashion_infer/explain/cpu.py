@@ -206,7 +206,7 @@ class CpuSpeed(NamedTuple):
     def figures(self, shape: Sequence[int]) -> Dict[str, Any]:
         """Return the kernel's figures next to the machine's limits; {} if nothing was measured.
 
-        They are GFLOP/s, threads and processors, and the tensors' bytes with the sizes of the caches.
+        The figures are GFLOP/s, threads and processors, and the tensors' bytes with the sizes of the caches.
         """
         if not self.run.seconds:
             return {}

@@ -32,12 +32,12 @@ class CpuRun(NamedTuple):
     peak: float = 0.0  # this machine's operations per second in multiply-adds on registers; 0 if not measured
     samples: int = 0  # number of samples
     threads: int = 0  # number of threads that did a part of the work
-    waiting: float = 0.0  # fraction of the samples in OpenMP's own code
+    waiting: float = 0.0  # fraction of the samples in the code of GNU's OpenMP library
     lines: Tuple[Tuple[int, float], ...] = ()  # (line of the file, fraction of the working samples), largest first
     loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most of the time
     loop_share: float = 0.0  # fraction of the working samples in that loop
     loop_lines: Tuple[int, ...] = ()  # lines of the file with samples of that loop, most samples first
-    calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # calls in the loop: (function, fraction, line)
+    calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # calls in the loop: (function, its fraction, line)
     libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # (library function, fraction, calling line)
 
 

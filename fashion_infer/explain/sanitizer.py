@@ -28,7 +28,7 @@ class Report(NamedTuple):
 
     @property
     def places(self) -> List[Tuple[str, int]]:
-        """(file, line) of device code that the report names; those of the access come first."""
+        """(file, line) of device code that the report names; the lines of the access come first."""
         found = []
         for line in (self.head, *self.below):
             if "Host Frame" in line or "backtrace" in line:

@@ -90,15 +90,15 @@ def try_shape(
     what, shape
         Name of the shape, and its sizes.
     images
-        Images per call.
+        Number of images per call.
     seed
         Seed of the inputs.
     device
         Index of the GPU.
     once
-        Make a single call, for a batch as large as a run's whose shape has already been tried with fewer images.
+        Whether to make only one call: for the batch size of a run, after the shape was tried with fewer images.
     quiet
-        Close stderr after the first call, in case the kernel prints; only for a process that does nothing else.
+        Whether to close stderr after the first call, in case the kernel prints. Use it only in a separate process.
     race_seconds
         Seconds for further calls of a kernel with threads.
     """

@@ -142,19 +142,19 @@ def check(
     file
         The recognised file.
     images
-        Images per call; None for a few on the CPU, and for as many as the format's files need on the GPU.
+        Number of images per call. Default: 1000 for the course's formats on a GPU, and a few for all other files.
     shapes
-        Sizes to try in place of the editions' layers.
+        Shapes to try. Default: the layers of the editions.
     seed
         Seed of the random images and weights.
     device
         Index of the GPU, for a file that runs on one.
     edition
-        Edition whose layers are tried; None for all editions of the file's format.
+        Edition whose layers are tried. Default: the editions that used the file's format, or all if none did.
     timeout
-        Seconds for all shapes, after the file is built.
+        Time limit for all shapes together, in seconds, without the build.
     verbose
-        Show the compiler's warnings on stderr.
+        Whether to show the compiler's warnings on stderr.
     tick
         Progress function, as in `processes.try_each`.
 

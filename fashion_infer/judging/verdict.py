@@ -18,7 +18,7 @@ class Verdict(NamedTuple):
 
     kernel: LoadedKernel
     layers: Tuple[Tried, ...]  # the trial of each convolution of the network
-    changed: int  # predictions that differ from those of the library's own kernels
+    changed: int  # number of predictions that differ from those of the library's own kernels
     leaked: int  # bytes of device memory leaked by every slice; 0 if none
 
     @property
@@ -71,7 +71,7 @@ def judge(
     changed: int,
     leaked: int,
 ) -> Verdict:
-    """Judge a kernel on each layer of a network, and call it again as a run did.
+    """Call a kernel again, with the batch size of a run, on each layer that was correct with fewer images.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def judge(
     tried
         The trials of the layers.
     layers
-        Names and sizes B, C, H, W, M, K of the run's calls, as a kernel may be correct only for few images.
+        Names and sizes B, C, H, W, M, K of the run's calls. A kernel may be correct only for few images.
     changed, leaked
         As in `Verdict`.
     """

@@ -34,7 +34,7 @@ _ERROR = re.compile(
 )
 _ROOM = 8 << 20  # bytes; more than the compiler's intermediate files for any of the course's files
 _LARGEST = 1 << 28  # size limit of a library in bytes
-# Advice that the compiler does not give.
+# Hints that are appended to the compiler's error: {word in the error: hint}.
 _HINTS = {
     "texture": "texture references left CUDA with version 12: read through a pointer, or a texture object",
 }

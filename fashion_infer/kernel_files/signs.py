@@ -40,7 +40,7 @@ def _const(parameter: str) -> bool:
 def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
     """Return compiler definitions for the file's declarations of host pointers.
 
-    They differ by year, and the declaration of a class member must match its definition exactly.
+    The declarations differ by year, and the declaration of a class member must match its definition exactly.
     """
     defines = ("FOPS_HOST_OUTPUT_CONST",) if _const(parameters[0]) else ()
     return (*defines, "FOPS_HOST_POINTERS_CONST") if _const(parameters[1]) else defines
@@ -136,7 +136,10 @@ def python(code, suffix):
 
 
 def python_near_miss(code: str) -> str:
-    """Return the end of a message that names the part of a Python file that is almost a kernel."""
+    """Return the end of an error message about a Python file that is not a kernel.
+
+    It names the syntax error, the first class with `forward`, or the last function; it is "" without any of these.
+    """
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:

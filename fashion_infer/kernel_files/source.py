@@ -37,7 +37,7 @@ def stripped(text: str) -> str:
 
 
 def definitions(code: str, name: str) -> List[Function]:
-    """Find the functions with a name that stripped source defines; ignores calls and prototypes.
+    """Find the functions that a stripped source defines under a name. Calls and prototypes do not count.
 
     Parameters
     ----------
