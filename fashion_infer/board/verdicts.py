@@ -131,7 +131,7 @@ def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
         ("Kernel file", submission.get("kernel")), ("Format", submission.get("format")),
         ("Backend", verdict.get("backend")), ("Device", device.get("name") or device.get("gpu") or device.get("cpu")),
         ("Sandbox", sandbox.get("available")), ("Judged", verdict.get("when")),
-        ("Why", _command(verdict) if shown(verdict).get("explain") is True else None),
+        ("Explain it with", _command(verdict) if shown(verdict).get("explain") is True else None),
     )  # fmt: skip
     return [(name, str(value)[:300]) for name, value in named if value]
 

@@ -1,5 +1,6 @@
 """Judges submissions for `fashion-infer grade`: builds and checks them in parallel, and times them one by one."""
 
+import math
 import os
 import threading
 import time
@@ -190,7 +191,7 @@ class _GradeProgress:
         if self._count > 1:
             seconds = (time.monotonic() - self._start) / max(1, self._done) * (self._count - self._done)
             left = f" ({self._begun} of {self._count}" + (
-                f", about {seconds / 60:.0f} min left)" if self._done else ")"
+                f", about {math.ceil(seconds / 60)} min left)" if self._done else ")"
             )
         self._progress(f"judging {path}{left}")
 

@@ -15,7 +15,7 @@ from ..system.temporary import folder_made
 from . import verdict
 from .formats import FORMATS
 from .rubric import Rubric
-from .verdict import GradeVerdict
+from .verdict import FAILED, GradeVerdict
 
 
 def written(found: GradeVerdict, form: str) -> str:
@@ -77,18 +77,22 @@ class Folder:
         return found
 
     def summary(self, documents: Sequence[Dict[str, Any]]) -> Path:
-        """Write marks.csv with one row per submission; return its path."""
+        """Write marks.csv with one row per submission; return its path.
+
+        A submission that this machine could not judge has no points, so that nobody takes zero points for a mark.
+        """
         path = self._path / "marks.csv"
         checks = list(dict.fromkeys(mark["name"] for one in documents for mark in one["marks"]))
         with replacing_together([path], DataError) as (temporary,), open(temporary, "w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
             rows.writerow(["submission", "status", "ranked", "points", "out_of", "op_time_ms", *checks, "reason"])
             for one in documents:
-                points = {mark["name"]: f"{mark['points']:g}" for mark in one["marks"]}
+                judged = one["status"] != FAILED
+                points = {mark["name"]: f"{mark['points']:g}" for mark in one["marks"] if judged}
                 time = one["op_time_ms"]
                 rows.writerow([
-                    _cell(one["submission"]["name"]), one["status"], int(one["ranked"]), f"{one['points']:g}",
-                    f"{one['out_of']:g}", "" if time is None else f"{time:.6f}",
+                    _cell(one["submission"]["name"]), one["status"], int(one["ranked"]),
+                    f"{one['points']:g}" if judged else "", f"{one['out_of']:g}", "" if time is None else f"{time:.6f}",
                     *(points.get(name, "") for name in checks), _cell(one["reason"]),
                 ])  # fmt: skip
         return path

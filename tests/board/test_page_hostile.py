@@ -181,9 +181,9 @@ def test_pages_hide_from_students_what_the_rubric_hides(app, what):
 def test_the_explain_command_is_shown_if_the_rubric_allows_it(kernel):
     document = fill.verdict(4.0, [], "")
     document["submission"]["kernel"], document["rubric"]["edition"] = kernel, "fa2020"
-    assert "Why" not in dict(verdicts.parts(document, False).facts)
+    assert "Explain it with" not in dict(verdicts.parts(document, False).facts)
     document["rubric"]["show"]["explain"] = True
-    said = dict(verdicts.parts(document, False).facts).get("Why", "")
+    said = dict(verdicts.parts(document, False).facts).get("Explain it with", "")
     words = ["fashion-infer", "kernel", "explain", f"./{kernel}", "--edition", "fa2020"]
     assert shlex.split(said) == (words if isinstance(kernel, str) else [])
 

@@ -583,6 +583,12 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     assert [(row["submission"], row["points"], row["right"]) for row in rows] == [
         ("team", "100", "50"), (wrong.name, "10", "0"), ("notes.txt", "0", "0")
     ]  # fmt: skip
+    table = err.splitlines()[-4:-1]  # a line per submission, and then the path of marks.csv
+    assert ["team" in table[0], wrong.name in table[1], "notes.txt" in table[2]] == [True] * 3
+    with results.Folder.made(str(tmp_path / "failed"), [str(team)]) as folder:
+        folder.summary([{**folders["team"], "status": "failed"}])
+    (row,) = csv.DictReader((tmp_path / "failed" / "marks.csv").open())
+    assert (row["status"], row["points"], row["right"], row["out_of"]) == ("failed", "", "", "100")
     again = ("grade", team, wrong, nothing, "--rubric", SMALL, "--out", out, "--resume")
     (out / wrong.name / "verdict.json").write_text("{}")
     before = (out / "team" / "verdict.json").read_text()

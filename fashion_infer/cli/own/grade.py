@@ -128,7 +128,8 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
                 click.echo(results.written(one, form), nl=False)
         if len(submissions) > 1:
             ordered = [documents[str(Path(source))] for source in submissions if str(Path(source)) in documents]
-            terminal.notice("\n".join(_table(ordered)))
+            for row in _table(ordered):
+                terminal.notice(row)
             if folder:
                 terminal.notice(f"marks of all: {folder.summary(ordered)}")
         elif folder and form != "text":
