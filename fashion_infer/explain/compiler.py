@@ -1,7 +1,7 @@
 """What the compiler says about a kernel file that is not run, such as a submission outside of its sandbox.
 
 On the CPU the sources are GCC's assembly and GCC's reasons against vectorisation, on the GPU the resources that ptxas
-reports. Only a run shows which loop takes the time, so that these findings have no share of it. Reports and assembly
+reports. Only a run shows which loop takes the time, so these findings have no share of the time. Reports and assembly
 of an untrusted file are untrusted, too: their size and the time to read them are bounded.
 """
 
@@ -21,9 +21,9 @@ from .findings import KernelFinding, plain_name
 from .samples import CpuRun, MachineLoop
 
 _MOST = 5  # largest number of findings
-_LARGEST = 8 << 20  # bytes of an assembly or of a report
+_LARGEST = 8 << 20  # size limit of GCC's assembly, and of a report, in bytes
 _LOOPS, _LONGEST = 1000, 500  # largest number of loops of a file, and of instructions of an innermost loop
-_DEEPEST, _WIDEST = 20, 200  # number of loops that are looked into, and largest number of characters of an instruction
+_DEEPEST, _WIDEST = 20, 200  # number of loops that are examined, and of characters that are read of an instruction
 _FUNCTION = re.compile(r"([A-Za-z_][\w.$]*):")
 _LABEL = re.compile(r"(\.L\w+):")
 _PLACE = re.compile(r"\s*\.loc (\d{1,9}) (\d{1,9})\b")
@@ -52,7 +52,7 @@ def findings(
     DeviceError
         When there is no compiler.
     DataError
-        When the compiler wrote more than is read, or no regular file.
+        When a file that the compiler wrote is too large, or is not a regular file.
     """
     command = build.command_in(place, file, arch, within)
     if file.format.backend == "gpu":
@@ -156,7 +156,7 @@ def _functions(assembly: str, path: Path) -> Iterator[_MachineFunction]:
 
 
 def _unescaped(name: str) -> str:
-    """Return a path from a quoted one, in which bytes that are not printable are octal."""
+    """Return the path that a quoted name stands for. In the name, bytes that are not printable are octal escapes."""
     octal = re.compile(rb"\\([0-7]{3}|.)")
     plain = octal.sub(lambda match: bytes([int(match[1], 8) % 256]) if len(match[1]) == 3 else match[1], name.encode())
     return os.fsdecode(plain)

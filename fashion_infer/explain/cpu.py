@@ -327,7 +327,7 @@ def of_loop(
     Parameters
     ----------
     add
-        Called with a finding's code, share, line, description and evidence.
+        Function that is called with a finding's code, share, line, description and evidence.
     lines
         The file's lines.
     missed

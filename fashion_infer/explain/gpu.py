@@ -229,7 +229,7 @@ def measure(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     arch
         GPU architecture to compile for; None for the architecture of the first device.
     say
-        Called with a line about a missing tool or permission, and how to get it.
+        Function that is called with a line about a missing tool or permission, and how to get it.
 
     Raises
     ------

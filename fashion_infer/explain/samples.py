@@ -93,7 +93,7 @@ class MachineLoop:
             target = names.pop() if re.search(r"%[xyz]mm\d+(?:\{[^}]*\})*$", text) else ""
             if target and re.match(_READS_TARGET, text):
                 names.append(target)
-            if not (re.match(r"v?p?xor", text) and set(names) == {target}):  # which sets the register to zero
+            if not (re.match(r"v?p?xor", text) and set(names) == {target}):  # xor with itself gives 0
                 needed.update(name for name in names if name not in written)
             written.add(target)
         return bool(needed & written)

@@ -100,7 +100,7 @@ def try_shape(
     quiet
         Whether to close stderr after the first call, in case the kernel prints. Use it only in a separate process.
     race_seconds
-        Seconds for further calls of a kernel with threads.
+        Time for further calls of a kernel with threads, in seconds. These calls look for races.
     """
     return _Trial(kernel, what, shape, images, seed, device, quiet, race_seconds).result(once)
 

@@ -8,23 +8,24 @@ from . import reasons, reference
 from .buffers import GUARD_BITS
 
 # Largest error relative to the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands
-# rounded to tf32 or half give 1e-4 to 1e-3. The bound is in the gap between the two.
+# rounded to tf32 or half give 1e-4 to 1e-3. FLOAT32 is between these two ranges. HALF is the largest
+# error that counts as rounding of the operands.
 FLOAT32, HALF = 2e-5, 1e-2
 # Rounding the operands changes nearly every output by more than _CHANGED, which is twice the error of float32 sums. If
 # less than the fraction _EVERYWHERE of the outputs differ by that much, only some places are incorrect. FLOAT32 is too
 # large for _CHANGED: some correct half-precision outputs have too few errors above it, such as 1 of 4, or 13 of 72.
 _CHANGED, _EVERYWHERE = 4e-6, 0.3
-_LIKE = 5e-4  # relative to the largest value: the output matches another computation
-_FITTED = 1e-2  # tolerance for a tap's fitted share to count as all of it
+_LIKE = 5e-4  # largest error, relative to the largest value, of an output that matches another computation
+_FITTED = 1e-2  # tolerance of a fitted share around 1, and of a running sum relative to the largest value
 
 
 class Diagnosis(NamedTuple):
     """Comparison of a kernel's output with the reference."""
 
     precision: str  # "float32", "tf32 or half", or "wrong"
-    wrong: int  # outputs that differ by more than the class allows; if "wrong", by more than float32 allows
+    wrong: int  # number of outputs with an error above FLOAT32; 0 unless the precision is "wrong"
     total: int
-    largest: float  # the largest absolute error; infinity if NaN was left
+    largest: float  # the largest absolute error; infinity if an output is NaN
     scale: float  # the largest magnitude of the reference
     first: Optional[Tuple[int, ...]]  # indices (image, filter, row, column) of the first output that differs
     got: Optional[float]

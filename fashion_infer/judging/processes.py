@@ -26,7 +26,7 @@ from .calls import Shape, Tried, try_shape
 # Code of the server process. It imports modules from the same folders as this process, not from the current folder.
 _SERVER = f"import sys; sys.path[:] = sys.argv[2].split(':'); from {__name__} import serve; serve(int(sys.argv[1]))"
 _LOOK = 0.05  # seconds between checks of a silent process
-_LEAST, _MOST = 10.0, 60.0  # limits for one shape in seconds, within the limit for all
+_LEAST, _MOST = 10.0, 60.0  # smallest and largest time limit for one shape, in seconds
 _ALL_RACES, _MOST_RACES = 3.0, 1.0  # seconds of calls that look for a race: for all shapes, and for one
 _HUNG, _SHORT = 2, 5.0  # after _HUNG shapes that did not end, each other shape gets _SHORT seconds
 
@@ -49,7 +49,7 @@ class TrialJob(NamedTuple):
     asked: Tuple[TrialShape, ...]
     device: int
     seed: int
-    timeout: float  # seconds for all shapes
+    timeout: float  # time limit for all shapes, in seconds
 
 
 Sent = Union[Tried, FashionInferError, None]  # None for a shape that the kernel does not support

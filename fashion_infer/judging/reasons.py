@@ -4,7 +4,7 @@ import signal
 from typing import Dict
 
 INCORRECT = "incorrect"  # unknown reason
-# Reasons that would harm the process that calls the kernel.
+# Codes of faults that can harm the process that calls the kernel.
 HARMFUL = ("writes_after_end", "writes_before_start", "writes_outside", "crash", "exit", "time_limit")
 
 SENTENCES: Dict[str, str] = {

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..graph.layers import Convolution, Dense, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
-_SLICE = 32  # number of images at a time; for 32, fa2019's first convolution reads 32 times 0.9 MB in float64
+_SLICE = 32  # number of images that are computed at a time, which limits the memory
 
 
 def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -29,11 +29,11 @@ def run(layers: Sequence[Layer], weights: Dict[str, np.ndarray], images: np.ndar
     Parameters
     ----------
     layers
-        In network order.
+        The layers, in network order.
     weights
-        By their names in `walk`.
+        The weights and biases, by the names that `walk` gives them.
     images
-        (n,C,H,W).
+        The images, (n,C,H,W).
     """
     parts = [_slice(layers, weights, images[at : at + _SLICE]) for at in range(0, len(images), _SLICE)]
     return np.concatenate(parts)

@@ -33,7 +33,7 @@ class Checked(NamedTuple):
     file: KernelFile
     tried: Tuple[Tried, ...]
     edition: Optional[str] = None  # required by the caller
-    reason: str = ""  # a reason that only several shapes together show; "" if none
+    reason: str = ""  # reason for failure that only a comparison of several shapes shows; "" if none
 
     @property
     def by_edition(self) -> Dict[str, List[Tried]]:
@@ -188,7 +188,7 @@ def try_layers(kernel: LoadedKernel, layers: Sequence[Tuple[str, Shape]]) -> Lis
     kernel
         A kernel file that this process has loaded.
     layers
-        Names and shapes.
+        The name and the shape of each layer.
     """
     file = kernel.file
     count = kernel.batch_multiple if kernel.backend == "gpu" else _few(file)

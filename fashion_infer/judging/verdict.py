@@ -1,4 +1,4 @@
-"""Verdict of a run on a kernel file: its layers compared with the reference, predictions, memory."""
+"""Verdict on a kernel file after a run: its errors against the reference, changed predictions, and leaked memory."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -19,7 +19,7 @@ class Verdict(NamedTuple):
     kernel: LoadedKernel
     layers: Tuple[Tried, ...]  # the trial of each convolution of the network
     changed: int  # number of predictions that differ from those of the library's own kernels
-    leaked: int  # bytes of device memory leaked by every slice; 0 if none
+    leaked: int  # bytes of device memory that leak per slice, on average; 0 if none
 
     @property
     def precision(self) -> str:
@@ -114,8 +114,8 @@ class MemoryWatch:
         own = [used for used in self._own if used is not None]
         free = [-used for used in own] if len(own) == len(self._free) else self._free
         steps = [before - after for before, after in zip(free, free[1:])]
-        # A single increase proves nothing: it may be the first slice of its size. Memory that is freed was another
-        # program's, and memory that is taken once, even late, is kept for reuse.
+        # A leak is reported only if most slices take memory and no slice frees any. A single increase may be memory
+        # that is kept for reuse, and a decrease may be due to another program.
         if len(steps) < 2 or min(steps) < 0 or 2 * sum(step >= _LEAK for step in steps) <= len(steps):
             return 0
         return sum(steps) // len(steps)

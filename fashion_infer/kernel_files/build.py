@@ -51,7 +51,7 @@ class Built(NamedTuple):
 
 
 class UnusableCompiler(DeviceError):
-    """The machine's compiler fails on a file known to be correct, so that the kernel file is not at fault."""
+    """The machine's compiler fails on a file known to be correct, so the kernel file is not at fault."""
 
 
 class Compiled(NamedTuple):
@@ -86,7 +86,7 @@ def build(
     arch
         GPU architecture to compile for, such as "80" or "90a"; required for GPU formats.
     compile
-        Function that runs the compiler; a sandbox for an untrusted file.
+        Function that runs the compiler. For an untrusted file, it must use a sandbox.
     within
         Folder that neighbours must be in; None for anywhere.
 

@@ -55,8 +55,8 @@ class KernelFile(NamedTuple):
             return self._replace(backend="cpu")
 
 
-# Order matters: a file with both parts is for the GPU.
 MOST = 1 << 30  # size limit of a kernel file in bytes; a library may contain all of cuBLAS
+# The first format that matches is used. A file with a GPU part and a CPU part is therefore for the GPU.
 FORMATS = (
     KernelFormat(
         "mxnet-gpu",
@@ -164,7 +164,7 @@ FORMATS = (
 
 # Shorter names, for the format that a newcomer usually means.
 ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
-# Formats named in a message if none fits; `kernel formats` lists all.
+# Descriptions for the message that a file has no known format; `kernel formats` lists all formats.
 _MARKS = (
     "forward<gpu, float>", "forward over Tensor<cpu, 4>", "GPUInterface::conv_forward_gpu", "conv_forward_cpu",
     'extern "C" conv_forward', 'extern "C" solve', "Python's conv_forward, custom_kernel or solve",

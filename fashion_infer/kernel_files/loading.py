@@ -16,7 +16,7 @@ class LoadedKernel(NamedTuple):
     name: str  # value for `kernel=`: the file's name
     backend: str  # "cpu" or "gpu"
     file: KernelFile
-    batch_multiple: int  # calls should have a multiple of this many images
+    batch_multiple: int  # the number of images per call should be a multiple of this
     host_memory: bool  # on the GPU: the file copies data itself and is called with host tensors
     device: int = 0  # index of the GPU
     library: Optional[Path] = None  # the built library, if it is compiled
@@ -32,7 +32,7 @@ class LoadedKernel(NamedTuple):
         return self.file.format.name
 
 
-TRIAL_IMAGES = 1000  # images; the course's GPU files may need a multiple of this
+TRIAL_IMAGES = 1000  # number of images; the course's GPU files may need a multiple of this
 _lock = threading.Lock()
 _loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and key of the plug-in
 
@@ -51,7 +51,7 @@ def load(
     Parameters
     ----------
     file
-        From `formats.recognise`.
+        The kernel file, from `formats.recognise`.
     verbose
         Whether to show the compiler's warnings on stderr.
     arch

@@ -157,7 +157,9 @@ def register(name: str, plugin: Plugin) -> None:
 
 
 def run_over_zeros(name: str, x: np.ndarray, weight: np.ndarray) -> Optional[np.ndarray]:
-    """Run a registered CPU plug-in on an output of zeros, as the library would fill it with NaN; None if it fails.
+    """Run a registered CPU plug-in on an output of zeros, and return the output; None if the call fails.
+
+    A call through the library would begin with an output of NaN.
 
     Parameters
     ----------

@@ -86,8 +86,8 @@ _OUTPUT = re.compile(r"\b(?:y|out|output|result)\w*$", re.IGNORECASE)
 def wrong_parameters(parameters: List[str]) -> str:
     """Describe what is wrong with the parameters of plain C's conv_forward; "" if they are correct.
 
-    The linker compares only names, so calls with double* for float*, or with the output first, would crash or give
-    incorrect outputs.
+    The linker compares only names, so a function with double* for float*, or with the output first, would link,
+    but could crash or give incorrect outputs.
     """
     for number, parameter in enumerate(parameters[:3]):
         if re.search(r"\b(?:double|half|__half|int|char|void)\b", parameter) and "*" in parameter:

@@ -198,7 +198,7 @@ class _Tally:
         self.images = self.correct = 0
         self.labelled = False
         self.found: Set[int] = set()
-        # By a node's name: its processes' ids, its number of images, when its first block began, when its last ended.
+        # Key: a node's name. Value: ids of its processes, number of images, start of its first block, end of its last.
         self.nodes: Dict[str, List[Any]] = {}
 
     def take(self, folder: ResultFolder, job: BlockJob) -> None:

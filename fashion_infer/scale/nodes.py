@@ -23,7 +23,7 @@ _QUIET = {
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 _LOOK = 1.0  # seconds between two checks of the nodes
-_STORE = 1 << 30  # bytes of the object store of a Ray that we start; it holds pixels that wait for a GPU
+_STORE = 1 << 30  # size in bytes of the object store of a Ray that we start; pixels wait in it for a GPU
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def connected(address: str) -> Iterator[None]:
     UsageError
         For an address of another form.
     DeviceError
-        When no Ray answers at the address, or its version does not fit this machine's.
+        When no Ray answers at the address, or its version does not match the version on this machine.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)

@@ -30,7 +30,7 @@ def is_uri(name: str) -> bool:
 
 
 def absolute(name: str) -> str:
-    """Convert a name to an absolute path or a URI, which means the same in each process."""
+    """Convert a name to an absolute path or a URI, so that it names the same place in each process."""
     return name if is_uri(name) else os.path.abspath(paths.expanded(name))
 
 
