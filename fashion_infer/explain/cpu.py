@@ -225,7 +225,7 @@ class CpuSpeed(NamedTuple):
 
 
 def caches() -> Dict[str, int]:
-    """Return the sizes of the first processor's data caches in bytes, as {"L1": 32768}; {} if unknown."""
+    """Return the sizes of the first processor's data caches in bytes, such as {"L1": 32768}; {} if unknown."""
     found: Dict[str, int] = {}
     for place in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

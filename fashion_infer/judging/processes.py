@@ -150,7 +150,7 @@ def _try_apart(job: TrialJob, asked: TrialShape, limit: float, parent: Connectio
     with Connection(receiving, writable=False) as results:
         while status is None:
             ready, _, _ = select.select([results, parent], [], [], _LOOK)
-            if parent in ready:  # closed: the parent no longer waits
+            if parent in ready:  # the parent's end is closed, so it no longer waits
                 os.killpg(0, signal.SIGKILL)
             if results in ready:
                 with contextlib.suppress(EOFError):
@@ -184,7 +184,7 @@ def _try_here(job: TrialJob, asked: TrialShape, results: Connection) -> None:
 
 
 def takes(kernel: loading.LoadedKernel, shape: Shape) -> bool:
-    """Return whether a kernel supports a shape: LeetGPU's files have one channel."""
+    """Return whether a kernel supports a shape. LeetGPU's files, for example, support only one input channel."""
     channels, size, filters, side = shape
     try:
         kernels.chosen_kernel((1, channels, size, size), (filters, channels, side, side), kernel.backend, kernel.name)

@@ -32,7 +32,7 @@ _ERROR = re.compile(
     r"error\b[^:\n]*:\s*(?P<text>.*)$",
     re.MULTILINE,
 )
-_ROOM = 8 << 20  # bytes; more than the compiler's intermediate files for any of the course's files
+_ROOM = 8 << 20  # bytes; the compiler's intermediate files for each of the course's files are smaller
 _LARGEST = 1 << 28  # size limit of a library in bytes
 # Hints that are appended to the compiler's error: {word in the error: hint}.
 _HINTS = {

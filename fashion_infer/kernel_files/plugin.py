@@ -112,8 +112,8 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool, take
     Parameters
     ----------
     run
-        Function of a `bindings.PluginCall`, whose op_seconds it may set. If it raises an error, the error becomes the
-        message of the pass.
+        Function of a `bindings.PluginCall`, whose op_seconds it may set. If it raises an error, the call fails with
+        the error as its message.
     backend, summary, key, host_memory
         As in `PluginDescription` and `Plugin`.
     takes
@@ -138,7 +138,7 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool, take
 
 
 def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
-    """Return a view of the float32 array of a shape at an address in host memory."""
+    """Return a float32 array with this shape that is a view of the host memory at an address."""
     buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
     return np.ctypeslib.as_array(buffer).reshape(shape)
 

@@ -57,7 +57,7 @@ def of(names: Sequence[str]) -> List[Source]:
     Raises
     ------
     DataError
-        When a name does not exist or has no images, or the header of a file is wrong.
+        When a name does not exist or has no images, or the header of a file is invalid.
     """
     found: List[Source] = []
     for name in names:
