@@ -53,13 +53,13 @@ _CASE = 20  # time limit of one case under a sanitizer, in seconds
 _RUN = {"ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:symbolize=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 _TENSORS = {"tensor_of_input": "the input", "tensor_of_weights": "the weights", "tensor_of_output": "the output"}
 _FRAME = re.compile(r"#\d+ \S+ in (?P<function>\S+)(?: [^/\n]*)? (?P<file>/[^:\n]+):(?P<line>\d+)")
-_IMAGES, _CALLS = 64, 500  # images per call, and largest number of calls: the program ends after a second
-_REGIONS = 200  # parallel regions per call above which there are too many: several times the number of images
+_IMAGES, _CALLS = 64, 500  # number of images per call, and largest number of calls
+_REGIONS = 200  # limit for the parallel regions per call, above which there is a finding; about three times _IMAGES
 _WAITING = 0.15  # least fraction of the time for a finding: a smaller wait may be due to other work of the machine
 _LIBRARY = 0.2  # least fraction of the time in library functions for a finding
 _CALLED = 0.1  # least fraction of the time in a function that the hot loop calls, for a finding
 _STORED = 0.3  # stores per multiply-add above which sums should be kept in registers
-_ALONE = 1.5  # processor time of a call, in durations of the fastest call, from which on several threads worked
+_ALONE = 1.5  # several threads worked if a call's processor time is this multiple of its duration, or more
 _NEAR = 6  # largest distance, in lines, between a statement and the head of its loop
 _BOUNDS = (
     (r"^(?:C|in_?c\w*|Channel\w*|channels?)$", "channels"),
@@ -356,7 +356,7 @@ def of_loop(
         return
     products = loop.products
     why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
-    # A source line's names say what the loop goes over, which is a guess. A guess is stated only of a measured loop.
+    # What the loop iterates over is guessed from the names in the line. State the guess only for a measured loop.
     over = _goes_over(lines, hot) if run.samples else ""
     if not products:
         if share > _LIBRARY:

@@ -31,7 +31,7 @@ NO_SANITIZER = (
 )
 _IMAGES = 1000  # default number of images in a profiled call
 _TOOL = 25  # time limit of a tool in seconds: a barrier that some threads do not reach may wait forever
-_REGISTERS = 1 << 16  # registers of an SM, from compute capability 7.0 on; a warp takes them in units of 8 per thread
+_REGISTERS = 1 << 16  # registers per SM, from compute capability 7.0 on; allocated in units of 8 per thread
 _FEW = 2  # number of images in a call under a sanitizer
 # Mistakes that a few images may not show. The sanitizers repeat these trials with the original number of images.
 _MANY = ("images_from", "fixed_batch", "not_all_written")

@@ -28,7 +28,7 @@ _SERVER = f"import sys; sys.path[:] = sys.argv[2].split(':'); from {__name__} im
 _LOOK = 0.05  # seconds between checks of a silent process
 _LEAST, _MOST = 10.0, 60.0  # smallest and largest time limit for one shape, in seconds
 _ALL_RACES, _MOST_RACES = 3.0, 1.0  # seconds of calls that look for a race: for all shapes, and for one
-_HUNG, _SHORT = 2, 5.0  # after _HUNG shapes that did not end, each other shape gets _SHORT seconds
+_HUNG, _SHORT = 2, 5.0  # after _HUNG shapes that reached their time limit, the limit is _SHORT seconds
 
 
 class TrialShape(NamedTuple):

@@ -15,7 +15,7 @@ from .processes import Tick, TrialJob, TrialShape
 
 OTHER = "another size"
 GIVEN = "the given sizes"
-# Possible effects on other sizes when sizes are fixed at compile time.
+# Codes of the errors that a file with sizes fixed at compile time may cause for other sizes.
 _OF_FIXED_SIZES = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero", "crash", "device_error")
 # In this order: odd sizes, all sizes 1, a kernel as large as the image, more filters than in a tile.
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))

@@ -161,7 +161,7 @@ def _course_tree(missing: List[str], place: Path) -> List[str]:
     Returns
     -------
     list of str
-        The compiler's options for a folder in `place`, relative to which these paths give our headers.
+        The compiler's options that add a folder in `place`. Relative to this folder, the paths lead to our headers.
     """
     ours = {header.name: header for header in (resources.resource_dir("submission") / "headers/minidnn").glob("*.h")}
     below = place / "tree"
