@@ -95,7 +95,7 @@ REACH = 150  # a snapshot whose number of correct answers is further from the ta
 SLICE = 250  # images per evaluation
 RADII = (0.3, 0.1, 0.03, 0.01)  # sizes of a step in the hill climbing, in logits
 CLIMB = 6000  # most steps towards the wanted counts; each takes half a millisecond
-WIDEN = 2000  # steps to widen the smallest gap
+WIDEN = 2000  # steps of the hill climbing that then widen the smallest gap between the two best logits
 
 
 # ---- the network ---------------------------------------------------------------------------------

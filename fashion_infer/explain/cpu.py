@@ -306,7 +306,7 @@ def reasons(path: Path, said: str) -> Dict[int, List[str]]:
 
 
 def _shared_sums(lines: Sequence[str]) -> List[int]:
-    """Return the lines that add to an array element indexed by the thread's number alone, without padding."""
+    """Return the numbers of lines such as `sums[thread] += ...`, whose elements share a cache line between threads."""
     names = {"omp_get_thread_num()"}
     for line in lines:
         match = re.search(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)", line)

@@ -266,8 +266,11 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         prebuilt = find("prebuilt")
         # For a prebuilt library, a plain C format's name determines whether pointers are on the host or on the device.
         where = {"c-cpu": "cpu", "c-gpu": "gpu"}.get(find(insist).name) if insist else None
-        if (where or prebuilt in wanted) and any(name in data for name in _EXPORTS):
+        exported = any(name in data for name in _EXPORTS)
+        if exported and (where or prebuilt in wanted):
             return KernelFile(path, prebuilt, (), where or backend or prebuilt.backend)
+        if exported and insist:
+            raise UsageError(f"{path} is a compiled library, and no file of format {insist}: leave --format out")
         raise UsageError(f"{path} is a program or library without a kernel: looked for {prebuilt.looked_for}")
     text = data.decode("utf-8", "replace")
     suffix = path.suffix.lower()

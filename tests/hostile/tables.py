@@ -62,7 +62,7 @@ def _parse(where: str, code: int, command: str, cold: bool) -> Try:
 
 
 def filled(text: str, things: Path) -> str:
-    """Return the text with each `{NAME}` of a thing replaced by the thing's path; other braces are kept."""
+    """Return the text with each `{name}` in lower case replaced by the path of the thing with this name."""
     import things as known
 
     return re.sub(r"\{([a-z0-9.-]+)\}", lambda found: known.path(things, found.group(1)), text)

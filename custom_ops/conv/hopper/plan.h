@@ -3,8 +3,8 @@
 //   y (filters x positions) = weights (filters x depth) * pixels (depth x positions)
 //
 // A position is a pixel of the image; the results at positions in the last K - 1 columns and rows are not outputs, and
-// are dropped. For tap (p, q), position i needs pixel i + p W + q. So a tap is an offset in shared memory, and a pixel
-// is staged once, not once per tap.
+// are dropped. For tap (p, q), position i needs pixel i + p W + q. So a tap is an offset in shared memory, and an
+// entry of a slot is staged once, not once per tap.
 //
 //   slot    8 half-precision values (16 bytes) per staged pixel: 8 channels of the pixel; or, for the last channels, 4, 2 or
 //           1 channels of 2, 4 or 8 neighbouring pixels

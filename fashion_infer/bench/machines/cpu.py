@@ -51,7 +51,7 @@ class Cpu:
         check_memory(8 * shape.B * shape.C * shape.H * shape.W + 12 * shape.outputs)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
-        """Return one convolution on float32 tensors, with memory for its output."""
+        """Return a convolution of float32 tensors, whose output is allocated."""
         return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CpuConvolution":

@@ -22,7 +22,8 @@ fail_above = click.option(
     "--fail-above",
     type=Percentage(),
     metavar="PERCENT",
-    help="Exit 1 if one of our times is slower by more than this percentage (such as 5%) and by more than the noise.",
+    help="Exit 1 if one of our times is longer by more than this percentage (such as 5%) and by more than the "
+    "noise, or if correctness differs.",
 )
 OUTPUTS = (
     *options.OUTPUTS,

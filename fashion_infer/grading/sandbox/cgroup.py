@@ -46,7 +46,7 @@ class Group:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed a process in the cgroup because the cgroup reached its limit of memory."""
+        """Whether the kernel killed a process in the cgroup because memory ran out."""
         with contextlib.suppress(OSError):
             lines = (self.path / "memory.events").read_text().split()
             return lines[lines.index("oom_kill") + 1] != "0"

@@ -160,7 +160,8 @@ __device__ __forceinline__ void store_row(const float* from, const Target& targe
 }
 
 // Stores a team's outputs, row by row; `outgoing` is [phase][row][filter][column]. kPairs: whether a lane's two columns
-// are neighbours, stored with 8 bytes; otherwise they are 32 columns apart. kAll: whether there are kFilters filters.
+// are neighbours, stored by one 8-byte store; otherwise they are 32 columns apart. kAll: whether M is kFilters; otherwise
+// it is smaller.
 template <typename Form, bool kPairs, bool kAll>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                               const float* x, const float* outgoing, float* y) {

@@ -67,8 +67,8 @@ struct Tiling {
   }
 };
 
-// Recomputes those outputs in rows first_row to end_row - 1 of an image that depend on an unsplittable value, by the
-// float32 fallback. A warpgroup calls this after it has stored all outputs or started their copies.
+// Recomputes, with the float32 fallback, the outputs that depend on an unsplittable value, in rows first_row to
+// end_row - 1 of an image. A warpgroup calls this after it has stored all outputs or started their copies.
 template <typename Y>
 __device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, const float* source,
                                         const float* k, const Y& out, int first_row, int end_row, int group,
