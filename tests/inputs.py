@@ -1,4 +1,7 @@
-"""Random inputs and weights of several kinds, which test the rounding of sums. The module needs only NumPy."""
+"""Random inputs and weights of several kinds, which test the rounding of sums.
+
+Besides this package, the module needs only NumPy.
+"""
 
 import numpy as np
 import reference

@@ -139,7 +139,7 @@ def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
 def _command(verdict: Dict[str, Any]) -> str:
     """Return the command by which the author can explain the kernel file on another machine; "" without a kernel file.
 
-    The board cannot do this, because it runs no profiler, and no submitted code outside of the sandbox.
+    The board cannot do this itself: it has no profiler, and runs submitted code only in the sandbox.
     """
     kernel, edition = _dict(verdict, "submission").get("kernel"), _dict(verdict, "rubric").get("edition")
     chosen = f" --edition {shlex.quote(edition)}" if isinstance(edition, str) and edition else ""

@@ -29,7 +29,7 @@ FAILED = "failed"  # status of a submission that this machine could not judge
 
 
 class GradeVerdict(NamedTuple):
-    """The verdict on one submission. Times are in milliseconds."""
+    """The verdict on one submission. Times in `marks` and `fill_ms` are in milliseconds, all others in seconds."""
 
     name: str
     source: str

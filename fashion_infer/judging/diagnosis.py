@@ -248,5 +248,5 @@ def _running_sum(output, wanted) -> Optional[Reason]:
     got, want = output[:1].astype(np.float64).ravel(), wanted[:1].ravel()
     if len(got) < 8 or not np.isfinite(got).all():
         return None
-    steps = np.quantile(np.abs(np.diff(got) - want[1:]), 0.9)  # tolerance for rounding of large sums
+    steps = np.quantile(np.abs(np.diff(got) - want[1:]), 0.9)  # not the maximum, because large sums are rounded
     return _why("sum_not_reset") if steps <= _FITTED * np.abs(want).max() else None

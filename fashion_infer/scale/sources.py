@@ -130,7 +130,7 @@ def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]
         count, size = 1, 28 * 28
     elif kind == "packed":
         if places.is_uri(entry.place):
-            raise DataError(f"{entry.name} is compressed, and not on this machine: unpack it, or copy it here")
+            raise DataError(f"{entry.name} is an archive, and given as a URI: unpack it, or give a local path")
         path = Path(entry.place)
         images = own.as_images(own.array(path), path)
         count, size = len(images), images[0].size if len(images) else 1

@@ -43,8 +43,8 @@ def main():
     import fashion_infer
 
     for module in pkgutil.walk_packages(fashion_infer.__path__, "fashion_infer."):
-        # scale and board are left out: they import PyArrow and Ray, whose threads a fork lacks, and migrations, which
-        # only Alembic can import.
+        # scale and board are left out: they import PyArrow and Ray, whose threads do not survive a fork, and
+        # migrations, which only Alembic can import.
         apart = module.name.startswith(("fashion_infer.scale", "fashion_infer.board"))
         if not module.name.endswith("__main__") and not apart:
             importlib.import_module(module.name)

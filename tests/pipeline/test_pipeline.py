@@ -17,8 +17,8 @@ from fashion_infer.library import kernels
 from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
-# Each run draws some of the models and ways to run them; `make test-all` tests all. `fashion-infer verify`, which
-# .ci/run calls, checks all figures in all modes.
+# Each test run draws some of the models, and `make test-all` takes all of them. `fashion-infer verify`, which .ci/run
+# calls, checks all figures in all modes.
 ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 1)]
 ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 1)]
 WAYS = [("operator", "custom"), ("operator", "builtin")]

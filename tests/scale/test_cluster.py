@@ -122,7 +122,7 @@ def test_ctrl_c_keeps_finished_blocks(two_nodes, tmp_path):
 
 
 class _Deadly:
-    """An object that ends the process by which it is unpickled."""
+    """An object that ends the process that unpickles it."""
 
     def __reduce__(self):
         return os._exit, (1,)

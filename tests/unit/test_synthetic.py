@@ -1,4 +1,4 @@
-"""The built-in set has the same bits everywhere, and resembles Fashion-MNIST."""
+"""The built-in set is bit-identical on every machine, and resembles Fashion-MNIST."""
 
 import hashlib
 import itertools

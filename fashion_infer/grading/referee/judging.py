@@ -14,7 +14,7 @@ from .session import Called, Session
 
 _LONG = 20e-3  # seconds; if a call takes longer, the overhead besides the kernels is below 2% of its time
 _SLOW = 0.5  # seconds; a first call that takes longer is timed, too, because its one-time costs are relatively small
-_FLOOR_BYTES = 32 << 20  # smallest output, in bytes, for which a call can be too fast; smaller ones stay in the caches
+_FLOOR_BYTES = 32 << 20  # bytes; smaller outputs stay in caches, and are not checked for "too fast"
 # Upper bound, in seconds per bracket, of the difference between the time of the messages to and from a worker and the
 # measured lag (device/lag.py). The difference varies between brackets of one and of ten calls, and from call to call.
 _JITTER = 100e-6

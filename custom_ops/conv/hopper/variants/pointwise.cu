@@ -41,7 +41,7 @@ constexpr int kChain = 2;
 
 struct Tiling {
   int positions, tiles;  // positions per task, a multiple of kChunk; tasks per image
-  bool vector;           // whether a lane can store four neighbouring outputs with 16 bytes
+  bool vector;           // whether a lane can store four neighbouring outputs with one 16-byte store
   float threshold;       // minimum scaled magnitude of a nonzero value: see ImageScale
   uint32_t inverse_positions;
   Divisor by_tiles;

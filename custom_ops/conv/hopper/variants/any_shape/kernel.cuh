@@ -284,8 +284,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
           low_begun = true;
         }
         wgmma_commit();
-        // After the wait only this group's products are in flight. If the chain ends, only those with a low part are:
-        // they keep the tensor cores busy while the chain's sum is added.
+        // After the wait only this group's products are in flight; at the end of a chain, only its products with a low
+        // part, which keep the tensor cores busy while the chain's sum is added.
         if (kLong && (chain + group > plan.chain || (done && ends_segment))) {
           wgmma_wait<1>(high);
           if constexpr (kParts) {
