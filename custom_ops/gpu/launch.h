@@ -11,8 +11,8 @@
 
 namespace fops {
 
-// Returns the number of blocks for `tasks` tasks of a block: their number, but at most 2^31 - 1, the limit of a grid's
-// x side. Kernels for which more tasks are possible stride over them.
+// Returns the number of blocks for kernels with one task per block: the number of tasks, but at most 2^31 - 1, the limit
+// of a grid's x dimension. Kernels that may have more tasks process them in a grid-stride loop.
 inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
 
 // Requests permission for a kernel's shared memory, which CUDA requires for more than 48 KB per block. `bytes` is the

@@ -57,7 +57,7 @@ class GradeVerdict(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Whether the machine could judge the submission, or refused it because of its content."""
+        """Whether there is a result, which may be a refusal of the submission; False if the machine failed."""
         return self.status != FAILED
 
 

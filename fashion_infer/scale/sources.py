@@ -68,7 +68,7 @@ def of(names: Sequence[str]) -> List[Source]:
             source = kind and _source(kind, entry, named)
             found += [source] if source and source.count else []
         if len(found) == before:
-            raise DataError(f"{name} has no images: name files of the kinds {_KNOWN}")
+            raise DataError(f"{name} has no images: give files of these kinds: {_KNOWN}")
     return found
 
 

@@ -47,7 +47,8 @@ __device__ inline void store_global(T* to, T v) {
   *to = v;
 }
 
-// Store an output at offset `at`: as a float, or with relu, scaled and split into halves.
+// Stores an output at offset `at`. The first function stores a float; the second applies relu if requested, scales, and
+// stores a high and a low part in half precision.
 __device__ inline void put(float* y, long long at, float v) { y[at] = v; }
 __device__ inline void put(const HalvesOut& y, long long at, float v) {
   const Split parts = split(with_relu(y, v) * y.scale);

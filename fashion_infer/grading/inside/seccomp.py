@@ -91,7 +91,7 @@ class Rules(NamedTuple):
     memory_files: bool = False  # memfd_create, which CUDA uses
     # Shared mappings. Once a process has unmapped one, its memory is no longer counted as that process's memory.
     shared_memory: bool = False
-    signals_to: int = 0  # number of the only process that may get signals, which is the process itself; 0 for any
+    signals_to: int = 0  # id of the only process to which signals may be sent, the process's own id; 0 for any process
 
 
 def supported() -> bool:

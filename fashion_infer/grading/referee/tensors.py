@@ -20,7 +20,7 @@ class Shared(NamedTuple):
 
 
 class Lag(NamedTuple):
-    """Times of a bracket that are not the submission's work, in seconds."""
+    """The overhead in the measured time of a call or of several calls, in seconds: the part that is not their work."""
 
     word: float  # from the referee's message to the worker's reply, without the calls
     turn: float  # until the device answers the referee after the reply; a longer time is work of the submission

@@ -162,7 +162,7 @@ __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* 
         const uint32_t twice = 2 * __float_as_uint(room[m * stride + i]);
         largest = max(largest, twice), smallest = min(smallest, twice - 1);
       }
-      // The result is NaN if a weight is: the bits of NaN exceed those of all numbers.
+      // The result is NaN if any weight is NaN, because the bits of NaN exceed those of all numbers.
       const float maximum = __uint_as_float(warp_max(largest) / 2);
       const bool finite = maximum < kLargestScaled;
       const float scale = finite ? scale_for(maximum) : 1.0f;

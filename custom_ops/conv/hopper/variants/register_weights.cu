@@ -77,7 +77,7 @@ __device__ __forceinline__ void split_weights(const Dims& d, float threshold, co
   float scale[2];
 #pragma unroll
   for (int e = 0; e < 2; ++e) {
-    const float maximum = __uint_as_float(shared.largest[own + 8 * e]);  // NaN if a weight is: its bits are the largest
+    const float maximum = __uint_as_float(shared.largest[own + 8 * e]);  // NaN if any weight is
     const bool finite = maximum < kLargestScaled;
     scale[e] = finite ? scale_for(maximum) : 1.0f;
     if (!finite || shared.smallest[own + 8 * e] < nonzero_bits(threshold / scale[e])) shared.weights_need_fallback = 1;

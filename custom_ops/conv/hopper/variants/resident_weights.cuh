@@ -127,7 +127,7 @@ struct ResidentWeights {
       largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, i));
       smallest = min(smallest, __shfl_xor_sync(0xffffffffu, smallest, i));
     }
-    const float maximum = __uint_as_float(largest / 2);  // NaN if a weight is: its bits are the largest
+    const float maximum = __uint_as_float(largest / 2);  // NaN if any weight is NaN, whose bits are the largest
     const bool finite = maximum < kLargestScaled;
     const float scale = finite ? scale_for(maximum) : 1.0f, undo = inverse_power(scale);
     *fits = lane / 4 >= real || (finite && smallest >= nonzero_bits(threshold * undo));

@@ -1,7 +1,7 @@
 // Few filters over a few channels, on Hopper: one instruction for the five output rows to which a pixel contributes.
 //
 //   A: 64 columns, registers    B: 5 rows x 16 filters, shared        D: 64 columns x 5 rows x 16 filters, registers
-//   4 warps x 16 columns    x   | row 0 | 4 | 3 | 2 | 1 |         +=  a row of pixels takes six wgmma
+//   4 warps x 16 columns    x   | row 0 | 4 | 3 | 2 | 1 |         +=  a row takes six wgmma (2 channels: three)
 //
 // The method is that of column_strips.cu, but wgmma is issued by four warps together, runs asynchronously, and reads B
 // from shared memory. Two teams share an SM. In each team a producer warpgroup splits the next image's pixels while a

@@ -33,7 +33,7 @@ static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
 // same positions; with one, they have the same filters at different positions.
 template <int kTaps, int kTiles>
 struct Form {
-  static constexpr int kParts = kTaps > 0 ? 1 : 2;                                // tiles of memory per tile of filters
+  static constexpr int kParts = kTaps > 0 ? 1 : 2;  // weight tiles in memory per tile of filters
   static constexpr int kFilters = kTaps > 0 ? kTileRows / 2 / kTaps : kTileRows;  // filters per tile
   static constexpr int kStepBytes = kTiles * kParts * kTileBytes;
   using Steps = std::conditional_t<(kTaps > 0), UpToEight, UpToFour>;  // steps per group: see Choice::group
