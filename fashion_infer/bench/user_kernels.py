@@ -142,7 +142,8 @@ def where_wrong(
 
     `found` is the diagnosis of the picked images of the contender's output y.
     """
-    return f"of the {len(picked)} images compared, {_numbered_in_batch(found, contender, y, picked, x, weight).line()}"
+    line = _numbered_in_batch(found, contender, y, picked, x, weight).line()
+    return f"among the {len(picked)} images compared, {line}"
 
 
 def _numbered_in_batch(found: Diagnosis, contender: Contender, y, picked: np.ndarray, x, weight) -> Diagnosis:

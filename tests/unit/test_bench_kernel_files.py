@@ -83,7 +83,7 @@ def test_the_first_wrong_image_is_found(work, tmp_path):
     file.write_text(template.replace("b < (size_t)B", "b < (size_t)(B < 5 ? B : 5)"))
     row, contender = check_file(work, file)
     assert contender is None and (row.status, row.precision) == ("wrong", "wrong")
-    assert row.reason.startswith("of the 4 images compared, ") and "the first is y[6,0,0,0]: nan" in row.reason
+    assert row.reason.startswith("among the 4 images compared, ") and "the first is y[6,0,0,0]: nan" in row.reason
     assert "wrong from image 5 on" in row.reason
 
 

@@ -81,7 +81,7 @@ class _Arrivals:
 
         No later submission can overtake a job of the current round. A job of a later round is overtaken by new
         submissions of earlier rounds. These are assumed to arrive as frequently as in the last minute, and to occupy
-        the graders for `takes` seconds each. The factor is at most 2, because nobody knows for how long they arrive.
+        the graders for `takes` seconds each. The factor is at most 2, because it is unknown how long they arrive.
         """
         before = [ago for round_of, ago in self._came if round_of < round_]
         if round_ <= self._serving or not before:
