@@ -153,7 +153,7 @@ class TestDispatcher:
             assert len(running) == 1
             with small.store.write() as session:
                 assert queue.cancel(session, session.get_one(SubmissionRow, one), "Ann")
-            while any(process.is_running() and process.status() != "zombie" for process in running):
+            while any(state(process.pid) != "Z" for process in running):
                 assert time.monotonic() < ends
                 dispatcher._kept = 0.0  # so that the next step checks the leases again
                 dispatcher.step()
