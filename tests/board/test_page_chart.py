@@ -16,7 +16,8 @@ from fashion_infer.present.charts import best_times
 
 START = datetime(2026, 11, 1, 15, 30, tzinfo=timezone.utc).timestamp()
 DAY = 86400.0
-falling = some.lists(some.tuples(some.floats(0, 60 * DAY), some.floats(1e-3, 1e5)), max_size=10)
+times = some.floats(1e-3, 1e5)  # in ms: a microsecond to more than a minute
+falling = some.lists(some.tuples(some.floats(0, 60 * DAY), times), max_size=10)
 
 
 def steps(raw):
@@ -29,7 +30,7 @@ def steps(raw):
 
 
 @settings(deadline=None, max_examples=8)
-@given(some.lists(falling, min_size=1, max_size=3), some.floats(0, 1e4), some.floats(0, 80 * DAY),
+@given(some.lists(falling, min_size=1, max_size=3), some.just(0.0) | times, some.floats(0, 80 * DAY),
        some.none() | some.floats(-10 * DAY, 200 * DAY), some.booleans())  # fmt: skip
 def test_any_class_can_be_drawn(tmp_path_factory, raw, limit, now, deadline, narrow):
     path = tmp_path_factory.mktemp("chart") / "chart.svg"
