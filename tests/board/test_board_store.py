@@ -18,7 +18,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from fashion_infer.board import backup
-from fashion_infer.board.store import admission, audit, database, people, sessions
+from fashion_infer.board.store import admission, audit, class_settings, database, people, sessions
 from fashion_infer.board.store.admission import NotTaken, safe_name
 from fashion_infer.board.store.database import Store, url_of
 from fashion_infer.board.store.models import Base, Content, Judgement, Person, SubmissionRow, Token
@@ -116,6 +116,19 @@ class TestTokens:
                 found = people.authenticate(session, token).person
                 assert (found.id, found.role, found.team.name) == (kit.people["Ann"], "assistant", "red")
             assert session.scalar(select(func.count()).select_from(Token)) == 6
+
+    def test_a_list_without_role_and_team_keeps_them(self, kit):
+        def joined(text):
+            with kit.store.write() as session:
+                (one,) = people.join(session, kit.of_class(session), class_settings.listed(text))
+                return one.person.role, one.person.team.name if one.person.team else None
+
+        assert joined("Ann,assistant,red") == ("assistant", "red")
+        assert joined("Ann") == joined("name\nAnn") == ("assistant", "red")
+        assert joined("name,team\nAnn,blue") == ("assistant", "blue")
+        assert joined("Ann,") == ("student", "blue")
+        assert joined("Ann,,") == ("student", None)
+        assert joined("Zoe") == ("student", None)
 
 
 @pytest.mark.parametrize("listed", [

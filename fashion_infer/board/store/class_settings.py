@@ -4,10 +4,11 @@ import csv
 import io
 import re
 from datetime import datetime
-from typing import Dict, List, Optional, Tuple
+from typing import Dict, List, Optional
 
 from ...errors import UsageError
 from .models import Class
+from .people import ListedPerson
 
 _MOST = 1e9  # largest value of a setting in seconds or milliseconds
 _MOST_PEOPLE = 1000  # largest number of people that one form adds
@@ -67,8 +68,8 @@ def _number(text: str, what: str) -> Optional[float]:
     return found
 
 
-def listed(text: str, most: int = _MOST_PEOPLE) -> List[Tuple[str, str, str]]:
-    """Return the (name, role, team) of each line of a CSV text, whose first line may be a header with these names.
+def listed(text: str, most: int = _MOST_PEOPLE) -> List[ListedPerson]:
+    """Return the person of each line of a CSV text, whose first line may be a header: name, role and team in any order.
 
     Raises
     ------
@@ -89,4 +90,4 @@ def listed(text: str, most: int = _MOST_PEOPLE) -> List[Tuple[str, str, str]]:
     if len(lines) > most:
         raise UsageError(f"the list has {len(lines):,} people: add at most {most:,} at a time")
     named = [dict(zip(order, line)) for line in lines]
-    return [(one.get("name", ""), one.get("role", ""), one.get("team", "")) for one in named]
+    return [ListedPerson(one.get("name", ""), one.get("role"), one.get("team")) for one in named]

@@ -5,7 +5,7 @@ import hmac
 import re
 import secrets
 from datetime import datetime
-from typing import Iterable, List, NamedTuple, Optional, Tuple
+from typing import Iterable, List, NamedTuple, Optional
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -21,6 +21,14 @@ _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _COMMAND = "command line"
 _PREFIX = "fib"  # beginning of every token, so that a secret scanner can recognise tokens
 _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{64})")
+
+
+class ListedPerson(NamedTuple):
+    """A person to add to a class. An existing person keeps a role or team that is None here."""
+
+    name: str
+    role: Optional[str] = None  # "" for a student
+    team: Optional[str] = None  # "" for no team
 
 
 class AddedPerson(NamedTuple):
@@ -83,14 +91,14 @@ def the_class(session: Session, name: Optional[str]) -> Class:
 
 
 def join(
-    session: Session, of_class: Class, people: Iterable[Tuple[str, str, str]], actor: str = _COMMAND, address: str = ""
+    session: Session, of_class: Class, people: Iterable[ListedPerson], actor: str = _COMMAND, address: str = ""
 ) -> List[AddedPerson]:
     """Add people to a class, and give each a new token. Existing people get the new role and team, and a further token.
 
     Parameters
     ----------
     people
-        (name, role, team) of each person. An empty role means student, and an empty team means no team.
+        The people, each with another name.
     actor, address
         Name of the person who adds them, and client address of the request, for the audit log.
 
@@ -101,10 +109,9 @@ def join(
     """
     joined, seen = [], set()
     for name, role, team in people:
-        role = role or STUDENT
         if not _NAME.fullmatch(name):
             raise UsageError(f"a name has at most 100 letters, digits, spaces and _.,'@+-: not {name[:40]!r}")
-        if role not in ROLES:
+        if role and role not in ROLES:
             raise UsageError(f"{name}: a role is one of {', '.join(ROLES)}, not {role[:40]!r}")
         if name in seen:
             raise UsageError(f"{name} occurs twice")
@@ -113,11 +120,13 @@ def join(
         if person is None:
             person = Person(class_id=of_class.id, name=name, pseudonym=fresh(session, of_class))
             session.add(person)
-        person.role = role
-        person.team = _team(session, of_class, team) if team else None
+        if role is not None or person.role is None:
+            person.role = role or STUDENT
+        if team is not None:
+            person.team = _team(session, of_class, team) if team else None
         session.flush()
         joined.append(AddedPerson(person, new_token(session, person)))
-        record(session, actor, "join", f"{name} as {role}", of_class.id, address)
+        record(session, actor, "join", f"{name} as {person.role}", of_class.id, address)
     return joined
 
 

@@ -163,7 +163,7 @@ def join(store, people, revoke, of_class):
 
     PEOPLE.csv has one person per line: the name and, optionally, the role (student, assistant or instructor) and the
     team. If the first line has the words name, role and team, it gives the order of the columns. People who are already
-    in the class get an additional token.
+    in the class get an additional token, and keep their role and team if the file has no such column.
     """
     from ...board.store import class_settings
     from ...board.store import people as persons
