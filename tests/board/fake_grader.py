@@ -14,7 +14,7 @@ import time
 
 
 def main(words):
-    source, out = words[0], words[words.index("--out") + 1]
+    source = words[0]
     wait = float(os.environ.get("FAKE_GRADER_SECONDS", "0"))
     with open(source, "rb") as file:
         content = file.read()
@@ -39,9 +39,7 @@ def main(words):
         "printed": text[:100], "times": [], "findings": [finding] if wrong else [], "rubric": {"show": {}},
         "marks": [{"name": "correct", "kind": "right", "points": points, "out_of": 10, "message": "why"}],
     }  # fmt: skip
-    os.makedirs(out, exist_ok=True)
-    with open(os.path.join(out, "verdict.json"), "w") as file:
-        json.dump(verdict, file)
+    json.dump(verdict, sys.stdout)
 
 
 main(sys.argv[1:])

@@ -62,13 +62,14 @@ def run(
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
         place = Path(folder)
         (place / "in").mkdir()
-        source, rubric, out = place / "in" / claimed.name, place / "rubric.toml", place / "out"
+        source, rubric, verdict = place / "in" / claimed.name, place / "rubric.toml", place / "verdict.json"
         source.write_bytes(claimed.content)
         rubric.write_text(claimed.rubric, encoding="utf-8")
         command = [*command_of(grader), str(source), "--rubric", str(rubric), "--backend", claimed.backend,
-                   "--format", "json", "--out", str(out)]  # fmt: skip
+                   "--format", "json"]  # fmt: skip
         yield Event(_LOG, f"judging begins on {platform.node()}")
-        process = lifeline.start(command, cwd=folder, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+        with verdict.open("wb") as out:
+            process = lifeline.start(command, cwd=folder, stdin=DEVNULL, stdout=out, stderr=PIPE)
         said = process.stderr
         assert said is not None
         started(process.pid)
@@ -88,7 +89,7 @@ def run(
             process.wait()
             said.close()
         seconds = time.monotonic() - start
-        yield _ended(out / "verdict.json", seconds, last, process.returncode)
+        yield _ended(verdict, seconds, last, process.returncode)
 
 
 def end(process: int) -> None:
