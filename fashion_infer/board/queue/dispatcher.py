@@ -134,11 +134,9 @@ class Dispatcher:
             stranded = self._stranded(slots)
             for lease in stranded:
                 queue.give_back(session, lease, "its grader is gone", counted=False)
-            known = {state.backend for state in queue.states(session)}
             for backend, count in slots.items():
-                if count or backend in known:  # the number is also reported when it has become 0
-                    state = queue.state_of(session, backend)
-                    state.slots, state.seen_at = count, now()
+                state = queue.state_of(session, backend)
+                state.slots, state.seen_at = count, now()
         if {name for name, count in slots.items() if count} != {name for name, count in self._slots.items() if count}:
             _log.info("graders", extra={"slots": slots})
         self._slots = slots

@@ -34,9 +34,8 @@ def expected(session: Session, submission: SubmissionRow, at: Optional[datetime]
 
 
 def slots_of(session: Session, backend: str) -> int:
-    """Return the number of graders of a backend from its dispatcher's last report; 1 before the first report."""
-    found = session.scalar(select(QueueRow.slots).where(QueueRow.backend == backend))
-    return 1 if found is None else found
+    """Return the number of graders of a backend from its dispatcher's last report; 0 before the first report."""
+    return session.scalar(select(QueueRow.slots).where(QueueRow.backend == backend)) or 0
 
 
 def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> Dict[int, ExpectedWait]:

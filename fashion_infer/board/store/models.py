@@ -211,7 +211,7 @@ class QueueRow(Base):
     __tablename__ = "queues"
     backend: Mapped[str] = mapped_column(String(8), primary_key=True)
     round: Mapped[int] = mapped_column(default=0)  # largest round of the jobs started so far
-    slots: Mapped[int] = mapped_column(default=1)  # number of graders
+    slots: Mapped[int] = mapped_column(default=0)  # number of graders; 0 before the dispatcher's first report
     seen_at: Mapped[Optional[datetime]]  # time of the dispatcher's last report
 
 

@@ -64,9 +64,9 @@ def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
         if session.get_bind().dialect.name == "postgresql":
             from sqlalchemy.dialects.postgresql import insert
 
-            session.execute(insert(QueueRow).values(backend=backend, round=0, slots=1).on_conflict_do_nothing())
+            session.execute(insert(QueueRow).values(backend=backend, round=0, slots=0).on_conflict_do_nothing())
         else:
-            session.add(QueueRow(backend=backend, round=0, slots=1))
+            session.add(QueueRow(backend=backend, round=0, slots=0))
             session.flush()
         found = session.scalar(query.with_for_update() if lock else query)
     assert found is not None
