@@ -19,7 +19,7 @@ _WAIT = 20  # seconds for which the board waits for the next log line before it 
 _TRUSTED = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _AGAIN = (502, 503, 504)  # HTTP statuses after which a request is retried: the board may be restarting
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE")  # OpenSSL's errors for an answer in plain HTTP
-PATIENCE = 300.0  # time in seconds for which requests are retried if a board does not answer
+PATIENCE = 300.0  # default of a client's patience in seconds, enough for a board to restart
 
 
 class Client:
@@ -36,6 +36,8 @@ class Client:
         a variable, for the public authorities.
     notice
         Function that is called with each message for the user, which is one line.
+    patience
+        Time in seconds for which requests are retried if the board does not answer.
 
     Raises
     ------
@@ -46,8 +48,9 @@ class Client:
     """
 
     def __init__(
-        self, url: str, token: str, authority: Optional[str] = None, notice: Callable[[str], None] = lambda line: None
-    ):
+        self, url: str, token: str, authority: Optional[str] = None, notice: Callable[[str], None] = lambda line: None,
+        patience: float = PATIENCE,
+    ):  # fmt: skip
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{url} is not a board's address: write it as https://HOST:PORT")
@@ -61,7 +64,7 @@ class Client:
         self._verify: Union[str, bool] = authority or next(filter(None, map(os.environ.get, _TRUSTED)), True)
         if parts.scheme == "https" and isinstance(self._verify, str):
             _check_authority(self._verify)
-        self._notice = notice
+        self._notice, self._patience = notice, patience
 
     def me(self) -> Dict[str, Any]:
         """Return the person who owns the token, and the class."""
@@ -125,7 +128,7 @@ class Client:
         return self._ask("GET", path, params=query).json()
 
     def _ask(self, method: str, path: str, **options: Any) -> requests.Response:
-        end, pause, noticed = time.monotonic() + PATIENCE, 0.5, False
+        end, pause, noticed = time.monotonic() + self._patience, 0.5, False
         while True:
             try:
                 # Redirects are not followed, because no other server may get the token.
@@ -149,9 +152,9 @@ class Client:
             except requests.RequestException as error:
                 raise UsageError(f"the request to the board failed: {_short(error)}") from None
             if time.monotonic() + pause > end:
-                raise DeviceError(f"the board does not answer ({why}): try again later")
+                raise DeviceError(f"the board does not answer ({why}): check its address, or try again later")
             if not noticed:
-                self._notice(f"the board does not answer ({why}): retrying for {PATIENCE / 60:.0f} minutes")
+                self._notice(f"the board does not answer ({why}): retrying for {self._patience / 60:.0f} minutes")
                 noticed = True
             time.sleep(pause)
             pause = min(2 * pause, 10.0)

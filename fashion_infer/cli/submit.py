@@ -4,7 +4,7 @@ import click
 
 from ..errors import CheckFailed, DeviceError
 from . import options
-from .board.client import BOARD, client_of, line, outcome, verdict, waits
+from .board.client import BOARD, client_of, outcome, verdict, waits
 from .groups import ExampleCommand
 
 
@@ -52,7 +52,8 @@ def command(source, url, authority, of_class, final, again, detach):
     for text in verdict(found):
         terminal.say(text)
     if found["status"] == "judged":
-        terminal.say(line(found))
+        rank = f"rank {found['rank']}" if found["rank"] else "no rank"
+        terminal.say(f"{found['id']}: {rank}{', final' if found['final'] else ''}")
         return
     if found["status"] == "failed":
         raise DeviceError(f"{found['id']}: the board could not judge it: {outcome(judged)}")

@@ -25,9 +25,10 @@ from fashion_infer.board.queue import grader
 from fashion_infer.board.queue.dispatcher import Dispatcher
 from fashion_infer.board.queue.graders import LocalGraders
 from fashion_infer.board.settings import BoardSettings
-from fashion_infer.board.store import people
+from fashion_infer.board.store import people, queue
 from fashion_infer.board.store.database import Store, url_of
-from fashion_infer.board.store.models import JobRow, Judgement, LogLine
+from fashion_infer.board.store.expectation import expected, slots_of
+from fashion_infer.board.store.models import JobRow, Judgement, LogLine, SubmissionRow
 from fashion_infer.board.store.queue import Claimed
 from fashion_infer.board.upload import packed
 from fashion_infer.errors import DeviceError, UsageError
@@ -121,10 +122,17 @@ class TestDispatcher:
             lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == ids["fail"])).all()
             assert sum("again" in line for line in lines) == 2
 
-    def test_a_cancelled_submission_gets_no_judgement(self, small, dispatcher, monkeypatch):
-        from fashion_infer.board.store import queue
-        from fashion_infer.board.store.models import SubmissionRow
+    def test_without_graders_no_wait_is_expected(self, small, dispatcher):
+        """A backend has no graders before the dispatcher's first report, and after it if its number of graders is 0."""
+        one = small.submit("Ann", b"x")
+        with small.store.read() as session:
+            assert expected(session, session.get_one(SubmissionRow, one)).start_in is None
+        dispatcher.step()
+        with small.store.read() as session:
+            assert slots_of(session, "cpu") == 2 and slots_of(session, "gpu") == 0
+            assert {state.backend for state in queue.states(session)} == {"cpu", "gpu"}
 
+    def test_a_cancelled_submission_gets_no_judgement(self, small, dispatcher, monkeypatch):
         one = small.submit("Ann", b"seconds=1")
         dispatcher.step()
         with small.store.write() as session:
@@ -138,9 +146,6 @@ class TestDispatcher:
 
     def test_a_cancelled_grader_ends_and_frees_its_slot(self, small):
         """When a running submission is cancelled, its grader ends, and the only slot is free for the next one."""
-        from fashion_infer.board.store import queue
-        from fashion_infer.board.store.models import SubmissionRow
-
         small.change(deadline=None)
         dispatcher = Dispatcher(small.store, LocalGraders(board_trial.FAKE, 1), "me")
         this, ends = psutil.Process(), time.monotonic() + 60
@@ -346,7 +351,7 @@ class TestTrial:
         done = self.submit(trial, own_home, "p000", "ms=3.5", "--final", "--class", "trial")
         lines = done.stdout.splitlines()
         assert done.returncode == 0, done.stderr
-        assert lines[-1].endswith("k.cu  final  judged: 10 of 10 points, Op Time 3.5000 ms, rank 1")
+        assert "10 of 10 points, Op Time 3.500 ms" in lines[-2] and lines[-1].endswith(": rank 1, final")
         assert done.stderr.count("\n") == 1
 
     def test_an_incorrect_submission_is_explained_as_on_the_page(self, trial, own_home):
@@ -354,7 +359,7 @@ class TestTrial:
         assert done.returncode == 0, done.stderr
         said = done.stdout[done.stdout.index("Not ranked") :]
         assert "layer 1: the last row differs" in said and "check bounds" in said and "correct: 0 of 10 points" in said
-        identifier = said.splitlines()[-1].split()[0]
+        identifier = said.splitlines()[-1].partition(":")[0]
         environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens["p001"]}
         line = [sys.executable, "-m", "fashion_infer", "board", "log", identifier, "--to", trial.url]
         log = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120).stdout
@@ -396,7 +401,7 @@ class TestTrial:
             time.sleep(1)
             trial.start()
             out, err = going.communicate(timeout=120)
-        assert going.returncode == 0 and "Op Time 7.0000 ms" in out and "the board does not answer" in err
+        assert going.returncode == 0 and "Op Time 7.000 ms" in out and "the board does not answer" in err
 
     def test_finalise_and_export(self, trial, own_home):
         self.submit(trial, own_home, "p000", "ms=3.5")

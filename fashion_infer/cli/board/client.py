@@ -49,7 +49,8 @@ def login(url, authority):
     token = click.prompt("token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not token.strip():
         raise UsageError("standard input has no token")
-    who = Client(url, token.strip(), authority, terminal.notice).me()
+    # Do not retry: if there is no answer, the address is probably mistyped.
+    who = Client(url, token.strip(), authority, terminal.notice, patience=0.0).me()
     kept = credentials.remember(url, token.strip(), authority)
     terminal.notice(f"{who['name']}, {who['role']} of {who['of_class']}; saved in {kept}")
 
