@@ -1,8 +1,10 @@
 """A running board: command line, graders, dispatcher, Ray and sandbox, also with injected faults."""
 
+import json
 import os
 import random
 import re
+import signal
 import stat
 import subprocess
 import sys
@@ -490,8 +492,12 @@ def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
         printed = found["verdict"]["printed"]
         assert found["status"] == "judged" and "a port: stopped" in printed and "ray's folder: stopped" in printed
         assert "GOT THROUGH" not in printed
+        made.process.send_signal(signal.SIGINT)
+        assert made.process.wait(60) == 130
     finally:
         made.stop()
+    *log, last = (tmp_path / "log").read_text().splitlines()
+    assert log and all(json.loads(line)["message"] for line in log) and "interrupted" in last
 
 
 SLOW = """

@@ -34,9 +34,6 @@ def main() -> None:
 
 def dispatch(settings: BoardSettings) -> None:
     """Run the dispatcher until a signal, or until graders cannot be started. The caller holds the folder's lock."""
-    ended = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: ended.set())
-    signal.signal(signal.SIGINT, lambda *_: ended.set())
     store = Store(url_of(settings.data, settings.database))
     try:
         graders = graders_of(settings)
@@ -44,6 +41,10 @@ def dispatch(settings: BoardSettings) -> None:
         why = " ".join(str(error).split())[:300]
         _log.error("cannot start or join Ray", extra={"ray": settings.ray, "why": why})
         sys.exit(1)
+    # Set the handlers only now, because Ray sets its own, which prints a stack trace.
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
     threading.Thread(target=_watch, args=(graders,), daemon=True).start()
     Dispatcher(store, graders, owner_of(settings)).run(lambda: not (ended.is_set() or graders.broken))
     graders.close()
