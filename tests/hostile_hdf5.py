@@ -113,6 +113,7 @@ WEIGHTS = {
     "texts": (_texts, "unsupported type object"),
     "references": (_references, "unsupported type object"),
     "compound": (_compound, "unsupported type"),
+    "scalar": (_scalar, "single number"),
     "int8-without-a-scale": (_int8_alone, "scale of weight"),
 }
 

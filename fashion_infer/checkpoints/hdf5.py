@@ -86,8 +86,9 @@ def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]
     check_size({name: dataset.shape for name, dataset in found.items()})
     weights = {}
     for name, dataset in found.items():
+        _expect(dataset.ndim, f"weight {excerpt(name)} is a single number, not an array")
         if dataset.dtype == np.int8:
-            _expect(dataset.ndim and _key(name) in scaled, f"the scale of weight {excerpt(name)} is missing")
+            _expect(_key(name) in scaled, f"the scale of weight {excerpt(name)} is missing")
             scale = _dataset(scales, _key(name))
             _expect(scale.shape == dataset.shape[:1], f"the scale of weight {excerpt(name)} has shape {scale.shape}")
             by_row = scale[()].astype(np.float32).reshape(-1, *[1] * (dataset.ndim - 1))
