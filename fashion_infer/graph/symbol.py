@@ -15,7 +15,6 @@ from .structure import Graph, Node
 
 CUSTOM_OPERATOR = "New"
 BUILTIN_OPERATOR = "Convolution"
-OPERATORS = ("custom", "builtin")
 BATCH_NORM = "BatchNorm"
 FIRST_MOVING = 3  # index of the moving mean among the inputs of a BatchNorm; the moving variance comes next
 

@@ -4,9 +4,6 @@
 In an incorrect kernel, the faulty line, or each of two such lines, ends in `// here`.
 """
 
-import re
-from pathlib import Path
-
 PARAMETERS = "const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K"
 NAMES = "x, k, y, B, M, C, H, W, K"
 
@@ -305,47 +302,3 @@ class Case:
 def marked(text):
     """Return the numbers of the lines that end in `// here`."""
     return {number for number, line in enumerate(text.splitlines(), 1) if line.rstrip().endswith("// here")}
-
-
-def ladder_step(number):
-    """Return a step of the ladder as a user's kernel file: the step, its headers and a conv_forward that calls it."""
-    ours = Path(__file__).resolve().parents[2] / "custom_ops"
-    source = next((ours / "conv" / "cuda").glob(f"{number:02d}_*.cu"))
-    done = set()
-
-    def flat(path):
-        if path in done:
-            return ""
-        done.add(path)
-
-        def included(match):
-            inner = ours / match.group(1)
-            return flat(inner) if inner.is_file() else match.group()
-
-        return re.sub(r'#include "([^"]+)"', included, path.read_text().replace("#pragma once", ""))
-
-    text = flat(source)
-    if '#include "gpu/workspace.h"' in source.read_text() or "Workspace" in text or "device_workspace" in text:
-        text += flat(ours / "gpu" / "workspace.cu")
-    name = re.search(r"fops_status (run_\w+)\(", source.read_text()).group(1)
-    stubs = """
-namespace fops {
-fops_status fail(fops_status status, const char*, ...) { return status; }
-fops_status cuda_failed(cudaError_t, const char*) noexcept { return FOPS_DEVICE_ERROR; }
-void released(cudaError_t, const char*) noexcept {}
-fops_status finish(fops_status status) noexcept { return status; }
-void forget_releases() noexcept {}
-}
-"""
-    if "takes_image_in_shared(const fops_conv& c)" not in text:  # step 5 defines this function, and other steps call it
-        stubs += "bool fops::takes_image_in_shared(const fops_conv&) { return true; }\n"
-    return (
-        text
-        + stubs
-        + f"""
-extern "C" void conv_forward({PARAMETERS}, cudaStream_t stream) {{
-  const fops_conv c = {{B, C, H, W, M, K, FOPS_FLOAT32}};
-  fops::{name}(c, x, k, y, stream);
-}}
-"""
-    )

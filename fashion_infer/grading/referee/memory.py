@@ -90,11 +90,6 @@ def fill(y: np.ndarray, value: float) -> None:
     in_pieces(y.reshape(-1), lambda piece: piece.fill(value))
 
 
-def count_nan(y: np.ndarray) -> int:
-    """Return the number of elements that are NaN."""
-    return sum(in_pieces(y.reshape(-1), lambda piece: int(np.isnan(piece).sum())))
-
-
 def in_pieces(flat: np.ndarray, work) -> List:
     """Apply `work` to each piece of a flat array, in threads on all cores; return the results in order.
 
