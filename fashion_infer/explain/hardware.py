@@ -6,6 +6,7 @@ the fraction of the kernel's time that the finding costs. Findings are ordered b
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
@@ -62,9 +63,14 @@ class Layer(NamedTuple):
         return self.outputs * self.channels * self.taps**2
 
     @property
-    def input_bytes(self) -> int:
-        """Size of the input images in bytes."""
-        return 4 * self.images * self.channels * self.side**2
+    def inputs(self) -> int:
+        """Number of elements of the input."""
+        return self.images * self.channels * self.side**2
+
+    @property
+    def weights(self) -> int:
+        """Number of elements of the weights."""
+        return self.filters * self.channels * self.taps**2
 
 
 class Instructions:
@@ -117,18 +123,47 @@ def _executed(row: Mapping[str, Any]) -> float:
 
 
 class _Found:
-    """Collects the findings on one kernel."""
+    """Collects findings on a user's file."""
 
-    def __init__(self, path: Path, kernel: str, gains: Mapping[str, float]):
-        self.path, self.kernel, self.gains = path, kernel, gains
+    def __init__(self, path: Path, kernel: str = "", gains: Optional[Mapping[str, float]] = None):
+        self._path, self._kernel, self._gains = path, kernel, gains or {}
         self.lines = path.read_text(errors="replace").splitlines()
         self.all: List[KernelFinding] = []
 
     def add(self, code: str, share: float, what: str, line: Optional[int], **evidence: Any) -> None:
+        """Add a finding. `share` is limited to 0 to 0.99."""
         remedy, step = REMEDIES[code]
-        share, gain = max(0.0, min(0.99, share)), self.gains.get(step)
-        evidence["kernel"] = self.kernel
-        self.all.append(at_line(self.path, line, code, what, remedy, evidence, share, step or None, gain))
+        share, gain = max(0.0, min(0.99, share)), self._gains.get(step)
+        evidence["kernel"] = self._kernel
+        self.all.append(at_line(self._path, line, code, what, remedy, evidence, share, step or None, gain))
+
+    def has(self, code: str) -> bool:
+        """Return whether there is a finding with a code."""
+        return any(one.code == code for one in self.all)
+
+
+class _KernelCounts:
+    """Counts of one kernel that several rules use."""
+
+    def __init__(self, kernel: Mapping[str, Any], path: Path, layer: Layer):
+        self.metrics, self.layer = kernel["metrics"], layer
+        self.code = code = Instructions(kernel["instructions"], path)
+        self.rules = {
+            rule.get("rule_identifier", ""): rule.get("speedup_estimation") for rule in kernel.get("rules", ())
+        }
+        self.reads, self.writes, self.shared_reads = code.of(r"LDG"), code.of(r"STG"), code.of(r"LDS")
+        self.divisions = code.of(r"MUFU\.RCP")
+        # Executions by warps: of all instructions, and of multiply-adds.
+        self.instructions = code.warps() or 1.0
+        self.products = code.warps(code.of(r"(FFMA|FMUL|HMMA|HFMA2)")) or 1.0
+        self.dividing = _DIVISION * code.warps(self.divisions) / self.instructions
+        self.samples = code.samples() or 1.0
+        # Fraction of the samples in which a warp waits for global memory or a barrier.
+        self.waiting = self.waits_for("long_scoreboard|lg_throttle|drain|membar|barrier")
+
+    def waits_for(self, reasons: str) -> float:
+        """Return the fraction of the samples whose stall reason matches a pattern."""
+        return self.code.samples(reasons=reasons) / self.samples
 
 
 def findings(
@@ -142,148 +177,164 @@ def findings(
         weight = kernel["metrics"]["gpu__time_duration.sum"] / whole
         if weight < 0.05:
             continue
-        one = _Found(path, kernel["name"], gains or {})
-        _of_kernel(one, kernel["metrics"], Instructions(kernel["instructions"], path), layer, kernel.get("rules", ()))
-        found += [_scaled(finding, weight) for finding in one.all]
+        of_kernel, counts = _Found(path, kernel["name"], gains), _KernelCounts(kernel, path, layer)
+        for rule in _LAUNCH_RULES + (_INSTRUCTION_RULES if kernel["instructions"] else ()):
+            rule(of_kernel, counts)
+        found += [replace(one, share=(one.share or 0.0) * weight) for one in of_kernel.all]
     best: Dict[str, KernelFinding] = {}
     for finding in sorted(found, key=lambda one: -(one.share or 0.0)):
         best.setdefault(finding.code, finding)
     return list(best.values())
 
 
-def _scaled(finding: KernelFinding, weight: float) -> KernelFinding:
-    return KernelFinding(**{**finding.__dict__, "share": (finding.share or 0.0) * weight})
+def _idle_threads(found: _Found, counts: _KernelCounts) -> None:
+    m, outputs = counts.metrics, counts.layer.outputs
+    blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
+    idle = 1 - outputs / (blocks * threads) if blocks * threads else 0.0
+    lanes = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
+    if idle > 0.2 and lanes < 0.99:  # whole idle warps cost nothing
+        found.add(
+            "idle_threads",
+            0.3 + idle / 2,
+            f"{blocks:,.0f} blocks of {threads:,.0f} threads for {outputs:,} outputs: "
+            f"{idle:.0%} of the threads compute nothing",
+            _launch(found),
+            threads=blocks * threads,
+            outputs=outputs,
+            lanes=lanes,
+        )
+    elif lanes < 0.6:
+        what = f"{1 - lanes:.0%} of a warp's lanes are idle on average"
+        found.add("idle_threads", 1 - lanes, what, _launch(found), lanes=lanes)
 
 
-def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer: Layer, rules: Sequence[Any]) -> None:
-    _launch(found, m, layer)
-    if not code.rows:
-        return
-    said = {rule.get("rule_identifier", ""): rule.get("speedup_estimation") for rule in rules}
-    all_warps = code.warps() or 1.0
-    products = code.warps(code.of(r"(FFMA|FMUL|HMMA|HFMA2)")) or 1.0
-    tensor = bool(code.of(r"(HMMA|HGMMA|WGMMA)"))
-    reads, writes = code.of(r"LDG"), code.of(r"STG")
-    stalled = code.samples() or 1.0
-    waiting = code.samples(reasons="long_scoreboard|lg_throttle|drain|membar|barrier") / stalled
-    shared_wait = code.samples(reasons="mio_throttle|short_scoreboard|barrier") / stalled
+def _small_grid(found: _Found, counts: _KernelCounts) -> None:
+    m = counts.metrics
+    blocks = m.get("launch__grid_size", 0.0)
+    sms = m.get("device__attribute_multiprocessor_count", 0.0) or m.get("launch__sm_count", 0.0)
+    if sms and blocks and blocks < sms:
+        found.add(
+            "small_grid",
+            0.6 + 0.4 * (1 - blocks / sms),
+            f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} SMs idle",
+            _launch(found),
+            blocks=blocks,
+            multiprocessors=sms,
+        )
 
-    # A kernel that keeps sums in global memory has many more stores than outputs, up to one per product.
-    stores = code.threads(writes)
+
+def _tail(found: _Found, counts: _KernelCounts) -> None:
+    waves = counts.metrics.get("launch__waves_per_multiprocessor", 0.0)
+    last = math.ceil(waves) - waves
+    if 1 < waves < 6 and last > 0.1:
+        what = f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU"
+        found.add("tail", last / math.ceil(waves), what, _launch(found), waves=waves)
+
+
+def _launch(found: _Found) -> Optional[int]:
+    """Return the line of the first launch of a kernel."""
+    return next((number for number, line in enumerate(found.lines, 1) if "<<<" in line), None)
+
+
+def _stores(found: _Found, counts: _KernelCounts) -> None:
+    """Many more stores than outputs mean that sums are in global memory, up to a store per product, or a matrix."""
+    code, layer = counts.code, counts.layer
+    stores = code.threads(counts.writes)
+    evidence = {"stores": stores, "outputs": layer.outputs, "rules": counts.rules}
+    line = code.line(counts.writes, _executed)
     if stores > 4 * layer.outputs and layer.products >= 8 * layer.outputs:
-        if code.threads(reads) > 2 * stores:
-            found.add(
-                "sum_in_global_memory",
-                0.9 * (1 - layer.outputs / stores),
-                f"{stores:,.0f} stores for {layer.outputs:,} outputs: the sum is kept in global memory",
-                code.line(writes, _executed),
-                stores=stores,
-                outputs=layer.outputs,
-                rules=said,
-            )
-        elif stores > 1.5 * layer.images * layer.channels * layer.side**2:
-            found.add(
-                "unrolled_in_memory",
-                0.85,
-                f"{4 * stores:,.0f} bytes are stored for {4 * layer.outputs:,} bytes of output",
-                code.line(writes, _executed),
-                stores=stores,
-                outputs=layer.outputs,
-                rules=said,
-            )
+        if code.threads(counts.reads) > 2 * stores:
+            share = 0.9 * (1 - layer.outputs / stores)
+            what = f"{stores:,.0f} stores for {layer.outputs:,} outputs: the sum is kept in global memory"
+            found.add("sum_in_global_memory", share, what, line, **evidence)
+        elif stores > 1.5 * layer.inputs:
+            what = f"{4 * stores:,.0f} bytes are stored for {4 * layer.outputs:,} bytes of output"
+            found.add("unrolled_in_memory", 0.85, what, line, **evidence)
+    elif stores > 4 * layer.inputs and not code.of(r"(FFMA|HMMA)"):
+        what = f"{stores:,.0f} stores and no product: the input is written out as a matrix"
+        found.add("unrolled_in_memory", 0.99, what, line, **evidence)
 
-    elif stores > 4 * layer.input_bytes / 4 and not code.of(r"(FFMA|HMMA)"):
-        found.add(
-            "unrolled_in_memory",
-            0.99,
-            f"{stores:,.0f} stores and no product: the input is written out as a matrix",
-            code.line(writes, _executed),
-            stores=stores,
-            outputs=layer.outputs,
-            rules=said,
-        )
 
-    adds = code.of(r"(RED|ATOM(?!S))")
-    if code.threads(adds) > 0.5 * layer.outputs:
-        share = max(0.5, code.samples(adds) / stalled)
-        found.add(
-            "atomics",
-            0.3 + 0.7 * share,
-            f"{code.threads(adds):,.0f} atomic additions for {layer.outputs:,} outputs",
-            code.line(adds, _executed),
-            additions=code.threads(adds),
-            outputs=layer.outputs,
-        )
+def _atomics(found: _Found, counts: _KernelCounts) -> None:
+    code, outputs = counts.code, counts.layer.outputs
+    rows = code.of(r"(RED|ATOM(?!S))")
+    additions = code.threads(rows)
+    if additions > 0.5 * outputs:
+        share = 0.3 + 0.7 * max(0.5, code.samples(rows) / counts.samples)
+        what = f"{additions:,.0f} atomic additions for {outputs:,} outputs"
+        found.add("atomics", share, what, code.line(rows, _executed), additions=additions, outputs=outputs)
 
-    # Uncoalesced accesses touch more memory sectors than the accessed bytes would fill.
-    moved = code.total([*reads, *writes], "memory_l2_theoretical_sectors_global") or 1.0
-    for what, rows, verb in (("uncoalesced_reads", reads, "reads"), ("uncoalesced_writes", writes, "writes")):
-        sectors = code.total(rows, "memory_l2_theoretical_sectors_global")
-        excess = sectors - code.total(rows, "memory_l2_theoretical_sectors_global_ideal")
+
+def _uncoalesced(found: _Found, counts: _KernelCounts) -> None:
+    """Uncoalesced accesses touch more memory sectors than the accessed bytes would fill."""
+    code, metric = counts.code, "memory_l2_theoretical_sectors_global"
+    moved = code.total([*counts.reads, *counts.writes], metric) or 1.0
+    for name, rows, verb in (
+        ("uncoalesced_reads", counts.reads, "reads"),
+        ("uncoalesced_writes", counts.writes, "writes"),
+    ):
+        sectors = code.total(rows, metric)
+        excess = sectors - code.total(rows, f"{metric}_ideal")
         if sectors and excess > 0.5 * sectors and excess > 0.2 * moved:
-            line = code.line(
-                rows,
-                lambda row: (
-                    row.get("memory_l2_theoretical_sectors_global", 0.0)
-                    - row.get("memory_l2_theoretical_sectors_global_ideal", 0.0)
-                ),
-            )
             found.add(
-                what,
-                (excess / moved) * max(waiting, 0.6),
+                name,
+                (excess / moved) * max(counts.waiting, 0.6),
                 f"{excess / sectors:.0%} of the 32-byte sectors that it {verb} hold nothing that the warp needs",
-                line,
+                code.line(rows, _excess(metric)),
                 sectors=sectors,
                 excess=excess,
-                waiting=waiting,
-                rules=said,
+                waiting=counts.waiting,
+                rules=counts.rules,
             )
 
-    in_shared = [*code.of(r"LDS"), *code.of(r"STS")]
-    wavefronts = code.total(in_shared, "memory_l1_wavefronts_shared")
-    excess = wavefronts - code.total(in_shared, "memory_l1_wavefronts_shared_ideal")
+
+def _bank_conflicts(found: _Found, counts: _KernelCounts) -> None:
+    code, metric = counts.code, "memory_l1_wavefronts_shared"
+    rows = [*counts.shared_reads, *code.of(r"STS")]
+    wavefronts = code.total(rows, metric)
+    excess = wavefronts - code.total(rows, f"{metric}_ideal")
     if wavefronts and excess > 0.4 * wavefronts:
-        line = code.line(
-            in_shared,
-            lambda row: row.get("memory_l1_wavefronts_shared", 0.0) - row.get("memory_l1_wavefronts_shared_ideal", 0.0),
-        )
+        waiting = counts.waits_for("mio_throttle|short_scoreboard|barrier")
         found.add(
             "bank_conflicts",
-            excess / wavefronts * max(shared_wait, 0.5),
+            excess / wavefronts * max(waiting, 0.5),
             f"{excess / wavefronts:.0%} of the passes through shared memory are bank conflicts",
-            line,
+            code.line(rows, _excess(metric)),
             wavefronts=wavefronts,
             excess=excess,
-            waiting=shared_wait,
-            rules=said,
+            waiting=waiting,
+            rules=counts.rules,
         )
 
-    local = [*code.of(r"LDL"), *code.of(r"STL")]
-    if code.warps(local) > 0.02 * all_warps:
-        share = max(code.warps(local) / all_warps * 2, code.samples(local) / stalled, 0.5)
-        found.add(
-            "spills",
-            share,
-            f"{code.warps(local) / all_warps:.0%} of the instructions move registers to and from memory",
-            code.line(local, _executed),
-            local=code.warps(local),
-            instructions=all_warps,
-        )
 
+def _excess(metric: str) -> Callable[[Mapping[str, Any]], float]:
+    """Return a function that gives an instruction's excess of a metric over its ideal value."""
+    return lambda row: row.get(metric, 0.0) - row.get(f"{metric}_ideal", 0.0)
+
+
+def _spills(found: _Found, counts: _KernelCounts) -> None:
+    code = counts.code
+    rows = [*code.of(r"LDL"), *code.of(r"STL")]
+    local = code.warps(rows)
+    part = local / counts.instructions
+    if part > 0.02:
+        share = max(part * 2, code.samples(rows) / counts.samples, 0.5)
+        what = f"{part:.0%} of the instructions move registers to and from memory"
+        line = code.line(rows, _executed)
+        found.add("spills", share, what, line, local=local, instructions=counts.instructions)
+
+
+def _registers(found: _Found, counts: _KernelCounts) -> None:
+    m = counts.metrics
     registers = m.get("launch__registers_per_thread", 0.0)
-    limit, others = (
-        m.get("launch__occupancy_limit_registers"),
-        [
-            m[f"launch__occupancy_limit_{name}"]
-            for name in ("blocks", "shared_mem", "warps")
-            if f"launch__occupancy_limit_{name}" in m
-        ],
-    )
+    limit = m.get("launch__occupancy_limit_registers")
+    others = [m.get(f"launch__occupancy_limit_{name}") for name in ("blocks", "shared_mem", "warps")]
+    others = [one for one in others if one is not None]
     warps = m.get("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0)
     if registers > 96 and limit is not None and others and limit <= min(others) and warps < 35:
         found.add(
             "too_many_registers",
-            0.9 * (1 - warps / 100) * max(waiting, 0.7),
+            0.9 * (1 - warps / 100) * max(counts.waiting, 0.7),
             f"{registers:.0f} registers per thread leave room for {limit:.0f} blocks per SM: {warps:.0f}% of its warps",
             None,
             registers=registers,
@@ -291,156 +342,96 @@ def _of_kernel(found: _Found, m: Mapping[str, float], code: Instructions, layer:
             warps=warps,
         )
 
-    quotients = code.of(r"MUFU\.RCP")
-    dividing = _DIVISION * code.warps(quotients) / all_warps
-    if dividing > 0.2 or code.warps(quotients) > 0.3 * products:
-        line = code.line(quotients, _executed)
-        # A remainder takes some twenty instructions, each of which mostly waits for the previous one.
+
+def _divisions(found: _Found, counts: _KernelCounts) -> None:
+    executed = counts.code.warps(counts.divisions)
+    if counts.dividing > 0.2 or executed > 0.3 * counts.products:
         found.add(
             "integer_division",
-            min(0.95, max(dividing, 0.55)),
-            f"{code.warps(quotients) / products:.1f} divisions or remainders a multiply-add",
-            line,
-            divisions=code.warps(quotients),
-            instructions=all_warps,
+            min(0.95, max(counts.dividing, 0.55)),  # most instructions of a division wait for the previous one
+            f"{executed / counts.products:.1f} divisions or remainders a multiply-add",
+            counts.code.line(counts.divisions, _executed),
+            divisions=executed,
+            instructions=counts.instructions,
         )
 
-    _reuse(found, code, layer, all_warps, products, tensor, waiting)
 
-
-def _reuse(
-    found: _Found, code: Instructions, layer: Layer, all_warps: float, products: float, tensor: bool, waiting: float
-) -> None:
-    """Add findings on reads per multiply-add, and on other instructions per multiply-add."""
-    reads = code.of(r"LDG")
-    read = code.threads(reads)
-    tiles = code.of(r"LDS")
-    floats = layer.input_bytes / 4 + layer.filters * layer.channels * layer.taps**2
-    per_product = code.warps(reads) / products
-    hot = code.line(code.of(r"FFMA"), _executed)
-    if per_product > 0.5 and not code.warps(tiles):
-        found.add(
-            "no_reuse",
-            min(0.8, 0.3 + 0.1 * per_product),
-            f"{per_product:.1f} reads of global memory a multiply-add: no value is used twice",
-            code.line(reads, _executed),
-            reads=read,
-            products=layer.products,
-            needed=floats,
-        )
-    elif read > 3 * floats and code.warps(tiles):
-        staging = code.samples(reads) + code.samples(code.of(r"(STS|BAR)"))
-        share = max(staging / (code.samples() or 1.0), code.warps(reads) / all_warps * 4)
-        if any(one.code == "uncoalesced_reads" for one in found.all):
+def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:
+    """Values are read from global memory for each product, or staged in shared memory several times."""
+    code, layer = counts.code, counts.layer
+    read, needed = code.threads(counts.reads), layer.inputs + layer.weights
+    per_product = code.warps(counts.reads) / counts.products
+    line = code.line(counts.reads, _executed)
+    if per_product > 0.5 and not code.warps(counts.shared_reads):
+        share = min(0.8, 0.3 + 0.1 * per_product)
+        what = f"{per_product:.1f} reads of global memory a multiply-add: no value is used twice"
+        found.add("no_reuse", share, what, line, reads=read, products=layer.products, needed=needed)
+    elif read > 3 * needed and code.warps(counts.shared_reads):
+        staging = code.samples(counts.reads) + code.samples(code.of(r"(STS|BAR)"))
+        share = max(staging / counts.samples, code.warps(counts.reads) / counts.instructions * 4)
+        if found.has("uncoalesced_reads"):
             share /= 2  # that finding already counts part of the cost of these reads
         # Each repeated staging also costs barriers and the start of a block, which these samples do not include.
-        found.add(
-            "restaged_input",
-            min(0.8, max(share + 0.15, _RESTAGED if read > 8 * floats else 0.0)),
-            f"{read / floats:.0f} times the image and weights are read from global memory",
-            code.line(reads, _executed),
-            reads=read,
-            needed=floats,
-        )
-    if tensor:
-        return
+        share = min(0.8, max(share + 0.15, _RESTAGED if read > 8 * needed else 0.0))
+        what = f"{read / needed:.0f} times the image and weights are read from global memory"
+        found.add("restaged_input", share, what, line, reads=read, needed=needed)
+
+
+def _overhead(found: _Found, counts: _KernelCounts) -> None:
+    """Instructions other than multiply-adds, loads, stores and divisions."""
+    code = counts.code
     arithmetic = code.warps(code.of(r"(FFMA|FMUL|FADD|LDS|LDG|LDC|LDGSTS|STG|STS)"))
-    dividing = _DIVISION * code.warps(code.of(r"MUFU\.RCP")) / all_warps
-    other = max(0.0, 1 - arithmetic / all_warps - dividing)
-    per_shared = code.warps(tiles) / products
-    loops = code.warps(code.of(r"(BRA|ISETP)")) / products
+    other = max(0.0, 1 - arithmetic / counts.instructions - counts.dividing)
+    loops = code.warps(code.of(r"(BRA|ISETP)")) / counts.products
     if loops > 0.3 and other > 0.1:
-        found.add(
-            "loop_overhead",
-            _LOOPS * min(0.7, other),
-            f"{other:.0%} of the instructions are loop counters, branches and addresses",
-            hot,
-            other=other,
-            branches=loops,
-        )
+        what = f"{other:.0%} of the instructions are loop counters, branches and addresses"
+        found.add("loop_overhead", _LOOPS * min(0.7, other), what, _hot(code), other=other, branches=loops)
     elif other > 0.35:
-        found.add("address_arithmetic", other, f"{other:.0%} of the instructions compute addresses", hot, other=other)
-    if per_shared > 1.2:
+        what = f"{other:.0%} of the instructions compute addresses"
+        found.add("address_arithmetic", other, what, _hot(code), other=other)
+
+
+def _reads_per_product(found: _Found, counts: _KernelCounts) -> None:
+    code, reads = counts.code, counts.shared_reads
+    shared, from_global = code.warps(reads) / counts.products, code.warps(counts.reads) / counts.products
+    each, line = max(shared, from_global), code.line(reads, _executed)
+    what = f"{shared:.1f} reads of shared memory a multiply-add"
+    if shared > 1.2:
+        found.add("two_reads_per_product", min(0.6, shared / (shared + 2)), what, line, reads=shared)
+    elif shared > 0.6:
+        what += ", of weights that all threads share"
+        found.add("weights_in_shared", min(0.5, shared / (shared + 1)), what, line, reads=shared)
+    elif shared > 0.2 or (from_global > 0.2 and not found.has("no_reuse")):
+        line = code.line([*reads, *counts.reads], _executed)
         found.add(
-            "two_reads_per_product",
-            min(0.6, per_shared / (per_shared + 2)),
-            f"{per_shared:.1f} reads of shared memory a multiply-add",
-            code.line(tiles, _executed),
-            reads=per_shared,
+            "reads_per_product", min(0.5, each / (each + 1)), f"{each:.2f} reads a multiply-add", line, reads=each
         )
-    elif per_shared > 0.6:
-        found.add(
-            "weights_in_shared",
-            min(0.5, per_shared / (per_shared + 1)),
-            f"{per_shared:.1f} reads of shared memory a multiply-add, of weights that all threads share",
-            code.line(tiles, _executed),
-            reads=per_shared,
-        )
-    elif per_shared > 0.2 or (per_product > 0.2 and not any(one.code == "no_reuse" for one in found.all)):
-        reads_each = max(per_shared, per_product)
-        found.add(
-            "reads_per_product",
-            min(0.5, reads_each / (reads_each + 1)),
-            f"{reads_each:.2f} reads a multiply-add",
-            code.line([*tiles, *reads], _executed),
-            reads=reads_each,
-        )
-    executed = code.warps(code.of(r"FFMA")) / all_warps
+
+
+def _float32_pipes(found: _Found, counts: _KernelCounts) -> None:
+    executed = counts.code.warps(counts.code.of(r"FFMA")) / counts.instructions
     if executed > 0.5:
-        found.add(
-            "float32_pipes",
-            0.3 * executed,
-            f"{executed:.0%} of the instructions are multiply-adds already",
-            hot,
-            multiply_adds=executed,
-        )
+        what = f"{executed:.0%} of the instructions are multiply-adds already"
+        found.add("float32_pipes", 0.3 * executed, what, _hot(counts.code), multiply_adds=executed)
 
 
-def _launch(found: _Found, m: Mapping[str, float], layer: Layer) -> None:
-    """Add findings on the launch: threads without an output, too few blocks for the SMs, and a short last wave."""
-    blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
-    sms = m.get("device__attribute_multiprocessor_count", 0.0) or m.get("launch__sm_count", 0.0)
-    launch = next((number for number, line in enumerate(found.lines, 1) if "<<<" in line), None)
-    idle = 1 - layer.outputs / (blocks * threads) if blocks * threads else 0.0
-    efficiency = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
-    if idle > 0.2 and efficiency < 0.99:  # whole idle warps cost nothing
-        found.add(
-            "idle_threads",
-            0.3 + idle / 2,
-            f"{blocks:,.0f} blocks of {threads:,.0f} threads for {layer.outputs:,} outputs: "
-            f"{idle:.0%} of the threads compute nothing",
-            launch,
-            threads=blocks * threads,
-            outputs=layer.outputs,
-            lanes=efficiency,
-        )
-    elif efficiency < 0.6:
-        found.add(
-            "idle_threads",
-            1 - efficiency,
-            f"{1 - efficiency:.0%} of a warp's lanes are idle on average",
-            launch,
-            lanes=efficiency,
-        )
-    if sms and blocks and blocks < sms:
-        found.add(
-            "small_grid",
-            0.6 + 0.4 * (1 - blocks / sms),
-            f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} SMs idle",
-            launch,
-            blocks=blocks,
-            multiprocessors=sms,
-        )
-    waves = m.get("launch__waves_per_multiprocessor", 0.0)
-    last = math.ceil(waves) - waves
-    if 1 < waves < 6 and last > 0.1:
-        found.add(
-            "tail",
-            last / math.ceil(waves),
-            f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU",
-            launch,
-            waves=waves,
-        )
+def _per_product(found: _Found, counts: _KernelCounts) -> None:
+    """Add findings on the instructions per multiply-add, unless the tensor cores multiply."""
+    if not counts.code.of(r"(HMMA|HGMMA|WGMMA)"):
+        for rule in (_overhead, _reads_per_product, _float32_pipes):
+            rule(found, counts)
+
+
+def _hot(code: Instructions) -> Optional[int]:
+    """Return the line with the most multiply-adds."""
+    return code.line(code.of(r"FFMA"), _executed)
+
+
+# Rules that need only the launch and the metrics of the whole kernel, and rules that need each instruction's counters.
+# A rule may depend on the findings of the rules before it.
+_LAUNCH_RULES = (_idle_threads, _small_grid, _tail)
+_INSTRUCTION_RULES = (_stores, _atomics, _uncoalesced, _bank_conflicts, _spills, _registers, _divisions,
+                      _repeated_reads, _per_product)  # fmt: skip
 
 
 _OUTSIDE = (
@@ -472,7 +463,7 @@ def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: 
     share = 1 - kernels * 1e-9 / seconds
     if share < 0.2 or seconds - kernels * 1e-9 < 50e-6:
         return []
-    found = _Found(path, "", {})
+    found = _Found(path)
     for code, pattern in _OUTSIDE:
         lines = [number for number, row in enumerate(found.lines, 1) if re.search(pattern, row.split("//")[0])]
         times: Dict[str, float] = {}
