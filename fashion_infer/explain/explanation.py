@@ -6,6 +6,7 @@ from ..bench.conclusions import Conclusion, conclusions
 from ..bench.conv import Convolutions
 from ..bench.records import OURS, BenchCase
 from ..bench.request import BenchRequest
+from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
 from ..judging import trials
 from ..judging.calls import Tried
@@ -92,6 +93,8 @@ def explain(
     DeviceError
         When the file does not build, or is for a GPU and there is none.
     """
+    if edition:
+        _check_layer(edition, layer)
     checked = trials.check(file, device=device, edition=edition)
     file = checked.file
     side: Any = cpu if file.backend == "cpu" else gpu
@@ -99,10 +102,9 @@ def explain(
         found, missing = why_wrong(checked)
         return Explanation(checked, "", tuple(found), tuple(missing), listing=_listing(side, file, asm, missing))
     chosen = checked.right_for[0]
+    _check_layer(chosen, layer)
     layers = checked.by_edition[chosen]
     number = layer or len(layers)
-    if not 1 <= number <= len(layers):
-        raise UsageError(f"{chosen} has {len(layers)} layers: --layer is 1 to {len(layers)}")
     tried = layers[number - 1]
     slow = why_slow(file, tried, profiler)
     missing = list(slow.missing)
@@ -127,6 +129,13 @@ class SlowReport(NamedTuple):
     missing: Tuple[str, ...] = ()  # tools that are not installed, or could not run
     figures: Mapping[str, Any] = {}  # on a CPU: the call's figures and this machine's limits
     hot: Sequence[int] = ()  # on a CPU: numbers of the source lines of the loop with the most samples
+
+
+def _check_layer(edition: str, layer: Optional[int]) -> None:
+    """Raise UsageError unless the edition has a layer of that number."""
+    count = len(list(editions.convolution_shapes(editions.get(edition))))
+    if layer is not None and not 1 <= layer <= count:
+        raise UsageError(f"--layer {layer}: {edition} has {count} layer{'' if count == 1 else 's'}")
 
 
 def why_slow(file: KernelFile, tried: Tried, profiler: bool = True, seconds: float = SECONDS) -> SlowReport:

@@ -220,7 +220,8 @@ def test_check_and_explain_name_the_faulty_line(tmp_path, invoke):
 
 
 def test_a_missing_layer(tmp_path, invoke):
-    (tmp_path / "conv.cpp").write_text(planted_cpu.naive())
+    """A layer that the edition lacks is refused before the file is built: this file cannot be built."""
+    (tmp_path / "conv.cpp").write_text(f"#error\n{planted_cpu.naive()}")
     code, _, err = invoke("kernel", "explain", str(tmp_path / "conv.cpp"), "--edition", "fa2017", "--layer", "2")
     assert code == 2 and err.count("\n") == 1
 
