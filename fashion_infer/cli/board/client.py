@@ -150,7 +150,8 @@ def waits(wait):
         return f"about {wait['end_in']:.0f} s to go"
     if wait["start_in"] is None:
         return f"number {wait['place']} in the queue; no grader is running, and judging starts when there is one"
-    return f"number {wait['place']} in the queue, starts in about {wait['start_in']:.0f} s"
+    start = "now" if wait["start_in"] < 1 else f"in about {wait['start_in']:.0f} s"
+    return f"number {wait['place']} in the queue, starts {start}"
 
 
 def outcome(judged):
