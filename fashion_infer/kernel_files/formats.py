@@ -272,7 +272,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         if exported and insist:
             raise UsageError(f"{path} is a compiled library, and no file of format {insist}: leave --format out")
         raise UsageError(f"{path} is a program or library without a kernel: looked for {prebuilt.looked_for}")
-    text = data.decode("utf-8", "replace")
+    text = data.decode("utf-8-sig", "replace")  # Python takes a byte order mark, too
     suffix = path.suffix.lower()
     code = text if suffix == ".py" else source.stripped(text)
     # Read neighbours too: the file may only include the kernel's source. Files outside its folder are not read, because
@@ -291,8 +291,9 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     other = next((entry for entry in FORMATS if entry not in wanted and entry.test(whole, suffix) is not None), None)
     where = f", for the {other.backend.upper()}" if other and other.backend != "any" else ""
     near = f" (it has {other.name}{where})" if other else _near_miss(code, suffix)
-    start = insist if insist and wanted[0].template else ("c-cpu" if backend == "cpu" else "c-gpu")
+    plain = "python" if suffix == ".py" else "c-gpu" if suffix in (".cu", ".cuh") and backend != "cpu" else "c-cpu"
+    start = insist if insist and wanted[0].template else plain
     raise UsageError(
-        f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}: looked for {looked_for}{near}; "
+        f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}{near}: looked for {looked_for}; "
         f"`fashion-infer kernel new --format {start}` writes one to start from"
     )

@@ -80,6 +80,10 @@ def _c(code, suffix):
 
 
 _WIDER = re.compile(r"\b(?:double|half|__half|float|long|short|char|size_t|u?int(?:8|16|64)_t|ptrdiff_t)\b|\*")
+_DATA, _WEIGHTS = (
+    re.compile(rf"\b(?:{names})$", re.IGNORECASE)
+    for names in ("x|in|input|data|image", "k|w|kernel|weights?|mask|filters?")
+)
 _OUTPUT = re.compile(r"\b(?:y|out|output|result)\w*$", re.IGNORECASE)
 
 
@@ -93,11 +97,12 @@ def wrong_parameters(parameters: List[str]) -> str:
         if re.search(r"\b(?:double|half|__half|int|char|void)\b", parameter) and "*" in parameter:
             return f"parameter {number + 1} is `{parameter}`, where float* belongs"
     constant = [_const(parameter) for parameter in parameters[:3]]
-    named = [
-        bool(_OUTPUT.search(re.sub(r"__restrict(?:__)?|\[\]", "", parameter).strip())) for parameter in parameters[:3]
-    ]
+    names = [re.sub(r"__restrict(?:__)?|\[\]", "", parameter).strip() for parameter in parameters[:3]]
+    named = [bool(_OUTPUT.search(name)) for name in names]
     if (constant[2] and not constant[0]) or (named[0] and not named[2]):
         return "the output comes third, as in conv_forward(x, k, y, B, M, C, H, W, K), and not first"
+    if _WEIGHTS.search(names[0]) and _DATA.search(names[1]):
+        return "the data comes first and the weights second, as in conv_forward(x, k, y, B, M, C, H, W, K)"
     for number, parameter in enumerate(parameters[3:9], start=4):
         if _WIDER.search(parameter):
             return f"parameter {number} is `{parameter}`, where int belongs"
