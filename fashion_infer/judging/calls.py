@@ -32,6 +32,7 @@ _MOST_RACE_CALLS = 100  # limit for further calls on the same inputs, for a kern
 _THREADS = re.compile(r"\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par")
 _INTERVAL = 1e-4  # seconds between interrupts of a thread
 _SOME = 8  # number of images at each end, and in between, that are compared first in a large batch
+_MOST_IMAGES, _PRODUCTS = 128, 10**8  # limits for the largest call: images, and products of a pixel and a weight
 _EXAMINED = 2  # calls that the adapter examines: the first one, and the first on fresh inputs
 
 
@@ -47,6 +48,11 @@ class Tried(NamedTuple):
     layer_seconds: float = 0.0  # 0 for a format without phases
     findings: Tuple[str, ...] = ()
     calls: int = 0  # completed calls
+
+    @property
+    def channels(self) -> int:
+        """Number of input channels."""
+        return self.shape[1]
 
     @property
     def right(self) -> bool:
@@ -129,13 +135,23 @@ class _Trial:
 
     def result(self, once: bool) -> Tried:
         images = self.size[0]
-        more = images if once or images > 32 or self.kernel.batch_multiple > 1 else 2 * images + 1
+        more = images if once or images > 32 or self.kernel.batch_multiple > 1 else self._more_images()
         self._buffers: HostBuffers = allocate(self.kernel, (more, *self.size[1:]), self.device)
         try:
             return self._judged(once, more)
         except DeviceError as error:  # the kernel's message, or the device's
             code = "device_error" if "CUDA error" in str(error) else "failed"
             return self._tried(code, reasons.sentence(code, error), None)
+
+    def _more_images(self) -> int:
+        """Return an odd number of images, for a call in which an index may overflow or memory may end.
+
+        On the CPU, it is as large as possible in a fraction of a second.
+        """
+        _, channels, side, _, filters, taps = self.size
+        products = channels * filters * (taps * (side - taps + 1)) ** 2
+        affordable = min(_MOST_IMAGES, _PRODUCTS // products) if self.kernel.backend == "cpu" else 0
+        return max(2 * self.size[0], affordable) | 1
 
     def _judged(self, once: bool, more: int) -> Tried:
         same = self._inputs(self.size[0])
@@ -191,8 +207,8 @@ class _Trial:
 
     def _wrong(self, call: JudgedCall, found: Diagnosis) -> Optional[Tried]:
         """Return the verdict on a call whose output is incorrect; None if it is correct."""
-        if call.outside:
-            return self._tried(call.outside, reasons.sentence(call.outside), found)
+        if call.stray:
+            return self._tried(call.stray, reasons.sentence(call.stray), found)
         if call.inputs_changed:
             return self._tried("inputs_changed", reasons.sentence("inputs_changed"), found)
         if found.right:
@@ -201,11 +217,11 @@ class _Trial:
 
     def _compared(self, call: JudgedCall, inputs, first: JudgedCall) -> Optional[Tried]:
         """Return the verdict on a further call on the same inputs, after a correct first call."""
-        if not call.outside and not call.inputs_changed and same_bits(call.output, first.output):
+        if not call.stray and not call.inputs_changed and same_bits(call.output, first.output):
             return None
         found = _diagnosed(call.output, *inputs)
         wrong = self._wrong(call, found)
-        if wrong is None or call.outside or call.inputs_changed:
+        if wrong is None or call.stray or call.inputs_changed:
             return wrong
         code = "race" if self._parallel() else "unstable"
         return self._tried(code, reasons.sentence(code), found)
@@ -215,7 +231,7 @@ class _Trial:
 
         `earlier` holds the outputs of the correct calls for the first images.
         """
-        if call.outside or call.inputs_changed:
+        if call.stray or call.inputs_changed:
             return wrong
         code = "later_call"
         details: Optional[Tuple[int, ...]] = ()  # None keeps the existing sentence
@@ -224,7 +240,9 @@ class _Trial:
             code = "cached"
         elif _like(output, reference.convolve(inputs[0][:_SOME], inputs[1]), earlier[-1]):
             code = "carries_over"
-        elif more and wrong.code in ("images_from", "not_all_written"):
+        elif wrong.code in ("imprecise", "whole_numbers") or (
+            more and wrong.code in ("images_from", "not_all_written")
+        ):
             code, details = wrong.code, None
         elif self._repeats_differ(call.kept(), inputs):
             code = "race" if self._parallel() else "unstable"
@@ -235,7 +253,7 @@ class _Trial:
 
     def _explained(self, wrong: Tried, first: JudgedCall, inputs) -> Tried:
         """Return the verdict on an incorrect first call, with a reason refined by further calls on the same inputs."""
-        if first.outside or wrong.code in ("inputs_changed", "all_zero"):
+        if first.stray or wrong.code in ("inputs_changed", "all_zero"):
             return wrong
         if wrong.code in ("not_written", "reads_outside") and self._accumulates(first, inputs):
             return wrong._replace(code="accumulates", reason=reasons.sentence("accumulates"))

@@ -15,6 +15,9 @@ FLOAT32, HALF = 2e-5, 1e-2
 # less than the fraction _EVERYWHERE of the outputs differ by that much, only some places are incorrect. FLOAT32 is too
 # large for _CHANGED: some correct half-precision outputs have too few errors above it, such as 1 of 4, or 13 of 72.
 _CHANGED, _EVERYWHERE = 4e-6, 0.3
+_IMPRECISE = 5e-2  # largest error, relative to the largest output, of sums that are only imprecise
+# Numbers below _FRACTIONAL have a fractional part in bfloat16 too; _ENOUGH of them are not whole by chance.
+_FRACTIONAL, _ENOUGH = 64, 8
 _LIKE = 5e-4  # largest error, relative to the largest value, of an output that matches another computation
 _FITTED = 1e-2  # tolerance of a fitted share around 1, and of a running sum relative to the largest value
 
@@ -73,14 +76,25 @@ def diagnose(output: np.ndarray, x: np.ndarray, weight: np.ndarray, wanted: Opti
     off = error > FLOAT32 * scale
     if not off.any():
         return Diagnosis("float32", 0, error.size, largest, scale, None, None, None, "", "")
-    if largest <= HALF * scale and (error > _CHANGED * scale).mean() >= _EVERYWHERE:
+    everywhere = bool((error > _CHANGED * scale).mean() >= _EVERYWHERE)
+    near = largest <= _IMPRECISE * scale
+    whole = near and _whole_numbers(output, wanted)
+    if largest <= HALF * scale and everywhere and not whole:
         return Diagnosis("tf32 or half", 0, error.size, largest, scale, None, None, None, "", "")
-    why = _reason(output, off, x, weight, wanted)
+    why = _why("whole_numbers") if whole else _reason(output, off, x, weight, wanted)
+    if why.code == reasons.INCORRECT and near and everywhere:
+        why = _why("imprecise", largest / scale)
     first = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
     return Diagnosis(
         "wrong", int(off.sum()), error.size, largest, scale, first, float(output[first]), float(wanted[first]),
         why.code, "" if why.code == reasons.INCORRECT else why.text,
     )  # fmt: skip
+
+
+def _whole_numbers(output, wanted) -> bool:
+    """Whether all outputs are whole numbers, although the correct ones are not."""
+    small = np.abs(wanted) < _FRACTIONAL
+    return bool(small.sum() >= _ENOUGH and (output == np.rint(output)).all())
 
 
 class Reason(NamedTuple):
@@ -176,16 +190,19 @@ def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
     B, C, H, W = x.shape
     M, _, K, _ = weight.shape
     flat = np.ascontiguousarray(weight).reshape(-1)
+    padded = np.pad(x, [(0, 0), (0, 0), (K // 2, K), (K // 2, K)])
     candidates = [
         ("doubled", lambda: 2 * wanted),
         ("output_transposed", lambda: wanted.swapaxes(2, 3)),
         ("weights_transposed", lambda: reference.convolve(x, weight.swapaxes(2, 3))),
         ("weights_flipped", lambda: reference.convolve(x, weight[:, :, ::-1, ::-1])),
+        ("padded", lambda: reference.convolve(padded, weight)[:, :, : H - K + 1, : W - K + 1]),
     ]
     if C > 1:
         one_plane = np.ascontiguousarray(x).reshape(-1)[: B * H * W].reshape(B, 1, H, W)
         candidates += [
             ("weights_swapped", lambda: reference.convolve(x, flat.reshape(C, M, K, K).swapaxes(0, 1))),
+            ("im2col_order", lambda: reference.convolve(x, flat.reshape(M, K, K, C).transpose(0, 3, 1, 2))),
             ("weights_without_channel", lambda: reference.convolve(x, np.repeat(weight[:, :1], C, 1))),
             ("weights_without_channel",
              lambda: reference.convolve(x, np.repeat(flat[: M * K * K].reshape(M, 1, K, K), C, 1))),

@@ -15,8 +15,8 @@ from .processes import Tick, TrialJob, TrialShape
 
 OTHER = "another size"
 GIVEN = "the given sizes"
-# Codes of the errors that a file with sizes fixed at compile time may cause for other sizes.
-_OF_FIXED_SIZES = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero", "crash", "device_error")
+# Codes of layers whose outputs are wrong for a reason that they alone do not show.
+_UNEXPLAINED = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero")
 # In this order: odd sizes, all sizes 1, a kernel as large as the image, more filters than in a tile.
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
 _FEW = 3  # images per call by default
@@ -250,6 +250,10 @@ def _together(tried: Sequence[Tried]) -> str:
     """Return the reason for failure that only a comparison of several shapes shows, or "" if there is none."""
     layers = [one for one in tried if one.what != OTHER]
     right, wrong = [one for one in layers if one.right], [one for one in layers if not one.right]
-    if right and wrong and all(one.code in _OF_FIXED_SIZES for one in wrong):
-        return reasons.sentence("fixed_sizes")
-    return ""
+    if not right or not wrong or any(one.code not in _UNEXPLAINED for one in wrong):
+        return ""
+    if all(one.channels == 1 for one in right) and all(one.channels > 1 for one in wrong):
+        return reasons.sentence("several_channels")
+    # Fixed sizes are correct for nothing but the layers of one edition.
+    editions_right = {one.what.partition(", layer ")[0] for one in tried if one.right}
+    return reasons.sentence("fixed_sizes") if len(editions_right) == 1 else ""

@@ -7,7 +7,7 @@ import pytest
 from planted_bugs import PLANTED
 
 from fashion_infer.errors import UsageError
-from fashion_infer.judging import trials
+from fashion_infer.judging import reasons, trials
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WRONG = ROOT / "tests" / "submissions" / "wrong"
@@ -46,12 +46,48 @@ def test_the_side_of_a_border_is_named(name, side):
 
 
 def test_fixed_sizes_are_found_by_comparing_shapes():
-    found = kernel_loading.check(WRONG / "fixed-sizes.cpp", shapes=[(1, 64, 6, 5), (2, 13, 4, 4)], images=2)
-    assert [one.right for one in found.tried] == [True, False]
-    assert found.reason and not found.right
+    shapes = [(1, 64, 6, 5), (2, 13, 4, 4), (1, 28, 6, 5)]
+    found = kernel_loading.check(WRONG / "fixed-sizes.cpp", shapes=shapes, images=2)
+    assert [one.right for one in found.tried] == [True, False, False]
+    assert found.reason == reasons.sentence("fixed_sizes") and not found.right
 
 
-@pytest.mark.parametrize("name", ["doubles.cpp", "output-first.cpp", "not-extern-c.cpp"])
+def test_sizes_are_not_fixed_in_a_file_that_is_correct_for_several(tmp_path):
+    """A file that crashes, or is wrong only with several channels, is not called a file with fixed sizes."""
+    file = tmp_path / "conv.cpp"
+    template = (TEMPLATES / "conv.cpp").read_text()
+    shapes = [(1, 13, 5, 4), (1, 28, 6, 5), (2, 13, 4, 4)]
+    file.write_text("#include <cstdlib>\n" + template.replace("{\n", "{\n  if (H != 28) abort();\n", 1))
+    crashed = kernel_loading.check(file, shapes=shapes, images=2)
+    assert [one.code for one in crashed.tried] == ["crash", "", "crash"] and not crashed.reason
+    file.write_text(template.replace("sum += x", "sum += (c + 1) * x"))
+    channels = kernel_loading.check(file, shapes=shapes, images=2)
+    assert [one.right for one in channels.tried] == [True, True, False]
+    assert channels.reason == reasons.sentence("several_channels")
+
+
+def test_threads_that_go_on_after_the_call_are_found():
+    found = kernel_loading.check(WRONG / "threads-not-joined.cpp", shapes=[(1, 28, 50, 5)])
+    assert found.tried[0].code in ("returns_early", "race")
+
+
+@pytest.mark.parametrize("bits", [7, 6])
+def test_imprecise_sums_are_no_state_between_calls(tmp_path, bits):
+    """Sums of operands with few bits are correct in some calls, and imprecise in others or in all."""
+    file = tmp_path / "conv.cpp"
+    text = (TEMPLATES / "conv.cpp").read_text()
+    rounded = (
+        "static float rounded(float v) { int e; float f = std::frexp(v, &e); "
+        f"return std::ldexp(std::round(f * {1 << bits}), e - {bits}); }}"
+    )
+    text = text.replace('extern "C"', f'#include <cmath>\n{rounded}\nextern "C"').replace("+= x[", "+= rounded(x[", 1)
+    text = text.replace("] * k[", "]) * rounded(k[").replace("+ q];", "+ q]);")
+    file.write_text(text)
+    found = kernel_loading.check(file, images=2, shapes=[(1, 13, 5, 3), (2, 13, 4, 4), (1, 28, 6, 5), (12, 33, 4, 5)])
+    assert {one.code for one in found.tried} <= {"", "imprecise"}
+
+
+@pytest.mark.parametrize("name", ["doubles.cpp", "output-first.cpp", "weights-first.cpp", "not-extern-c.cpp"])
 def test_wrong_parameters_are_refused(name):
     with pytest.raises(UsageError):
         kernel_loading.check(WRONG / name)
