@@ -4,6 +4,7 @@ import ctypes
 import functools
 import hashlib
 import time
+import traceback
 from pathlib import Path
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
@@ -106,7 +107,9 @@ def prebuilt(library: Path, backend: str) -> Plugin:
     return described(run, backend, "prebuilt", key, host_memory=backend == "cpu")
 
 
-def described(run, backend: str, summary: str, key: str, host_memory: bool, takes=None) -> Plugin:
+def described(
+    run, backend: str, summary: str, key: str, host_memory: bool, takes=None, source: Optional[Path] = None
+) -> Plugin:
     """Create a plug-in from a Python function.
 
     Parameters
@@ -118,6 +121,8 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool, take
         As in `PluginDescription` and `Plugin`.
     takes
         Function that returns whether `run` supports a `bindings.ConvSize`; None if it supports all sizes.
+    source
+        File whose line the message of an error names; None for no line.
     """
 
     def guarded(pointer):
@@ -125,7 +130,9 @@ def described(run, backend: str, summary: str, key: str, host_memory: bool, take
         try:
             run(call)
         except BaseException as error:  # no exception may cross the C API, not even KeyboardInterrupt
-            call.message = " ".join(f"{type(error).__name__}: {error}".split()).encode()[:511]
+            lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(source)]
+            where = f"line {lines[-1]}: " if lines else ""
+            call.message = " ".join(f"{where}{type(error).__name__}: {error}".split()).encode()[:511]
             return bindings.DEVICE_ERROR
         return bindings.OK
 

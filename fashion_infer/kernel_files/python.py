@@ -60,6 +60,8 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
         result = function(x, k, y)
         settle()
         call.op_seconds = time.perf_counter() - start
+        if result is None:
+            raise ValueError("it returned None, not the output")
         if tuple(result.shape) != shape:
             raise ValueError(f"it returned a tensor of shape {tuple(result.shape)}, not {shape}")
         if result is not y:
@@ -67,22 +69,25 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
         settle()
 
     key = hashlib.sha256(path.read_bytes() + str(path.resolve()).encode() + place.encode()).hexdigest()
-    return plugin.described(run, backend, "python", key, host_memory=backend == "cpu", takes=takes)
+    return plugin.described(
+        run, backend, "python", key, host_memory=backend == "cpu", takes=takes, source=path.resolve()
+    )
 
 
 def _function(path: Path):
     """Return the file's function, adapted to tensors of data, weights and output, and a test of the sizes that it
     supports (None if it supports all)."""
-    spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", path)
+    source = path.resolve()  # tracebacks name it
+    spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", source)
     assert spec is not None and spec.loader is not None  # true for every path that ends in .py
     module = importlib.util.module_from_spec(spec)
     try:
-        with _import_path(path.resolve().parent):
+        with _import_path(source.parent):
             spec.loader.exec_module(module)
     except ImportError as error:
         raise DeviceError(f"{path} imports a missing module: {error}") from None
     except (Exception, SystemExit) as error:
-        line = next((frame.lineno for frame in reversed(inspect.trace()) if frame.filename == str(path)), None)
+        line = next((frame.lineno for frame in reversed(inspect.trace()) if frame.filename == str(source)), None)
         where = f"{path}:{line}" if line else str(path)
         raise UsageError(f"{where}: {type(error).__name__}: {error}") from None
     if callable(getattr(module, "conv_forward", None)):

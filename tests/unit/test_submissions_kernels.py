@@ -564,11 +564,17 @@ def test_leetgpu_in_python_supports_one_channel(torch_of_numpy):
     assert found.right and [one.shape[1] for one in found.tried] == [1]
 
 
-def test_python_kernels_that_fail(torch_of_numpy):
+def test_python_kernels_that_fail(torch_of_numpy, monkeypatch):
     path = torch_of_numpy / "fails.py"
     path.write_text("def conv_forward(x, k):\n    return x\n")
     found = kernel_loading.check(path, shapes=SMALL, images=2)
     assert "returned a tensor of shape (2, 2, 13, 13), not (2, 40, 10, 10)" in found.tried[0].reason
+    path.write_text("def conv_forward(x, k):\n    pass\n")
+    assert "None" in kernel_loading.check(path, shapes=SMALL, images=2).tried[0].reason
+    path.write_text("def conv_forward(x, k):\n    y = x[0]\n    return y[99]\n")
+    monkeypatch.chdir(torch_of_numpy)
+    for named in (path, path.name):
+        assert "line 3" in kernel_loading.check(named, shapes=SMALL, images=2).tried[0].reason
     path.write_text("import no_such_module\ndef conv_forward(x, k): pass\n")
     with pytest.raises(DeviceError):
         kernel_loading.load(path)
