@@ -25,9 +25,9 @@ def walked(command=main.cli, words=()):
 
 ALL = list(walked())
 LINES = sorted({line for _, command in ALL for line, _ in command.examples if not line.startswith("echo ")})
-# Commands whose examples run only in `make test-all`, because they take long.
-SLOW = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare")
-RUN = [(words, command) for words, command in ALL if profiles.pick(" ".join(words) not in SLOW, True)]
+# Commands whose examples run only in `make test-all`, because they take long. A run draws some of the other commands.
+SLOW = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare", "kernel explain")
+RUN = profiles.drawn([(words, one) for words, one in ALL if profiles.pick(" ".join(words) not in SLOW, True)], 12)
 
 
 @pytest.mark.parametrize("words, command", ALL, ids=[" ".join(words) or "program" for words, _ in ALL])
