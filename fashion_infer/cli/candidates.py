@@ -21,10 +21,11 @@ def complete(ctx, param, incomplete):
     except (FashionInferError, ImportError, OSError):  # a message would spoil the line that the user is typing
         names = {}
     items = [CompletionItem(name, help=summary) for name, summary in names.items() if name.startswith(incomplete)]
+    # Files come first: in bash, Click's script drops all names before them.
     if "DIR" in metavar:
-        items.append(CompletionItem(incomplete, type="dir"))
+        items.insert(0, CompletionItem(incomplete, type="dir"))
     elif param.name in _OR_FILE or any(word in metavar for word in _FILES):
-        items.append(CompletionItem(incomplete, type="file"))
+        items.insert(0, CompletionItem(incomplete, type="file"))
     return items
 
 

@@ -125,12 +125,14 @@ def home(tmp_path, monkeypatch):
     ],
 )
 def test_an_interactive_shell_completes(home, shell, start, before):
-    """An interactive shell completes a model's name after the documented line was added to its start file."""
+    """An interactive shell completes names after the documented line was added to its start file."""
     if not shutil.which(shell):
         pytest.skip(f"needs {shell}")
     (home / start).write_text(before)
     subprocess.run(f"fashion-infer completion show --shell {shell} >> ~/{start}", shell=True, check=True)
     assert "ece408-high" in typed([shell, "-i"], "fashion-infer run --model ece408-h\t", "ece408-high")
+    # --kernel takes a file, too
+    assert "broadcast" in typed([shell, "-i"], "fashion-infer run --kernel broadc\t", "broadcast", seconds=20)
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="needs fish")
