@@ -172,6 +172,31 @@ def test_damaged_archives_are_refused(tmp_path):
             assert not list(room.iterdir())
 
 
+@pytest.mark.parametrize("name", ["cut.zip", "cut.tar.gz", "packed.7z"])
+def test_what_is_no_archive_is_not_read_as_a_kernel(tmp_path, name):
+    source = tmp_path / name
+    source.write_bytes(as_zip(tmp_path / "one.zip", ("conv.cpp", 0o100644, CODE)).read_bytes()[:50])
+    (tmp_path / "room").mkdir()
+    with pytest.raises(archives.Refused) as refused:
+        reading.read(source, tmp_path / "room", reading.Wanted())
+    assert "kernel" not in str(refused.value)
+
+
+@pytest.mark.parametrize("suffix", [".c", ".cpp", ".cc"])
+def test_one_of_several_kernels_can_be_named_as_advised(tmp_path, suffix):
+    """The advised name keeps the kernel on the CPU."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in "a", "b":
+        (source / f"{name}{suffix}").write_bytes(HONEST.read_bytes())
+    (tmp_path / "first").mkdir()
+    with pytest.raises(archives.Refused) as refused:
+        reading.read(source, tmp_path / "first", reading.Wanted())
+    (source / f"a{suffix}").rename(source / str(refused.value).split()[-1])
+    (tmp_path / "second").mkdir()
+    assert reading.read(source, tmp_path / "second", reading.Wanted()).backend == "cpu"
+
+
 @pytest.mark.parametrize("number, refused", [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.ENAMETOOLONG, True)])
 def test_a_full_disk_is_not_blamed_on_an_archive(number, refused, tmp_path, monkeypatch):
     def fails(*_):

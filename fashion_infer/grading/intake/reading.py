@@ -21,6 +21,7 @@ from .archives import Refused
 # The course's file names. The kernel file of a folder is the first of these names that the folder contains.
 _NAMES = ("new-forward.cu", "new-forward.cuh", "m3-forward.cu", "conv.cu", "submission.py", "new-forward.h",
           "cpu-new-forward.cc", "conv.cpp", "conv.c", "conv.py")  # fmt: skip
+_ARCHIVES = (".zip", ".tar", ".tgz", ".gz", ".bz2", ".xz", ".7z", ".rar")  # suffixes that no kernel file has
 # Limits of the box: seconds, and bytes of memory, of temporary files and of printed output.
 _SECONDS, _MEMORY, _DISK, _PRINTED = 15.0, 320 << 20, archives.MOST_BYTES + (1 << 20), 1 << 14
 _BEGUN = "reading"  # the child's first line; if the child fails after this line, the submission is the cause
@@ -45,6 +46,8 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
     """
     try:
         single = not (source.is_dir() or archives.is_archive(source))
+        if single and source.suffix.lower() in _ARCHIVES:
+            raise Refused("it is not a zip or tar archive, or is damaged: pack it as a zip again")
         files = _single(source, folder) if single else archives.unpack(source, folder)
         if single:
             return _recognised(folder / source.name, wanted)
@@ -181,4 +184,6 @@ def _kernel(folder: Path, files: List[Path], wanted: Wanted) -> KernelFile:
         looked = ", ".join(str(path) for path in files[:5]) or "it has no file"
         raise Refused(f"no file in it has a known format ({looked}): see `fashion-infer kernel formats`")
     several: Tuple[str, ...] = tuple(map(str, sorted(found)[:5]))
-    raise Refused(f"several files in it have kernels: {', '.join(several)}; name one of them {_NAMES[0]}")
+    suffix = sorted(found)[0].suffix.lower()  # another suffix may mean another backend
+    name = next((name for name in _NAMES if name.endswith(suffix)), "conv.cpp")
+    raise Refused(f"several files in it have kernels: {', '.join(several)}; name one of them {name}")
