@@ -185,7 +185,13 @@ WRONG = {
     "null_pointer": naive(store="*(float*)(size_t)(8 * K) = sum", write="  // HERE"),
     "use_after_free": naive(before="static float* copy(const float* k, int n) { float* c = (float*)malloc(n * 4); for (int i = 0; i < n; ++i) c[i] = k[i]; free(c); return c; }\n", term="copy(k, K * K)[q] * x[w]", read="  // HERE"),
     "array_too_small": naive(store="float row[4]; row[w + K] = sum; " + _STORE.replace("sum", "row[w + K]"), write="  // HERE"),
-    "stale_output": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w] += sum", write="  // HERE"),
+    "freed_twice": naive(before="__attribute__((noinline)) static void twice(float* p) { free(p);  // HERE\n}\n", store="float* one = (float*)malloc(4); free(one); twice(one); " + _STORE),
+    "past_a_global": naive(before="float before[4], few[24], after[4];\n", store="few[4 * K + w] = sum; " + _STORE, write="  // HERE"),
+    "local_after_its_block": naive(store="float* out; { float one[4]; one[h % 4] = sum; out = one; } " + _STORE.replace("sum", "out[h % 4]"), write="  // HERE"),
+    "misaligned_access": naive(before="typedef float Four __attribute__((vector_size(16)));\n", store="Four some = *(Four*)&x[1]; " + _STORE.replace("sum", "some[h % 4] + sum"), write="  // HERE"),
+    "input_of_another_image": naive(term=_TERM.replace("x[", "x[(b > 1 ? 1 << 20 : 0) + ", 1), read="  // HERE"),
+    "stale_output": naive(before="#define Y(b, m, h, w) y[((b * M + m) * (size_t)Ho + h) * Wo + w]\n", store="float seen[1] = {0}; seen[0] += 1;\n          Y(b, m, h, w) += sum", write="  // HERE"),
+    "stale_output_plain": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w] += sum", write="  // HERE"),
     "race_on_output": _HEAD.format(before="") + """\
   for (size_t i = 0; i < (size_t)B * M * Ho * Wo; ++i) y[i] = 0;
 #pragma omp parallel for
@@ -197,6 +203,44 @@ WRONG = {
             y[((b * M + m) * (size_t)Ho + h) * Wo + w] += x[((b * C + t / (K * K)) * (size_t)H + h + t / K % K) * W + w + t % K] * k[m * C * K * K + t];  // HERE
 }
 """,
+}  # fmt: skip
+
+
+RACE = _HEAD.format(before="") + f"""\
+  static float sums[512];
+{_OMP}  for (int b = 0; b < B; ++b)
+    for (int m = 0; m < M; ++m)
+      for (int h = 0; h < Ho; ++h) {{
+        float own[512];
+        for (int w = 0; w < Wo; ++w) own[w] = 0, sums[w] = 0;  // HERE
+        for (int c = 0; c < C; ++c)
+          for (int p = 0; p < K; ++p)
+            for (int q = 0; q < K; ++q)
+              for (int w = 0; w < Wo; ++w) own[w] += {_TERM};
+        for (int w = 0; w < Wo; ++w) y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sums[w] = sums[w] + own[w];  // HERE
+      }}
+}}
+"""  # fmt: skip
+# Incorrect kernels in which no sanitizer finds an error: (code of the verdict, code of the finding, text).
+BY_VERDICT = {
+    "a row that threads share": ("race", "race_on_output", RACE),
+    "a sum for all outputs": ("sum_not_reset", "stale_output", naive(store=_STORE, read="  // HERE").replace("  for (int b", "  float sum = 0;\n  for (int b", 1).replace("          float sum = 0;\n", "")),
+    "a static sum": ("carries_over", "stale_output", naive(before="#include <vector>\n", store="static std::vector<float> old; old.resize(64); old[0] += sum; " + _STORE, write="  // HERE")),
+    "memory without zeros": ("unstable", "uninitialised_read", naive(store="float* one = (float*)malloc(4);\n          *one += sum; " + _STORE.replace("sum", "*one"), write="  // HERE")),
+    "outputs without a value": ("not_all_written", None, naive(store="float all[4] = {0}; all[0] += sum; if (w) " + _STORE)),
+    "a race without a visible cause": ("race", None, _HEAD.format(before="") + f"""\
+{_OMP}  for (int b = 0; b < B; ++b)
+    for (int i = 0; i < M * Ho * Wo; ++i) {{
+      const int m = i / (Ho * Wo), h = i / Wo % Ho, w = i % Wo;
+      float* out = y + (size_t)b * M * Ho * Wo + i;
+      float sum[1] = {{0}};
+      for (int c = 0; c < C; ++c)
+        for (int p = 0; p < K; ++p)
+          for (int q = 0; q < K; ++q) sum[0] += {_TERM};
+      *out += sum[0];
+    }}
+}}
+"""),
 }  # fmt: skip
 
 

@@ -16,17 +16,19 @@ from ..errors import DeviceError
 from ..kernel_files import build
 from ..kernel_files.formats import KernelFile
 from ..system import resources
-from . import programs, samples
+from . import programs, samples, source
 from .findings import KernelFinding, at_line
 
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)
-    "out_of_bounds_read": ("bound the loop, or the index, by the tensor's own sides", None),
-    "out_of_bounds_write": ("let h and w end at H - K + 1 and W - K + 1", None),
-    "array_too_small": ("give the array as many numbers as the loop uses, by the layer's own sides", None),
-    "use_after_free": ("keep the memory until the last use", None),
-    "undefined": ("see the rule of C++ that the line breaks; 64-bit indices end overflows", None),
+    "out_of_bounds_read": ("compare the index with 0 and with the sides of the tensor or array", None),
+    "out_of_bounds_write": ("compare the index with 0 and with the sides: H - K + 1 and W - K + 1 for outputs", None),
+    "array_too_small": ("give the array as many elements as the loop uses, computed from the layer's sizes", None),
+    "misaligned_access": ("load and store without alignment, as with _mm256_loadu_ps or memcpy", None),
+    "uninitialised_read": ("set the memory to zero, or store to it, before you read it", None),
+    "use_after_free": ("keep the memory until its last use, and free it once", None),
+    "undefined": ("do what the message says; an index that overflows needs 64 bits", None),
     "race_on_output": ("let one thread own an output, and declare sums inside of the parallel loop", None),
-    "stale_output": ("begin the sum at zero, and store it", None),
+    "stale_output": ("begin the sum at zero for each output, and store it", None),
     "double": ("use float throughout, and literals such as 0.0f", "shifted"),
     "int_to_float": ("convert before the loop over the taps", "shifted"),
     "call_in_loop": ("let the compiler see the function's body, or write it into the loop", "shifted"),
@@ -47,6 +49,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "no_products": ("read the input where the product needs it, or copy once what several products use", "direct"),
     "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
 }
+MEMORY = ("out_of_bounds_read", "out_of_bounds_write", "array_too_small", "use_after_free")  # may stop the process
 _SANITIZE = ["-fsanitize=address,undefined", "-fno-omit-frame-pointer", "-g", "-O1"]
 _BUILD = 60  # time limit of a compilation, in seconds
 _CASE = 20  # time limit of one case under a sanitizer, in seconds
@@ -67,7 +70,20 @@ _BOUNDS = (
     (r"^(?:B|N|Batch\w*|images?)$", "images"),
     (r"^(?:H\w*|OH|out_?h\w*|h_?out|height\w*)\b(?:\s*-\s*K\s*\+\s*1)?$", "rows"),
 )
-_STALE = ("accumulates", "carries_over", "not_all_written", "not_written", "sum_not_reset")
+_UNINITIALISED = ("incorrect", "unstable", "race", "later_call", "sum_not_reset")  # verdicts that it may cause
+_UNDEFINED = (  # patterns of UndefinedBehaviorSanitizer's messages, and the codes of findings
+    (r"misaligned address", "misaligned_access"),
+    (r"index (?!-)\d+ out of bounds", "array_too_small"),
+)
+_VECTORS = re.compile(r"vector_size|\b__m(?:128|256|512)|_mm\d*_|\bomp\s+simd")
+_MANY = (
+    "crash",
+    "reads_outside",
+    "writes_after_end",
+    "writes_outside",
+    "images_from",
+    "fixed_batch",
+)  # may need images
 
 
 def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[KernelFinding]:
@@ -92,14 +108,20 @@ def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[Kernel
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         place = Path(folder)
         program = _program(file, place, _SANITIZE)
-        for case in list(cases)[:2]:
+        calls = [(case, 2) for case in cases[:2]]
+        # The judge's largest call has twice as many images as the trial, and one more.
+        calls += [(case, 2 * case.shape[0] + 1) for case in cases[:2] if case.code in _MANY]
+        for case, images in calls:
             _, channels, side, _, filters, taps = case.shape
             left = min(_CASE, end - time.monotonic())
             if left <= 1 or found:
                 break
-            command = [str(program), *map(str, (2, channels, side, filters, taps, 2))]
+            command = [str(program), *map(str, (images, channels, side, filters, taps, 2))]
             found += of_report(_said(command, left, place), file.path)
-    return found or of_verdict(file.path, [case.code for case in cases])
+        if found or not any(case.code for case in cases):
+            return found
+        warnings = _said(assembly_command(build.command_in(place, file), file.path, place / "out.s"), _BUILD, place)
+    return of_verdict(file.path, [case.code for case in cases], warnings)
 
 
 def of_report(said: str, path: Path) -> List[KernelFinding]:
@@ -108,61 +130,94 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
     for match in re.finditer(
         r"^(?P<file>/[^:\n]+):(?P<line>\d+):\d+: runtime error: (?P<what>.*)$", said, re.MULTILINE
     ):
-        if Path(match["file"]).name == path.name:
-            found.append(
-                made(
-                    path,
-                    "undefined",
-                    int(match["line"]),
-                    f"has undefined behaviour: {match['what']}",
-                    {"runtime error": match["what"]},
-                )
-            )
+        # For an error in the header of an intrinsic, the line is that of the kernel's call.
+        stack = re.split(r"\n\n|runtime error", said[match.end() :], maxsplit=1)[0]
+        line = int(match["line"]) if Path(match["file"]).name == path.name else _own_line(stack, path)
+        if line:
+            code = next((code for pattern, code in _UNDEFINED if re.search(pattern, match["what"])), "undefined")
+            what = f"has undefined behaviour: {match['what']}"
+            found.append(made(path, code, line, what, {"runtime error": match["what"]}))
     report = re.search(r"ERROR: AddressSanitizer: (?P<kind>[\w-]+)(?P<text>.*)", said, re.DOTALL)
     if not report:
         return found[:1]
-    text = report["text"]
-    own = next((int(frame["line"]) for frame in _FRAME.finditer(text) if Path(frame["file"]).name == path.name), None)
+    kind, text = report["kind"], report["text"]
+    own = _own_line(text, path)
+    if own is None or (found and found[0].line == own and (kind in ("SEGV", "FPE") or found[0].code != "undefined")):
+        return found[:1]  # UndefinedBehaviorSanitizer gives the reason
     access = re.search(r"^(READ|WRITE) of size \d+|caused by a (READ|WRITE) memory access", text, re.MULTILINE)
-    writes = bool(access and "WRITE" in access[0])
-    tensor = next((words for name, words in _TENSORS.items() if name in text), "its memory")
-    side = "before" if re.search(r"bytes (?:before|to the left of)", text) else "past"
-    if report["kind"] == "heap-use-after-free":
-        code, what = "use_after_free", "uses memory that was given back"
-    elif report["kind"] == "SEGV":
-        code = "out_of_bounds_write" if writes else "out_of_bounds_read"
-        what = f"{'writes' if writes else 'reads'} at an address that is no memory of the program"
-    elif report["kind"] in ("heap-buffer-overflow", "global-buffer-overflow", "stack-buffer-overflow"):
-        code = "out_of_bounds_write" if writes else "out_of_bounds_read"
-        bound = "the end of" if side == "past" else "the beginning of"
-        what = f"{'writes' if writes else 'reads'} {side} {bound} {tensor}: its row or column has no bound there"
-        if tensor not in _TENSORS.values():
-            code = "array_too_small"
-            what = f"{'writes' if writes else 'reads'} {side} {bound} an array of the file's own"
+    verb = "writes" if access and "WRITE" in access[0] else "reads"
+    code = f"out_of_bounds_{verb[:-1]}"
+    # AddressSanitizer lists several variables or arrays around the address. The nearest one was meant.
+    near = min(re.findall(r"is located (\d+) bytes (before|after|to the left|to the right)", text),
+               key=lambda one: int(one[0]), default=("", ""))  # fmt: skip
+    before = near[1] in ("before", "to the left") or kind == "stack-buffer-underflow"
+    tensor = next((words for name, words in _TENSORS.items() if name in text), "an array of the file's own")
+    if kind == "heap-use-after-free" and tensor in _TENSORS.values():
+        what = f"{verb} memory that was {tensor} of an earlier call: outside of this call's tensors"
+    elif kind == "heap-use-after-free":
+        code, what = "use_after_free", f"{verb} memory that was freed"
+    elif kind.startswith("stack-use-after"):
+        code, what = "use_after_free", f"{verb} a local variable after the end of its block"
+    elif "double-free" in text.partition("\n")[0]:
+        code, what = "use_after_free", "frees memory that was already freed"
+    # A fault without an address: x86 reports none for a vector instruction at an address that is not aligned.
+    elif (
+        kind == "SEGV"
+        and re.match(r" on unknown address \(", text)
+        and _VECTORS.search(path.read_text(errors="replace"))
+    ):
+        code, what = "misaligned_access", f"{verb} a vector at an address that is not aligned"
+    elif kind == "SEGV":
+        what = f"{verb} at an address that is no memory of the program"
+    elif kind.endswith(("-buffer-overflow", "-buffer-underflow")):
+        what = f"{verb} {'before the beginning' if before else 'past the end'} of {tensor}"
+        code = code if before or tensor in _TENSORS.values() else "array_too_small"
     else:
-        return found[:1]
-    evidence = {"sanitizer": report["kind"], "access": access[0] if access else "", "tensor": tensor}
+        code, what = "undefined", f"stops AddressSanitizer: {kind}{text.partition(chr(10))[0]}"
+    evidence = {"sanitizer": kind, "access": access[0] if access else "", "tensor": tensor}
     return [made(path, code, own, what, evidence), *(one for one in found[:1] if one.line != own)]
 
 
-def of_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
-    """Return findings from the judge's verdict, for a file in which no sanitizer found a line."""
+def _own_line(stack: str, path: Path) -> Optional[int]:
+    """Return the line of the innermost frame in the kernel file."""
+    return next((int(one["line"]) for one in _FRAME.finditer(stack) if Path(one["file"]).name == path.name), None)
+
+
+def of_verdict(path: Path, codes: Sequence[str], warnings: str = "") -> List[KernelFinding]:
+    """Return findings from the judge's verdict, for a file in which no sanitizer found a line.
+
+    Parameters
+    ----------
+    path
+        The kernel file.
+    codes
+        The verdicts' codes (`judging.reasons`).
+    warnings
+        GCC's warnings.
+    """
     lines = path.read_text(errors="replace").splitlines()
-    parallel = [number for number, line in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", line)]
-    adding = [number for number, line in enumerate(lines, 1) if re.search(r"\]\s*\+=|\)\s*\+=", line.split("//")[0])]
     for code in codes:
-        if code == "race" and parallel:
-            behind = [number for number in adding if number > parallel[0]]
-            line = behind[0] if behind else parallel[0]
-            what = (
-                "adds to an output that other threads add to as well: the parallel loop is over taps or channels"
-                if behind
-                else "shares a variable among the threads: what is declared outside of the loop belongs to all of them"
-            )
-            return [made(path, "race_on_output", line, what, {"verdict": code, "parallel": parallel})]
-        if code in _STALE and adding:
-            what = "adds to what the output held before the call"
-            return [made(path, "stale_output", adding[0], what, {"verdict": code})]
+        store, finding, what = None, "stale_output", ""
+        warned = re.search(rf"{re.escape(path.name)}:(\d+):\d+: warning: (.*) \[-W(?:maybe-)?uninitialized\]", warnings)
+        if warned and code in _UNINITIALISED:
+            what = f"has a variable that may have no value: {warned[2]}"
+            return [made(path, "uninitialised_read", int(warned[1]), what, {"verdict": code, "warning": warned[2]})]
+        if code == "race":
+            shared = source.race(lines)
+            if shared:
+                store, finding = shared[0], "race_on_output"
+                what = f"stores to {store.target} in threads that differ in {shared[1]}, on which it does not depend"
+        elif code == "accumulates":
+            store, what = source.stale(lines), "adds to what the output held before the call"
+        elif code == "carries_over":
+            store, what = source.kept(lines), "adds to a variable that keeps its value from call to call"
+        elif code == "sum_not_reset":
+            store, what = source.not_reset(lines), "adds to a sum that starts with the value of the output before"
+        elif code in _UNINITIALISED:
+            store, what = source.not_zeroed(lines), "adds to memory that nothing has set to zero"
+            finding = "uninitialised_read"
+        if store:
+            return [made(path, finding, store.line, what, {"verdict": code, "target": store.target})]
     return []
 
 
@@ -439,7 +494,7 @@ def _program(file: KernelFile, place: Path, flags: Sequence[str]) -> Path:
         line = next((one for one in said.splitlines() if "error" in one), said.strip()[-200:])
         hint = (
             ": install GCC's sanitizers (Debian: apt install libasan8 libubsan1; Fedora: dnf install libasan libubsan)"
-            if re.search("san", line)
+            if re.search(r"lib[a-z]+san|-fsanitize", line)
             else ""
         )
         raise DeviceError(f"{file.name} cannot be built again to be explained ({line.strip()}){hint}")

@@ -98,8 +98,12 @@ def explain(
     checked = trials.check(file, device=device, edition=edition)
     file = checked.file
     side: Any = cpu if file.backend == "cpu" else gpu
-    if not checked.right or sanitize:
+    found: List[KernelFinding] = []
+    missing: List[str] = []
+    if not checked.right or sanitize or file.backend == "cpu":
         found, missing = why_wrong(checked)
+    # The kernel is timed in this process. A file with an error in memory that its results do not show might end it.
+    if not checked.right or sanitize or any(one.code in cpu.MEMORY for one in found):
         return Explanation(checked, "", tuple(found), tuple(missing), listing=_listing(side, file, asm, missing))
     chosen = checked.right_for[0]
     _check_layer(chosen, layer)

@@ -43,6 +43,8 @@ def why(findings, right: bool = False) -> List[Part]:
     if not findings:
         return []
     heading = "What holds it back, largest first" if right else "Why it is incorrect"
+    if right and findings[0].share is None:
+        heading = "Errors that its results do not show"
     lines = [f"{heading} (docs/why.md explains each [name]):"]
     for place, one in enumerate(findings, 1):
         cost = f", about {one.share:.0%} of the time" if one.share is not None else ""

@@ -17,7 +17,17 @@ from fashion_infer.judging.calls import Tried
 from fashion_infer.kernel_files import build, formats
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-VERDICTS = {"stale_output": "accumulates", "race_on_output": "race"}  # verdicts for faults that no sanitizer reports
+# Verdicts for faults that no sanitizer reports, or not with the first images.
+VERDICTS = {"stale_output": "accumulates", "stale_output_plain": "accumulates", "race_on_output": "race"}
+CODES = {
+    "write_before": "out_of_bounds_write",
+    "null_pointer": "out_of_bounds_write",
+    "freed_twice": "use_after_free",
+    "past_a_global": "array_too_small",
+    "local_after_its_block": "use_after_free",
+    "input_of_another_image": "out_of_bounds_read",
+    "stale_output_plain": "stale_output",
+}
 
 
 def recognised(tmp_path, text):
@@ -30,8 +40,50 @@ def test_the_faulty_line_is_named(tmp_path, name):
     text = planted_cpu.WRONG[name]
     tried = Tried("layer", (2, 4, 14, 14, 6, 5), VERDICTS.get(name, "writes_after_end"), "")
     first = cpu.wrong(recognised(tmp_path, text), [tried], 60)[0]
-    assert first.line in planted_cpu.marked(text)
+    assert first.line in planted_cpu.marked(text) and first.code == CODES.get(name, name)
     assert first.source == text.splitlines()[first.line - 1].strip() and first.evidence and first.share is None
+
+
+@pytest.mark.parametrize("name", planted_cpu.BY_VERDICT)
+def test_a_line_is_named_only_if_it_shows_the_fault(tmp_path, name):
+    verdict, code, text = planted_cpu.BY_VERDICT[name]
+    (tmp_path / "conv.cpp").write_text(text)
+    found = cpu.of_verdict(tmp_path / "conv.cpp", [verdict])
+    assert [one.code for one in found] == ([code] if code else [])
+    assert all(one.line in planted_cpu.marked(text) for one in found)
+
+
+def test_a_variable_without_a_value(tmp_path):
+    text = planted_cpu.naive().replace("float sum = 0", "float sum").replace("+ q];", "+ q];  // HERE")
+    first = cpu.wrong(recognised(tmp_path, text), [Tried("layer", (2, 4, 14, 14, 6, 5), "unstable", "")], 60)[0]
+    assert first.code == "uninitialised_read" and "sum" in first.source
+
+
+def test_an_access_to_an_earlier_calls_output(tmp_path):
+    """An index outside of the input may reach an output that the program has freed. The kernel frees nothing."""
+    path = tmp_path / "conv.cpp"
+    path.write_text("out[i] = in[i];")
+    said = (
+        "=1=ERROR: AddressSanitizer: heap-use-after-free on address 0x1\nREAD of size 4 at 0x1\n"
+        f"    #0 0x1 in f {path}:1\nfreed by thread T0 here:\n    #1 0x2 in main /call.cpp:5\n"
+        "previously allocated by thread T0 here:\n    #1 0x2 in tensor_of_output /call.cpp:3\n"
+    )
+    assert [one.code for one in cpu.of_report(said, path)] == ["out_of_bounds_read"]
+
+
+def test_a_correct_file_with_an_error_in_memory_is_not_timed(tmp_path, invoke):
+    """Its results are correct, but it writes past an array, which may end the process that times it."""
+    path = tmp_path / "conv.cpp"
+    text = planted_cpu.naive(
+        store="float* few = (float*)malloc(4 * K); few[K] = sum; "
+        + planted_cpu._STORE.replace("sum", "few[K]")
+        + "; free(few)"
+    )
+    path.write_text(text)
+    code, out, _ = invoke("kernel", "explain", str(path), "--edition", "fa2017", "--json", str(tmp_path / "a"))
+    found = json.loads((tmp_path / "a").read_text())
+    assert code == 0 and found["right"] and found["milliseconds"] is None
+    assert [one["code"] for one in found["findings"]] == ["array_too_small"] and "% of the time" not in out
 
 
 @pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 3))

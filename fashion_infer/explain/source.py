@@ -1,0 +1,153 @@
+"""Finds lines in a CPU kernel's source for faults that no sanitizer reports.
+
+The search is by text, not by a parser. It names a line only if the line's own words show the fault.
+"""
+
+import re
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+_TYPE = r"\b(?:float|double|int|long|short|size_t|auto|(?:std::)?(?:vector|array)<[^;()]*>)"
+_PARAMETER = (
+    r"(?:^|[(,])\s*(?:(?:float|DType)\s*\*|(?:mshadow::)?Tensor<[^>]*>\s*&)\s*(?:__restrict(?:__)?\s+)?(\w+)\s*(?=[,)])"
+)
+_HEADER = re.compile(r"\bfor\s*\([^;:]*?\b(\w+)\s*=")
+_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+(?:parallel|for)\b")
+_ALL_OUTPUTS = 4  # number of loops over images, filters, rows and columns
+
+
+class Store(NamedTuple):
+    """An assignment to a variable or an element of an array."""
+
+    line: int
+    target: str  # the left-hand side
+    adds: bool  # whether the target is also read, as by `+=`
+
+    @property
+    def name(self) -> str:
+        """The first name of the target."""
+        return next(iter(re.findall(r"[A-Za-z_]\w*", self.target)), "")
+
+
+def stores(lines: Sequence[str]) -> List[Store]:
+    """Return the assignments with `=` and `+=`; declarations of variables are left out."""
+    found = []
+    for number, row in enumerate(lines, 1):
+        text = _code(row)
+        for match in re.finditer(r"(?P<add>\+=)|(?<![-=!<>+*/%&|^])=(?!=)", text):
+            target, rest = _target(text[: match.start()]), text[match.end() :].replace(" ", "")
+            declares = re.search(rf"{_TYPE}[\s*&]*$", text[: match.start()].rstrip()[: -len(target) or None])
+            if target and not declares and not re.match(r"\s*for\b.*\(\s*$", text[: match.start()]):
+                again = rest.startswith(f"{target.replace(' ', '')}+")
+                found.append(Store(number, target, bool(match["add"]) or again))
+    return found
+
+
+def race(lines: Sequence[str]) -> Optional[Tuple[Store, str]]:
+    """Return a store to memory that the threads of a parallel loop share, and the loop's variable; None if unknown.
+
+    The store's target does not depend on the variable, so several threads store to it. Additions come first.
+    """
+    found: List[Tuple[Store, str]] = []
+    for number, row in enumerate(lines, 1):
+        variables = _HEADER.findall("\n".join(map(_code, lines[number : number + 12]))) if _PARALLEL.search(row) else []
+        collapsed = re.search(r"\bcollapse\s*\(\s*(\d)", row)
+        private = set(re.findall(r"\w+", " ".join(re.findall(r"(?:private|reduction)\s*\(([^)]*)", row))))
+        for variable in variables[: int(collapsed[1]) if collapsed else 1]:
+            owned = _derived(lines[number:], {variable})
+            for store in stores(lines):
+                if store.line > number and store.name not in private and _shared(lines, number, store, owned):
+                    found.append((store, variable))
+    return next(iter(sorted(found, key=lambda one: not one[0].adds)), None)
+
+
+def _shared(lines: Sequence[str], start: int, store: Store, owned: Set[str]) -> bool:
+    """Whether a store in the loop after line `start` is to memory that does not depend on the names in `owned`."""
+    if owned & set(re.findall(r"\w+", store.target)) or re.search(r"omp\s+(?:atomic|critical)", lines[store.line - 2]):
+        return False
+    inside = _declaration(lines[start : store.line], store.name)
+    if inside:
+        return "static" in inside
+    outside = _declaration(lines[:start], store.name)
+    element = re.search(r"[\[(]", store.target)
+    return bool(element and store.adds) if not outside or "*" in outside else True
+
+
+def stale(lines: Sequence[str]) -> Optional[Store]:
+    """Return the first addition to the output."""
+    names = _derived(lines, set(re.findall(_PARAMETER, "\n".join(map(_code, lines)), re.MULTILINE)), pointers=True)
+    return next((store for store in stores(lines) if store.adds and store.name in names), None)
+
+
+def kept(lines: Sequence[str]) -> Optional[Store]:
+    """Return the first addition to a static or global variable, which keeps its value from call to call."""
+    return next((store for store in stores(lines) if store.adds and _lasting(lines, store)), None)
+
+
+def not_reset(lines: Sequence[str]) -> Optional[Store]:
+    """Return the first addition to a sum that is set outside of the loops over the outputs, or is static."""
+    everything = stores(lines)
+    for store in everything:
+        if store.adds and re.fullmatch(r"\w+", store.target):
+            begun = [one.line for one in everything if one.target == store.target and not one.adds]
+            declared = [number for number in range(1, store.line + 1) if _declaration([lines[number - 1]], store.name)]
+            first = max([number for number in begun + declared if number <= store.line], default=None)
+            between = "\n".join(map(_code, lines[first - 1 : store.line])) if first else ""
+            if first and (_lasting(lines, store) or len(re.findall(r"\bfor\s*\(", between)) >= _ALL_OUTPUTS):
+                return store
+    return None
+
+
+def not_zeroed(lines: Sequence[str]) -> Optional[Store]:
+    """Return the first addition to memory from malloc or new to which nothing else is stored."""
+    text, everything = "\n".join(map(_code, lines)), stores(lines)
+    for store in everything:
+        name = store.name
+        fresh = re.search(rf"\b{name}\s*=\s*(?:\([^()]*\)\s*)?(?:(?:std::)?malloc\s*\(|new\s+\w+\s*\[[^;]*\];)", text)
+        other = [one for one in everything if one.name == name and not one.adds and one.target != name]
+        if store.adds and fresh and not other and not re.search(rf"\b(?:mem\w+|fill\w*)\s*\(\W*{name}\b", text):
+            return store
+    return None
+
+
+def _lasting(lines: Sequence[str], store: Store) -> bool:
+    declared = _declaration(lines[: store.line], store.name)
+    return "static" in declared or bool(re.match(_TYPE, declared))  # declared at the beginning of a line: global
+
+
+def _declaration(lines: Sequence[str], name: str) -> str:
+    """Return the last line that declares a variable; "" if none does."""
+    pattern = re.compile(rf"{_TYPE}[\s*&]*(?:__restrict(?:__)?\s+)?(?:\w+\s*,\s*)*\b{re.escape(name)}\s*[\[({{=;,]")
+    return next((row for row in map(_code, reversed(lines)) if pattern.search(row)), "") if name else ""
+
+
+def _derived(lines: Sequence[str], names: Set[str], pointers: bool = False) -> Set[str]:
+    """Return names and the names of variables and macros computed from them; with `pointers`, only of pointers."""
+    found = set(names)
+    mark = r"\*\s*(?:__restrict(?:__)?\s+)?" if pointers else r"\b"
+    for row in map(_code, lines):
+        macro = re.match(r"\s*#\s*define\s+(\w+)(?:\([^)]*\))?\s+(.*)", row)
+        if macro and pointers:
+            found |= {macro[1]} if found & set(re.findall(r"\w+", macro[2])) else set()
+            continue
+        for name, value in re.findall(rf"{mark}(\w+)\s*=(?!=)\s*([^;]*)", row):
+            found |= {name} if found & set(re.findall(r"\w+", value)) else set()
+    return found
+
+
+def _code(row: str) -> str:
+    return row.split("//")[0]
+
+
+def _target(text: str) -> str:
+    """Return the left-hand side at the end of a text, such as `y[i * (n + 1)]`; "" if there is none."""
+    at, depth = len(text.rstrip()), 0
+    for at, character in _backwards(text.rstrip()):
+        depth += (character in "])") - (character in "[(")
+        if depth < 0 or (depth == 0 and not re.match(r"[\w.*\[(>-]", character)):
+            at += 1
+            break
+    return text[at:].strip()
+
+
+def _backwards(text: str) -> Iterator[Tuple[int, str]]:
+    return ((at, text[at]) for at in range(len(text) - 1, -1, -1))
