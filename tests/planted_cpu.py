@@ -126,6 +126,37 @@ SLOW = {
     "one_thread": shifted(),
     "call_in_loop": shifted(before='__attribute__((noinline)) static float product(float a, float b) { asm(""); return a * b; }\n', outer=_OMP, inner="row[w] += product(weight, from[w]);  // HERE"),
     "double": shifted(outer=_OMP, inner="row[w] = row[w] + 1.0 * weight * from[w];  // HERE"),
+    "library_in_loop": _HEAD.format(before="") + f"""\
+{_OMP}  for (int b = 0; b < B; ++b)
+    for (int m = 0; m < M; ++m)
+      for (int h = 0; h < Ho; ++h) {{
+        float* row = (float*)calloc(1 << 18, 4);  // HERE
+        for (int c = 0; c < C; ++c)
+          for (int p = 0; p < K; ++p)
+            for (int q = 0; q < K; ++q)
+              for (int w = 0; w < Wo; ++w) row[w] += {_TERM};  // HERE
+        for (int w = 0; w < Wo; ++w) y[((b * M + m) * (size_t)Ho + h) * Wo + w] = row[w];
+        free(row);
+      }}
+}}
+""",
+    "branch_in_loop": _HEAD.format(before="") + f"""\
+{_OMP}  for (int b = 0; b < B; ++b)
+    for (int m = 0; m < M; ++m) {{
+      float* __restrict__ out = y + (size_t)(b * M + m) * Ho * Wo;
+      for (int i = 0; i < Ho * Wo; ++i) out[i] = 0;
+      for (int c = 0; c < C; ++c)
+        for (int p = 0; p < K; ++p)
+          for (int q = 0; q < K; ++q)
+            for (int i = 0; i < H; ++i)
+              for (int j = 0; j < W; ++j) {{
+                const int h = i - p, w = j - q;
+                if (h < 0 || h >= Ho || w < 0 || w >= Wo) continue;  // HERE
+                out[h * Wo + w] += x[((b * C + c) * (size_t)H + i) * W + j] * k[((m * C + c) * K + p) * K + q];
+              }}
+    }}
+}}
+""",
 }  # fmt: skip
 # A kernel whose assembly has some ten megabytes: a comment, repeated by macros.
 LARGE = (

@@ -32,10 +32,17 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "double": ("use float throughout, and literals such as 0.0f", "shifted"),
     "int_to_float": ("convert before the loop over the taps", "shifted"),
     "call_in_loop": ("let the compiler see the function's body, or write it into the loop", "shifted"),
+    "library_in_loop": ("allocate, clear and copy memory once, outside of the loops", "direct"),
+    "waiting_inside": (
+        "give each thread its own outputs in the outermost loop, so that it waits only at the end; a dynamic schedule "
+        "needs large chunks",
+        "direct",
+    ),
+    "branch_in_loop": ("let the loops begin and end at the border, so that no product needs a condition", "shifted"),
     "false_sharing": ("sum in a local variable, and store once", "direct"),
-    "one_thread": ("share images or filters among threads: #pragma omp parallel for", "direct"),
+    "one_thread": ("share images or filters among threads: #pragma omp parallel for, without large chunks", "direct"),
     "strided_inner_loop": ("let the innermost loop walk along w, where neighbours lie side by side", "shifted"),
-    "alias": ("copy the pointers into __restrict__ ones: the compiler then need not fear that y overlaps x", "shifted"),
+    "alias": ("keep the sum in a local variable, or declare the pointers __restrict__: no two then overlap", "shifted"),
     "serial_sum": (
         "turn the loops around: add one weight's products to a whole row of outputs, whose sums wait for nothing",
         "shifted",
@@ -67,7 +74,7 @@ _NEAR = 6  # largest distance, in lines, between a statement and the head of its
 _BOUNDS = (
     (r"^(?:C|in_?c\w*|Channel\w*|channels?)$", "channels"),
     (r"^(?:M|Map_out|out_?c\w*|filters?)$", "filters"),
-    (r"^(?:B|N|Batch\w*|images?)$", "images"),
+    (r"^(?:B|Batch\w*|images?)$", "images"),
     (r"^(?:H\w*|OH|out_?h\w*|h_?out|height\w*)\b(?:\s*-\s*K\s*\+\s*1)?$", "rows"),
 )
 _UNINITIALISED = ("incorrect", "unstable", "race", "later_call", "sum_not_reset")  # verdicts that it may cause
@@ -296,12 +303,19 @@ def caches() -> Dict[str, int]:
 def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
     """Return findings from the time samples, the instructions of the hot loop, and GCC's vectorisation report."""
     lines = path.read_text(errors="replace").splitlines()
-    # Samples may also fall on the head of the loop. Prefer the line whose statement adds to the sum.
-    adding = [number for number in run.loop_lines[:3] if re.search(r"\+=|fma", lines[number - 1])]
+    # Samples may also fall on the head of the loop. Prefer the line whose statement adds a product, or adds.
+    adding = [number for pattern in (r"\+=.*\*|fma", r"\+=") for number in run.loop_lines[:3]
+              if re.search(pattern, lines[number - 1])]  # fmt: skip
     hot = next(iter([*adding, *run.loop_lines]), None)
-    # A kernel that begins too many parallel regions mostly waits. The loop's share is a share of the remaining time.
     inside = run.regions > _REGIONS and run.waiting > _WAITING
-    busy = 1 - run.waiting if inside else 1.0
+    # Threads also wait at the end of a parallel loop, which may be due to other work of the machine.
+    waits = [] if inside else [
+        (number, part) for number, part in run.waits
+        if not re.search(r"omp\s+parallel(?!.*\b(?:dynamic|guided))", " ".join(lines[max(0, number - 2) : number]))
+    ]  # fmt: skip
+    waited = sum(part for _, part in waits)
+    # A kernel that waits often spends the rest of the time in its loop.
+    busy = 1 - run.waiting if inside else 1 - waited
     share = run.loop_share * busy
     found: List[KernelFinding] = []
 
@@ -330,12 +344,16 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
             regions=run.regions,
             waiting=run.waiting,
         )
+    if waited > _WAITING:
+        where = waits[0][0]
+        words = f"makes threads wait for one another during the work: {waited:.0%} of their time"
+        add("waiting_inside", waited, where, words, waits=waits[:10])
     in_libraries = busy * sum(part for _, part, _ in run.libraries)
     if in_libraries > _LIBRARY:
         names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
         words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
-        add("call_in_loop", in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
-    shared = _shared_sums(lines)
+        add("library_in_loop", in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
+    shared = [number for number in _shared_sums(lines) if number in run.loop_lines]
     if shared and run.threads != 1:
         add(
             "false_sharing",
@@ -364,10 +382,12 @@ def _shared_sums(lines: Sequence[str]) -> List[int]:
     """Return the numbers of lines such as `sums[thread] += ...`, whose elements share a cache line between threads."""
     names = {"omp_get_thread_num()"}
     for line in lines:
-        match = re.search(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)", line)
+        match = re.search(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)\s*[;,]", line)
         names |= {match[1]} if match else set()
-    index = "|".join(re.escape(name) for name in names)
-    return [number for number, line in enumerate(lines, 1) if re.search(rf"\[\s*(?:{index})\s*\]\s*\+=", line)]
+    if any(re.search(r"alignas|aligned|\bpad", line) for line in lines):
+        return []
+    pattern = re.compile(rf"\[\s*(?:{'|'.join(map(re.escape, names))})\s*\](?:\.\w+)?\s*\+=")
+    return [number for number, line in enumerate(lines, 1) if pattern.search(line)]
 
 
 def of_loop(
@@ -399,6 +419,7 @@ def of_loop(
     if loop.of(r"i?div[bwlq]?\b"):
         add("integer_division", 0.8 * share, hot, "divides integers, or takes remainders, in the innermost loop",
             instructions=loop.of(r"i?div[bwlq]?\b"))  # fmt: skip
+        return  # a division takes longer than the sum waits, and is the reason why there are no vectors
     doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
     if doubles:
         add("double", 0.6 * share, hot, "computes in double: half as many numbers in a vector, and conversions",
@@ -412,7 +433,16 @@ def of_loop(
     products = loop.products
     why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
     # What the loop iterates over is guessed from the names in the line. State the guess only for a measured loop.
-    over = _goes_over(lines, hot) if run.samples else ""
+    over = _goes_over(lines, hot) if run.samples and not loop.contiguous else ""
+    tests = _condition(lines, hot) if len(loop.of(r"j(?!mp)|cmov")) > 1 or loop.of(".*mask|v?blend") else None
+    if products and tests and not loop.vectors:
+        add(
+            "branch_in_loop",
+            0.65 * share,
+            tests,
+            "tests a condition for every product",
+            branches=loop.of("j(?!mp)|cmov"),
+        )
     if not products:
         if share > _LIBRARY:
             add("no_products", share, hot, f"takes {share:.0%} of the time and multiplies nothing", loop=run.loop[:20])
@@ -428,7 +458,7 @@ def of_loop(
     elif not loop.vectors and loop.overlapping:
         words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
         add("alias", 0.75 * share, hot, words, instructions=loop.overlapping[:10])
-    elif not loop.vectors and not loop.of(r"v?mulp[sd]") and (why or run.samples):
+    elif not loop.vectors and not tests and not loop.of(r"v?mulp[sd]") and (why or run.samples):
         reason = why[0] if why else "the compiler gives no reason"
         add("not_vectorised", 0.7 * share, hot, f"uses no vectors: {reason}", missed=reason,
             instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10])  # fmt: skip
@@ -509,10 +539,23 @@ def _goes_over(lines: Sequence[str], hot: int) -> str:
     """Return what the hot line's loop iterates over: channels, filters, rows or images; "" for columns and taps."""
     for number in range(hot, max(0, hot - _NEAR), -1):
         header = re.search(r"\bfor\s*\([^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);", lines[number - 1])
+        if re.search(r"\b(?:while|do|for)\b", lines[number - 1]) and not header:
+            return ""
         if header:
             bound = header["bound"].strip()
             return next((words for pattern, words in _BOUNDS if re.search(pattern, bound)), "")
     return ""
+
+
+def _condition(lines: Sequence[str], hot: int) -> Optional[int]:
+    """Return the line of a condition between the head of the hot line's loop and that line; None if there is none."""
+    for number in range(hot, max(0, hot - _NEAR), -1):
+        header = re.search(r"\b(?:for|while)\s*\(", lines[number - 1])
+        if re.search(r"\bif\s*\(|\?.*:", lines[number - 1][header.end() if header else 0 :].partition("//")[0]):
+            return number
+        if header:
+            return None
+    return None
 
 
 def _by_line(assembly: str, path: Path) -> Dict[int, List[str]]:

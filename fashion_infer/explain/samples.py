@@ -14,13 +14,16 @@ from . import programs
 FLAGS = ["-g", "-DFOPS_SAMPLES", "-Wl,--wrap=GOMP_parallel", "-ldl", "-lpthread"]
 _TOOL = 20  # time limit of addr2line and of objdump, in seconds
 _WORKED = 0.05  # fraction of an even share of the samples; a thread with fewer samples counts as not working
-_BRANCH = re.compile(r"(?:j(?!mp)\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+) <")
+_BRANCH = re.compile(r"(?:j\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+) <")
 _ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
 _STORE = r"v?mov\w+ %[xyz]mm\d+,[-+.\w]*\((?!%rsp|%rbp)"
 _FLOATS = r"v?(?:f?n?m(?:add|sub|ul)\w*|add|sub|mov[aul]\w*|movss|broadcasts)[sp]?[sd]?\b"
 _MEMORY = r"[-+.\w]*\((?!%rsp)[^)]*\)"  # not on the stack, where registers are spilled
 _READS_TARGET = r"(?:add|sub|mul|div|min|max|xor|pxor|v?fn?m)"  # instructions that also read the register they write
 _CALL = re.compile(r"(?:callq?|bl)\s+[0-9a-f]+ <(?P<name>.+)>$")
+_INDIRECT = re.compile(r"callq?\s+\*|blr\s")
+_CALLER = 0.05  # least fraction of the samples in a loop that calls functions through pointers
+_POINTED = "a function through a pointer"
 
 
 class CpuRun(NamedTuple):
@@ -33,6 +36,7 @@ class CpuRun(NamedTuple):
     samples: int = 0  # number of samples
     threads: int = 0  # number of threads that did a part of the work
     waiting: float = 0.0  # fraction of the samples in the code of GNU's OpenMP library
+    waits: Tuple[Tuple[int, float], ...] = ()  # (line that calls OpenMP, fraction of the samples), largest first
     lines: Tuple[Tuple[int, float], ...] = ()  # (line of the file, fraction of the working samples), largest first
     loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most of the time
     loop_share: float = 0.0  # fraction of the working samples in that loop
@@ -82,6 +86,11 @@ class MachineLoop:
         """Stores to an address from which the loop also loads, as it does for sums in memory."""
         read = {at for text in self.texts if not re.match(_STORE, text) for at in re.findall(_MEMORY, text)}
         return [text for text in self.of(_STORE) if read.issuperset(re.findall(_MEMORY, text))]
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the loop loads several neighbouring floats at once."""
+        return bool(self.of(rf"v?(?:mov[au]|mul|add|fn?m\w+)p[sd] .*{_MEMORY},%"))
 
     @property
     def carried(self) -> bool:
@@ -139,18 +148,20 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
         return run
     by_thread = Counter(place[0] for place in working)
     even = len(working) / len(by_thread)
-    lines = _lines(program, sorted({at for _, at, _, _ in working if at}), path)
+    lines = _lines(program, sorted({at for _, at, _, _ in places if at}), path)
+    waits = Counter(lines[at] for _, at, _, _ in waiting if at in lines)
     by_line = Counter(lines[at] for _, at, _, _ in working if at in lines)
     by_function: Dict[Tuple[str, Optional[int]], int] = Counter(
         (name if name != "-" else file, lines.get(at)) for _, at, file, name in working if file != "-"
     )
-    hits = Counter(at for _, at, _, _ in working)
+    hits = Counter(at for _, at, file, _ in working if file == "-")
     inside, instructions, called = _loop(program, hits)
     called_at = _lines(program, sorted({at for _, _, at in called}), path)
-    in_loop = Counter(lines[at] for _, at, _, _ in working if at in lines and inside[0] <= at <= inside[1])
+    in_loop = Counter(lines[at] for at in hits.elements() if at in lines and inside[0] <= at <= inside[1])
     return run._replace(
         threads=sum(number >= _WORKED * even for number in by_thread.values()),
         waiting=len(waiting) / len(rows),
+        waits=tuple((line, number / len(rows)) for line, number in waits.most_common()),
         lines=tuple((line, number / len(working)) for line, number in by_line.most_common()),
         loop=tuple(instructions),
         loop_share=sum(number for at, number in hits.items() if inside[0] <= at <= inside[1]) / len(working),
@@ -161,6 +172,12 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
             for (name, line), number in sorted(by_function.items(), key=lambda item: -item[1])
         ),
     )
+
+
+def _called(text: str) -> str:
+    """Return the name of the function that an instruction calls; "" if it calls none."""
+    match = _CALL.match(text)
+    return match["name"] if match else _POINTED if _INDIRECT.match(text) else ""
 
 
 def _lines(program: Path, addresses: Sequence[int], path: Path) -> Dict[int, int]:
@@ -200,19 +217,28 @@ def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[st
     by_function: Dict[str, int] = Counter()
     for at, number in hits.items():
         by_function[owner.get(at, "")] += number
-    loops = []
+    loops, total = [], sum(hits.values())
     for at, text in code:
         branch = _BRANCH.match(text)
         if branch and int(branch["to"], 16) < at and owner.get(int(branch["to"], 16)) == owner[at]:
             first = int(branch["to"], 16)
             inside = [word for place, word in code if first <= place <= at]
-            called = {match["name"] for word in inside for match in [_CALL.match(word)] if match} - {owner[at]}
             own = sum(number for place, number in hits.items() if first <= place <= at)
+            called = {name for word in inside for name in [_called(word)] if name} - {owner[at]}
+            if own < _CALLER * total:
+                called.discard(_POINTED)  # its samples may be those of functions that other loops call
+            by_function[_POINTED] = total - by_function[owner[at]]
             loops.append((own + sum(by_function[name] for name in called), first, at, inside))
+    # A jump without a condition may lead back from a part of a loop that lies behind it. Such a loop counts only if
+    # the others have few samples.
+    tested = [loop for loop in loops if not loop[3][-1].startswith("jmp")]
+    if max((score for score, *_ in tested), default=0) >= total / 2:
+        loops = tested
     most = max((score for score, *_ in loops), default=0)
     if not most:
         return (0, -1), [], []
     _, first, last, inside = min((one for one in loops if one[0] >= most / 2), key=lambda one: one[2] - one[1])
-    calls = [(match["name"], by_function[match["name"]], at) for at, text in code if first <= at <= last
-             for match in [_CALL.match(text)] if match and match["name"] != owner[first]]  # fmt: skip
+    by_function[_POINTED] = total - by_function[owner[first]]
+    calls = [(name, by_function[name], at) for at, text in code if first <= at <= last
+             for name in [_called(text)] if name and name != owner[first]]  # fmt: skip
     return (first, last), inside, sorted(calls, key=lambda call: -call[1])

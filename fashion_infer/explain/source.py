@@ -15,7 +15,7 @@ _PARALLEL = re.compile(r"#\s*pragma\s+omp\s+(?:parallel|for)\b")
 _ALL_OUTPUTS = 4  # number of loops over images, filters, rows and columns
 
 
-class Store(NamedTuple):
+class LineStore(NamedTuple):
     """An assignment to a variable or an element of an array."""
 
     line: int
@@ -28,7 +28,7 @@ class Store(NamedTuple):
         return next(iter(re.findall(r"[A-Za-z_]\w*", self.target)), "")
 
 
-def stores(lines: Sequence[str]) -> List[Store]:
+def stores(lines: Sequence[str]) -> List[LineStore]:
     """Return the assignments with `=` and `+=`; declarations of variables are left out."""
     found = []
     for number, row in enumerate(lines, 1):
@@ -38,16 +38,16 @@ def stores(lines: Sequence[str]) -> List[Store]:
             declares = re.search(rf"{_TYPE}[\s*&]*$", text[: match.start()].rstrip()[: -len(target) or None])
             if target and not declares and not re.match(r"\s*for\b.*\(\s*$", text[: match.start()]):
                 again = rest.startswith(f"{target.replace(' ', '')}+")
-                found.append(Store(number, target, bool(match["add"]) or again))
+                found.append(LineStore(number, target, bool(match["add"]) or again))
     return found
 
 
-def race(lines: Sequence[str]) -> Optional[Tuple[Store, str]]:
+def race(lines: Sequence[str]) -> Optional[Tuple[LineStore, str]]:
     """Return a store to memory that the threads of a parallel loop share, and the loop's variable; None if unknown.
 
     The store's target does not depend on the variable, so several threads store to it. Additions come first.
     """
-    found: List[Tuple[Store, str]] = []
+    found: List[Tuple[LineStore, str]] = []
     for number, row in enumerate(lines, 1):
         variables = _HEADER.findall("\n".join(map(_code, lines[number : number + 12]))) if _PARALLEL.search(row) else []
         collapsed = re.search(r"\bcollapse\s*\(\s*(\d)", row)
@@ -60,7 +60,7 @@ def race(lines: Sequence[str]) -> Optional[Tuple[Store, str]]:
     return next(iter(sorted(found, key=lambda one: not one[0].adds)), None)
 
 
-def _shared(lines: Sequence[str], start: int, store: Store, owned: Set[str]) -> bool:
+def _shared(lines: Sequence[str], start: int, store: LineStore, owned: Set[str]) -> bool:
     """Whether a store in the loop after line `start` is to memory that does not depend on the names in `owned`."""
     if owned & set(re.findall(r"\w+", store.target)) or re.search(r"omp\s+(?:atomic|critical)", lines[store.line - 2]):
         return False
@@ -72,18 +72,18 @@ def _shared(lines: Sequence[str], start: int, store: Store, owned: Set[str]) -> 
     return bool(element and store.adds) if not outside or "*" in outside else True
 
 
-def stale(lines: Sequence[str]) -> Optional[Store]:
+def stale(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first addition to the output."""
     names = _derived(lines, set(re.findall(_PARAMETER, "\n".join(map(_code, lines)), re.MULTILINE)), pointers=True)
     return next((store for store in stores(lines) if store.adds and store.name in names), None)
 
 
-def kept(lines: Sequence[str]) -> Optional[Store]:
+def kept(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first addition to a static or global variable, which keeps its value from call to call."""
     return next((store for store in stores(lines) if store.adds and _lasting(lines, store)), None)
 
 
-def not_reset(lines: Sequence[str]) -> Optional[Store]:
+def not_reset(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first addition to a sum that is set outside of the loops over the outputs, or is static."""
     everything = stores(lines)
     for store in everything:
@@ -97,7 +97,7 @@ def not_reset(lines: Sequence[str]) -> Optional[Store]:
     return None
 
 
-def not_zeroed(lines: Sequence[str]) -> Optional[Store]:
+def not_zeroed(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first addition to memory from malloc or new to which nothing else is stored."""
     text, everything = "\n".join(map(_code, lines)), stores(lines)
     for store in everything:
@@ -109,7 +109,7 @@ def not_zeroed(lines: Sequence[str]) -> Optional[Store]:
     return None
 
 
-def _lasting(lines: Sequence[str], store: Store) -> bool:
+def _lasting(lines: Sequence[str], store: LineStore) -> bool:
     declared = _declaration(lines[: store.line], store.name)
     return "static" in declared or bool(re.match(_TYPE, declared))  # declared at the beginning of a line: global
 

@@ -105,7 +105,8 @@ def test_what_the_compiler_says_without_a_run(tmp_path, name):
     """The planted fault is the first finding if the compiler shows it. Threads and strides only show in a run."""
     text = planted_cpu.SLOW[name]
     found = by_the_compiler(tmp_path, text)
-    other = {"strided_inner_loop": "serial_sum", "false_sharing": "serial_sum", "one_thread": "sum_in_memory"}
+    other = {"strided_inner_loop": "serial_sum", "false_sharing": "serial_sum", "one_thread": "sum_in_memory",
+             "library_in_loop": "sum_in_memory"}  # fmt: skip
     assert found[0].code == other.get(name, planted_cpu.SAME.get(name, name))
     assert found[0].line in planted_cpu.marked(text) or name == "one_thread"
     assert all(one.evidence and one.share is None for one in found)
@@ -196,6 +197,72 @@ def test_a_fast_kernel_has_no_finding(tmp_path):
     speed = cpu.slow(recognised(tmp_path, planted_cpu.FAST), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
     assert [one.code for one in speed.findings] == []
     assert speed.run.threads == len(os.sched_getaffinity(0)) and speed.run.loop_share > 0.2
+
+
+SCALAR = ("vmovss (%rax,%rcx,4),%xmm1", "vmulss (%rdx,%rcx,4),%xmm1,%xmm1", "vaddss %xmm1,%xmm0,%xmm0", "jne 1 <f>")
+VECTOR = ("vmovups (%rax),%ymm1", "vmulps (%rdx),%ymm1,%ymm1", "vaddss %xmm1,%xmm0,%xmm0", "jne 1 <f>")
+ADDS = "  sum += x[i] * k[i];"
+CPU_RUNS = {  # name: (source, instructions of the loop, its lines, waits, codes of the findings)
+    "a sum of each thread": ("int t = omp_get_thread_num();\nsums[t].value += x[i] * k[i];", SCALAR, (2,), (),
+                             ["false_sharing", "serial_sum"]),
+    "a count outside of the loop": (f"hits[omp_get_thread_num()] += 1;\n{ADDS}", SCALAR, (2,), (), ["serial_sum"]),
+    "sums in lines of their own": ("int t = omp_get_thread_num() * 16;\nsums[t] += x[i] * k[i];", SCALAR, (2,), (),
+                                   ["serial_sum"]),
+    "padded sums": ("struct alignas(64) S { float v; };\nint t = omp_get_thread_num();\ns[t].v += x[i] * k[i];", SCALAR,
+                    (3,), (), ["serial_sum"]),
+    "channels far apart": (f"for (int c = 0; c < C; ++c)\n{ADDS}", SCALAR, (2,), (), ["strided_inner_loop"]),
+    "channels side by side": (f"for (int c = 0; c < C; ++c)\n{ADDS}", VECTOR, (2,), (), ["serial_sum"]),
+    "a while loop in one over channels": (f"for (int c = 0; c < C; ++c)\nwhile (i < n)\n{ADDS}", SCALAR, (3,), (),
+                                          ["serial_sum"]),
+    "a division": (f"for (;;)\n{ADDS}", ("idivl %ecx", *SCALAR), (2,), (), ["integer_division"]),
+    "a condition": (f"for (;;)\nif (i < n)\n{ADDS}", ("jle 3 <f>", *SCALAR), (3,), (),
+                    ["serial_sum", "branch_in_loop"]),
+    "threads that wait for one another": (f"#pragma omp critical\n{ADDS}", SCALAR, (2,), ((1, 0.5),),
+                                          ["waiting_inside", "serial_sum"]),
+    "threads that wait at the end": (f"#pragma omp parallel for\n{ADDS}", SCALAR, (2,), ((1, 0.5),), ["serial_sum"]),
+    "small parts": (f"#pragma omp parallel for schedule(dynamic, 1)\n{ADDS}", SCALAR, (2,), ((1, 0.5),),
+                    ["waiting_inside", "serial_sum"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CPU_RUNS)
+def test_what_is_said_of_a_run_follows_from_its_samples(tmp_path, name):
+    text, loop, lines, waits, codes = CPU_RUNS[name]
+    (tmp_path / "conv.cpp").write_text(text)
+    run = samples.CpuRun(1.0, 2.0, samples=9, threads=2, loop=loop, loop_share=0.9, loop_lines=lines, waits=waits)
+    found = cpu.of_run(tmp_path / "conv.cpp", "", run)
+    assert sorted(one.code for one in found) == sorted(codes)
+    assert sum(one.share for one in found if one.code in ("waiting_inside", "serial_sum")) <= 1
+
+
+@pytest.mark.parametrize("to, hits, loop", [(7, {5: 55, 8: 45}, (4, 6)), (2, {2: 60, 8: 30, 5: 10}, (2, 8))])
+def test_loops_that_end_with_a_jump_without_a_condition(tmp_path, monkeypatch, to, hits, loop):
+    """They count only if the loops that end with a test take less than half of the time."""
+    texts = (
+        "mov %eax,%edx",
+        "nop",
+        "mulss (%rax),%xmm0",
+        "nop",
+        "nop",
+        "addss %xmm0,%xmm1",
+        "jne 4 <f>",
+        "nop",
+        f"jmp {to} <f>",
+    )
+    code = "0 <f>:\n" + "".join(f"   {at}:\t{text}\n" for at, text in enumerate(texts))
+    monkeypatch.setattr(samples.programs, "output", lambda *_: code)
+    assert samples._loop(tmp_path / "program", hits)[0] == loop
+
+
+def test_a_function_through_a_pointer(tmp_path):
+    """The products are in a function whose address only the program's run knows."""
+    text = planted_cpu.shifted(
+        before="static float product(float a, float b) { return a * b; }\nfloat (*pointer)(float, float) = product;\n",
+        inner="row[w] += pointer(weight, from[w]);  // HERE",
+    )
+    found, _ = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
+    codes = {one.code: one.line for one in found}
+    assert codes["call_in_loop"] in planted_cpu.marked(text) and "no_products" not in codes
 
 
 def test_figures_without_binutils(tmp_path, monkeypatch):
