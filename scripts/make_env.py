@@ -36,7 +36,7 @@ def main():
     venv = Path(arguments.venv)
     python, version = existing_python(venv, arguments.keep_to_this_python) or new_python(venv)
     record = venv / "fashion-infer.json"
-    before = json.loads(record.read_text()) if record.exists() else {}
+    before = recorded(record)
     wanted = plan(before, arguments)
     library = ROOT / "fashion_infer" / "lib" / "libfashion_ops.so"
     stale = [part for part in ("package", "library") if wanted[part] != before.get(part)]
@@ -60,6 +60,15 @@ def main():
         record.write_text(json.dumps(wanted))
     if stale:
         say("ready")
+
+
+def recorded(path):
+    """Return the plan of the last call; {} if there is none, or if another version of this script wrote it."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and all(isinstance(part, dict) for part in found.values()) else {}
 
 
 def parse_arguments():

@@ -59,6 +59,16 @@ def test_an_unknown_value_of_a_variable_is_refused(plan):
         plan(FASHION_INFER_CUDA="yes")
 
 
+def test_a_record_that_cannot_be_used_counts_as_none(make_env, plan, tmp_path):
+    record = tmp_path / "fashion-infer.json"
+    assert make_env.recorded(record) == {}
+    for text in ("", "[]", '{"asked": {"mxnet": "cpu"}, "package": ["numpy"]}', '{"mxnet": "cpu"}'):
+        record.write_text(text)
+        assert make_env.recorded(record) == {}
+    record.write_text(json.dumps(plan()))
+    assert make_env.recorded(record) == plan()
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.fixed_dictionaries(
