@@ -32,12 +32,12 @@ def submit_and_judge(kit, who, *times, **outcome):
 def run_finals(kit, leaders, runs):
     """Queue the final runs of the best `leaders` submissions, and judge `runs` of them in the queue's order.
 
-    `runs` has the time of each run in ms, or None for an incorrect run.
+    `runs` has the time of each run in ms, or None for an incorrect run. The Layer Time is twice the Op Time.
     """
     with kit.store.write() as session:
         assert final_runs.queue_leaders(session, kit.of_class(session), leaders)
     for ms in runs:
-        kit.judge(ms or 1.0, ranked=ms is not None)
+        kit.judge(ms or 1.0, ranked=ms is not None, layer_ms=2 * (ms or 1.0))
 
 
 def test_each_persons_best_counts_and_ties_go_to_the_earlier(small):
@@ -85,13 +85,15 @@ def test_who_sees_names_and_submissions(small, viewer, named, readable, open_):
 def test_leaders_are_ranked_by_the_median_of_their_final_runs(small):
     kit = small
     kit.change(names_open=True)
-    submit_and_judge(kit, "Ann", 1.0)
-    submit_and_judge(kit, "Bob", 2.0)
-    submit_and_judge(kit, "Cid", 3.0)
+    for who, ms in ("Ann", 1.0), ("Bob", 2.0), ("Cid", 3.0):
+        submit_and_judge(kit, who, ms, layer_ms=7.0)
     runs = [[6.0, 4.0, 9.0, 5.0, 8.0], [3.0, 7.0, None, 4.5, None]]  # three correct runs, as Bob has, are enough
     run_finals(kit, 2, [ms for both in zip(*runs) for ms in both])
     medians = [statistics.median(ms for ms in one if ms) for one in runs]
     assert ranked(kit) == [("Bob", medians[1], True), ("Ann", medians[0], True), ("Cid", 3.0, False)]
+    with kit.store.read() as session:
+        layers = [one.layer_ms for one in ranking(session, kit.of_class(session), None)]
+    assert layers == [2 * medians[1], 2 * medians[0], 7.0]
 
 
 def test_with_fewer_than_three_correct_runs_the_next_best_counts(small):

@@ -24,7 +24,7 @@ class RankedPlace(NamedTuple):
     name: str  # name of the person or team, or a pseudonym
     own: bool  # whether the viewer is this person or a member of this team
     op_ms: float  # sum of Op Times of the best submission, or the median of that sum in its final runs
-    layer_ms: Optional[float]  # sum of Layer Times of the best submission in its first judging
+    layer_ms: Optional[float]  # the same of Layer Times
     final: bool  # whether op_ms is the median of the final runs
     submitted_at: datetime  # time at which the best submission was submitted
     submissions: int  # number of the person's or team's judged submissions
@@ -127,12 +127,15 @@ def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
         if row.purpose != "first" or not row.ranked or row.op_ms is None:
             continue
         runs = finals.get(row.submission_id, [])
-        again = [run.op_ms for run in runs if run.ranked and run.op_ms is not None]
-        whole = len(runs) == RUNS
-        if whole and len(again) < _ENOUGH:
-            continue
-        ms = statistics.median(again) if whole else row.op_ms
-        best = RankedBest(not whole, ms, row.submitted_at, row.submission_id, row.person_id, row.layer_ms)
+        whole, counted = len(runs) == RUNS, [row]
+        if whole:
+            counted = [run for run in runs if run.ranked and run.op_ms is not None]
+            if len(counted) < _ENOUGH:
+                continue
+        ms = statistics.median(one.op_ms for one in counted)
+        layers = [one.layer_ms for one in counted if one.layer_ms is not None]
+        layer_ms = statistics.median(layers) if layers else None
+        best = RankedBest(not whole, ms, row.submitted_at, row.submission_id, row.person_id, layer_ms)
         key = key_of(row)
         if key not in found or best < found[key]:
             found[key] = best
