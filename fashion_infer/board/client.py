@@ -192,6 +192,8 @@ def _answer_or_error(answer: requests.Response) -> requests.Response:
         return answer
     try:
         said = answer.json()["detail"]
+        if said == "Not Found":  # FastAPI's answer for an unknown path, not the board's for an unknown submission
+            raise ValueError
         what = said if isinstance(said, str) else "; ".join(f"{one['loc'][-1]}: {one['msg']}" for one in said)
     except (ValueError, KeyError, TypeError, IndexError):
         what = f"HTTP {answer.status_code}; the address may not be a board's"

@@ -124,7 +124,10 @@ def ranking(url, authority):
     """Print the ranking of your class."""
     from ...present.render import terminal
 
-    for one in client_of(url, authority).ranking():
+    places = client_of(url, authority).ranking()
+    if not places:
+        terminal.notice("no submission is ranked yet")
+    for one in places:
         mark, final = ("*" if one["own"] else " "), ("  final" if one["final"] else "")
         terminal.say(
             f"{mark}{one['place']:4d}  {one['op_ms']:12.4f} ms  {one['submitted_at'][:16]}  {one['name']}{final}"
