@@ -182,6 +182,8 @@ class Request:
         self._check_model()
         self._check_normalisation()
         self._check_kernel_file()
+        if self.operator == "builtin" and self.kernel != "auto":
+            raise UsageError("MXNet's own operator has no kernels to choose from: leave --op builtin or --kernel out")
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
         check_batch_size(self.batch_size)
         if self.repeat < 1:

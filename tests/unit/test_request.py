@@ -48,6 +48,7 @@ REFUSED = [
     {"precision": "fp16", "mode": "operator"},
     {"precision": "tf32", "kernel": "naive"},
     {"mode": "fused", "kernel": "naive"},
+    {"operator": "builtin", "kernel": "naive"},
     {"batch_size": 0},
     {"repeat": 0},
     {"threads": 0},
