@@ -77,7 +77,9 @@ def test_a_file_runs_on_device_or_host_memory(work, host_memory, call):
     assert contender.clock.layer_ms == 2.0
 
 
-def test_the_first_wrong_image_is_found(work, tmp_path):
+def test_the_first_wrong_image_is_found(work, tmp_path, monkeypatch):
+    # The benchmark itself compares images of a batch that is larger than those of the trials.
+    monkeypatch.setattr(user_kernels.trials, "try_layers", lambda *given: (SimpleNamespace(right=True),))
     file = tmp_path / "five.cpp"
     template = (ROOT / "fashion_infer/kernel_files/templates/conv.cpp").read_text()
     file.write_text(template.replace("b < (size_t)B", "b < (size_t)(B < 5 ? B : 5)"))
