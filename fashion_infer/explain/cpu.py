@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
+from ..judging.calls import most_images
 from ..kernel_files import build
 from ..kernel_files.formats import KernelFile
 from ..system import resources
@@ -83,18 +84,12 @@ _UNDEFINED = (  # patterns of UndefinedBehaviorSanitizer's messages, and the cod
     (r"index (?!-)\d+ out of bounds", "array_too_small"),
 )
 _VECTORS = re.compile(r"vector_size|\b__m(?:128|256|512)|_mm\d*_|\bomp\s+simd")
-_MANY = (
-    "crash",
-    "reads_outside",
-    "writes_after_end",
-    "writes_outside",
-    "images_from",
-    "fixed_batch",
-)  # may need images
+# Verdicts that a call with two images may not show.
+_MANY = ("crash", "reads_outside", "writes_after_end", "writes_outside", "images_from", "fixed_batch")
 
 
 def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[KernelFinding]:
-    """Find the lines that make a kernel wrong, with AddressSanitizer and UndefinedBehaviorSanitizer on two images.
+    """Find the lines that make a kernel wrong, with AddressSanitizer and UndefinedBehaviorSanitizer.
 
     Parameters
     ----------
@@ -116,8 +111,9 @@ def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[Kernel
         place = Path(folder)
         program = _program(file, place, _SANITIZE)
         calls = [(case, 2) for case in cases[:2]]
-        # The judge's largest call has twice as many images as the trial, and one more.
-        calls += [(case, 2 * case.shape[0] + 1) for case in cases[:2] if case.code in _MANY]
+        # A stray access may hit other memory of the program, depending on the number of images.
+        calls += [(case, images) for case in cases[:2] if case.code in _MANY
+                  for images in (2 * case.shape[0] + 1, most_images(case.shape, "cpu"))]  # fmt: skip
         for case, images in calls:
             _, channels, side, _, filters, taps = case.shape
             left = min(_CASE, end - time.monotonic())
@@ -127,7 +123,7 @@ def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[Kernel
             found += of_report(_said(command, left, place), file.path)
         if found or not any(case.code for case in cases):
             return found
-        warnings = _said(assembly_command(build.command_in(place, file), file.path, place / "out.s"), _BUILD, place)
+        _, warnings = _assembly(file, place)
     return of_verdict(file.path, [case.code for case in cases], warnings)
 
 
@@ -434,15 +430,10 @@ def of_loop(
     why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
     # What the loop iterates over is guessed from the names in the line. State the guess only for a measured loop.
     over = _goes_over(lines, hot) if run.samples and not loop.contiguous else ""
-    tests = _condition(lines, hot) if len(loop.of(r"j(?!mp)|cmov")) > 1 or loop.of(".*mask|v?blend") else None
-    if products and tests and not loop.vectors:
-        add(
-            "branch_in_loop",
-            0.65 * share,
-            tests,
-            "tests a condition for every product",
-            branches=loop.of("j(?!mp)|cmov"),
-        )
+    branches = loop.of(r"j(?!mp)|cmov")
+    condition = _condition(lines, hot) if len(branches) > 1 or loop.of(".*mask|v?blend") else None
+    if products and condition and not loop.vectors:
+        add("branch_in_loop", 0.65 * share, condition, "tests a condition for every product", branches=branches)
     if not products:
         if share > _LIBRARY:
             add("no_products", share, hot, f"takes {share:.0%} of the time and multiplies nothing", loop=run.loop[:20])
@@ -458,7 +449,7 @@ def of_loop(
     elif not loop.vectors and loop.overlapping:
         words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
         add("alias", 0.75 * share, hot, words, instructions=loop.overlapping[:10])
-    elif not loop.vectors and not tests and not loop.of(r"v?mulp[sd]") and (why or run.samples):
+    elif not loop.vectors and not condition and not loop.of(r"v?mulp[sd]") and (why or run.samples):
         reason = why[0] if why else "the compiler gives no reason"
         add("not_vectorised", 0.7 * share, hot, f"uses no vectors: {reason}", missed=reason,
             instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10])  # fmt: skip
@@ -486,7 +477,7 @@ def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:
     """
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         place = Path(folder)
-        command, text = build.command_in(place, file), _assembly(file, place)
+        command, (text, _) = build.command_in(place, file), _assembly(file, place)
     lines = file.path.read_text(errors="replace").splitlines()
     shown = [" ".join(command)]
     for number, texts in sorted(_by_line(text, file.path).items()):
@@ -496,10 +487,14 @@ def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:
     return "\n".join(shown)
 
 
-def _assembly(file: KernelFile, place: Path) -> str:
-    """Return the assembly of the kernel's translation unit with line numbers, compiled with the program's options."""
-    _said(assembly_command(build.command_in(place, file), file.path, place / "out.s"), _BUILD, place)
-    return (place / "out.s").read_text() if (place / "out.s").is_file() else ""
+def _assembly(file: KernelFile, place: Path) -> Tuple[str, str]:
+    """Compile the kernel's translation unit with the program's options.
+
+    Return its assembly with line numbers, which is empty after an error, and what the compiler printed.
+    """
+    target = place / "out.s"
+    said = _said(assembly_command(build.command_in(place, file), file.path, target), _BUILD, place)
+    return target.read_text() if target.is_file() else "", said
 
 
 def assembly_command(command: Sequence[str], kernel: Path, target: Path) -> List[str]:

@@ -111,6 +111,17 @@ def try_shape(
     return _Trial(kernel, what, shape, images, seed, device, quiet, race_seconds).result(once)
 
 
+def most_images(size: Size, backend: str) -> int:
+    """Return the odd number of images of a trial's largest call, in which an index may overflow or memory may end.
+
+    On the CPU, it is as large as possible in a fraction of a second.
+    """
+    images, channels, side, _, filters, taps = size
+    products = channels * filters * (taps * (side - taps + 1)) ** 2
+    affordable = min(_MOST_IMAGES, _PRODUCTS // products) if backend == "cpu" else 0
+    return max(2 * images, affordable) | 1
+
+
 class _Trial:
     def __init__(
         self,
@@ -134,24 +145,16 @@ class _Trial:
         self._runs_threads = runs_threads(kernel.file)
 
     def result(self, once: bool) -> Tried:
-        images = self.size[0]
-        more = images if once or images > 32 or self.kernel.batch_multiple > 1 else self._more_images()
-        self._buffers: HostBuffers = allocate(self.kernel, (more, *self.size[1:]), self.device)
+        images, kernel = self.size[0], self.kernel
+        more = images
+        if not (once or images > 32 or kernel.batch_multiple > 1):
+            more = most_images(self.size, kernel.backend)
+        self._buffers: HostBuffers = allocate(kernel, (more, *self.size[1:]), self.device)
         try:
             return self._judged(once, more)
         except DeviceError as error:  # the kernel's message, or the device's
             code = "device_error" if "CUDA error" in str(error) else "failed"
             return self._tried(code, reasons.sentence(code, error), None)
-
-    def _more_images(self) -> int:
-        """Return an odd number of images, for a call in which an index may overflow or memory may end.
-
-        On the CPU, it is as large as possible in a fraction of a second.
-        """
-        _, channels, side, _, filters, taps = self.size
-        products = channels * filters * (taps * (side - taps + 1)) ** 2
-        affordable = min(_MOST_IMAGES, _PRODUCTS // products) if self.kernel.backend == "cpu" else 0
-        return max(2 * self.size[0], affordable) | 1
 
     def _judged(self, once: bool, more: int) -> Tried:
         same = self._inputs(self.size[0])

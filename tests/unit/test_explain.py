@@ -53,6 +53,12 @@ def test_a_line_is_named_only_if_it_shows_the_fault(tmp_path, name):
     assert all(one.line in planted_cpu.marked(text) for one in found)
 
 
+def test_memory_for_fewer_images_than_the_judges_largest_call(tmp_path):
+    text = planted_cpu.naive(store=f"float seen[16]; seen[b] = sum;  // HERE\n{planted_cpu._STORE}")
+    (first, *_) = cpu.wrong(recognised(tmp_path, text), [Tried("layer", (2, 1, 14, 14, 6, 5), "crash", "")], 60)
+    assert first.code == "array_too_small" and first.line in planted_cpu.marked(text)
+
+
 def test_a_variable_without_a_value(tmp_path):
     text = planted_cpu.naive().replace("float sum = 0", "float sum").replace("+ q];", "+ q];  // HERE")
     first = cpu.wrong(recognised(tmp_path, text), [Tried("layer", (2, 4, 14, 14, 6, 5), "unstable", "")], 60)[0]
