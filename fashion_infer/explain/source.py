@@ -1,6 +1,6 @@
 """Finds lines in a CPU kernel's source for faults that no sanitizer reports.
 
-The search is by text, not by a parser. It names a line only if the line's own words show the fault.
+The search uses regular expressions, not a parser. It names a line only if the line's text shows the fault.
 """
 
 import re
