@@ -113,8 +113,12 @@ def cut(trial, database):
     if database:
         engine = create_engine(database.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
-            connection.execute(text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
-                                    "pg_backend_pid() AND backend_type = 'client backend'"))  # fmt: skip
+            connection.execute(
+                text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> "
+                    "pg_backend_pid() AND backend_type = 'client backend'"
+                )
+            )
         engine.dispose()
         return
     with contextlib.closing(sqlite3.connect(trial.folder / "data" / "board.sqlite", timeout=30)) as connection:
@@ -154,8 +158,17 @@ def wrongs(store, acknowledged):
     return found
 
 
-def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "worker", "node", "database"), say=print,
-           pause=0.7, calm=4.0, minutes=1e9):  # fmt: skip
+def rounds(
+    trial,
+    count,
+    rng,
+    database=None,
+    kinds=("service", "dispatcher", "worker", "node", "database"),
+    say=print,
+    pause=0.7,
+    calm=4.0,
+    minutes=1e9,
+):
     """Run `count` rounds. Print how often each part was struck, and return one line per violation."""
     store = trial.store()
     people = Submitters(trial, rng, pause)
@@ -187,14 +200,16 @@ def rounds(trial, count, rng, database=None, kinds=("service", "dispatcher", "wo
         with store.read() as session:
             return not session.scalar(
                 select(func.count()).select_from(JobRow).where(JobRow.state.in_(("queued", "running")))
-            )  # fmt: skip
+            )
 
     found = [] if patient(all_in, 600) else ["the queue does not drain"]
     found += wrongs(store, people.acknowledged)
     with store.read() as session:
         again = session.scalar(select(func.sum(JobRow.attempts)))
-    say(f"struck {dict(struck)}; {len(people.acknowledged)} acknowledged, {people.sent_again} sendings unanswered, "
-        f"{again} graders died, {idle} rounds found nothing running, {len(found)} wrong")  # fmt: skip
+    say(
+        f"struck {dict(struck)}; {len(people.acknowledged)} acknowledged, {people.sent_again} sendings unanswered, "
+        f"{again} graders died, {idle} rounds found nothing running, {len(found)} wrong"
+    )
     store.close()
     return found
 
@@ -206,8 +221,10 @@ class Cluster:
         from ray.cluster_utils import Cluster as RayCluster
 
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        self._cluster = RayCluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False,
-                                                                         "object_store_memory": 100 << 20})  # fmt: skip
+        self._cluster = RayCluster(
+            initialize_head=True,
+            head_node_args={"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20},
+        )
         self._nodes = [self._added(), self._added()]
         self.address = self._cluster.address
 
@@ -257,9 +274,14 @@ def main() -> int:
         )
         trial.cluster = cluster
         found = rounds(
-            trial, options.rounds, random.Random(seed), database, kinds, lambda line: print(line, flush=True),
+            trial,
+            options.rounds,
+            random.Random(seed),
+            database,
+            kinds,
+            lambda line: print(line, flush=True),
             minutes=options.minutes,
-        )  # fmt: skip
+        )
         if found:
             print((trial.folder / "log").read_text()[-5000:], file=sys.stderr)
     print("\n".join(found) or "every acknowledged submission is judged once")

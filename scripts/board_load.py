@@ -105,10 +105,14 @@ def main() -> int:
     options = parser.parse_args()
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(board_trial.postgres()) if options.database == "postgres" else None
-        trial = stack.enter_context(board_trial.trial(
-            options.people, options=("--ray", options.ray, "--cpu-slots", str(options.slots)), database=database,
-            seconds=_GRADER,
-        ))  # fmt: skip
+        trial = stack.enter_context(
+            board_trial.trial(
+                options.people,
+                options=("--ray", options.ray, "--cpu-slots", str(options.slots)),
+                database=database,
+                seconds=_GRADER,
+            )
+        )
         return measure(trial, options)
 
 
@@ -141,7 +145,7 @@ def measure(trial, options) -> int:
             select(JobRow.id, JobRow.submission_id, JobRow.queued_at, JobRow.started_at, SubmissionRow.person_id)
             .join(JobRow.submission)
             .where(SubmissionRow.id.in_([identifier for _, identifier, _ in sent]))
-        ).all()  # fmt: skip
+        ).all()
         judged = set(session.scalars(select(Judgement.submission_id)))
     store.close()
     acknowledged = sorted(took for took, _, _ in sent)
@@ -159,12 +163,19 @@ def measure(trial, options) -> int:
         "page_max_ms": 1e3 * max(reader.took), "page_paths": reader.paths, "longest_wait_s": max(real.values()),
         "waits_of_10_s_or_more": len(waits), "said_within_factor_2": true,
     }  # fmt: skip
-    print(json.dumps({name: round(value, 3) if isinstance(value, float) else value for name, value in found.items()},
-                     indent=1))  # fmt: skip
+    print(
+        json.dumps(
+            {name: round(value, 3) if isinstance(value, float) else value for name, value in found.items()}, indent=1
+        )
+    )
     fine = (
-        found["acknowledged_p99_ms"] < 1e3 * _ACKNOWLEDGED and not found["lost"] and found["distinct"] == len(plan)
-        and not found["unfair_starts"] and found["page_p50_ms"] < 1e3 * _PAGE and true >= 0.9
-    )  # fmt: skip
+        found["acknowledged_p99_ms"] < 1e3 * _ACKNOWLEDGED
+        and not found["lost"]
+        and found["distinct"] == len(plan)
+        and not found["unfair_starts"]
+        and found["page_p50_ms"] < 1e3 * _PAGE
+        and true >= 0.9
+    )
     return 0 if fine else 1
 
 

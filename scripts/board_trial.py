@@ -118,8 +118,9 @@ class Trial:
     def ask(self, person, method, path, **options):
         """Send one request as a person; return the response."""
         headers = {"Authorization": f"Bearer {self.tokens[person]}"}
-        return requests.request(method, f"{self.url}/api/v1{path}", headers=headers, timeout=60, verify=self.authority,
-                                **options)  # fmt: skip
+        return requests.request(
+            method, f"{self.url}/api/v1{path}", headers=headers, timeout=60, verify=self.authority, **options
+        )
 
     def store(self):
         """Open the board's database."""

@@ -121,8 +121,10 @@ def archive(rng: random.Random) -> str:
 
 def _archived(rng: random.Random, source: bytes, suffix: str) -> bytes:
     out = io.BytesIO()
-    names = [rng.choice(["conv.cpp", "a/conv.cu", "../x", "/x", "x" * 300, "\udcff.cpp", "conv.py", ".x", "a\\b"])
-             for _ in range(rng.randint(1, 4))]  # fmt: skip
+    names = [
+        rng.choice(["conv.cpp", "a/conv.cu", "../x", "/x", "x" * 300, "\udcff.cpp", "conv.py", ".x", "a\\b"])
+        for _ in range(rng.randint(1, 4))
+    ]
     if suffix == ".zip":
         with zipfile.ZipFile(
             out, "w", rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
@@ -143,11 +145,14 @@ def _archived(rng: random.Random, source: bytes, suffix: str) -> bytes:
 def _base() -> dict:
     """Return the fields of a verdict that `--repeat` reads."""
     return {
-        "kind": verdict.KIND, "version": verdict.VERSION,
+        "kind": verdict.KIND,
+        "version": verdict.VERSION,
         "marks": [{"name": "right", "kind": "right", "points": 50, "out_of": 50, "passed": True, "message": "right"}],
-        "submission": {"source": "conv.cpp", "sha256": "ab" * 32}, "seed": "0" * 32, "backend": "cpu",
+        "submission": {"source": "conv.cpp", "sha256": "ab" * 32},
+        "seed": "0" * 32,
+        "backend": "cpu",
         "rubric": rubric.as_dict(rubric.default("fa2020")),
-    }  # fmt: skip
+    }
 
 
 def document(rng: random.Random) -> str:
@@ -246,8 +251,11 @@ def main() -> int:
             left -= 1
             ends, longest, memory = ends + found[0], max(longest, found[1]), max(memory, found[2])
         bad += longest > _MOST_SECONDS or memory > _MOST_MEMORY
-        print(f"{asked.count} {kind} in {time.monotonic() - start:.0f} s: {dict(ends)}, longest {longest:.2f} s, "
-              f"most memory {memory} MiB", flush=True)  # fmt: skip
+        print(
+            f"{asked.count} {kind} in {time.monotonic() - start:.0f} s: {dict(ends)}, longest {longest:.2f} s, "
+            f"most memory {memory} MiB",
+            flush=True,
+        )
     return 1 if bad else 0
 
 

@@ -56,8 +56,10 @@ class Build:
 def exact(x, k):
     """Return the outputs in float64, and the sums of the products' magnitudes."""
     with torch.backends.cudnn.flags(enabled=False):
-        return (torch.nn.functional.conv2d(x.double(), k.double()),
-                torch.nn.functional.conv2d(x.double().abs(), k.double().abs()))  # fmt: skip
+        return (
+            torch.nn.functional.conv2d(x.double(), k.double()),
+            torch.nn.functional.conv2d(x.double().abs(), k.double().abs()),
+        )
 
 
 def inputs(kind, shape, weights):

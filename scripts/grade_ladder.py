@@ -94,8 +94,11 @@ def _pair(pair: List[BuiltSubmission], asked: Any, machine: Machine, tries: int)
         times.append(tuple(found[plugin] for plugin in pair))
     right = sum(fast < slow for fast, slow in times)
     ratio = statistics.median(slow / fast for fast, slow in times)
-    print(f"{'ok ' if right == tries else 'NO '} a kernel and the same {ratio - 1:.1%} slower, timed once each: ranked "
-          f"right in {right} of {tries} tries", flush=True)  # fmt: skip
+    print(
+        f"{'ok ' if right == tries else 'NO '} a kernel and the same {ratio - 1:.1%} slower, timed once each: ranked "
+        f"right in {right} of {tries} tries",
+        flush=True,
+    )
     return tries - right
 
 

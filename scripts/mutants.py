@@ -86,8 +86,12 @@ def report(title, outcomes):
 
 def drawn(part, count, seed):
     """Draw `count` random faults as tuples (path in the checkout, operator, its arguments, occurrence)."""
-    modules = sorted(path for room in ROOMS for path in ([PACKAGE / room] if room.endswith(".py") else
-                     (PACKAGE / room).rglob("*.py")) if part in str(path.relative_to(ROOT)))  # fmt: skip
+    modules = sorted(
+        path
+        for room in ROOMS
+        for path in ([PACKAGE / room] if room.endswith(".py") else (PACKAGE / room).rglob("*.py"))
+        if part in str(path.relative_to(ROOT))
+    )
     every = [item.mutations[0] for item in all_faults(modules, {})]
     random.Random(seed).shuffle(every)
     faults = (

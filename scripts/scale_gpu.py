@@ -268,8 +268,10 @@ def on_ray(sets, asked):
                 print(f"{name:<34} {len(some):>4} {error}", flush=True)
                 return [name]
             longest = max(longest, time.monotonic() - begin)
-            print(f"    {name}, {len(some)}: {turns[place][-1]:,.0f} images/s, {time.monotonic() - begin:.1f} s in all",
-                  flush=True)  # fmt: skip
+            print(
+                f"    {name}, {len(some)}: {turns[place][-1]:,.0f} images/s, {time.monotonic() - begin:.1f} s in all",
+                flush=True,
+            )
     summary(name, sets, turns)
     return []
 

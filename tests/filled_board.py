@@ -31,13 +31,33 @@ def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
     shapes = {1: [n, 1, 86, 86, 4, 7], 2: [n, 4, 40, 40, 16, 7]}
     parts = {1: 0.3 * op_ms, 2: 0.7 * op_ms}
     samples = [
-        {"case": {"layer": layer, "shape": shapes[layer]}, "run": run, "call": call, "timed": True,
-         "seconds": 1.05e-3 * parts[layer] * (1 + 0.01 * call), "op_seconds": 1e-3 * parts[layer] * (1 + 0.01 * call),
-         "worker_seconds": 1e-3 * parts[layer], "precision": "float32", "said": ""}
-        for layer in shapes for run in range(2) for call in range(4)
-    ]  # fmt: skip
-    times = [{"layer": layer, "n": n, "op": parts[layer], "spread": 0.004, "layer_time": 1.05 * parts[layer],
-              "worker": parts[layer], "samples": [parts[layer]] * 8} for layer in shapes]  # fmt: skip
+        {
+            "case": {"layer": layer, "shape": shapes[layer]},
+            "run": run,
+            "call": call,
+            "timed": True,
+            "seconds": 1.05e-3 * parts[layer] * (1 + 0.01 * call),
+            "op_seconds": 1e-3 * parts[layer] * (1 + 0.01 * call),
+            "worker_seconds": 1e-3 * parts[layer],
+            "precision": "float32",
+            "said": "",
+        }
+        for layer in shapes
+        for run in range(2)
+        for call in range(4)
+    ]
+    times = [
+        {
+            "layer": layer,
+            "n": n,
+            "op": parts[layer],
+            "spread": 0.004,
+            "layer_time": 1.05 * parts[layer],
+            "worker": parts[layer],
+            "samples": [parts[layer]] * 8,
+        }
+        for layer in shapes
+    ]
     wrong = any(one["follows"] == "refused" for one in findings)
     marks = [("builds", "build", 10, 10, "it compiles"), ("right", "right", 0 if wrong else 50, 50,
              "layer 2, n = 100: the output is wrong" if wrong else "right for n = 100, 1000"),
@@ -56,11 +76,19 @@ def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
     }  # fmt: skip
 
 
-def finding(text="3,136 of 25,600,000 outputs differ, by up to 12.5; likely only the last row is wrong: a boundary",
-            where="layer 2, n = 100", follows="refused"):  # fmt: skip
+def finding(
+    text="3,136 of 25,600,000 outputs differ, by up to 12.5; likely only the last row is wrong: a boundary",
+    where="layer 2, n = 100",
+    follows="refused",
+):
     """Return a finding in the form that it has in a verdict's document."""
-    return {"kind": "wrong", "where": where, "text": text, "follows": follows,
-            "advice": "run `fashion-infer kernel check FILE` until every layer is right"}  # fmt: skip
+    return {
+        "kind": "wrong",
+        "where": where,
+        "text": text,
+        "follows": follows,
+        "advice": "run `fashion-infer kernel check FILE` until every layer is right",
+    }
 
 
 def explained(source="y[i] += x[j];"):
@@ -80,25 +108,54 @@ def person(session, of_class, name, role="student", pseudonym=None, team=None):
 
     Any name is possible, because an old database may have names that the store refuses now.
     """
-    made = Person(class_id=of_class.id, name=name, role=role, pseudonym=pseudonym or f"calm {name[:80]}",
-                  team_id=team.id if team else None)  # fmt: skip
+    made = Person(
+        class_id=of_class.id,
+        name=name,
+        role=role,
+        pseudonym=pseudonym or f"calm {name[:80]}",
+        team_id=team.id if team else None,
+    )
     session.add(made)
     session.flush()
     return made, people.new_token(session, made)
 
 
-def judged(session, of, op_ms=4.0, when=None, ranked=True, name="new-forward.cu", document=None, log=(), status=JUDGED,
-           reason="", final=False, identifier=None):  # fmt: skip
+def judged(
+    session,
+    of,
+    op_ms=4.0,
+    when=None,
+    ranked=True,
+    name="new-forward.cu",
+    document=None,
+    log=(),
+    status=JUDGED,
+    reason="",
+    final=False,
+    identifier=None,
+):
     """Create a judged submission of a person."""
     when = when or NOW - timedelta(hours=1)
     made = _submission(session, of, name, status, when, final, log, identifier)
     document = verdict(op_ms) if document is None else document
-    session.add(Judgement(
-        submission_id=made.id, purpose="first", status=status, reason=reason, ranked=ranked and status == JUDGED,
-        op_ms=op_ms if status == JUDGED else None, layer_ms=1.05 * op_ms if status == JUDGED else None,
-        points=100.0 if ranked else 10.0, out_of=100.0, seconds=20.0, started_at=when, node="grader",
-        finished_at=when + timedelta(seconds=20), verdict=json.dumps(document) if document else "",
-    ))  # fmt: skip
+    session.add(
+        Judgement(
+            submission_id=made.id,
+            purpose="first",
+            status=status,
+            reason=reason,
+            ranked=ranked and status == JUDGED,
+            op_ms=op_ms if status == JUDGED else None,
+            layer_ms=1.05 * op_ms if status == JUDGED else None,
+            points=100.0 if ranked else 10.0,
+            out_of=100.0,
+            seconds=20.0,
+            started_at=when,
+            node="grader",
+            finished_at=when + timedelta(seconds=20),
+            verdict=json.dumps(document) if document else "",
+        )
+    )
     return made
 
 
@@ -107,15 +164,33 @@ def waits(session, of, round_=0, when=None, state=QUEUED, name="new-forward.cu",
     when = when or NOW - timedelta(minutes=1)
     made = _submission(session, of, name, state, when, False, log, None)
     started = NOW - timedelta(seconds=4) if state == RUNNING else None
-    session.add(JobRow(submission_id=made.id, backend="gpu", round=round_, queued_at=when, state=state,
-                       started_at=started, lease="x" * 24 + made.id if started else None))  # fmt: skip
+    session.add(
+        JobRow(
+            submission_id=made.id,
+            backend="gpu",
+            round=round_,
+            queued_at=when,
+            state=state,
+            started_at=started,
+            lease="x" * 24 + made.id if started else None,
+        )
+    )
     return made
 
 
 def _submission(session, of, name, status, when, final, log, identifier):
-    made = SubmissionRow(id=identifier or short_id(), class_id=of.class_id, person_id=of.id, key=str(random.random()),
-                      digest="ab" * 32, name=name, size=1234, status=status, submitted_at=when,
-                      final=final)  # fmt: skip
+    made = SubmissionRow(
+        id=identifier or short_id(),
+        class_id=of.class_id,
+        person_id=of.id,
+        key=str(random.random()),
+        digest="ab" * 32,
+        name=name,
+        size=1234,
+        status=status,
+        submitted_at=when,
+        final=final,
+    )
     session.add(made)
     if not session.info.get("many"):
         session.flush()
@@ -148,13 +223,28 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
                 if kind < 0.12:
                     judged(session, made, best, when, False, document=verdict(best, [finding()]), log=_LOG)
                 elif kind < 0.15:
-                    judged(session, made, when=when, status=REFUSED, ranked=False, reason="line 12: expected ;",
-                           document={}, log=_LOG)  # fmt: skip
+                    judged(
+                        session,
+                        made,
+                        when=when,
+                        status=REFUSED,
+                        ranked=False,
+                        reason="line 12: expected ;",
+                        document={},
+                        log=_LOG,
+                    )
                 else:
                     best = max(4.1, best * pick.uniform(0.4, 1.02))
                     judged(session, made, best, when, log=_LOG)
-        judged(session, everybody[0], when=NOW - timedelta(days=1), status=FAILED, ranked=False,
-               reason="the GPU is not well", document={})  # fmt: skip
+        judged(
+            session,
+            everybody[0],
+            when=NOW - timedelta(days=1),
+            status=FAILED,
+            ranked=False,
+            reason="the GPU is not well",
+            document={},
+        )
         waits(session, everybody[1], -1, state=RUNNING, log=_LOG[:2])
         for index in range(waiting):
             waits(session, everybody[index % people_], index // people_)
@@ -177,8 +267,13 @@ def sign_in(store, name):
     cookie, guard = people.hashed(f"cookie of {name}"), people.hashed(f"guard of {name}")
     with store.write() as session:
         token = session.query(Token).join(Token.person).filter(Person.name == name).first()
-        made = WebSession(person_id=token.person_id, token_id=token.id, hashed=people.hashed(cookie), csrf=guard,
-                          expires_at=NOW + timedelta(hours=1))  # fmt: skip
+        made = WebSession(
+            person_id=token.person_id,
+            token_id=token.id,
+            hashed=people.hashed(cookie),
+            csrf=guard,
+            expires_at=NOW + timedelta(hours=1),
+        )
         session.add(made)
     return cookie, guard
 

@@ -104,10 +104,7 @@ _HEAD = struct.pack("<QQQ", 0x112, 0, 1)
 # Name: (content of the weight file of a valid symbol, words of the error message).
 PARAMS = {
     "sparse": (_HEAD + struct.pack("<Iiiq", 0xF993FAC9, 1, 1, 5), "sparse"),
-    "claims-an-exabyte": (
-        _HEAD + struct.pack("<Iiiqqiii", 0xF993FAC9, 0, 2, 2**31, 2**31, 1, 0, 0),
-        "ends too early",
-    ),
+    "claims-an-exabyte": (_HEAD + struct.pack("<Iiiqqiii", 0xF993FAC9, 0, 2, 2**31, 2**31, 1, 0, 0), "ends too early"),
     "claims-arrays": (struct.pack("<QQQ", 0x112, 0, 2**40), "arrays or names"),
     "claims-a-name": (struct.pack("<QQQQQ", 0x112, 0, 0, 1, 2**50), "ends too early"),
     "not-mxnets": (b"PK\x03\x04" * 100, "does not begin as MXNet's files do"),

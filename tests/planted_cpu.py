@@ -1,7 +1,7 @@
 # ruff: noqa: E501
 """CPU kernels, each with one fault that makes it incorrect or slow. The faulty line ends with `// HERE`."""
 
-_HEAD = '#include <cstddef>\n#include <cstdlib>\n{before}extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {{\n  const int Ho = H - K + 1, Wo = W - K + 1;\n'  # fmt: skip
+_HEAD = '#include <cstddef>\n#include <cstdlib>\n{before}extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {{\n  const int Ho = H - K + 1, Wo = W - K + 1;\n'
 _LOOPS = """\
   for (int b = 0; b < B; ++b)
     for (int m = 0; m < M; ++m)
@@ -29,7 +29,9 @@ def shifted(
     before="", first="", inner="row[w] += weight * from[w];", mark="", restrict="__restrict__ ", outer="", clear=""
 ):
     """Return a kernel whose inner loop runs over columns, so that it can be vectorised. The arguments add a fault."""
-    return _HEAD.format(before=before) + f"""\
+    return (
+        _HEAD.format(before=before)
+        + f"""\
 {outer}  for (int bm = 0; bm < B * M; ++bm) {{
     const int b = bm / M, m = bm % M;
     for (int h = 0; h < Ho; ++h) {{
@@ -46,7 +48,8 @@ def shifted(
     }}
   }}
 }}
-"""  # fmt: skip
+"""
+    )
 
 
 _OMP = "#pragma omp parallel for\n"
@@ -237,7 +240,9 @@ WRONG = {
 }  # fmt: skip
 
 
-RACE = _HEAD.format(before="") + f"""\
+RACE = (
+    _HEAD.format(before="")
+    + f"""\
   static float sums[512];
 {_OMP}  for (int b = 0; b < B; ++b)
     for (int m = 0; m < M; ++m)
@@ -251,7 +256,8 @@ RACE = _HEAD.format(before="") + f"""\
         for (int w = 0; w < Wo; ++w) y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sums[w] = sums[w] + own[w];  // HERE
       }}
 }}
-"""  # fmt: skip
+"""
+)
 # Incorrect kernels in which no sanitizer finds an error: (code of the verdict, code of the finding, text).
 BY_VERDICT = {
     "a row that threads share": ("race", "race_on_output", RACE),

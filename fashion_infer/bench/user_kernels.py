@@ -76,9 +76,15 @@ def row_of(kernel: LoadedKernel) -> Measurement:
 
 
 def contender_if_correct(
-    backend: str, work, row: Measurement, kernel: LoadedKernel, picked: np.ndarray, want: np.ndarray, x: np.ndarray,
+    backend: str,
+    work,
+    row: Measurement,
+    kernel: LoadedKernel,
+    picked: np.ndarray,
+    want: np.ndarray,
+    x: np.ndarray,
     weight: np.ndarray,
-) -> Optional[Contender]:  # fmt: skip
+) -> Optional[Contender]:
     """Return a contender for a kernel file that supports the layer and is correct; else None, and the row says why.
 
     Parameters

@@ -110,5 +110,11 @@ def simulated(
         ends.append(start + takes[which])
         worked += max(0.0, min(start + takes[which], deadline) - max(start, deadline - 86400))
     found = np.array(waits if waits else [0.0])
-    return Waits(graders, float(np.median(found)), float(np.percentile(found, 95)), float(found.max()),
-                 max(0.0, max(ends) - deadline), worked / (graders * 86400))  # fmt: skip
+    return Waits(
+        graders,
+        float(np.median(found)),
+        float(np.percentile(found, 95)),
+        float(found.max()),
+        max(0.0, max(ends) - deadline),
+        worked / (graders * 86400),
+    )

@@ -48,9 +48,13 @@ class Client:
     """
 
     def __init__(
-        self, url: str, token: str, authority: Optional[str] = None, notice: Callable[[str], None] = lambda line: None,
+        self,
+        url: str,
+        token: str,
+        authority: Optional[str] = None,
+        notice: Callable[[str], None] = lambda line: None,
         patience: float = PATIENCE,
-    ):  # fmt: skip
+    ):
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise UsageError(f"{url} is not a board's address: write it as https://HOST:PORT")

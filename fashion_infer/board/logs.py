@@ -16,8 +16,10 @@ class JsonLines(logging.Formatter):
         """Return the line for a log record."""
         said = {
             "at": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(), "from": record.name, "message": record.getMessage(),
-        }  # fmt: skip
+            "level": record.levelname.lower(),
+            "from": record.name,
+            "message": record.getMessage(),
+        }
         said.update({name: value for name, value in vars(record).items() if name not in _STANDARD})
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)

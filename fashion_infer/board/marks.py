@@ -59,21 +59,31 @@ def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
     """
     students = marks(session, of_class)
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows({"ranking": _ranking, "marks": _marks, "canvas": _canvas,
-                                                    "moodle": _moodle}[kind](of_class, students))  # fmt: skip
+    csv.writer(out, lineterminator="\n").writerows(
+        {"ranking": _ranking, "marks": _marks, "canvas": _canvas, "moodle": _moodle}[kind](of_class, students)
+    )
     return out.getvalue()
 
 
 def _ranking(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
     rows: List[Tuple[Any, ...]] = [COLUMNS]
     for person, place, count, best, final in students:
-        rows.append((
-            place.place if place else "", person.name, person.team.name if person.team else "",
-            f"{place.op_ms:.6f}" if place else "", int(place.final) if place else "",
-            f"{place.layer_ms:.6f}" if place and place.layer_ms is not None else "", *_points(best),
-            best.submission_id if best else "", place.submitted_at.isoformat() if place else "", count,
-            final.id if final else "", _points(final.judgement if final else None)[0],
-        ))  # fmt: skip
+        rows.append(
+            (
+                place.place if place else "",
+                person.name,
+                person.team.name if person.team else "",
+                f"{place.op_ms:.6f}" if place else "",
+                int(place.final) if place else "",
+                f"{place.layer_ms:.6f}" if place and place.layer_ms is not None else "",
+                *_points(best),
+                best.submission_id if best else "",
+                place.submitted_at.isoformat() if place else "",
+                count,
+                final.id if final else "",
+                _points(final.judgement if final else None)[0],
+            )
+        )
     return rows
 
 
@@ -89,10 +99,13 @@ def _canvas(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ..
     """Return a table for Canvas's gradebook, which finds students by SIS login and the assignment by title."""
     title = f"fashion-infer {of_class.name}"
     most = max((one.counts.out_of for one in students if one.counts), default=100.0)
-    rows: List[Tuple[Any, ...]] = [("Student", "ID", "SIS User ID", "SIS Login ID", "Section", title),
-                                   ("    Points Possible", "", "", "", "", f"{most:g}")]  # fmt: skip
-    return rows + [(one.person.name, "", "", one.person.name, of_class.name, _points(one.counts)[0])
-                   for one in students]  # fmt: skip
+    rows: List[Tuple[Any, ...]] = [
+        ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", title),
+        ("    Points Possible", "", "", "", "", f"{most:g}"),
+    ]
+    return rows + [
+        (one.person.name, "", "", one.person.name, of_class.name, _points(one.counts)[0]) for one in students
+    ]
 
 
 def _moodle(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:

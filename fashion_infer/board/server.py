@@ -124,11 +124,21 @@ def serve(settings: BoardSettings) -> None:
     logs.begin()
     app = create_app(settings)
     config = uvicorn.Config(
-        app, settings.host, settings.port, log_config=None, access_log=False, server_header=False,
-        ssl_certfile=settings.certificate, ssl_keyfile=settings.key, proxy_headers=settings.proxies is not None,
-        forwarded_allow_ips=settings.proxies, timeout_keep_alive=30, h11_max_incomplete_event_size=64 << 10,
-        timeout_graceful_shutdown=5, http=LimitedProtocol,
-    )  # fmt: skip
+        app,
+        settings.host,
+        settings.port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
+        proxy_headers=settings.proxies is not None,
+        forwarded_allow_ips=settings.proxies,
+        timeout_keep_alive=30,
+        h11_max_incomplete_event_size=64 << 10,
+        timeout_graceful_shutdown=5,
+        http=LimitedProtocol,
+    )
     keeper = DispatcherKeeper(settings)
     try:
         config.load()
@@ -162,8 +172,11 @@ def _check_tls(settings: BoardSettings) -> None:
             # The password is "", because without one OpenSSL asks for the password of an encrypted key on the terminal.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key, "")
         except ssl.SSLError as error:
-            wrong = "do not match" if error.reason == "KEY_VALUES_MISMATCH" else (
-                "must be a certificate and its key, both PEM without a password")  # fmt: skip
+            wrong = (
+                "do not match"
+                if error.reason == "KEY_VALUES_MISMATCH"
+                else ("must be a certificate and its key, both PEM without a password")
+            )
             raise DataError(f"--certificate {settings.certificate} and --key {settings.key} {wrong}") from None
     for address in (settings.proxies or "").split(",") if settings.proxies is not None else ():
         try:

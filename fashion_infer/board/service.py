@@ -49,8 +49,13 @@ def create_app(settings: BoardSettings) -> FastAPI:
         When the database cannot be opened.
     """
     # FastAPI's pages of documentation are off, because they load scripts from other sites. The schema is available.
-    app = FastAPI(title="fashion-infer board", version=__version__, docs_url=None, redoc_url=None,
-                  openapi_url="/api/v1/openapi.json")  # fmt: skip
+    app = FastAPI(
+        title="fashion-infer board",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/v1/openapi.json",
+    )
     app.state.settings = settings
     app.state.store = Store(url_of(settings.data, settings.database))
     if settings.proxies:

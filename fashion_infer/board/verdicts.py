@@ -85,9 +85,12 @@ def lost(verdict: Dict[str, Any]) -> List[str]:
     """Return a line for each check in which the submission lost points."""
 
     def read() -> List[str]:
-        return [f"{one['name']}: {float(one['points']):g} of {float(one['out_of']):g} points"
-                f"{': ' + str(one['message']) if one.get('message') else ''}"
-                for one in verdict["marks"] if float(one["points"]) < float(one["out_of"])]  # fmt: skip
+        return [
+            f"{one['name']}: {float(one['points']):g} of {float(one['out_of']):g} points"
+            f"{': ' + str(one['message']) if one.get('message') else ''}"
+            for one in verdict["marks"]
+            if float(one["points"]) < float(one["out_of"])
+        ]
 
     return _list_or_empty(read)
 
@@ -114,10 +117,12 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
     tables = [("Points", points), ("Profile", profile if may("times") else [])]
     printed = verdict.get("printed")
     return VerdictParts(
-        findings(verdict) if may("diagnosis") else [], [one for one in tables if one[1]],
-        printed if may("printed") and isinstance(printed, str) else "", _facts(verdict),
+        findings(verdict) if may("diagnosis") else [],
+        [one for one in tables if one[1]],
+        printed if may("printed") and isinstance(printed, str) else "",
+        _facts(verdict),
         _explained(verdict) if show.get("explain") is True else [],
-    )  # fmt: skip
+    )
 
 
 def shown(verdict: Optional[Dict[str, Any]]) -> Dict[str, Any]:
@@ -128,11 +133,14 @@ def shown(verdict: Optional[Dict[str, Any]]) -> Dict[str, Any]:
 def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
     submission, device, sandbox = (_dict(verdict, name) for name in ("submission", "device", "sandbox"))
     named = (
-        ("Kernel file", submission.get("kernel")), ("Format", submission.get("format")),
-        ("Backend", verdict.get("backend")), ("Device", device.get("name") or device.get("gpu") or device.get("cpu")),
-        ("Sandbox", sandbox.get("available")), ("Judged", verdict.get("when")),
+        ("Kernel file", submission.get("kernel")),
+        ("Format", submission.get("format")),
+        ("Backend", verdict.get("backend")),
+        ("Device", device.get("name") or device.get("gpu") or device.get("cpu")),
+        ("Sandbox", sandbox.get("available")),
+        ("Judged", verdict.get("when")),
         ("Explain it with", _command(verdict) if shown(verdict).get("explain") is True else None),
-    )  # fmt: skip
+    )
     return [(name, str(value)[:300]) for name, value in named if value]
 
 
@@ -147,8 +155,12 @@ def _command(verdict: Dict[str, Any]) -> str:
 
 
 def _explained(verdict: Dict[str, Any]) -> List[CompilerFinding]:
-    return _list_or_empty(lambda: [CompilerFinding(str(one["code"]), str(one["what"]), str(one["source"] or ""),
-                                           str(one["remedy"])) for one in verdict.get("explain", ())])  # fmt: skip
+    return _list_or_empty(
+        lambda: [
+            CompilerFinding(str(one["code"]), str(one["what"]), str(one["source"] or ""), str(one["remedy"]))
+            for one in verdict.get("explain", ())
+        ]
+    )
 
 
 def _dict(value: Dict[str, Any], name: str) -> Dict[str, Any]:
@@ -178,19 +190,27 @@ def _throughput(verdict: Dict[str, Any]):
     from ..bench.records import ConvolutionShape
     from ..present.content import number, percent, table
 
-    shapes = {(s["case"]["layer"], s["case"]["shape"][0]): ConvolutionShape(*map(int, s["case"]["shape"]))
-              for s in verdict["samples"]}  # fmt: skip
+    shapes = {
+        (s["case"]["layer"], s["case"]["shape"][0]): ConvolutionShape(*map(int, s["case"]["shape"]))
+        for s in verdict["samples"]
+    }
     rows = []
     for times in verdict["times"]:
         layer, n, op = times["layer"], times["n"], float(times["op"])
         shape = shapes[layer, n]
         fill = float(verdict["fill_ms"].get(f"layer {layer}, n = {n}", math.nan))
-        rows.append([
-            f"layer {layer}: {shape.title}", number(op, ".3f"), number(float(times["layer_time"]), ".3f"),
-            percent(float(times["spread"])), None if math.isnan(fill) else number(fill, ".3f"),
-            None if math.isnan(fill) else number(op / fill, ".1f"), number(shape.bytes / op / 1e6, ",.0f"),
-            number(shape.operations / op / 1e9, ".3f"),
-        ])  # fmt: skip
+        rows.append(
+            [
+                f"layer {layer}: {shape.title}",
+                number(op, ".3f"),
+                number(float(times["layer_time"]), ".3f"),
+                percent(float(times["spread"])),
+                None if math.isnan(fill) else number(fill, ".3f"),
+                None if math.isnan(fill) else number(op / fill, ".1f"),
+                number(shape.bytes / op / 1e6, ",.0f"),
+                number(shape.operations / op / 1e9, ".3f"),
+            ]
+        )
     columns = ["layer", ">Op Time, ms", ">Layer Time, ms", ">spread", ">write floor, ms", ">times the floor", ">GB/s",
                ">TFLOP/s"]  # fmt: skip
     return [table("Layers, and the time to write their output", columns, rows)] if rows else []

@@ -5,18 +5,7 @@ from typing import Dict, Iterator, NamedTuple, Tuple
 from ..errors import UsageError
 from ..graph.layers import Convolution, Dense, Flatten, Layer, MaxPool, Relu, Softmax, Tanh, walk
 
-CLASS_NAMES = (
-    "T-shirt/top",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
-)
+CLASS_NAMES = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 _TANH, _RELU, _POOL = Tanh(), Relu(), MaxPool()
 _LAST_POOL = MaxPool(4, full=True)  # of fa2020: reduces 34 pixels per side to 9; the last window covers only 2
 

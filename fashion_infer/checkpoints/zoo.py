@@ -99,10 +99,7 @@ MODELS: Dict[str, Model] = {
             "fa2018",
             "builtin",
             "MXNet's own Convolution, two layers",
-            {
-                dataset.REAL: [(10000, 0.8177)],
-                dataset.SYNTHETIC: [(10000, 0.859), (2000, 0.8505)],
-            },
+            {dataset.REAL: [(10000, 0.8177)], dataset.SYNTHETIC: [(10000, 0.859), (2000, 0.8505)]},
         ),
         Model(
             "sp2019-ece408",
@@ -119,10 +116,7 @@ MODELS: Dict[str, Model] = {
             "sp2019",
             "builtin",
             "MXNet's own Convolution, two layers",
-            {
-                dataset.REAL: [(10000, 0.8236)],
-                dataset.SYNTHETIC: [(10000, 0.8541), (2000, 0.8565)],
-            },
+            {dataset.REAL: [(10000, 0.8236)], dataset.SYNTHETIC: [(10000, 0.8541), (2000, 0.8565)]},
         ),
         Model(
             "fa2019-ece408",

@@ -64,8 +64,11 @@ def findings(
     done = compile([*cpu.assembly_command(command, file.path, assembly), flag], place)
     if done.code:
         return []
-    texts = [inputs.read_own(each, _LARGEST, DataError, "the compiler's ").decode(errors="replace")
-             for each in (assembly, report) if each.exists()]  # fmt: skip
+    texts = [
+        inputs.read_own(each, _LARGEST, DataError, "the compiler's ").decode(errors="replace")
+        for each in (assembly, report)
+        if each.exists()
+    ]
     return of_assembly(file.path, *texts)
 
 
@@ -177,7 +180,7 @@ def _loops(assembly: str, path: Path) -> List[_InnerLoop]:
             own = [line for line, text in code if line and (_PRODUCT.match(text) or _CALL.match(text))]
             lines = [line for line, _ in code if line]
             if lines and (calls or any(_PRODUCT.match(text) for _, text in code)):
-                (hot, _), = Counter(own or lines).most_common(1)  # fmt: skip
+                ((hot, _),) = Counter(own or lines).most_common(1)
                 depth = sum(start <= first and last <= end for start, end in function.loops)
                 found.append(_InnerLoop(tuple(text for _, text in code), set(lines), hot, depth, calls))
     return found

@@ -112,8 +112,12 @@ def wrong(file: KernelFile, cases: Sequence[Any], seconds: float) -> List[Kernel
         program = _program(file, place, _SANITIZE)
         calls = [(case, 2) for case in cases[:2]]
         # A stray access may hit other memory of the program, depending on the number of images.
-        calls += [(case, images) for case in cases[:2] if case.code in _MANY
-                  for images in (2 * case.shape[0] + 1, most_images(case.shape, "cpu"))]  # fmt: skip
+        calls += [
+            (case, images)
+            for case in cases[:2]
+            if case.code in _MANY
+            for images in (2 * case.shape[0] + 1, most_images(case.shape, "cpu"))
+        ]
         for case, images in calls:
             _, channels, side, _, filters, taps = case.shape
             left = min(_CASE, end - time.monotonic())
@@ -151,8 +155,11 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
     verb = "writes" if access and "WRITE" in access[0] else "reads"
     code = f"out_of_bounds_{verb[:-1]}"
     # AddressSanitizer lists several variables or arrays around the address. The nearest one was meant.
-    near = min(re.findall(r"is located (\d+) bytes (before|after|to the left|to the right)", text),
-               key=lambda one: int(one[0]), default=("", ""))  # fmt: skip
+    near = min(
+        re.findall(r"is located (\d+) bytes (before|after|to the left|to the right)", text),
+        key=lambda one: int(one[0]),
+        default=("", ""),
+    )
     before = near[1] in ("before", "to the left") or kind == "stack-buffer-underflow"
     tensor = next((words for name, words in _TENSORS.items() if name in text), "an array of the file's own")
     if kind == "heap-use-after-free" and tensor in _TENSORS.values():
@@ -300,15 +307,24 @@ def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
     """Return findings from the time samples, the instructions of the hot loop, and GCC's vectorisation report."""
     lines = path.read_text(errors="replace").splitlines()
     # Samples may also fall on the head of the loop. Prefer the line whose statement adds a product, or adds.
-    adding = [number for pattern in (r"\+=.*\*|fma", r"\+=") for number in run.loop_lines[:3]
-              if re.search(pattern, lines[number - 1])]  # fmt: skip
+    adding = [
+        number
+        for pattern in (r"\+=.*\*|fma", r"\+=")
+        for number in run.loop_lines[:3]
+        if re.search(pattern, lines[number - 1])
+    ]
     hot = next(iter([*adding, *run.loop_lines]), None)
     inside = run.regions > _REGIONS and run.waiting > _WAITING
     # Threads also wait at the end of a parallel loop, which may be due to other work of the machine.
-    waits = [] if inside else [
-        (number, part) for number, part in run.waits
-        if not re.search(r"omp\s+parallel(?!.*\b(?:dynamic|guided))", " ".join(lines[max(0, number - 2) : number]))
-    ]  # fmt: skip
+    waits = (
+        []
+        if inside
+        else [
+            (number, part)
+            for number, part in run.waits
+            if not re.search(r"omp\s+parallel(?!.*\b(?:dynamic|guided))", " ".join(lines[max(0, number - 2) : number]))
+        ]
+    )
     waited = sum(part for _, part in waits)
     # A kernel that waits often spends the rest of the time in its loop.
     busy = 1 - run.waiting if inside else 1 - waited
@@ -387,11 +403,7 @@ def _shared_sums(lines: Sequence[str]) -> List[int]:
 
 
 def of_loop(
-    add: Callable[..., None],
-    lines: Sequence[str],
-    missed: Mapping[int, Sequence[str]],
-    run: samples.CpuRun,
-    hot: int,
+    add: Callable[..., None], lines: Sequence[str], missed: Mapping[int, Sequence[str]], run: samples.CpuRun, hot: int
 ) -> None:
     """Add findings from the instructions of an innermost loop.
 
@@ -413,17 +425,28 @@ def of_loop(
     for name, part, line in called:
         add("call_in_loop", 0.8 * max(share, part), line or hot, f"calls {name} in the innermost loop", share=part)
     if loop.of(r"i?div[bwlq]?\b"):
-        add("integer_division", 0.8 * share, hot, "divides integers, or takes remainders, in the innermost loop",
-            instructions=loop.of(r"i?div[bwlq]?\b"))  # fmt: skip
+        add(
+            "integer_division",
+            0.8 * share,
+            hot,
+            "divides integers, or takes remainders, in the innermost loop",
+            instructions=loop.of(r"i?div[bwlq]?\b"),
+        )
         return  # a division takes longer than the sum waits, and is the reason why there are no vectors
     doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
     if doubles:
-        add("double", 0.6 * share, hot, "computes in double: half as many numbers in a vector, and conversions",
-            instructions=doubles[:10])  # fmt: skip
+        add(
+            "double",
+            0.6 * share,
+            hot,
+            "computes in double: half as many numbers in a vector, and conversions",
+            instructions=doubles[:10],
+        )
     integers = loop.of(r"v?cvt(?:si2ss|dq2ps|usi2ss|udq2ps)")
     if integers:
-        add("int_to_float", 0.6 * share, hot, "converts integers to float for every product",
-            instructions=integers[:10])  # fmt: skip
+        add(
+            "int_to_float", 0.6 * share, hot, "converts integers to float for every product", instructions=integers[:10]
+        )
     if called or not run.loop:
         return
     products = loop.products
@@ -438,11 +461,22 @@ def of_loop(
         if share > _LIBRARY:
             add("no_products", share, hot, f"takes {share:.0%} of the time and multiplies nothing", loop=run.loop[:20])
     elif loop.of(r"v?gather"):
-        add("strided_inner_loop", 0.8 * share, hot, "gathers numbers that lie far apart in memory",
-            instructions=loop.of(r"v?gather"))  # fmt: skip
+        add(
+            "strided_inner_loop",
+            0.8 * share,
+            hot,
+            "gathers numbers that lie far apart in memory",
+            instructions=loop.of(r"v?gather"),
+        )
     elif not loop.vectors and over:
-        add("strided_inner_loop", 0.85 * share, hot, f"goes over {over}, which lie far apart in memory: no vectors",
-            over=over, missed=why[:5])  # fmt: skip
+        add(
+            "strided_inner_loop",
+            0.85 * share,
+            hot,
+            f"goes over {over}, which lie far apart in memory: no vectors",
+            over=over,
+            missed=why[:5],
+        )
     elif not loop.vectors and loop.chained and loop.carried and not loop.stores:
         words = "adds up one output, each addition waiting for the one before: not in vectors"
         add("serial_sum", 0.8 * share, hot, words, additions=loop.sums[:10])
@@ -451,13 +485,24 @@ def of_loop(
         add("alias", 0.75 * share, hot, words, instructions=loop.overlapping[:10])
     elif not loop.vectors and not condition and not loop.of(r"v?mulp[sd]") and (why or run.samples):
         reason = why[0] if why else "the compiler gives no reason"
-        add("not_vectorised", 0.7 * share, hot, f"uses no vectors: {reason}", missed=reason,
-            instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10])  # fmt: skip
+        add(
+            "not_vectorised",
+            0.7 * share,
+            hot,
+            f"uses no vectors: {reason}",
+            missed=reason,
+            instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10],
+        )
     summed = loop.stores if run.samples else len(loop.reloaded)
     if loop.vectors and products and summed >= _STORED * products:
-        add("sum_in_memory", 0.55 * share, hot,
+        add(
+            "sum_in_memory",
+            0.55 * share,
+            hot,
             f"loads and stores its sums in the innermost loop: {loop.stores} stores for {products} multiply-adds",
-            stores=loop.stores, products=products)  # fmt: skip
+            stores=loop.stores,
+            products=products,
+        )
 
 
 def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:

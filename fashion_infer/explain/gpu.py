@@ -97,12 +97,7 @@ def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
             found = "stale_output", what, adding[0], "begin the sum at zero, and store it"
         elif code in ("not_all_written", "images_from", "not_written", "all_zero", "carries_over") and stores:
             what = "is not reached for every output: what lay there before stays"
-            found = (
-                "stale_output",
-                what,
-                stores[-1][0],
-                "let the grid and the condition cover every output",
-            )
+            found = ("stale_output", what, stores[-1][0], "let the grid and the condition cover every output")
         else:
             continue
         name, what, line, remedy = found

@@ -239,6 +239,11 @@ def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[st
         return (0, -1), [], []
     _, first, last, inside = min((one for one in loops if one[0] >= most / 2), key=lambda one: one[2] - one[1])
     by_function[_POINTED] = total - by_function[owner[first]]
-    calls = [(name, by_function[name], at) for at, text in code if first <= at <= last
-             for name in [_called(text)] if name and name != owner[first]]  # fmt: skip
+    calls = [
+        (name, by_function[name], at)
+        for at, text in code
+        if first <= at <= last
+        for name in [_called(text)]
+        if name and name != owner[first]
+    ]
     return (first, last), inside, sorted(calls, key=lambda call: -call[1])

@@ -186,13 +186,7 @@ def _written_first(report: Report, line: int, other: int) -> Tuple[int, int]:
 
 
 def _made(
-    code: str,
-    what: str,
-    line: Optional[int],
-    remedy: str,
-    report: Report,
-    path: Path,
-    places: List[int],
+    code: str, what: str, line: Optional[int], remedy: str, report: Report, path: Path, places: List[int]
 ) -> KernelFinding:
     evidence = {"tool": report.tool, "said": [report.head, *report.below[:12]], "lines": places}
     return at_line(path, line, code, what, remedy, evidence)

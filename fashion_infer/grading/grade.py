@@ -145,8 +145,9 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                 if turns.count > 1:
                     beside = {
                         number: later(_judge_with_progress, request, paths[number], ready, machine, turns, pace)
-                        for number, ready in enumerate(all_ready) if not _on_gpu(request, ready)
-                    }  # fmt: skip
+                        for number, ready in enumerate(all_ready)
+                        if not _on_gpu(request, ready)
+                    }
             ill: Optional[str] = None
             for number, (path, future) in enumerate(zip(paths, waiting)):
                 ready = future.result()
@@ -291,14 +292,27 @@ def _verdict(
     correct = status == verdict.JUDGED and not marks.refusals(findings)
     ranked = correct and not machine.unsandboxed
     return GradeVerdict(
-        os.fsencode(path.resolve().name).decode(errors="replace"), str(path), status, reason,
-        *(_identity(staged) if staged else ("", "", "")), backend, rubric, seed, ranked,
+        os.fsencode(path.resolve().name).decode(errors="replace"),
+        str(path),
+        status,
+        reason,
+        *(_identity(staged) if staged else ("", "", "")),
+        backend,
+        rubric,
+        seed,
+        ranked,
         {"available": machine.layers.words, "in_force": observed.layers, "bubblewrap": bool(machine.layers.bubblewrap)},
-        findings, earned, observed.samples, observed.fill_ms, observed.printed,
-        ready.plugin.seconds if ready.plugin else 0.0, time.monotonic() - start,
-        {**verdict.processor(), **(machine.gpu.described() if backend == "gpu" and machine.gpu else {})}, verdict.now(),
+        findings,
+        earned,
+        observed.samples,
+        observed.fill_ms,
+        observed.printed,
+        ready.plugin.seconds if ready.plugin else 0.0,
+        time.monotonic() - start,
+        {**verdict.processor(), **(machine.gpu.described() if backend == "gpu" and machine.gpu else {})},
+        verdict.now(),
         ready.explained if correct else (),
-    )  # fmt: skip
+    )
 
 
 def _backend(rubric: Rubric, staged: Optional[Submission]) -> str:

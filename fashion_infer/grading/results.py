@@ -90,11 +90,18 @@ class Folder:
                 judged = one["status"] != FAILED
                 points = {mark["name"]: f"{mark['points']:g}" for mark in one["marks"] if judged}
                 time = one["op_time_ms"]
-                rows.writerow([
-                    _cell(one["submission"]["name"]), one["status"], int(one["ranked"]),
-                    f"{one['points']:g}" if judged else "", f"{one['out_of']:g}", "" if time is None else f"{time:.6f}",
-                    *(points.get(name, "") for name in checks), _cell(one["reason"]),
-                ])  # fmt: skip
+                rows.writerow(
+                    [
+                        _cell(one["submission"]["name"]),
+                        one["status"],
+                        int(one["ranked"]),
+                        f"{one['points']:g}" if judged else "",
+                        f"{one['out_of']:g}",
+                        "" if time is None else f"{time:.6f}",
+                        *(points.get(name, "") for name in checks),
+                        _cell(one["reason"]),
+                    ]
+                )
         return path
 
     def file(self, form: str) -> Path:

@@ -121,9 +121,8 @@ _PAD = Operator(
 _FLATTEN = Operator(_takes(1))
 _SOFTMAX = Operator(
     _takes(1),
-    {"axis": _AXIS, "temperature": _OPTIONAL, "dtype": _word("None", "float32"),
-     "use_length": _word(*_FALSE)},
-)  # fmt: skip
+    {"axis": _AXIS, "temperature": _OPTIONAL, "dtype": _word("None", "float32"), "use_length": _word(*_FALSE)},
+)
 _OUTPUT = Operator(
     _takes(2),
     {
@@ -138,9 +137,7 @@ _OUTPUT = Operator(
     },
 )
 _CONCAT = Operator(
-    lambda attributes: int(attributes["num_args"]),
-    {"num_args": _whole(1, 64), "dim": _CHANNELS},
-    ("num_args",),
+    lambda attributes: int(attributes["num_args"]), {"num_args": _whole(1, 64), "dim": _CHANNELS}, ("num_args",)
 )
 
 # A Reshape may only keep the batch and flatten the other dimensions.

@@ -300,9 +300,16 @@ class _Trial:
     def _tried(self, code: str, reason: str, found: Optional[Diagnosis]) -> Tried:
         record = self._first.record if self._first is not None else None
         return Tried(
-            self.what, self.size, code, reason, found, record.seconds if record else 0.0,
-            record.layer_seconds if record else 0.0, tuple(self._findings), self._calls,
-        )  # fmt: skip
+            self.what,
+            self.size,
+            code,
+            reason,
+            found,
+            record.seconds if record else 0.0,
+            record.layer_seconds if record else 0.0,
+            tuple(self._findings),
+            self._calls,
+        )
 
 
 def _like(output: np.ndarray, wanted: np.ndarray, before: np.ndarray) -> bool:

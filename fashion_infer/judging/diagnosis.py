@@ -86,9 +86,17 @@ def diagnose(output: np.ndarray, x: np.ndarray, weight: np.ndarray, wanted: Opti
         why = _why("imprecise", largest / scale)
     first = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
     return Diagnosis(
-        "wrong", int(off.sum()), error.size, largest, scale, first, float(output[first]), float(wanted[first]),
-        why.code, "" if why.code == reasons.INCORRECT else why.text,
-    )  # fmt: skip
+        "wrong",
+        int(off.sum()),
+        error.size,
+        largest,
+        scale,
+        first,
+        float(output[first]),
+        float(wanted[first]),
+        why.code,
+        "" if why.code == reasons.INCORRECT else why.text,
+    )
 
 
 def _whole_numbers(output, wanted) -> bool:
@@ -204,13 +212,15 @@ def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
             ("weights_swapped", lambda: reference.convolve(x, flat.reshape(C, M, K, K).swapaxes(0, 1))),
             ("im2col_order", lambda: reference.convolve(x, flat.reshape(M, K, K, C).transpose(0, 3, 1, 2))),
             ("weights_without_channel", lambda: reference.convolve(x, np.repeat(weight[:, :1], C, 1))),
-            ("weights_without_channel",
-             lambda: reference.convolve(x, np.repeat(flat[: M * K * K].reshape(M, 1, K, K), C, 1))),
+            (
+                "weights_without_channel",
+                lambda: reference.convolve(x, np.repeat(flat[: M * K * K].reshape(M, 1, K, K), C, 1)),
+            ),
             ("input_without_channel", lambda: reference.convolve(np.repeat(x[:, :1], C, 1), weight)),
             ("input_without_channel", lambda: reference.convolve(np.repeat(one_plane, C, 1), weight)),
             ("first_channel", lambda: reference.convolve(x[:, :1], weight[:, :1])),
             ("last_channel", lambda: reference.convolve(x[:, -1:], weight[:, -1:])),
-        ]  # fmt: skip
+        ]
     for code, computed in candidates:
         if like(computed()):
             return _why(code)
@@ -243,10 +253,14 @@ def _missing_taps(got, x, weight, wanted, scale) -> Optional[Reason]:
         return None
     height, width = got.shape[2:]
     image, filters = x[:1].astype(np.float64), weight[: min(4, len(weight))].astype(np.float64)
-    shares = np.stack([
-        np.einsum("chw,mc->mhw", image[0, :, p : p + height, q : q + width], filters[:, :, p, q]).ravel()
-        for p in range(K) for q in range(K)
-    ], axis=1)  # fmt: skip
+    shares = np.stack(
+        [
+            np.einsum("chw,mc->mhw", image[0, :, p : p + height, q : q + width], filters[:, :, p, q]).ravel()
+            for p in range(K)
+            for q in range(K)
+        ],
+        axis=1,
+    )
     lacking = (wanted[0] - got[0])[: len(filters)].ravel()
     if len(lacking) < 2 * K * K:
         return None

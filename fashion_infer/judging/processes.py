@@ -97,8 +97,11 @@ def _server() -> Iterator[Connection]:
     # The server's stdout is stderr, because a kernel may print while it is loaded.
     server = subprocess.Popen(
         [sys.executable, "-c", _SERVER, str(its.fileno()), path],
-        stdin=subprocess.DEVNULL, stdout=2, pass_fds=(its.fileno(),), start_new_session=True,
-    )  # fmt: skip
+        stdin=subprocess.DEVNULL,
+        stdout=2,
+        pass_fds=(its.fileno(),),
+        start_new_session=True,
+    )
     its.close()
     try:
         with Connection(ours.detach()) as connection:

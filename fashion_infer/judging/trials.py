@@ -21,10 +21,7 @@ _UNEXPLAINED = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero")
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
 _FEW = 3  # images per call by default
 _MOST = 32  # limit of images per call of a kernel with threads, for any number of processors
-_YEARS = {
-    "mxnet": ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"),
-    "minidnn": ("fa2020",),
-}
+_YEARS = {"mxnet": ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"), "minidnn": ("fa2020",)}
 
 
 class Checked(NamedTuple):

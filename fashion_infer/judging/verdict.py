@@ -65,11 +65,7 @@ class Verdict(NamedTuple):
 
 
 def judge(
-    kernel: LoadedKernel,
-    tried: Sequence[Tried],
-    layers: Sequence[Tuple[str, Size]],
-    changed: int,
-    leaked: int,
+    kernel: LoadedKernel, tried: Sequence[Tried], layers: Sequence[Tuple[str, Size]], changed: int, leaked: int
 ) -> Verdict:
     """Call a kernel again, with the batch size of a run, on each layer that was correct with fewer images.
 

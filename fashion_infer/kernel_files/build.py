@@ -35,9 +35,7 @@ _ERROR = re.compile(
 _ROOM = 8 << 20  # bytes; the compiler's intermediate files for each of the course's files are smaller
 _LARGEST = 1 << 28  # size limit of a library in bytes
 # Hints that are appended to the compiler's error: {word in the error: hint}.
-_HINTS = {
-    "texture": "texture references left CUDA with version 12: read through a pointer, or a texture object",
-}
+_HINTS = {"texture": "texture references left CUDA with version 12: read through a pointer, or a texture object"}
 _LONGEST_PATH = 100  # limit for a header's path in the course's tree, in characters
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
 
@@ -68,9 +66,15 @@ Compile = Callable[[List[str], Path], Compiled]
 def compile_here(command: List[str], place: Path) -> Compiled:
     """Run the compiler as a child process; files that it leaves behind on Ctrl-C are in `place`."""
     run = subprocess.run(
-        command, cwd=place, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        text=True, errors="replace", env={**os.environ, "LC_ALL": "C", "TMPDIR": str(place)},
-    )  # fmt: skip
+        command,
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LC_ALL": "C", "TMPDIR": str(place)},
+    )
     return Compiled(run.returncode, run.stdout)
 
 
@@ -236,8 +240,13 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
     ours = resources.resource_dir("submission")
     adapter = ours / "adapters" / str(kernel_file.format.adapter)
     # The file's folder comes first: a header next to the file takes precedence over ours.
-    places = [path.parent, *beside.folders, ours / "adapters", *(ours / "headers" / name for name in _HEADERS),
-              resources.resource_dir("include")]  # fmt: skip
+    places = [
+        path.parent,
+        *beside.folders,
+        ours / "adapters",
+        *(ours / "headers" / name for name in _HEADERS),
+        resources.resource_dir("include"),
+    ]
     flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
     flags += [f"-I{place}" for place in places]
     flags += ["-include", str(ours / "headers" / "first_token.h")]
@@ -280,8 +289,12 @@ def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
     used = sorted({library for header, library in _CUBLAS.items() if header in included})
     flags: List[str] = []
     for library in used:
-        found = [file for folder in folders for name in ("lib64", "lib") for file in
-                 sorted((folder / name).glob(f"lib{library}.so*"))]  # fmt: skip
+        found = [
+            file
+            for folder in folders
+            for name in ("lib64", "lib")
+            for file in sorted((folder / name).glob(f"lib{library}.so*"))
+        ]
         headers = [folder / "include" for folder in folders if (folder / "include" / "cublas_v2.h").is_file()]
         if not found or not headers:
             raise DeviceError(f"{path} uses {library}, which is not installed: pip install 'nvidia-cublas==13.*'")

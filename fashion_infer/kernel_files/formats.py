@@ -166,9 +166,14 @@ FORMATS = (
 ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
 # Descriptions for the message that a file has no known format; `kernel formats` lists all formats.
 _MARKS = (
-    "forward<gpu, float>", "forward over Tensor<cpu, 4>", "GPUInterface::conv_forward_gpu", "conv_forward_cpu",
-    'extern "C" conv_forward', 'extern "C" solve', "Python's conv_forward, custom_kernel or solve",
-)  # fmt: skip
+    "forward<gpu, float>",
+    "forward over Tensor<cpu, 4>",
+    "GPUInterface::conv_forward_gpu",
+    "conv_forward_cpu",
+    'extern "C" conv_forward',
+    'extern "C" solve',
+    "Python's conv_forward, custom_kernel or solve",
+)
 _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 
 

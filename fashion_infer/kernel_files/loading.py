@@ -38,11 +38,7 @@ _loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and key of the
 
 
 def load(
-    file: KernelFile,
-    verbose: bool = False,
-    arch: Optional[str] = None,
-    device: int = 0,
-    library: Optional[Path] = None,
+    file: KernelFile, verbose: bool = False, arch: Optional[str] = None, device: int = 0, library: Optional[Path] = None
 ) -> LoadedKernel:
     """Register a kernel file as a kernel of the operator library, under the file's name.
 

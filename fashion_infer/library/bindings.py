@@ -158,10 +158,7 @@ def _prototypes():
         "fops_conv_forward_gpu": (integer, [text, conv, *tensors, pointer]),
         "fops_conv_forward_timed": (integer, [text, conv, *tensors, pointer, node]),
         "fops_conv_forward_staged": (integer, [text, integer, conv, *tensors, node]),
-        "fops_network_create": (
-            integer,
-            [nodes, integer, to(n), integer, integer, integer, text, to(pointer)],
-        ),
+        "fops_network_create": (integer, [nodes, integer, to(n), integer, integer, integer, text, to(pointer)]),
         "fops_network_destroy": (None, [pointer]),
         "fops_network_input_count": (integer, [pointer]),
         "fops_network_input_name": (text, [pointer, integer]),

@@ -87,8 +87,10 @@ class ResultFolder:
                     raise DataError(f"{self.place} has files that are not results: name a new folder")
                 self._write(MANIFEST, json.dumps({**facts, "job": self.identity}, indent=2).encode())
             elif known.get("job") != self.identity:
-                raise DataError(f"{self.place} has the results of another job ({_difference(known, facts)}): name "
-                                "another folder, or delete this one")  # fmt: skip
+                raise DataError(
+                    f"{self.place} has the results of another job ({_difference(known, facts)}): name "
+                    "another folder, or delete this one"
+                )
             return known is None
 
     def check(self) -> None:

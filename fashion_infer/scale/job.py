@@ -46,11 +46,7 @@ class BlockJob(NamedTuple):
 
 
 def plan(
-    request: BlockRequest,
-    model: LoadedModel,
-    of: Sequence[Source],
-    invert: Optional[bool] = None,
-    held: Held = None,
+    request: BlockRequest, model: LoadedModel, of: Sequence[Source], invert: Optional[bool] = None, held: Held = None
 ) -> BlockJob:
     """Plan a job, and check on this machine's CPU that the network can run as fused stages.
 

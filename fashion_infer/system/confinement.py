@@ -51,10 +51,13 @@ def run(
     libraries = os.pathsep.join(os.path.abspath(part) for part in sys.path if part and os.path.exists(part))
     try:
         done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", program, *words], input=given,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds,
+            [sys.executable, "-W", "ignore", "-c", program, *words],
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=seconds,
             env={**os.environ, **_ALONE, **environment, "PYTHONPATH": libraries},
-        )  # fmt: skip
+        )
     except subprocess.TimeoutExpired as late:
         return ChildEnd(late.stdout or b"", "time")
     except OSError as error:

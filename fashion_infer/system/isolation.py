@@ -66,8 +66,11 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
     try:
         child = subprocess.Popen(
             [sys.executable, "-c", _CHILD, *arguments],
-            stdin=subprocess.DEVNULL, env=known, pass_fds=(to_report, lives), start_new_session=True,
-        )  # fmt: skip
+            stdin=subprocess.DEVNULL,
+            env=known,
+            pass_fds=(to_report, lives),
+            start_new_session=True,
+        )
         os.close(to_report)
         os.close(lives)
         os.set_blocking(reports, False)

@@ -14,10 +14,16 @@ class Kit:
     def __init__(self, store, start):
         self.store, self.now, self.number = store, start, 0
         with store.write() as session:
-            made = people.new_class(session, "c", "fa2017", "cpu", "", start + timedelta(days=30), most_pending=50,
-                                    most_an_hour=1000)  # fmt: skip
-            listed = [("Ann", "", ""), ("Bob", "", ""), ("Cid", "", ""), ("Ada", "assistant", ""),
-                      ("Ina", "instructor", "")]  # fmt: skip
+            made = people.new_class(
+                session, "c", "fa2017", "cpu", "", start + timedelta(days=30), most_pending=50, most_an_hour=1000
+            )
+            listed = [
+                ("Ann", "", ""),
+                ("Bob", "", ""),
+                ("Cid", "", ""),
+                ("Ada", "assistant", ""),
+                ("Ina", "instructor", ""),
+            ]
             joined = people.join(session, made, listed)
             self.tokens = {one.person.name: one.token for one in joined}
             self.people = {one.person.name: one.person.id for one in joined}

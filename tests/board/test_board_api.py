@@ -22,8 +22,12 @@ from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit
 from fashion_infer.board.store.types import now
 
-CHECKS = [schemathesis.checks.not_a_server_error, status_code_conformance, content_type_conformance,
-          response_schema_conformance]  # fmt: skip
+CHECKS = [
+    schemathesis.checks.not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
 ALL = ("Ann", "Bob", "Cid", "Ada", "Ina")
 
 
@@ -99,8 +103,13 @@ class TestPermissions:
     @pytest.fixture
     def judged(self, board):
         found = board.send("Ann", b"ann's secret").json()["id"]
-        verdict = {"printed": "a secret print", "rubric": {"show": {"printed": False, "times": False}},
-                   "times": [1], "op_time_ms": 1.0, "findings": [{"text": "t", "advice": "a"}]}  # fmt: skip
+        verdict = {
+            "printed": "a secret print",
+            "rubric": {"show": {"printed": False, "times": False}},
+            "times": [1],
+            "op_time_ms": 1.0,
+            "findings": [{"text": "t", "advice": "a"}],
+        }
         board.kit.judge(1.5, verdict=json.dumps(verdict))
         return found
 
@@ -150,8 +159,11 @@ class TestPermissions:
         for who in ("Ada", "Ann"):
             board.ask(who, "GET", f"/submissions/{judged}/content")
         with board.kit.store.read() as session:
-            looks = [(one.actor, one.what) for one in audit.entries(session, board.kit.of_class(session))
-                     if one.action == "read code"]  # fmt: skip
+            looks = [
+                (one.actor, one.what)
+                for one in audit.entries(session, board.kit.of_class(session))
+                if one.action == "read code"
+            ]
         assert looks == [("Ada", judged)]
 
     def test_an_instructor_sees_nothing_of_another_class(self, board, judged):
@@ -255,7 +267,10 @@ def test_log_lines_are_json(capsys):
     line = logs.JsonLines().format(record)
     assert "\n" not in line
     assert {key: json.loads(line)[key] for key in ("message", "who", "level")} == {
-        "message": "a b\nc", "who": "Ann", "level": "info"}  # fmt: skip
+        "message": "a b\nc",
+        "who": "Ann",
+        "level": "info",
+    }
 
 
 def test_every_endpoint_of_the_schema_needs_a_token(little):

@@ -17,15 +17,34 @@ def term(kit):
     before, people = kit.now, list(kit.people.values())
     with kit.store.write() as session:
         for start in range(0, JOBS, 1000):
-            each = [(f"s{number}", before - timedelta(seconds=60 * (JOBS - number)))
-                    for number in range(start, start + 1000)]  # fmt: skip
-            session.execute(insert(SubmissionRow), [
-                {"id": one, "class_id": kit.class_id, "person_id": people[number % 3], "key": one, "digest": "",
-                 "name": "k.cu", "size": 1, "status": "judged", "submitted_at": at}
-                for number, (one, at) in enumerate(each)])  # fmt: skip
-            session.execute(insert(JobRow), [
-                {"submission_id": one, "backend": "cpu", "state": "done", "round": start + number, "queued_at": at}
-                for number, (one, at) in enumerate(each)])  # fmt: skip
+            each = [
+                (f"s{number}", before - timedelta(seconds=60 * (JOBS - number)))
+                for number in range(start, start + 1000)
+            ]
+            session.execute(
+                insert(SubmissionRow),
+                [
+                    {
+                        "id": one,
+                        "class_id": kit.class_id,
+                        "person_id": people[number % 3],
+                        "key": one,
+                        "digest": "",
+                        "name": "k.cu",
+                        "size": 1,
+                        "status": "judged",
+                        "submitted_at": at,
+                    }
+                    for number, (one, at) in enumerate(each)
+                ],
+            )
+            session.execute(
+                insert(JobRow),
+                [
+                    {"submission_id": one, "backend": "cpu", "state": "done", "round": start + number, "queued_at": at}
+                    for number, (one, at) in enumerate(each)
+                ],
+            )
     for who in ("Ann", "Bob", "Cid", "Ann"):
         kit.submit(who)
     kit.running = kit.claim()
@@ -88,7 +107,10 @@ def test_no_operation_reads_every_job(term):
             seen += 1
             lines = [line for line in plan.splitlines() if "jobs" in line]
             assert lines and not [line for line in lines if "SCAN jobs" in line or "Seq Scan on jobs" in line], (
-                question, statement, plan)  # fmt: skip
+                question,
+                statement,
+                plan,
+            )
             # A plan that uses only the first column of an index would read all jobs of a backend.
             short = [line for line in lines if line.rstrip().endswith("(backend=?)")]
             assert not short, (question, statement, plan)

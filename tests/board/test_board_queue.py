@@ -281,8 +281,9 @@ class TestLeases:
             queue.recover(session, "me", kit.now)
         served(kit)
         with kit.store.read() as session:
-            counts = dict(session.execute(select(Judgement.submission_id, func.count()).group_by(
-                Judgement.submission_id)).all())  # fmt: skip
+            counts = dict(
+                session.execute(select(Judgement.submission_id, func.count()).group_by(Judgement.submission_id)).all()
+            )
         assert counts == dict.fromkeys(ids, 1)
 
 

@@ -37,8 +37,11 @@ class Clock:
 def refusals(store):
     """Return (actor, address, number of times) of each entry about refused sign-ins in the audit log."""
     with store.read() as session:
-        rows = session.execute(select(AuditEntry.actor, AuditEntry.address, AuditEntry.times)
-                               .where(AuditEntry.action == "sign in refused").order_by(AuditEntry.id))  # fmt: skip
+        rows = session.execute(
+            select(AuditEntry.actor, AuditEntry.address, AuditEntry.times)
+            .where(AuditEntry.action == "sign in refused")
+            .order_by(AuditEntry.id)
+        )
         return [tuple(row) for row in rows]
 
 
@@ -47,8 +50,9 @@ class TestCountedRefusals:
         for day in range(2):
             for _ in range(3):
                 with kit.store.write() as session:
-                    audit.count(session, "somebody", "sign in refused", 5, None, "192.0.2.1",
-                                at=kit.now + timedelta(days=day))  # fmt: skip
+                    audit.count(
+                        session, "somebody", "sign in refused", 5, None, "192.0.2.1", at=kit.now + timedelta(days=day)
+                    )
         assert refusals(kit.store) == [("somebody", "192.0.2.1", 15)] * 2
 
     def test_addresses_above_the_daily_limit_share_one_row(self, kit):
@@ -94,8 +98,10 @@ class TestCountedRefusals:
 
     def test_from_many_threads(self, kit):
         refused = RefusedSignIns(kit.store, Clock())
-        threads = [threading.Thread(target=lambda: [refused.add(SignInAttempt("10.0.0.1")) for _ in range(200)])
-                   for _ in range(8)]  # fmt: skip
+        threads = [
+            threading.Thread(target=lambda: [refused.add(SignInAttempt("10.0.0.1")) for _ in range(200)])
+            for _ in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -131,8 +137,10 @@ def app(data):
     made = create_app(BoardSettings(data=data))
     with made.state.store.write() as session:
         of = fill.a_class(session, "one")
-        made.tokens = {name: fill.person(session, of, name, role) and name
-                       for name, role in (("Ann", "student"), ("Ida", "instructor"))}  # fmt: skip
+        made.tokens = {
+            name: fill.person(session, of, name, role) and name
+            for name, role in (("Ann", "student"), ("Ida", "instructor"))
+        }
     yield made
     made.state.store.close()
 
@@ -151,8 +159,9 @@ def sign_in(app, token):
 def rows(app):
     """Return the number of rows in each table."""
     with app.state.store.read() as session:
-        return {table.name: session.scalar(select(func.count()).select_from(table))
-                for table in Base.metadata.sorted_tables}  # fmt: skip
+        return {
+            table.name: session.scalar(select(func.count()).select_from(table)) for table in Base.metadata.sorted_tables
+        }
 
 
 def test_invalid_tokens_are_limited_but_a_valid_one_works(app):
@@ -287,12 +296,17 @@ def test_a_complete_request_may_wait_longer(served, small):
 def test_invalid_requests_log_at_most_one_line_each(served):
     port, records = served
     requests_ = [
-        b"\0\xff\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET /submissions/x HTTP/1.1\r\nHost: x\r\nCookie: board=\xff\r\n\r\n", POST + b"Content-Length: 3\r\n\r\n%%%",
-        b"GET /" + b"a" * 100_000, POST + b"Content-Length: 99999999\r\n\r\na", POST + b"Content-Length: 9\r\n\r\na",
+        b"\0\xff\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /submissions/x HTTP/1.1\r\nHost: x\r\nCookie: board=\xff\r\n\r\n",
+        POST + b"Content-Length: 3\r\n\r\n%%%",
+        b"GET /" + b"a" * 100_000,
+        POST + b"Content-Length: 99999999\r\n\r\na",
+        POST + b"Content-Length: 9\r\n\r\na",
         b"GET /login HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
         b"POST /submit HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n",
-    ]  # fmt: skip
+    ]
     for request in requests_:
         with socket.create_connection(("127.0.0.1", port), timeout=20) as connection, contextlib.suppress(OSError):
             connection.sendall(request)

@@ -74,8 +74,10 @@ class TestGraderProcess:
         assert last.kind == "unable" and last.outcome.status == "failed"
 
     def test_a_grader_is_killed_when_its_parent_is(self, tmp_path):
-        code = ("import subprocess, time; from fashion_infer.board.queue import lifeline; "
-                "print(lifeline.start(['sleep', '60']).pid, flush=True); time.sleep(60)")  # fmt: skip
+        code = (
+            "import subprocess, time; from fashion_infer.board.queue import lifeline; "
+            "print(lifeline.start(['sleep', '60']).pid, flush=True); time.sleep(60)"
+        )
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
             child = int(parent.stdout.readline())
             time.sleep(0.5)
@@ -118,7 +120,11 @@ class TestDispatcher:
         }
         self.run_until_empty(small, dispatcher)
         assert {end: small.status(one) for end, one in ids.items()} == {
-            "judge": "judged", "refuse": "refused", "fail": "failed", "crash": "failed"}  # fmt: skip
+            "judge": "judged",
+            "refuse": "refused",
+            "fail": "failed",
+            "crash": "failed",
+        }
         with small.store.read() as session:
             assert session.scalar(select(func.count()).select_from(Judgement)) == 4
             lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == ids["fail"])).all()
@@ -415,8 +421,11 @@ class TestTrial:
         with store.read() as session:
             found = people.the_class(session, None)
             assert found.finalised_at is not None
-            purposes = session.execute(select(Judgement.submission_id, func.count()).where(Judgement.purpose != "first")
-                                       .group_by(Judgement.submission_id)).all()  # fmt: skip
+            purposes = session.execute(
+                select(Judgement.submission_id, func.count())
+                .where(Judgement.purpose != "first")
+                .group_by(Judgement.submission_id)
+            ).all()
         store.close()
         assert sorted(count for _, count in purposes) == [5, 5]
 
@@ -427,8 +436,9 @@ class TestTrial:
         with store.read() as session:
             before = set(session.scalars(select(Judgement.submission_id)))
         store.close()
-        found = board_faults.rounds(trial, pick(3, 60), random.Random(), None, kinds, lambda line: None, pause=0.3,
-                                    calm=1.0)  # fmt: skip
+        found = board_faults.rounds(
+            trial, pick(3, 60), random.Random(), None, kinds, lambda line: None, pause=0.3, calm=1.0
+        )
         assert [line for line in found if line.split(":")[0] not in before] == []
 
 
@@ -473,8 +483,12 @@ def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
         found = client.submission(one)
         assert (found["status"], found["rank"], found["judgement"]["points"]) == ("judged", 1, 100), text
         assert any("judging begins on" in line for line in text) and client.me()["graders"] == 1
-        heard = {socket.laddr for process in processes_of(made) for socket in process.net_connections("tcp")
-                 if socket.status == "LISTEN"}  # fmt: skip
+        heard = {
+            socket.laddr
+            for process in processes_of(made)
+            for socket in process.net_connections("tcp")
+            if socket.status == "LISTEN"
+        }
         assert {address.ip for address in heard} <= {"127.0.0.1", "::ffff:127.0.0.1"}, heard
         ports = {address.port for address in heard}
         assert made.port in ports and len(ports) > 3

@@ -219,8 +219,14 @@ def test_certificates_and_keys_that_do_not_work(pairs, tmp_path, run):
     locked = str(tmp_path / "locked.key")
     line = ["openssl", "pkcs8", "-topk8", "-v2", "aes128", "-in", key, "-out", locked, "-passout", "pass:x"]
     subprocess.run(line, check=True, capture_output=True)
-    for files in ((one, other), (str(tmp_path / "none.pem"), key), (one, str(tmp_path / "none.key")),
-                  (str(tmp_path / "text"), key), (one, str(tmp_path / "text")), (one, locked)):  # fmt: skip
+    for files in (
+        (one, other),
+        (str(tmp_path / "none.pem"), key),
+        (one, str(tmp_path / "none.key")),
+        (str(tmp_path / "text"), key),
+        (one, str(tmp_path / "text")),
+        (one, locked),
+    ):
         words = ("board", "serve", "--data", str(tmp_path / "data"), "--certificate", files[0], "--key", files[1])
         done = run(*words, "--ray", "off")
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1), done.stderr

@@ -19,14 +19,21 @@ PAGES = {
     "/class": "instructor", "/class/audit": "instructor", "/class/{name}.csv": "instructor", "/ranking.svg": "all",
 }  # fmt: skip
 OPEN = {"/login", "/static/{version}/{name}"}
-ROLES = {"all": {"student", "assistant", "instructor"}, "staff": {"assistant", "instructor"},
-         "instructor": {"instructor"}}  # fmt: skip
+ROLES = {
+    "all": {"student", "assistant", "instructor"},
+    "staff": {"assistant", "instructor"},
+    "instructor": {"instructor"},
+}
 # Name: class and role. Each person's submission has the name in its code, log, file name, findings and printed text.
 PEOPLE = {
-    "Mallory": ("one", "student"), "Evelyn": ("one", "student"), "Tess": ("one", "student"),
-    "Ann": ("one", "assistant"), "Ida": ("one", "instructor"), "Otto": ("two", "student"),
+    "Mallory": ("one", "student"),
+    "Evelyn": ("one", "student"),
+    "Tess": ("one", "student"),
+    "Ann": ("one", "assistant"),
+    "Ida": ("one", "instructor"),
+    "Otto": ("two", "student"),
     "Olga": ("two", "instructor"),
-}  # fmt: skip
+}
 TEAM = {"Evelyn", "Tess"}
 
 

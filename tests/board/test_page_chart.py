@@ -30,8 +30,13 @@ def steps(raw):
 
 
 @settings(deadline=None, max_examples=8)
-@given(some.lists(falling, min_size=1, max_size=3), some.just(0.0) | times, some.floats(0, 80 * DAY),
-       some.none() | some.floats(-10 * DAY, 200 * DAY), some.booleans())  # fmt: skip
+@given(
+    some.lists(falling, min_size=1, max_size=3),
+    some.just(0.0) | times,
+    some.floats(0, 80 * DAY),
+    some.none() | some.floats(-10 * DAY, 200 * DAY),
+    some.booleans(),
+)
 def test_any_class_can_be_drawn(tmp_path_factory, raw, limit, now, deadline, narrow):
     path = tmp_path_factory.mktemp("chart") / "chart.svg"
     names = ("best", "ours"), ("you", "auto"), ("median", "peer")
@@ -40,8 +45,11 @@ def test_any_class_can_be_drawn(tmp_path_factory, raw, limit, now, deadline, nar
     best_times.draw(str(path), curves, [best_times.Level("floor", "limit", limit)], START + now, until, narrow)
     drawn = ElementTree.parse(path).getroot()
     height = float(drawn.get("viewBox").split()[3])
-    shown = [text for text in drawn.iter("{http://www.w3.org/2000/svg}text") if (text.text or "").split(" ")[0] in
-             ("best", "you", "median", "floor")]  # fmt: skip
+    shown = [
+        text
+        for text in drawn.iter("{http://www.w3.org/2000/svg}text")
+        if (text.text or "").split(" ")[0] in ("best", "you", "median", "floor")
+    ]
     assert len(shown) == sum(bool(curve.points) for curve in curves) + (limit > 0)
     heights = sorted(y(text) for text in shown)
     assert all(0 < at < height for at in heights) and all(b - a > 7 for a, b in zip(heights, heights[1:]))

@@ -334,12 +334,17 @@ class TestUpload:
             session.query(fill.models.Class).one().deadline = fill.NOW - timedelta(hours=1)
         assert self.send(eve, b"y").status_code == 403 and count(app, "SubmissionRow") == 1
 
-    @pytest.mark.parametrize("body, kind", [
-        (b"", "multipart/form-data"), (b"", "multipart/form-data; boundary=b"),
-        (b"--b", "multipart/form-data; boundary=b"),
-        (b"x", "text/plain"), (b"--b\r\n\r\n\r\n--b--", "multipart/form-data; boundary=b"),
-        (b"csrf=x&file=k.cu", "application/x-www-form-urlencoded"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "body, kind",
+        [
+            (b"", "multipart/form-data"),
+            (b"", "multipart/form-data; boundary=b"),
+            (b"--b", "multipart/form-data; boundary=b"),
+            (b"x", "text/plain"),
+            (b"--b\r\n\r\n\r\n--b--", "multipart/form-data; boundary=b"),
+            (b"csrf=x&file=k.cu", "application/x-www-form-urlencoded"),
+        ],
+    )
     def test_invalid_bodies_are_refused(self, app, body, kind):
         answer = client_of(app, "Eve").post("/submit", content=body, headers={"Content-Type": kind})
         assert answer.status_code in (403, 422) and count(app, "SubmissionRow") == 0
@@ -363,7 +368,9 @@ def test_marks_are_exported_for_a_learning_platform(app):
     # A person's marks come from the submission marked as final, although another submission is ranked.
     assert [(row["name"], row["points"]) for row in rows["marks"]] == [("Eve", "10"), ("Mallory", "")]
     assert [(row["name"], row["place"], row["points"], row["points_of_that"]) for row in rows["ranking"]] == [
-        ("Eve", "1", "100", "10"), ("Mallory", "", "", "")]  # fmt: skip
+        ("Eve", "1", "100", "10"),
+        ("Mallory", "", "", ""),
+    ]
     possible, *canvas = rows["canvas"]
     assert possible["fashion-infer one"] == "100"
     assert [(row["SIS Login ID"], row["fashion-infer one"]) for row in canvas] == [("Eve", "10"), ("Mallory", "")]

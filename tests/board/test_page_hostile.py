@@ -84,13 +84,23 @@ def pages(app, text, ranked=True):
         document["device"]["name"] = document["sandbox"]["available"] = text
         for mark in document["marks"]:
             mark.update(name=text, message=text)
-        one = fill.judged(session, who, 4.0, ranked=ranked, name=text[:200], document=document, log=[text, text],
-                          reason=text).id  # fmt: skip
-        two = fill.judged(session, who, name=text[:200], status="refused", when=fill.NOW - fill.timedelta(hours=2),
-                          reason=text, document={}, log=[text]).id  # fmt: skip
+        one = fill.judged(
+            session, who, 4.0, ranked=ranked, name=text[:200], document=document, log=[text, text], reason=text
+        ).id
+        two = fill.judged(
+            session,
+            who,
+            name=text[:200],
+            status="refused",
+            when=fill.NOW - fill.timedelta(hours=2),
+            reason=text,
+            document={},
+            log=[text],
+        ).id
         fill.waits(session, who, name=text[:200], log=[text])
-        session.add(fill.models.AuditEntry(class_id=of.id, actor=text[:200], action=text[:40], what=text,
-                                           address=text[:64]))  # fmt: skip
+        session.add(
+            fill.models.AuditEntry(class_id=of.id, actor=text[:200], action=text[:40], what=text, address=text[:64])
+        )
     client = TestClient(app, follow_redirects=False)
     found = {}
     for name, paths in (("Ida", PAGES), (text[:200], PAGES[:3])):
@@ -167,8 +177,11 @@ def test_malformed_verdicts_are_accepted(data, staff):
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
 def test_pages_hide_from_students_what_the_rubric_hides(app, what):
     """What a rubric hides is not among the parts of a verdict for a student's page; the staff's page has all parts."""
-    signs = {"diagnosis": ["3,136 of 25,600,000", "right for n = 100"], "times": ["Timed calls", "Op Time"],
-             "printed": ["I printed this"]}  # fmt: skip
+    signs = {
+        "diagnosis": ["3,136 of 25,600,000", "right for n = 100"],
+        "times": ["Timed calls", "Op Time"],
+        "printed": ["I printed this"],
+    }
     document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")
     document["rubric"]["show"][what] = False
     for everything in (False, True):

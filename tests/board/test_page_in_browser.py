@@ -11,8 +11,10 @@ from chromium import LOW_CONTRAST
 pytest.importorskip("fastapi")
 
 STUDENT, STAFF = "student001", "Ada Instructor"
-PAGES = {STUDENT: ("/", "/mine", "/queue", "DONE", "RUNS"),
-         STAFF: ("/", "/submissions", "/people", "/class", "/class/audit", "WRONG")}  # fmt: skip
+PAGES = {
+    STUDENT: ("/", "/mine", "/queue", "DONE", "RUNS"),
+    STAFF: ("/", "/submissions", "/people", "/class", "/class/audit", "WRONG"),
+}
 # Returns a list of elements without the names, labels, roles or levels that assistive technology needs.
 UNNAMED = """() => {
   const found = [];
@@ -233,8 +235,11 @@ def test_a_waiting_page_updates_when_the_verdict_arrives(opened, board):
     with board.store.write() as session:
         session.get(fill.models.SubmissionRow, waits).status = "refused"
         session.query(fill.models.JobRow).filter_by(submission_id=waits).one().state = "done"
-        session.add(fill.models.Judgement(submission_id=waits, purpose="first", status="refused",
-                                          reason="expected ;", started_at=fill.NOW))  # fmt: skip
+        session.add(
+            fill.models.Judgement(
+                submission_id=waits, purpose="first", status="refused", reason="expected ;", started_at=fill.NOW
+            )
+        )
     page.locator("h1 .state.bad").wait_for(timeout=8000)
     assert "expected ;" in page.locator("main").inner_text() and page.said == []
 

@@ -60,8 +60,13 @@ def test_networks_from_several_threads(program, isa):
 
 
 def test_convolutions(library):
-    @given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 9), *[st.sampled_from(sorted(inputs.KINDS))] * 2,
-           st.integers(0, 2**32 - 1))  # fmt: skip
+    @given(
+        st.integers(1, 12),
+        st.integers(1, 9),
+        st.integers(1, 9),
+        *[st.sampled_from(sorted(inputs.KINDS))] * 2,
+        st.integers(0, 2**32 - 1),
+    )
     @settings(max_examples=200)
     def check(c, m, k, kind, weights, seed):
         rng = np.random.default_rng(seed)

@@ -18,15 +18,11 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 
 CHAINS = [
     *map(course, COURSE),
-    Chain(
-        [Convolution(9, 5), Tanh(), MaxPool(), Flatten(), Dense(33), Tanh(), Dense(16), Softmax()],
-        (1, 15, 13),
-    ),
+    Chain([Convolution(9, 5), Tanh(), MaxPool(), Flatten(), Dense(33), Tanh(), Dense(16), Softmax()], (1, 15, 13)),
     Chain([Convolution(64, 5), Tanh(), MaxPool(), Flatten(), Dense(3, bias=False)], (1, 12, 19)),
     Chain([Convolution(31, 5), Tanh(), MaxPool()], (1, 44, 44)),
     Chain(
-        [Convolution(24, 5), Tanh(), MaxPool(), Convolution(8, 3), Tanh(), MaxPool(), Flatten(), Dense(70)],
-        (1, 22, 22),
+        [Convolution(24, 5), Tanh(), MaxPool(), Convolution(8, 3), Tanh(), MaxPool(), Flatten(), Dense(70)], (1, 22, 22)
     ),
     Chain([Convolution(5, 3), MaxPool(), Flatten(), Dense(40), Dense(20), Softmax()], (3, 9, 11)),
     Chain([MaxPool(), Tanh(), Flatten(), Dense(17), Tanh()], (2, 7, 6)),

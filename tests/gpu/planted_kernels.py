@@ -144,8 +144,9 @@ def _strided_writes():
 
 
 def _conflicts():
-    stage = _STAGE.replace("image[i] = x[b * C * H * W + i];",
-                           "image[i / (H * W) * H * W + i % W * H + i / W % H] = x[b * C * H * W + i];")  # fmt: skip
+    stage = _STAGE.replace(
+        "image[i] = x[b * C * H * W + i];", "image[i / (H * W) * H * W + i % W * H + i / W % H] = x[b * C * H * W + i];"
+    )
     outputs = """  for (int i = threadIdx.x; i < M * Ho * Wo; i += blockDim.x) {
     const int m = i / (Ho * Wo), h = i / Wo % Ho, w = i % Wo;
     float sum = 0;

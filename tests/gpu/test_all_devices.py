@@ -14,10 +14,7 @@ from fashion_infer.inference.sharing import share
 from fashion_infer.library import op_times
 from fashion_infer.request import Request
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(library.device_count() < 2, reason="needs two CUDA devices"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(library.device_count() < 2, reason="needs two CUDA devices")]
 GPUS = range(library.device_count())
 
 

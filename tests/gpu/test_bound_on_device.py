@@ -191,9 +191,15 @@ def check_network(chain, weights, x):
 def test_dense():
     @profiles.on_device(60)
     @hypothesis.given(
-        st.integers(1, 8000), st.sampled_from([1, 7, 10, 64, 130, 500]), st.sampled_from([1, 9, 200]), KIND, KIND,
-        st.booleans(), st.booleans(), SEED,
-    )  # fmt: skip
+        st.integers(1, 8000),
+        st.sampled_from([1, 7, 10, 64, 130, 500]),
+        st.sampled_from([1, 9, 200]),
+        KIND,
+        KIND,
+        st.booleans(),
+        st.booleans(),
+        SEED,
+    )
     def check(values, units, n, kind, weights, bias, specials, seed):
         rng = np.random.default_rng(seed)
         chain = chains.Chain([Dense(units, bias)], (values,))

@@ -77,10 +77,17 @@ def test_course_layer(torch, name, layer, kind):
 def test_random_shapes(torch, name):
     @profiles.on_device(60)
     @hypothesis.given(
-        st.integers(1, 5), st.integers(1, 13), st.integers(1, 40), st.integers(1, 40), st.integers(1, 70),
-        st.integers(1, 7), st.sampled_from(["pixels", "reals", "uint8"]), st.integers(0, 99),
-        st.sampled_from([1.0, 1e-12, 1e12]), st.integers(0, 1),
-    )  # fmt: skip
+        st.integers(1, 5),
+        st.integers(1, 13),
+        st.integers(1, 40),
+        st.integers(1, 40),
+        st.integers(1, 70),
+        st.integers(1, 7),
+        st.sampled_from(["pixels", "reals", "uint8"]),
+        st.integers(0, 99),
+        st.sampled_from([1.0, 1e-12, 1e12]),
+        st.integers(0, 1),
+    )
     def check(B, C, H, W, M, K, kind, seed, scale, offset):
         K = min(K, H, W)
         x, k = images(torch, (B + offset, C, H, W), kind, seed), weights(torch, (M, C, K, K), seed)
@@ -95,9 +102,14 @@ def test_random_shapes(torch, name):
 
 # Layers that differ in few numbers: what shape_cache.h caches for one layer must not be used for another.
 ALIKE = st.tuples(
-    st.integers(1, 3), st.integers(16, 18), st.integers(9, 11), st.integers(9, 11), st.sampled_from([8, 9, 33, 34]),
-    st.sampled_from([2, 3]), st.sampled_from(["pixels", "uint8"]),
-)  # fmt: skip
+    st.integers(1, 3),
+    st.integers(16, 18),
+    st.integers(9, 11),
+    st.integers(9, 11),
+    st.sampled_from([8, 9, 33, 34]),
+    st.sampled_from([2, 3]),
+    st.sampled_from(["pixels", "uint8"]),
+)
 
 
 @pytest.mark.parametrize("name", TENSOR_CORE or ["none"])
@@ -149,9 +161,13 @@ def test_random_shapes_of_families(torch, name, family):
 
     @profiles.on_device(60)
     @hypothesis.given(
-        st.sampled_from([1, 2, 7, 500]), st.tuples(*FAMILIES[family]), st.sampled_from(["pixels", "reals"]),
-        st.integers(0, 99), st.sampled_from([1.0, 1e-12, 1e12]), st.integers(0, 1),
-    )  # fmt: skip
+        st.sampled_from([1, 2, 7, 500]),
+        st.tuples(*FAMILIES[family]),
+        st.sampled_from(["pixels", "reals"]),
+        st.integers(0, 99),
+        st.sampled_from([1.0, 1e-12, 1e12]),
+        st.integers(0, 1),
+    )
     def check(B, shape, kind, seed, scale, offset):
         C, OH, OW, M, K = shape
         x = images(torch, (B + offset, C, OH + K - 1, OW + K - 1), kind, seed)

@@ -79,9 +79,14 @@ def test_slices(torch, monkeypatch, slice_):
 def test_kernels(name):
     @profiles.on_device(40)
     @hypothesis.given(
-        st.integers(1, 60), st.integers(1, 9), st.integers(1, 60), st.integers(1, 40), st.integers(1, 7),
-        st.sampled_from(sorted(inputs.KINDS)), SEED,
-    )  # fmt: skip
+        st.integers(1, 60),
+        st.integers(1, 9),
+        st.integers(1, 60),
+        st.integers(1, 40),
+        st.integers(1, 7),
+        st.sampled_from(sorted(inputs.KINDS)),
+        SEED,
+    )
     def check(n, channels, side, filters, k, kind, seed):
         rng, k = np.random.default_rng(seed), min(k, side)
         x = inputs.draw(kind, rng, (n, channels, side, side + 3))

@@ -21,10 +21,7 @@ from fashion_infer.kernel_files import build, formats
 from fashion_infer.library import devices, kernels, op_times
 from fashion_infer.system import compilers
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(compilers.find_nvcc() is None, reason="no nvcc"),
-]
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(compilers.find_nvcc() is None, reason="no nvcc")]
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "tests" / "submissions"
 TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"

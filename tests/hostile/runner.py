@@ -30,8 +30,10 @@ class Runner:
         self._server = subprocess.Popen(
             [sys.executable, str(HERE / "server.py")],
             env={**os.environ, "PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"},
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def run(self, one, cold=False):
         """Run a try, with `cold` in a new process; return how it ended."""

@@ -129,8 +129,12 @@ def test_an_unknown_format_is_a_one_line_error(one_line, tmp_path):
 
 
 def test_format_needs_a_kernel_file(one_line):
-    for command in ([*RUN, "--kernel", "naive"], [*BENCH, "--kernels", "naive"],
-                    ["report", "--out", "x", "--kernel", "naive"], ["verify", "--kernel", "naive"]):  # fmt: skip
+    for command in (
+        [*RUN, "--kernel", "naive"],
+        [*BENCH, "--kernels", "naive"],
+        ["report", "--out", "x", "--kernel", "naive"],
+        ["verify", "--kernel", "naive"],
+    ):
         line, end = one_line(2, *command, "--format", "c-cpu")
         assert "--format needs a kernel file" in line and end.stdout == ""
     line, _ = one_line(2, *BENCH, "--kernels", "a.cu,b.cu", "--format", "c-gpu,c-gpu,c-gpu")
@@ -261,11 +265,12 @@ def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
 def test_a_process_started_by_a_kernel_ends_with_the_run(tmp_path, run_program):
     file, note = tmp_path / "forks.cpp", tmp_path / "pid"
     file.write_text(
-        "#include <cstdio>\n#include <unistd.h>\n" + (TEMPLATES / "conv.cpp").read_text() +
-        "static int forked = [] {\n  const int child = fork();\n  if (child == 0) for (;;) sleep(1);\n"
+        "#include <cstdio>\n#include <unistd.h>\n"
+        + (TEMPLATES / "conv.cpp").read_text()
+        + "static int forked = [] {\n  const int child = fork();\n  if (child == 0) for (;;) sleep(1);\n"
         f'  FILE* note = fopen("{note}", "w");\n  fprintf(note, "%d", child);\n  fclose(note);\n'
         "  return child;\n}();\n"
-    )  # fmt: skip
+    )
     assert run_program(*RUN, "--kernel", file).returncode == 0
     assert ended(int(note.read_text()))
 

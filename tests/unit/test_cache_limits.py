@@ -127,6 +127,9 @@ def test_an_impossible_cache_folder_is_a_one_line_error(bare):
     shutil.copy(TEMPLATE, bare / "conv.cpp")
     run = subprocess.run(
         [sys.executable, "-m", "fashion_infer", "kernel", "check", "conv.cpp"],
-        capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
     assert run.returncode == 4 and run.stderr.count("\n") == 1 and "Not a directory: make room" in run.stderr

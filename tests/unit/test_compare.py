@@ -514,8 +514,7 @@ class TestHistory:
         file.write_text(json.dumps(data))
 
     @pytest.mark.parametrize(
-        "factor, allowed, code",
-        [(1e-3, "5%", 1), (1e-3, "1000000000%", 0), (1e3, "5", 0), (1e-3, None, 0)],
+        "factor, allowed, code", [(1e-3, "5%", 1), (1e-3, "1000000000%", 0), (1e3, "5", 0), (1e-3, None, 0)]
     )
     def test_fail_above(self, invoke, factor, allowed, code):
         self.save(invoke, "before", factor)

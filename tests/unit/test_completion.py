@@ -50,10 +50,7 @@ def test_names():
     assert names("run", "--edition", "sp2019", "--model", "") == short
     assert names("run", "--edition", "fa1999", "--model", "") == []
     assert names("run", "--edition", "") == [*editions.EDITIONS, *editions.ALIASES]
-    assert names("kernel", "new", "--format", "") == [
-        *(entry.name for entry in formats.FORMATS),
-        *formats.ALIASES,
-    ]
+    assert names("kernel", "new", "--format", "") == [*(entry.name for entry in formats.FORMATS), *formats.ALIASES]
     assert "m2.1" in names("course", "m")
 
 

@@ -126,8 +126,13 @@ def test_the_child_opens_few_files_and_writes_none(tmp_path):
         "held.pop().close()\n"
         "with open(sys.argv[1], 'w') as file: file.write('y')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], capture_output=True, text=True, cwd=ROOT,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert done.stdout.split() == ["24"] and "File too large" in done.stderr, done.stderr
 
 

@@ -111,8 +111,12 @@ def test_what_the_compiler_says_without_a_run(tmp_path, name):
     """The planted fault is the first finding if the compiler shows it. Threads and strides only show in a run."""
     text = planted_cpu.SLOW[name]
     found = by_the_compiler(tmp_path, text)
-    other = {"strided_inner_loop": "serial_sum", "false_sharing": "serial_sum", "one_thread": "sum_in_memory",
-             "library_in_loop": "sum_in_memory"}  # fmt: skip
+    other = {
+        "strided_inner_loop": "serial_sum",
+        "false_sharing": "serial_sum",
+        "one_thread": "sum_in_memory",
+        "library_in_loop": "sum_in_memory",
+    }
     assert found[0].code == other.get(name, planted_cpu.SAME.get(name, name))
     assert found[0].line in planted_cpu.marked(text) or name == "one_thread"
     assert all(one.evidence and one.share is None for one in found)

@@ -107,12 +107,24 @@ LAYER = Layer(100, 1, 28, 50, 5)
 def kernel(rows, grid=5000, block=1024, **metrics):
     """Return ncu's tables with one kernel. A row is (line, instruction, executions by warps, further metrics)."""
     made = [
-        {"pc": number, "file": "/a/conv.cu", "line": line, "sass": sass, "inst_executed": count,
-         "thread_inst_executed": 32 * count, **more}
+        {
+            "pc": number,
+            "file": "/a/conv.cu",
+            "line": line,
+            "sass": sass,
+            "inst_executed": count,
+            "thread_inst_executed": 32 * count,
+            **more,
+        }
         for number, (line, sass, count, more) in enumerate(rows)
-    ]  # fmt: skip
-    known = {"gpu__time_duration.sum": 1e6, "launch__grid_size": grid, "launch__block_size": block,
-             "device__attribute_multiprocessor_count": 132, **metrics}  # fmt: skip
+    ]
+    known = {
+        "gpu__time_duration.sum": 1e6,
+        "launch__grid_size": grid,
+        "launch__block_size": block,
+        "device__attribute_multiprocessor_count": 132,
+        **metrics,
+    }
     return {"kernels": [{"name": "forward", "metrics": known, "rules": [], "instructions": made}]}
 
 

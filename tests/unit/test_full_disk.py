@@ -45,7 +45,7 @@ COMMANDS = {
     "verdict": (f"{GRADE} --out .", 3, "work"),
     "export": ("models export baseline --to model", 3, "work"),
     "bench": ("bench conv --backend cpu --against none --repeat 1 --batch 2 --json k --markdown k.md", 3, "work"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture
@@ -63,9 +63,13 @@ def run_command(bare):
         (here / "work" / "conv.cpp").write_text(KERNEL)
         known = {"PYTHONPATH": f"{bare / 'site'}{os.pathsep}{ROOT}", "XDG_CACHE_HOME": str(here / "cache")}
         return here / "work", subprocess.run(
-            [sys.executable, "-m", "fashion_infer", *command.split()], capture_output=True, text=True, timeout=120,
-            cwd=here / "work", env={**os.environ, **known, "FULL_BELOW": str(here / full), "FULL_AT": str(step)},
-        )  # fmt: skip
+            [sys.executable, "-m", "fashion_infer", *command.split()],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=here / "work",
+            env={**os.environ, **known, "FULL_BELOW": str(here / full), "FULL_AT": str(step)},
+        )
 
     return call
 

@@ -336,10 +336,7 @@ def test_predictions_are_numpys_argmax(n):
 # ---- State.
 
 
-SMALL = chains.Chain(
-    [Convolution(7, 5), Tanh(), MaxPool(), Flatten(), Dense(30), Tanh(), Dense(10)],
-    (1, 12, 12),
-)
+SMALL = chains.Chain([Convolution(7, 5), Tanh(), MaxPool(), Flatten(), Dense(30), Tanh(), Dense(10)], (1, 12, 12))
 
 
 def small(seed):

@@ -74,10 +74,16 @@ def test_a_rubric_with_its_own_layers():
     assert rubric.of_dict(json.loads(json.dumps(rubric.as_dict(found)))) == found and found.edition == ""
     shapes = [tuple(one.shape) for one in samples.cases("", [1, 5], found.layers)]
     assert shapes == [(1, 3, 32, 32, 64, 3), (5, 3, 32, 32, 64, 3), (1, 2, 9, 9, 4, 9), (2, 2, 9, 9, 4, 9)]
-    for old, new in (("input_size = 32", "input_size = 2"), ("filters = 64", "filters = 0"), ("filters = 4", ""),
-                     ("channels = 3", "channels = true"), ("images = 2", "images = 0"),
-                     ("[[layer]]", 'edition = "fa2017"\n[[layer]]'), ("channels = 2", "chanels = 2"),
-                     ("channels = 3\ninput_size = 32", "channels = 4096\ninput_size = 4096")):  # fmt: skip
+    for old, new in (
+        ("input_size = 32", "input_size = 2"),
+        ("filters = 64", "filters = 0"),
+        ("filters = 4", ""),
+        ("channels = 3", "channels = true"),
+        ("images = 2", "images = 0"),
+        ("[[layer]]", 'edition = "fa2017"\n[[layer]]'),
+        ("channels = 2", "chanels = 2"),
+        ("channels = 3\ninput_size = 32", "channels = 4096\ninput_size = 4096"),
+    ):
         assert old in text
         with pytest.raises(UsageError):
             rubric.parse(text.replace(old, new), "own")
@@ -198,8 +204,12 @@ def direct(given):
 
 SHAPES = st.builds(
     lambda b, c, m, k, more: ConvolutionShape(b, c, k + more, k + more, m, k),
-    st.integers(1, 150), st.integers(1, 3), st.integers(1, 9), st.integers(1, 5), st.integers(0, 6),
-)  # fmt: skip
+    st.integers(1, 150),
+    st.integers(1, 3),
+    st.integers(1, 9),
+    st.integers(1, 5),
+    st.integers(0, 6),
+)
 
 
 @given(SHAPES, st.integers(0, 2**32 - 1), st.booleans())
@@ -321,8 +331,11 @@ JSON = st.recursive(
 
 
 @settings(deadline=None)
-@given(JSON.map(lambda value: json.dumps(value).encode()) | st.binary(min_size=1, max_size=40)
-       | st.sampled_from([b'{"loaded": 5}', b'{"loaded": {}}', b"[" * 50_000]))  # fmt: skip
+@given(
+    JSON.map(lambda value: json.dumps(value).encode())
+    | st.binary(min_size=1, max_size=40)
+    | st.sampled_from([b'{"loaded": 5}', b'{"loaded": {}}', b"[" * 50_000])
+)
 def test_any_description_from_a_worker_is_read_or_refused(message):
     plugin = SimpleNamespace(kind="plugin", path="k.so")
     with contextlib.suppress(Broken):
@@ -331,8 +344,13 @@ def test_any_description_from_a_worker_is_read_or_refused(message):
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from(["done", "0", "1", "-1", "1e400", "inf", "nan", "-0.5", "1e-9", "x", ""]) |
-                st.floats().map(str), max_size=8))  # fmt: skip
+@given(
+    st.lists(
+        st.sampled_from(["done", "0", "1", "-1", "1e400", "inf", "nan", "-0.5", "1e-9", "x", ""])
+        | st.floats().map(str),
+        max_size=8,
+    )
+)
 @example(["done", "0", "0", "-inf", "1.0", "0", ""])
 @example(["done", "0", "0", "1e-9", "nan", "0", ""])
 def test_times_of_a_worker_are_finite(fields):
@@ -377,10 +395,28 @@ def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
     earned = marks.of(asked, seen) if status == "judged" else marks.nothing(asked, "cpu")
     reason = "" if status == "judged" else "it says why"
     return verdict.GradeVerdict(
-        "team <1> & \x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked,
-        {"available": "all", "in_force": {}, "bubblewrap": True}, tuple(found), earned, seen.samples, seen.fill_ms,
-        printed, 1.0, 2.0, {"cpu": "one"}, verdict.now(),
-    )  # fmt: skip
+        "team <1> & \x00co",
+        "team1",
+        status,
+        reason,
+        "ab" * 32,
+        "conv.cpp",
+        "c-cpu",
+        "cpu",
+        asked,
+        Seed(7),
+        ranked,
+        {"available": "all", "in_force": {}, "bubblewrap": True},
+        tuple(found),
+        earned,
+        seen.samples,
+        seen.fill_ms,
+        printed,
+        1.0,
+        2.0,
+        {"cpu": "one"},
+        verdict.now(),
+    )
 
 
 BAD = (Finding("wrong", "layer 1, n = 3", "1 of 2 outputs differ"), Finding("clocks", "layer 1, n = 20", "says 0 ms"))
@@ -406,8 +442,16 @@ def test_text_has_points_and_advice(name):
 @pytest.mark.parametrize("name", VERDICTS)
 def test_gradescopes_results_have_its_fields(name):
     found = json.loads(results.written(VERDICTS[name], "gradescope"))
-    assert set(found) <= {"score", "execution_time", "output", "visibility", "stdout_visibility", "tests", "extra_data",
-                          "leaderboard"}  # fmt: skip
+    assert set(found) <= {
+        "score",
+        "execution_time",
+        "output",
+        "visibility",
+        "stdout_visibility",
+        "tests",
+        "extra_data",
+        "leaderboard",
+    }
     assert found["score"] == SCORES[name] == sum(test["score"] for test in found["tests"])
     visible = ("hidden", "after_due_date", "after_published", "visible")
     assert found["visibility"] in visible and found["stdout_visibility"] in visible
@@ -481,8 +525,14 @@ def test_only_verdicts_are_read(tmp_path):
     assert again.differences(one) == []
     assert [line.split(":")[0] for line in again.differences(VERDICTS["wrong"])] == ["right", "fast"]
     whole = path.read_text()
-    for broken in ("", "{}", "[]", whole[:200], whole.replace("fashion-infer verdict", "another"),
-                   whole.replace(one.seed.hex, "no number")):  # fmt: skip
+    for broken in (
+        "",
+        "{}",
+        "[]",
+        whole[:200],
+        whole.replace("fashion-infer verdict", "another"),
+        whole.replace(one.seed.hex, "no number"),
+    ):
         assert broken != whole
         path.write_text(broken)
         with pytest.raises(DataError):
@@ -581,8 +631,10 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
 
     rows = list(csv.DictReader((out / "marks.csv").open()))
     assert [(row["submission"], row["points"], row["right"]) for row in rows] == [
-        ("team", "100", "50"), (wrong.name, "10", "0"), ("notes.txt", "0", "0")
-    ]  # fmt: skip
+        ("team", "100", "50"),
+        (wrong.name, "10", "0"),
+        ("notes.txt", "0", "0"),
+    ]
     table = err.splitlines()[-4:-1]  # a line per submission, and then the path of marks.csv
     assert ["team" in table[0], wrong.name in table[1], "notes.txt" in table[2]] == [True] * 3
     with results.Folder.made(str(tmp_path / "failed"), [str(team)]) as folder:

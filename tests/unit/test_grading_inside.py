@@ -172,8 +172,17 @@ def test_flags_equal_the_kernels_headers():
     for name in ("EXECUTE", "WRITE_FILE", "READ_FILE", "READ_DIR", "REFER", "TRUNCATE"):
         flags[f"LANDLOCK_ACCESS_FS_{name}"] = getattr(landlock, f"_{name}")
     flags["LANDLOCK_ACCESS_FS_IOCTL_DEV"] = landlock._IOCTL
-    known = defined(flags, "linux/fcntl.h", "-include", "linux/prctl.h", "-include", "asm/sockios.h",
-                    "-include", "linux/landlock.h", "-DF_LINUX_SPECIFIC_BASE=1024")  # fmt: skip
+    known = defined(
+        flags,
+        "linux/fcntl.h",
+        "-include",
+        "linux/prctl.h",
+        "-include",
+        "asm/sockios.h",
+        "-include",
+        "linux/landlock.h",
+        "-DF_LINUX_SPECIFIC_BASE=1024",
+    )
     assert len(known) > 8 and known == {name: flags[name] for name in known}
 
 
@@ -183,8 +192,9 @@ def defined(names, header, *options):
     if cxx is None:
         pytest.skip("needs a C++ compiler")
     lines = "".join(f"\n= {number} {name}" for number, name in enumerate(names))
-    done = subprocess.run([cxx, "-E", "-P", "-x", "c", "-include", header, *options, "-"], input=lines,
-                          capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(
+        [cxx, "-E", "-P", "-x", "c", "-include", header, *options, "-"], input=lines, capture_output=True, text=True
+    )
     if done.returncode:
         pytest.skip("needs the kernel's headers")
     found = re.findall(r"^= (\d+) ([(\d].*)$", done.stdout, re.MULTILINE)

@@ -96,8 +96,13 @@ def test_the_confined_process_opens_one_file_and_writes_none(tmp_path):
         "one.close()\n"
         "with open(sys.argv[1], 'w') as file: file.write('y')\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "a")], capture_output=True, text=True, cwd=ROOT,
-                          env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "a")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
     assert done.stdout.split() == ["24"] and "File too large" in done.stderr, done.stderr
 
 
@@ -116,8 +121,11 @@ def test_an_import_that_cannot_be_written(limit, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(
         [sys.executable, "-c", code, "models", "import", str(tmp_path / "net"), "--to", str(tmp_path / "a.h5")],
-        capture_output=True, text=True, env=environment, cwd=tmp_path,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=tmp_path,
+    )
     whole = len(hdf5.image(network(), {}))
     if limit < whole:
         assert done.returncode == 3 and len(done.stderr.strip().splitlines()) == 1, done.stderr

@@ -53,15 +53,22 @@ def chains(draw):
             x = mx.sym.New(x, mx.sym.Variable(f"w{index}"), kernel=str((k, k)), num_filter=str(draw(st.integers(1, 5))))
         elif kind == "Convolution":
             x = mx.sym.Convolution(
-                x, kernel=(k, k), num_filter=draw(st.integers(1, 5)), no_bias=True,
-                pad=(draw(st.integers(0, 2)),) * 2, stride=(draw(st.integers(1, 2)),) * 2,
+                x,
+                kernel=(k, k),
+                num_filter=draw(st.integers(1, 5)),
+                no_bias=True,
+                pad=(draw(st.integers(0, 2)),) * 2,
+                stride=(draw(st.integers(1, 2)),) * 2,
                 dilate=(draw(st.integers(1, 2)),) * 2,
-            )  # fmt: skip
+            )
         elif kind == "Pooling":
             x = mx.sym.Pooling(
-                x, kernel=(k, k), stride=(draw(st.integers(1, 3)),) * 2, pool_type="max",
+                x,
+                kernel=(k, k),
+                stride=(draw(st.integers(1, 3)),) * 2,
+                pool_type="max",
                 pooling_convention=draw(st.sampled_from(["valid", "full"])),
-            )  # fmt: skip
+            )
         else:
             x = mx.sym.Activation(x, act_type="tanh")
     network = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=7, name="fullyconnected0")

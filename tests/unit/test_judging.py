@@ -112,9 +112,11 @@ def test_sums_in_varying_order_are_correct(tmp_path):
     """
     file = tmp_path / "reduces.cpp"
     file.write_text(
-        (WRONG / "race-over-taps.cpp").read_text().replace("loops.h", str(WRONG / "loops.h"))
+        (WRONG / "race-over-taps.cpp")
+        .read_text()
+        .replace("loops.h", str(WRONG / "loops.h"))
         .replace("++w) y[", "++w)\n#pragma omp atomic\n                y[")
-    )  # fmt: skip
+    )
     assert kernel_loading.check(file, shapes=[(2, 13, 8, 4)]).right
 
 

@@ -47,9 +47,13 @@ except Exception as error: print(str(error).split("--threads ")[1].split()[0])
 """
     bound = (3000 << 20,) * 2
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, bound),
-    )  # fmt: skip
+    )
     assert 40 <= int(done.stdout) <= 57  # (3000 - 100) / 50 = 58, minus Python's own memory
 
 

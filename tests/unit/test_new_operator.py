@@ -22,9 +22,15 @@ def new(kernel="(3, 3)", num_filter="4", **attributes):
 
 
 @given(
-    st.integers(1, 9), st.integers(1, 12), st.integers(1, 20), st.integers(1, 20), st.integers(1, 16),
-    st.integers(1, 7), st.sampled_from(["uint8", "float32"]), st.integers(0, 2**32 - 1),
-)  # fmt: skip
+    st.integers(1, 9),
+    st.integers(1, 12),
+    st.integers(1, 20),
+    st.integers(1, 20),
+    st.integers(1, 16),
+    st.integers(1, 7),
+    st.sampled_from(["uint8", "float32"]),
+    st.integers(0, 2**32 - 1),
+)
 @settings(max_examples=profiles.examples(60))
 def test_against_mxnets_convolution(b, c, h, w, m, k, dtype, seed):
     k = min(k, h, w)
@@ -49,12 +55,7 @@ COURSE_SYMBOL = {  # in the form of MXNet 0.11: the key is `attr`, inputs have t
     "nodes": [
         {"op": "null", "name": "data", "inputs": []},
         {"op": "null", "name": "new0_weight", "attr": {"kernel": "(5, 5)", "num_filter": "50"}, "inputs": []},
-        {
-            "op": "New",
-            "name": "new0",
-            "attr": {"kernel": "(5, 5)", "num_filter": "50"},
-            "inputs": [[0, 0], [1, 0]],
-        },
+        {"op": "New", "name": "new0", "attr": {"kernel": "(5, 5)", "num_filter": "50"}, "inputs": [[0, 0], [1, 0]]},
         {"op": "Activation", "name": "activation0", "attr": {"act_type": "tanh"}, "inputs": [[2, 0]]},
     ],
     "arg_nodes": [0, 1],

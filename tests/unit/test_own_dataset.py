@@ -165,13 +165,15 @@ WRONG = {
     "an array of terabytes": (header((2**20, 2**10, 2**10)), LABELS, "more than the limit"),
     "a header that is cut off": (header((4, 28, 28))[:40], LABELS, "not a complete NumPy array"),
     "a header that is a program": (
-        b"\x93NUMPY\x01\0\x20\0__import__('os').abort()       \n", LABELS, "not a complete NumPy array",
+        b"\x93NUMPY\x01\0\x20\0__import__('os').abort()       \n",
+        LABELS,
+        "not a complete NumPy array",
     ),
     "an archive that is none": (b"PK\x03\x04" + bytes(50), LABELS, "not a complete NumPy array"),
     "labels in two columns": (IMAGES, npy_bytes(np.zeros((4, 10), int)), "one label per image"),
     "negative labels": (IMAGES, npy_bytes(np.array([0, 1, -1, 2])), "labels from -1 to 2"),
     "labels of 2**40": (IMAGES, npy_bytes(np.array([0, 1, 2**40, 2])), "labels from 0 to"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -253,8 +253,11 @@ def test_every_mode_of_pillow_is_one_of_them():
     known = {"1", "L", "I", "F", "P", "RGB", "RGBX", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "LA", "La", "PA", "RGBa"}
     assert set(Image.MODES) <= known | {"I;16", "I;16L", "I;16B", "I;16N"}
     for mode in set(Image.MODES) | {"LA", "La", "PA", "RGBa"}:
-        levels = grey.levels(Image.new(mode, (W, H), 0 if len(Image.new(mode, (1, 1)).getbands()) == 1 else None)) \
-            if "A" not in mode and "a" not in mode else None  # fmt: skip
+        levels = (
+            grey.levels(Image.new(mode, (W, H), 0 if len(Image.new(mode, (1, 1)).getbands()) == 1 else None))
+            if "A" not in mode and "a" not in mode
+            else None
+        )
         assert levels is None or levels.shape == (H, W)
 
 
@@ -338,9 +341,15 @@ def test_exif_orientation_is_applied(orientation, suffix, tmp_path):
     shown[5:20, 5:15] = 255
     shown[40:55, 5:35] = 128
     stored = {
-        1: shown, 2: shown[:, ::-1], 3: shown[::-1, ::-1], 4: shown[::-1], 5: shown.T, 6: shown.T[::-1],
-        7: shown.T[::-1, ::-1], 8: shown.T[:, ::-1],
-    }[orientation]  # fmt: skip
+        1: shown,
+        2: shown[:, ::-1],
+        3: shown[::-1, ::-1],
+        4: shown[::-1],
+        5: shown.T,
+        6: shown.T[::-1],
+        7: shown.T[::-1, ::-1],
+        8: shown.T[:, ::-1],
+    }[orientation]
     exif = Image.Exif()
     exif[0x0112] = orientation
     Image.fromarray(np.ascontiguousarray(stored)).convert("RGB").save(tmp_path / f"a.{suffix}", exif=exif, quality=100)

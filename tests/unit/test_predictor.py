@@ -169,14 +169,7 @@ def test_ctrl_c_within_a_layer_reaches_the_caller(network, images, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        {"stride": "(2, 2)"},
-        {"pad": "(1, 1)"},
-        {"num_group": "2"},
-        {"dilate": "(2, 1)"},
-        {"no_bias": "False"},
-    ],
+    "change", [{"stride": "(2, 2)"}, {"pad": "(1, 1)"}, {"num_group": "2"}, {"dilate": "(2, 1)"}, {"no_bias": "False"}]
 )
 def test_convolutions_that_new_does_not_support(change):
     graph = json.loads(random_checkpoint("fa2017", "builtin").symbol)

@@ -25,9 +25,15 @@ def by_definition(x, weight):
 
 
 @given(
-    st.integers(1, 3), st.integers(1, 3), st.integers(1, 7), st.integers(1, 7), st.integers(1, 3), st.integers(1, 5),
-    st.booleans(), st.integers(0, 2**32 - 1),
-)  # fmt: skip
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(1, 7),
+    st.integers(1, 7),
+    st.integers(1, 3),
+    st.integers(1, 5),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
 @settings(max_examples=profiles.examples(20))
 def test_convolve(b, c, h, w, m, k, as_pixels, seed):
     rng, k = np.random.default_rng(seed), min(k, h, w)
@@ -42,9 +48,8 @@ def test_convolve(b, c, h, w, m, k, as_pixels, seed):
 
 
 @given(
-    st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.booleans(),
-    st.integers(0, 2**32 - 1),
-)  # fmt: skip
+    st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(1, 4), st.booleans(), st.integers(0, 2**32 - 1)
+)
 @settings(max_examples=profiles.examples(60))
 def test_pools(h, w, size, stride, full, seed):
     """Pools equal a computation from the definition.

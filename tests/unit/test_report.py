@@ -338,10 +338,13 @@ class TestAboveTheCeiling:
         bench.cases = [BenchCase("x", "memory", 2, 2, [row], 1, ConvolutionShape(2, 3, 6, 6, 4, 3), "quick")]
         return bench
 
-    @pytest.mark.parametrize("ceilings, reason", [
-        ({"fill_gb_s": 1.0, "fp32_tflop_s": 1.0}, "stays in the caches"),
-        ({"fill_gb_s": 1e6, "fp32_tflop_s": 0.01}, "matrix product"),
-    ])  # fmt: skip
+    @pytest.mark.parametrize(
+        "ceilings, reason",
+        [
+            ({"fill_gb_s": 1.0, "fp32_tflop_s": 1.0}, "stays in the caches"),
+            ({"fill_gb_s": 1e6, "fp32_tflop_s": 0.01}, "matrix product"),
+        ],
+    )
     def test_a_rate_above_the_ceiling_is_explained(self, small_report, ceilings, reason):
         measured = small_report.measured._replace(convolutions=self.bench(small_report, 0.1), ceilings=ceilings)
         parts, _ = rendered(measured)
@@ -616,11 +619,7 @@ class TestFolder:
 
 class TestCommand:
     def test_errors_are_one_line_and_leave_nothing(self, invoke, tmp_path):
-        for words, code in (
-            (("--n", "0"), 2),
-            (("--model", "ece408-hihg"), 2),
-            (("--data-dir", tmp_path), 3),
-        ):
+        for words, code in ((("--n", "0"), 2), (("--model", "ece408-hihg"), 2), (("--data-dir", tmp_path), 3)):
             found, stdout, err = invoke("report", "--out", tmp_path / "r", *words)
             assert found == code and err.count("\n") == 1 and not stdout
         assert invoke("report")[0] == 2

@@ -273,10 +273,14 @@ def test_headers_of_the_courses_tree(tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["conv_forward = torch.compile(f)\n", "from impl import conv_forward\n", "conv_forward: object = f\n",
-     "\ufeffdef conv_forward(x, k):\n    return x\n",
-     "from task import input_t\ndef custom_kernel(data: input_t):\n    return data\n"],
-)  # fmt: skip
+    [
+        "conv_forward = torch.compile(f)\n",
+        "from impl import conv_forward\n",
+        "conv_forward: object = f\n",
+        "\ufeffdef conv_forward(x, k):\n    return x\n",
+        "from task import input_t\ndef custom_kernel(data: input_t):\n    return data\n",
+    ],
+)
 def test_forms_of_python_kernels(tmp_path, text):
     assert formats.recognise(named(tmp_path, text, ".py")).format.name == "python"
 

@@ -29,9 +29,12 @@ TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 RIGHT = [TEMPLATES / "conv.cpp", TEMPLATES / "cpu-new-forward.cc", TEMPLATES / "new-forward.h",
          *(SAMPLES / "right" / name for name in
            ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "mxnet-cpu-alloc.h", "helper/conv.cpp"))]  # fmt: skip
-ON_GPU = [*(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
-          *sorted(path for path in (SAMPLES / "right").glob("gpu-*") if "cublas" not in path.name),
-          SAMPLES / "right/own-header/new-forward.cu", SAMPLES / "right/matmul/new-forward.cu"]  # fmt: skip
+ON_GPU = [
+    *(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
+    *sorted(path for path in (SAMPLES / "right").glob("gpu-*") if "cublas" not in path.name),
+    SAMPLES / "right/own-header/new-forward.cu",
+    SAMPLES / "right/matmul/new-forward.cu",
+]
 SMALL = [(2, 13, 40, 4), (1, 64, 6, 5)]
 
 
@@ -481,8 +484,9 @@ def test_a_call_gets_nan_outputs_and_float32_inputs():
 
 def test_a_prebuilt_library(tmp_path):
     target = tmp_path / "mine.so"
-    subprocess.run([compilers.find_cxx(), "-shared", "-fPIC", "-O1", str(TEMPLATES / "conv.cpp"), "-o", str(target)],
-                   check=True)  # fmt: skip
+    subprocess.run(
+        [compilers.find_cxx(), "-shared", "-fPIC", "-O1", str(TEMPLATES / "conv.cpp"), "-o", str(target)], check=True
+    )
     found = kernel_loading.check(target, shapes=SMALL, images=2)
     assert found.right and (found.file.format.name, found.file.backend) == ("prebuilt", "cpu")
 

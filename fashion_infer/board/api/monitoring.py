@@ -31,8 +31,12 @@ def healthz(request: Request, session: Reading) -> JSONResponse:
     if not seen and time.monotonic() - request.app.state.began > _SILENT:
         silent = ["all"]  # no dispatcher has ever reported
     idle = [one.backend for one in queues if not one.slots and waiting(session, one.backend)]
-    what = {"status": "ill" if silent or idle else "ok", "database": "ok", "silent_dispatchers": silent,
-            "waiting_without_graders": idle}  # fmt: skip
+    what = {
+        "status": "ill" if silent or idle else "ok",
+        "database": "ok",
+        "silent_dispatchers": silent,
+        "waiting_without_graders": idle,
+    }
     return JSONResponse(what, 503 if silent or idle else 200)
 
 
@@ -56,14 +60,27 @@ def _metrics(session: Session) -> bytes:
     oldest = select(JobRow.backend, func.min(JobRow.queued_at)).where(JobRow.state == QUEUED).group_by(JobRow.backend)
     seconds = select(Class.name, func.sum(Judgement.seconds)).join(Judgement.submission).join(SubmissionRow.of_class)
     deaths = session.scalar(select(func.coalesce(func.sum(JobRow.attempts), 0)))
-    gauge("submissions", "Number of submissions by class and status.", [*of_class, "status"],
-          session.execute(submissions.group_by(Class.name, SubmissionRow.status)))  # fmt: skip
+    gauge(
+        "submissions",
+        "Number of submissions by class and status.",
+        [*of_class, "status"],
+        session.execute(submissions.group_by(Class.name, SubmissionRow.status)),
+    )
     gauge("jobs", "Number of jobs by backend and state.", [*queue, "state"], session.execute(jobs))
-    gauge("oldest_waiting_seconds", "Seconds for which the oldest waiting job has waited.", queue,
-          [(backend, (now() - since).total_seconds()) for backend, since in session.execute(oldest)])  # fmt: skip
-    gauge("device_seconds", "Device time of all judgings of a class, in seconds.", of_class,
-          session.execute(seconds.group_by(Class.name)))  # fmt: skip
+    gauge(
+        "oldest_waiting_seconds",
+        "Seconds for which the oldest waiting job has waited.",
+        queue,
+        [(backend, (now() - since).total_seconds()) for backend, since in session.execute(oldest)],
+    )
+    gauge(
+        "device_seconds",
+        "Device time of all judgings of a class, in seconds.",
+        of_class,
+        session.execute(seconds.group_by(Class.name)),
+    )
     gauge("grader_deaths", "Number of times that a grader died or failed during a job.", [], [(deaths or 0,)])
-    gauge("graders", "Number of graders, by backend.", queue,
-          [(state.backend, state.slots) for state in states(session)])  # fmt: skip
+    gauge(
+        "graders", "Number of graders, by backend.", queue, [(state.backend, state.slots) for state in states(session)]
+    )
     return generate_latest(registry)

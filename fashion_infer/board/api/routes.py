@@ -28,10 +28,19 @@ router = APIRouter()
 Identifier = Annotated[str, Path(pattern=r"^[a-z0-9]{1,32}$", description="The submission's identifier.")]
 Key = Annotated[Optional[str], Query(pattern=r"^[A-Za-z0-9._:-]{1,120}$", description="Chosen by the client.")]
 Digest = Annotated[Optional[str], Query(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the body.")]
-_REFUSALS = {code: {"description": words} for code, words in (
-    (401, "The token is not valid on this board."), (403, "Not allowed, or after the deadline."), (404, "Not found."),
-    (409, "In conflict with the state of a submission."), (413, "Too large."), (422, "Malformed."),
-    (429, "A limit is exceeded; see Retry-After."), (503, "Try again."))}  # fmt: skip
+_REFUSALS = {
+    code: {"description": words}
+    for code, words in (
+        (401, "The token is not valid on this board."),
+        (403, "Not allowed, or after the deadline."),
+        (404, "Not found."),
+        (409, "In conflict with the state of a submission."),
+        (413, "Too large."),
+        (422, "Malformed."),
+        (429, "A limit is exceeded; see Retry-After."),
+        (503, "Try again."),
+    )
+}
 _PAUSE, _LONGEST_PAUSE = 0.25, 2.0  # shortest and longest seconds between two looks at a log
 Seen = TypeVar("Seen")
 
@@ -45,27 +54,48 @@ def me(session: Reading, who: Someone) -> PersonDocument:
     """Return the person who sends the request, and the person's class."""
     of = who.of_class
     return PersonDocument(
-        name=who.name, role=who.role, pseudonym=who.pseudonym, team=who.team.name if who.team else None,
-        of_class=of.name, edition=of.edition, backend=of.backend, deadline=of.deadline, finalised_at=of.finalised_at,
-        gpu_seconds_left=admission.gpu_seconds_left(session, who), most_bytes=of.most_bytes,
-        queue=queries.waiting(session, of.backend), graders=slots_of(session, of.backend),
-    )  # fmt: skip
+        name=who.name,
+        role=who.role,
+        pseudonym=who.pseudonym,
+        team=who.team.name if who.team else None,
+        of_class=of.name,
+        edition=of.edition,
+        backend=of.backend,
+        deadline=of.deadline,
+        finalised_at=of.finalised_at,
+        gpu_seconds_left=admission.gpu_seconds_left(session, who),
+        most_bytes=of.most_bytes,
+        queue=queries.waiting(session, of.backend),
+        graders=slots_of(session, of.backend),
+    )
 
 
 @router.post(
-    "/submissions", status_code=201,
-    responses={200: {"model": SubmissionDocument, "description": "An earlier request stored it."},
-               **_refusals(401, 403, 409, 413, 422, 429, 503)},
-    openapi_extra={"requestBody": {"required": True, "content": {"application/octet-stream": {
-        "schema": {"type": "string", "format": "binary"}}}}},
-)  # fmt: skip
+    "/submissions",
+    status_code=201,
+    responses={
+        200: {"model": SubmissionDocument, "description": "An earlier request stored it."},
+        **_refusals(401, 403, 409, 413, 422, 429, 503),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
 async def submit(
-    request: Request, response: Response, store: OpenStore, came_from: Address, credentials: Credentials,
+    request: Request,
+    response: Response,
+    store: OpenStore,
+    came_from: Address,
+    credentials: Credentials,
     name: Annotated[str, Query(min_length=1, max_length=200, description="The file's name.")],
-    key: Key = None, sha256: Digest = None,
+    key: Key = None,
+    sha256: Digest = None,
     of_class: Annotated[Optional[str], Query(max_length=60, alias="class")] = None,
     final: bool = False,
-) -> SubmissionDocument:  # fmt: skip
+) -> SubmissionDocument:
     """Submit the body, a kernel file or an archive. The answer is sent after the submission is stored.
 
     Several requests with the same `key` make only one submission. So do, without a key, several requests with the same
@@ -119,9 +149,12 @@ def submission(session: Reading, who: Someone, identifier: Identifier) -> Submis
 
 @router.get("/submissions/{identifier}/log", responses=_refusals(401, 404))
 async def log(
-    store: OpenStore, credentials: Credentials, identifier: Identifier,
-    after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0, wait: Annotated[float, Query(ge=0, le=25)] = 0,
-) -> LogDocument:  # fmt: skip
+    store: OpenStore,
+    credentials: Credentials,
+    identifier: Identifier,
+    after: Annotated[int, Query(ge=0, le=2**31 - 1)] = 0,
+    wait: Annotated[float, Query(ge=0, le=25)] = 0,
+) -> LogDocument:
     """Return the log's lines whose number is above `after`. If there are none, wait up to `wait` seconds for one."""
 
     def look() -> LogDocument:

@@ -42,8 +42,12 @@ def _place(standing: ClassStanding, person: Person):
 def ranking(visit: Anyone) -> Response:
     """Show the ranking."""
     standing = _standing(visit)
-    return visit.html("ranking.html", standing=standing, mine=_place(standing, visit.person),
-                      own=standing.curves.get(key_of(visit.person)))  # fmt: skip
+    return visit.html(
+        "ranking.html",
+        standing=standing,
+        mine=_place(standing, visit.person),
+        own=standing.curves.get(key_of(visit.person)),
+    )
 
 
 @router.get("/ranking.svg")
@@ -58,8 +62,15 @@ def chart(visit: Anyone) -> Response:
 def mine(visit: Anyone) -> Response:
     """Show a list of the reader's submissions."""
     place = _place(_standing(visit), visit.person)
-    return _submissions(visit, "My submissions", queries.by(visit.person), "/mine?", mine=True, place=place,
-                        left=gpu_seconds_left(visit.session, visit.person))  # fmt: skip
+    return _submissions(
+        visit,
+        "My submissions",
+        queries.by(visit.person),
+        "/mine?",
+        mine=True,
+        place=place,
+        left=gpu_seconds_left(visit.session, visit.person),
+    )
 
 
 @router.get("/submissions")
@@ -80,10 +91,17 @@ def _submissions(visit: Visit, title: str, condition, path: str, mine=False, pla
     rows = queries.submissions(visit.session, condition, _PAGE + 1, visit.start)
     jobs = {job.submission_id: job for job in reversed(queues(visit.request).of(visit.session, visit.of_class.backend))}
     return visit.html(
-        "submissions.html", title=title, rows=rows[:_PAGE], jobs=jobs, mine=mine, place=place, left=left,
-        places=len(_standing(visit).places), follow=any(row.status in PENDING for row in rows[:_PAGE]),
+        "submissions.html",
+        title=title,
+        rows=rows[:_PAGE],
+        jobs=jobs,
+        mine=mine,
+        place=place,
+        left=left,
+        places=len(_standing(visit).places),
+        follow=any(row.status in PENDING for row in rows[:_PAGE]),
         pages=_pages(visit, path, _PAGE, len(rows)),
-    )  # fmt: skip
+    )
 
 
 def _pages(visit: Visit, path: str, page: int, found: int):
@@ -104,12 +122,19 @@ def submission(visit: Anyone, identifier: str) -> Response:
     times = visit.staff or verdicts.shown(found.verdict).get("times", True) is True
     log = queries.log_lines(visit.session, found.submission, limit=_MOST_LINES)
     return visit.html(
-        "submission.html", row=found.submission, wait=found.wait, verdict=found.verdict, place=place,
-        places=len(standing.places), best=place is not None and standing.best_of.get(place.key) == identifier,
-        times=times, sentence=verdicts.sentence(found.submission.status, found.judgement, found.verdict, times),
+        "submission.html",
+        row=found.submission,
+        wait=found.wait,
+        verdict=found.verdict,
+        place=place,
+        places=len(standing.places),
+        best=place is not None and standing.best_of.get(place.key) == identifier,
+        times=times,
+        sentence=verdicts.sentence(found.submission.status, found.judgement, found.verdict, times),
         parts_of=verdicts.parts(found.verdict, visit.staff) if found.verdict else verdicts.NO_PARTS,
-        log="\n".join(f"{line.at:%H:%M:%S}  {line.text}" for line in log), pending=found.submission.status in PENDING,
-    )  # fmt: skip
+        log="\n".join(f"{line.at:%H:%M:%S}  {line.text}" for line in log),
+        pending=found.submission.status in PENDING,
+    )
 
 
 @router.get("/submissions/{identifier}/file")
@@ -154,8 +179,12 @@ def people(visit: Staff) -> Response:
 @router.get("/class")
 def settings(visit: Instructor) -> Response:
     """Show the class's settings."""
-    return visit.html("class.html", counts=queries.counts(visit.session, visit.of_class), formats=list(marks.FORMATS),
-                      left=final_runs.runs_left(visit.session, visit.of_class))  # fmt: skip
+    return visit.html(
+        "class.html",
+        counts=queries.counts(visit.session, visit.of_class),
+        formats=list(marks.FORMATS),
+        left=final_runs.runs_left(visit.session, visit.of_class),
+    )
 
 
 @router.get("/class/audit")

@@ -213,14 +213,22 @@ def cookie_name(request: Request, name: str = "board") -> str:
 
 def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int, same_site: Any) -> None:
     """Set a cookie that no script can read."""
-    response.set_cookie(cookie_name(request, name), value, seconds, path="/", httponly=True, samesite=same_site,
-                        secure=request.app.state.settings.secure)  # fmt: skip
+    response.set_cookie(
+        cookie_name(request, name),
+        value,
+        seconds,
+        path="/",
+        httponly=True,
+        samesite=same_site,
+        secure=request.app.state.settings.secure,
+    )
 
 
 def drop_cookie(request: Request, response: Response, name: str) -> None:
     """Delete a cookie."""
-    response.delete_cookie(cookie_name(request, name), path="/", httponly=True, samesite="lax",
-                           secure=request.app.state.settings.secure)  # fmt: skip
+    response.delete_cookie(
+        cookie_name(request, name), path="/", httponly=True, samesite="lax", secure=request.app.state.settings.secure
+    )
 
 
 # The sign-in form also has a CSRF token, so that another site cannot sign a user in as a different person. Before the

@@ -95,10 +95,15 @@ def standings(request: Request) -> Standings:
 def _chart(standing: ClassStanding, of_class: Class, key: Key, narrow: bool) -> bytes:
     from ...present.charts import best_times
 
-    curves = [best_times.Steps("median", "peer", standing.median), best_times.Steps("best", "ours", standing.best),
-              best_times.Steps("you", "auto", standing.curves.get(key, []))]  # fmt: skip
-    levels = [best_times.Level("cuDNN", "ink", of_class.cudnn_ms or 0.0),
-              best_times.Level("write floor", "limit", standing.floor_ms or 0.0)]  # fmt: skip
+    curves = [
+        best_times.Steps("median", "peer", standing.median),
+        best_times.Steps("best", "ours", standing.best),
+        best_times.Steps("you", "auto", standing.curves.get(key, [])),
+    ]
+    levels = [
+        best_times.Level("cuDNN", "ink", of_class.cudnn_ms or 0.0),
+        best_times.Level("write floor", "limit", standing.floor_ms or 0.0),
+    ]
     deadline = of_class.deadline.timestamp() if of_class.deadline else None
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
         path = Path(folder) / "chart.svg"
@@ -125,8 +130,11 @@ def _standing(session: Session, of_class: Class, stamp: Tuple) -> ClassStanding:
 
 def _names(session: Session, of_class: Class) -> Dict[Key, str]:
     tables = ("person", Person), ("team", Team)
-    return {(what, row.id): row.name for what, table in tables
-            for row in session.execute(select(table.id, table.name).where(table.class_id == of_class.id))}  # fmt: skip
+    return {
+        (what, row.id): row.name
+        for what, table in tables
+        for row in session.execute(select(table.id, table.name).where(table.class_id == of_class.id))
+    }
 
 
 def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:

@@ -37,9 +37,11 @@ def command_of(grader: Optional[str]) -> List[str]:
 
 
 def run(
-    claimed: Claimed, grader: Optional[str] = None, longest: float = LONGEST,
+    claimed: Claimed,
+    grader: Optional[str] = None,
+    longest: float = LONGEST,
     started: Callable[[int], object] = lambda process: None,
-) -> Iterator[Event]:  # fmt: skip
+) -> Iterator[Event]:
     """Judge a submission in a separate process, whose command runs the submission in a sandbox.
 
     Parameters
@@ -116,6 +118,14 @@ def _outcome(verdict: Dict[str, Any], text: str, seconds: float) -> JudgingOutco
     if not all(0 <= number < math.inf for number in numbers if number is not None):
         raise ValueError("a number of the verdict is negative or not finite")
     return JudgingOutcome(
-        verdict["status"], verdict["reason"], bool(verdict["ranked"]), verdict["op_time_ms"], verdict["layer_time_ms"],
-        float(verdict["points"]), float(verdict["out_of"]), text, seconds, platform.node(),
-    )  # fmt: skip
+        verdict["status"],
+        verdict["reason"],
+        bool(verdict["ranked"]),
+        verdict["op_time_ms"],
+        verdict["layer_time_ms"],
+        float(verdict["points"]),
+        float(verdict["out_of"]),
+        text,
+        seconds,
+        platform.node(),
+    )

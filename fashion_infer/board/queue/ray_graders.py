@@ -55,8 +55,7 @@ class RayGraders(Graders):
         common: Dict[str, Any] = {"log_to_driver": False, "logging_level": logging.WARNING}
         if local:
             # Without "local", Ray would join a cluster that already runs on this machine.
-            ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS,
-                     **common)  # fmt: skip
+            ray.init("local", num_cpus=cpu, include_dashboard=False, object_store_memory=_OBJECTS, **common)
         else:
             ray.init(address=address, **common)
         # Ray does not retry tasks, because a second run would send all lines again. The dispatcher retries jobs.

@@ -52,9 +52,15 @@ def safe_name(name: str) -> str:
 
 
 def accept(
-    session: Session, person: Person, name: str, content: bytes, key: Optional[str] = None, final: bool = False,
-    address: str = "", at: Optional[datetime] = None,
-) -> AcceptedSubmission:  # fmt: skip
+    session: Session,
+    person: Person,
+    name: str,
+    content: bytes,
+    key: Optional[str] = None,
+    final: bool = False,
+    address: str = "",
+    at: Optional[datetime] = None,
+) -> AcceptedSubmission:
     """Store a submission and queue it, within the caller's transaction.
 
     Parameters
@@ -93,8 +99,16 @@ def accept(
             raise NotTaken(f"the identifier belongs to another submission, {known.id}", 409)
         return AcceptedSubmission(known, False)
     _check(session, person, of_class, content, at)
-    made = SubmissionRow(class_id=of_class.id, person_id=person.id, key=key, digest=digest, name=safe_name(name),
-                      size=len(content), final=final, submitted_at=at)  # fmt: skip
+    made = SubmissionRow(
+        class_id=of_class.id,
+        person_id=person.id,
+        key=key,
+        digest=digest,
+        name=safe_name(name),
+        size=len(content),
+        final=final,
+        submitted_at=at,
+    )
     session.add(made)
     session.flush()
     session.add(Content(submission_id=made.id, content=content))

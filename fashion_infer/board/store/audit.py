@@ -33,9 +33,15 @@ def record(
 
 
 def count(
-    session: Session, actor: str, action: str, times: int = 1, class_id: Optional[int] = None, address: str = "",
-    what: str = "", at: Optional[datetime] = None,
-) -> None:  # fmt: skip
+    session: Session,
+    actor: str,
+    action: str,
+    times: int = 1,
+    class_id: Optional[int] = None,
+    address: str = "",
+    what: str = "",
+    at: Optional[datetime] = None,
+) -> None:
     """Count an action that anyone can repeat without limit in an entry of the current day.
 
     Parameters
@@ -52,16 +58,27 @@ def count(
     today = (AuditEntry.at >= at.replace(hour=0, minute=0, second=0, microsecond=0), AuditEntry.action == action)
     address, what = address[:64], what[:1000]
     for whose, of, where, which in ((actor, class_id, address, what), (SOMEBODY, None, "", "")):
-        known = session.scalar(select(AuditEntry).where(
-            *today, AuditEntry.actor == whose, AuditEntry.class_id.is_not_distinct_from(of),
-            AuditEntry.address == where, AuditEntry.what == which).limit(1).with_for_update())  # fmt: skip
+        known = session.scalar(
+            select(AuditEntry)
+            .where(
+                *today,
+                AuditEntry.actor == whose,
+                AuditEntry.class_id.is_not_distinct_from(of),
+                AuditEntry.address == where,
+                AuditEntry.what == which,
+            )
+            .limit(1)
+            .with_for_update()
+        )
         if known is not None:
             known.times += times
             return
         if (whose == SOMEBODY and not where) or (
-            session.scalar(select(func.count()).select_from(AuditEntry).where(*today)) or 0) < MOST_A_DAY:  # fmt: skip
-            session.add(AuditEntry(actor=whose, action=action, what=which, class_id=of, address=where, times=times,
-                                   at=at))  # fmt: skip
+            session.scalar(select(func.count()).select_from(AuditEntry).where(*today)) or 0
+        ) < MOST_A_DAY:
+            session.add(
+                AuditEntry(actor=whose, action=action, what=which, class_id=of, address=where, times=times, at=at)
+            )
             return
 
 

@@ -43,9 +43,10 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
     at = at or now()
     jobs = session.execute(
         select(JobRow.id, JobRow.state, JobRow.started_at, JobRow.round, SubmissionRow.class_id)
-        .join(JobRow.submission).where(JobRow.backend == backend, JobRow.state.in_((QUEUED, RUNNING)))
+        .join(JobRow.submission)
+        .where(JobRow.backend == backend, JobRow.state.in_((QUEUED, RUNNING)))
         .order_by(JobRow.state.desc(), JobRow.round, JobRow.queued_at, JobRow.id)  # running jobs first
-    ).all()  # fmt: skip
+    ).all()
     takes, arrivals, slots = _ExpectedDurations(session), _Arrivals(session, backend, at), slots_of(session, backend)
     found: Dict[int, ExpectedWait] = {}
     for job in jobs:
@@ -102,9 +103,12 @@ class _ExpectedDurations:
             # The newest judgements are read first, until enough are found. "+ 0" hides the column from its index, so
             # that the database does not first collect all submissions of the class.
             rows = self._session.execute(
-                select(Judgement.started_at, Judgement.finished_at).join(Judgement.submission)
-                .where(SubmissionRow.class_id + 0 == class_id).order_by(Judgement.id.desc()).limit(_LATEST)
-            ).all()  # fmt: skip
+                select(Judgement.started_at, Judgement.finished_at)
+                .join(Judgement.submission)
+                .where(SubmissionRow.class_id + 0 == class_id)
+                .order_by(Judgement.id.desc())
+                .limit(_LATEST)
+            ).all()
             took = [(end - start).total_seconds() for start, end in rows]
             self._known[class_id] = max(statistics.median(took), 0.01) if took else _UNKNOWN
         return self._known[class_id]

@@ -18,9 +18,10 @@ def check(session: Session, of_class: Class) -> None:
     if of_class.deadline is not None and now() < of_class.deadline:
         raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC: finalise later")
     waits = session.scalar(
-        select(func.count()).select_from(SubmissionRow)
+        select(func.count())
+        .select_from(SubmissionRow)
         .where(SubmissionRow.class_id == of_class.id, SubmissionRow.status.in_(PENDING))
-    )  # fmt: skip
+    )
     if waits:
         raise UsageError(f"{waits} submissions of {of_class.name} wait or run: finalise after they are judged")
 
@@ -65,9 +66,11 @@ def runs_left(session: Session, of_class: Class) -> int:
 def close(session: Session, of_class: Class) -> bool:
     """Declare the ranking final if there were final runs and all have ended; return whether it is final."""
     done = session.scalar(
-        select(func.count()).select_from(JobRow).join(JobRow.submission)
+        select(func.count())
+        .select_from(JobRow)
+        .join(JobRow.submission)
         .where(SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state == DONE)
-    )  # fmt: skip
+    )
     if not done or runs_left(session, of_class):
         return False
     of_class.finalised_at = now()

@@ -9,9 +9,13 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from .types import QUEUED, STUDENT, Utc, now, short_id
 
 # Constraints are named, so that a migration can change them on every database.
-_NAMES = {"ix": "ix_%(column_0_label)s", "uq": "uq_%(table_name)s_%(column_0_name)s", "pk": "pk_%(table_name)s",
-          "ck": "ck_%(table_name)s_%(constraint_name)s",
-          "fk": "fk_%(table_name)s_%(column_0_name)s"}  # fmt: skip
+_NAMES = {
+    "ix": "ix_%(column_0_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+}
 
 
 class Base(DeclarativeBase):
@@ -70,9 +74,11 @@ class Person(Base):
     created_at: Mapped[datetime] = mapped_column(default=now)
     of_class: Mapped[Class] = relationship(back_populates="people")
     team: Mapped[Optional[Team]] = relationship()
-    __table_args__ = (UniqueConstraint("class_id", "name"),
-                      UniqueConstraint("class_id", "pseudonym", name="uq_people_p"),
-                      CheckConstraint("role IN ('student', 'assistant', 'instructor')", name="role"))  # fmt: skip
+    __table_args__ = (
+        UniqueConstraint("class_id", "name"),
+        UniqueConstraint("class_id", "pseudonym", name="uq_people_p"),
+        CheckConstraint("role IN ('student', 'assistant', 'instructor')", name="role"),
+    )
 
 
 class Token(Base):
@@ -137,8 +143,11 @@ class SubmissionRow(Base):
         """Outcomes of the submission's runs for the final ranking."""
         return [one for one in self.judgements if one.purpose != "first"]
 
-    __table_args__ = (UniqueConstraint("person_id", "key"), Index("ix_submissions_person", "person_id", "submitted_at"),
-                      Index("ix_submissions_class", "class_id", "status"))  # fmt: skip
+    __table_args__ = (
+        UniqueConstraint("person_id", "key"),
+        Index("ix_submissions_person", "person_id", "submitted_at"),
+        Index("ix_submissions_class", "class_id", "status"),
+    )
 
 
 class Content(Base):
@@ -165,10 +174,12 @@ class JobRow(Base):
     lease: Mapped[Optional[str]] = mapped_column(String(64))  # only the dispatcher that holds it may end the job
     lease_until: Mapped[Optional[datetime]]  # time at which the lease expires
     submission: Mapped[SubmissionRow] = relationship()
-    __table_args__ = (UniqueConstraint("submission_id", "purpose"),
-                      Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"),
-                      Index("ix_jobs_arrived", "backend", "queued_at"),
-                      Index("ix_jobs_running", "state", "lease_until"))  # fmt: skip
+    __table_args__ = (
+        UniqueConstraint("submission_id", "purpose"),
+        Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"),
+        Index("ix_jobs_arrived", "backend", "queued_at"),
+        Index("ix_jobs_running", "state", "lease_until"),
+    )
 
 
 class Judgement(Base):

@@ -153,18 +153,36 @@ class QueuedJob(NamedTuple):
         own, same_class = self.person_id == viewer.id, self.class_id == viewer.class_id
         readable = own or (same_class and sees_all(viewer))
         named = readable or (same_class and viewer.of_class.names_open)
-        return SeenJob(self.place, self.start_in, self.name if named else self.pseudonym, own,
-                       self.submission_id if readable else None, self.state, self.purpose, self.queued_at)  # fmt: skip
+        return SeenJob(
+            self.place,
+            self.start_in,
+            self.name if named else self.pseudonym,
+            own,
+            self.submission_id if readable else None,
+            self.state,
+            self.purpose,
+            self.queued_at,
+        )
 
 
 def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJob]:
     """Return the first `limit` jobs of a backend's queue in its order: running jobs, then waiting jobs."""
     rows = session.execute(
-        select(JobRow.id, JobRow.state, JobRow.purpose, JobRow.queued_at, JobRow.submission_id, SubmissionRow.person_id,
-               SubmissionRow.class_id, Person.name, Person.pseudonym)
-        .join(JobRow.submission).join(SubmissionRow.person)
+        select(
+            JobRow.id,
+            JobRow.state,
+            JobRow.purpose,
+            JobRow.queued_at,
+            JobRow.submission_id,
+            SubmissionRow.person_id,
+            SubmissionRow.class_id,
+            Person.name,
+            Person.pseudonym,
+        )
+        .join(JobRow.submission)
+        .join(SubmissionRow.person)
         .where(JobRow.backend == backend, JobRow.state.in_((QUEUED, RUNNING)))
-    )  # fmt: skip
+    )
     by_id = {row.id: row for row in rows}
     waits = [(wait, by_id[job]) for job, wait in schedule(session, backend).items() if job in by_id]
     return [QueuedJob(wait.place, wait.start_in, *row) for wait, row in waits[:limit]]
@@ -187,9 +205,12 @@ def roster(session: Session, of_class: Class) -> List[Row]:
     first = (Judgement.submission_id == SubmissionRow.id) & (Judgement.purpose == "first")
     query = (
         select(Person, func.count(SubmissionRow.id), func.coalesce(func.sum(Judgement.seconds), 0.0))
-        .outerjoin(SubmissionRow, SubmissionRow.person_id == Person.id).outerjoin(Judgement, first)
-        .where(Person.class_id == of_class.id).group_by(Person.id).order_by(func.lower(Person.name))
-    )  # fmt: skip
+        .outerjoin(SubmissionRow, SubmissionRow.person_id == Person.id)
+        .outerjoin(Judgement, first)
+        .where(Person.class_id == of_class.id)
+        .group_by(Person.id)
+        .order_by(func.lower(Person.name))
+    )
     return list(session.execute(query.options(selectinload(Person.team))))
 
 
@@ -199,5 +220,8 @@ def counts(session: Session, of_class: Class) -> Dict[str, int]:
     def count(table, *where) -> int:
         return session.scalar(select(func.count()).select_from(table).where(table.class_id == of_class.id, *where)) or 0
 
-    return {"people": count(Person), "submissions": count(SubmissionRow),
-            "pending": count(SubmissionRow, SubmissionRow.status.in_(PENDING))}  # fmt: skip
+    return {
+        "people": count(Person),
+        "submissions": count(SubmissionRow),
+        "pending": count(SubmissionRow, SubmissionRow.status.in_(PENDING)),
+    }

@@ -82,8 +82,13 @@ def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: 
     """Add a job for a submission to the queue of a backend, and return it."""
     person = session.get_one(Person, submission.person_id)
     queue = state_of(session, backend)
-    job = JobRow(submission_id=submission.id, purpose=purpose, backend=backend, queued_at=at,
-              round=max(queue.round, person.last_round + 1))  # fmt: skip
+    job = JobRow(
+        submission_id=submission.id,
+        purpose=purpose,
+        backend=backend,
+        queued_at=at,
+        round=max(queue.round, person.last_round + 1),
+    )
     person.last_round = job.round
     session.add(job)
     return job
@@ -97,9 +102,12 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
     at = at or now()
     queue = state_of(session, backend, lock=True)
     job = session.scalar(
-        select(JobRow).where(JobRow.backend == backend, JobRow.state == QUEUED)
-        .order_by(JobRow.round, JobRow.queued_at, JobRow.id).limit(1).with_for_update(of=JobRow)
-    )  # fmt: skip
+        select(JobRow)
+        .where(JobRow.backend == backend, JobRow.state == QUEUED)
+        .order_by(JobRow.round, JobRow.queued_at, JobRow.id)
+        .limit(1)
+        .with_for_update(of=JobRow)
+    )
     if job is None:
         return None
     job.state, job.lease, job.lease_until, job.started_at = RUNNING, f"{owner}.{secrets.token_hex(12)}", at + LEASE, at
@@ -109,8 +117,17 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
         submission.status = RUNNING
     of_class = submission.of_class
     content = session.get_one(Content, submission.id).content
-    return Claimed(job.id, job.lease, submission.id, job.purpose, backend, of_class.edition, of_class.rubric,
-                   submission.name, content)  # fmt: skip
+    return Claimed(
+        job.id,
+        job.lease,
+        submission.id,
+        job.purpose,
+        backend,
+        of_class.edition,
+        of_class.rubric,
+        submission.name,
+        content,
+    )
 
 
 def renew(session: Session, leases: List[str], at: Optional[datetime] = None) -> List[str]:
@@ -128,9 +145,13 @@ def renew(session: Session, leases: List[str], at: Optional[datetime] = None) ->
 
 
 def give_back(
-    session: Session, lease: str, why: str, outcome: Optional[JudgingOutcome] = None, counted: bool = True,
+    session: Session,
+    lease: str,
+    why: str,
+    outcome: Optional[JudgingOutcome] = None,
+    counted: bool = True,
     at: Optional[datetime] = None,
-) -> None:  # fmt: skip
+) -> None:
     """Return a job to its old position in the queue, because its grader died or could not judge it.
 
     Parameters
@@ -186,8 +207,15 @@ def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[d
     job = _running(session, lease)
     if job is None:
         return False
-    session.add(Judgement(submission_id=job.submission_id, purpose=job.purpose, started_at=job.started_at or at,
-                          finished_at=at, **outcome._asdict()))  # fmt: skip
+    session.add(
+        Judgement(
+            submission_id=job.submission_id,
+            purpose=job.purpose,
+            started_at=job.started_at or at,
+            finished_at=at,
+            **outcome._asdict(),
+        )
+    )
     job.state, job.lease, job.lease_until = DONE, None, None
     if job.purpose == "first":
         job.submission.status = outcome.status

@@ -75,8 +75,20 @@ def ranking(
         named = own or staff or of_class.names_open
         name = (row.team if named else row.team_pseudonym) if key[0] == "team" else row.name if named else row.pseudonym
         readable = staff or (viewer is not None and viewer.id == best.person_id)
-        places.append(RankedPlace(number, name, own, best.op_ms, best.layer_ms, not best.behind, best.submitted_at,
-                            count[key], best.submission_id if readable else None, key))  # fmt: skip
+        places.append(
+            RankedPlace(
+                number,
+                name,
+                own,
+                best.op_ms,
+                best.layer_ms,
+                not best.behind,
+                best.submitted_at,
+                count[key],
+                best.submission_id if readable else None,
+                key,
+            )
+        )
     return places
 
 
@@ -94,16 +106,25 @@ def judged(session: Session, of_class: Class) -> List[Row]:
     """
     query = (
         select(
-            Judgement.submission_id, Judgement.purpose, Judgement.ranked, Judgement.op_ms, Judgement.layer_ms,
-            SubmissionRow.submitted_at, SubmissionRow.person_id, Person.team_id, Person.name, Person.pseudonym,
-            Team.name.label("team"), Team.pseudonym.label("team_pseudonym"),
+            Judgement.submission_id,
+            Judgement.purpose,
+            Judgement.ranked,
+            Judgement.op_ms,
+            Judgement.layer_ms,
+            SubmissionRow.submitted_at,
+            SubmissionRow.person_id,
+            Person.team_id,
+            Person.name,
+            Person.pseudonym,
+            Team.name.label("team"),
+            Team.pseudonym.label("team_pseudonym"),
         )
         .join(SubmissionRow, Judgement.submission_id == SubmissionRow.id)
         .join(Person, SubmissionRow.person_id == Person.id)
         .outerjoin(Team, Person.team_id == Team.id)
         .where(SubmissionRow.class_id == of_class.id, Judgement.status == JUDGED)
         .order_by(SubmissionRow.submitted_at, SubmissionRow.id)
-    )  # fmt: skip
+    )
     return list(session.execute(query))
 
 

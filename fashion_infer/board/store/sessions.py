@@ -33,8 +33,13 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
     older = select(WebSession.id).where(WebSession.person_id == found.person_id).order_by(WebSession.id.desc())
     session.execute(delete(WebSession).where(WebSession.id.in_(session.scalars(older.offset(MOST - 1)).all())))
     cookie = secrets.token_urlsafe(32)
-    made = WebSession(person_id=found.person_id, token_id=found.id, hashed=hashed(cookie),
-                      csrf=secrets.token_urlsafe(32), expires_at=now() + LIFE)  # fmt: skip
+    made = WebSession(
+        person_id=found.person_id,
+        token_id=found.id,
+        hashed=hashed(cookie),
+        csrf=secrets.token_urlsafe(32),
+        expires_at=now() + LIFE,
+    )
     session.add(made)
     record(session, found.person.name, "sign in", "", found.person.class_id, address)
     session.flush()

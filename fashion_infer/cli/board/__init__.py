@@ -16,7 +16,20 @@ def command():
     """Run a class's board, or query one."""
 
 
-for one in (server.serve, classes.classes, classes.join, server.finalise, server.export, server.backup,
-            server.restore, server.estimate, client.login, client.status, client.log, client.cancel, client.history,
-            client.ranking):  # fmt: skip
+for one in (
+    server.serve,
+    classes.classes,
+    classes.join,
+    server.finalise,
+    server.export,
+    server.backup,
+    server.restore,
+    server.estimate,
+    client.login,
+    client.status,
+    client.log,
+    client.cancel,
+    client.history,
+    client.ranking,
+):
     command.add_command(one)

@@ -12,11 +12,17 @@ from ...errors import UsageError
 from .. import options
 from ..groups import ExampleCommand
 
-to = click.option("--to", "url", metavar="URL",
-                  help="URL of the board [default: $FASHION_INFER_BOARD, else that of the last login].")  # fmt: skip
-authority = click.option("--ca", "authority", metavar="FILE.pem", envvar="FASHION_INFER_BOARD_CA",
-                         help="Certificate authority to trust [default: $FASHION_INFER_BOARD_CA, else the one given "
-                         "at the login, else the public ones].")  # fmt: skip
+to = click.option(
+    "--to", "url", metavar="URL", help="URL of the board [default: $FASHION_INFER_BOARD, else that of the last login]."
+)
+authority = click.option(
+    "--ca",
+    "authority",
+    metavar="FILE.pem",
+    envvar="FASHION_INFER_BOARD_CA",
+    help="Certificate authority to trust [default: $FASHION_INFER_BOARD_CA, else the one given "
+    "at the login, else the public ones].",
+)
 BOARD = (to, authority)
 JOINED = "a board that you have joined (`board login`)"  # requirement of an example
 
@@ -107,8 +113,13 @@ def cancel(identifier, url, authority):
 
 
 @click.command("history", cls=ExampleCommand, examples=(("board history --limit 5", JOINED),))
-@click.option("--limit", type=click.IntRange(1, 1000), default=100, show_default=True,
-              help="Maximum number of submissions to list.")  # fmt: skip
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="Maximum number of submissions to list.",
+)
 @options.takes(*BOARD)
 def history(limit, url, authority):
     """List your submissions, newest first."""

@@ -22,16 +22,27 @@ from .store import STORE, of_class, takes_store
     *STORE,
     click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on."),
     click.option("--port", type=click.IntRange(1, 65535), default=8408, show_default=True, help="Port to listen on."),
-    click.option("--ray", metavar="auto|off|ADDRESS", default="auto", show_default=True,
-                 help="Address of the Ray cluster that judges; auto starts one on this machine, off uses none."),
-    click.option("--cpu-slots", type=click.IntRange(1, 1024), default=1, show_default=True,
-                 help="Number of CPU submissions judged at the same time on this machine."),
+    click.option(
+        "--ray",
+        metavar="auto|off|ADDRESS",
+        default="auto",
+        show_default=True,
+        help="Address of the Ray cluster that judges; auto starts one on this machine, off uses none.",
+    ),
+    click.option(
+        "--cpu-slots",
+        type=click.IntRange(1, 1024),
+        default=1,
+        show_default=True,
+        help="Number of CPU submissions judged at the same time on this machine.",
+    ),
     click.option("--certificate", metavar="FILE.pem", help="TLS certificate of the server."),
     click.option("--key", metavar="FILE.pem", help="Private key of the TLS certificate."),
-    click.option("--proxies", metavar="ADDRESS,...",
-                 help="Addresses of TLS proxies whose X-Forwarded headers are trusted."),
+    click.option(
+        "--proxies", metavar="ADDRESS,...", help="Addresses of TLS proxies whose X-Forwarded headers are trusted."
+    ),
     click.option("--grader", metavar="COMMAND", help="Command to run for judging, instead of `fashion-infer grade`."),
-)  # fmt: skip
+)
 def serve(**values):
     """Run a board: the web service, its queue and its graders."""
     from ... import board
@@ -48,8 +59,13 @@ def serve(**values):
     cls=ExampleCommand,
     examples=(("board finalise --class ece408-fa26 --leaders 20", "a class whose deadline has passed"),),
 )
-@click.option("--leaders", type=click.IntRange(1, 1000), default=10, show_default=True,
-              help="Number of places, from the top of the ranking, whose submissions run again.")  # fmt: skip
+@click.option(
+    "--leaders",
+    type=click.IntRange(1, 1000),
+    default=10,
+    show_default=True,
+    help="Number of places, from the top of the ranking, whose submissions run again.",
+)
 @click.option("--early", is_flag=True, help="Finalise even before the deadline.")
 @takes_store(of_class)
 def finalise(store, leaders, early, of_class):
@@ -93,9 +109,14 @@ def finalise(store, leaders, early, of_class):
     ),
 )
 @click.option("--out", metavar="FILE.csv", help="File to write [default: standard output].")
-@click.option("--format", "kind", type=click.Choice(["ranking", "marks", "canvas", "moodle"]), default="ranking",
-              show_default=True,
-              help="Columns of the file: the ranking, the points, or what Canvas or Moodle imports.")  # fmt: skip
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["ranking", "marks", "canvas", "moodle"]),
+    default="ranking",
+    show_default=True,
+    help="Columns of the file: the ranking, the points, or what Canvas or Moodle imports.",
+)
 @takes_store(of_class)
 def export(store, out, kind, of_class):
     """Write a class's ranking or marks as CSV."""
@@ -128,11 +149,7 @@ def backup(store, file):
 @click.command(
     "restore",
     cls=ExampleCommand,
-    examples=(
-        "board class new ece408-fa26",
-        "board backup monday.sqlite",
-        "board restore monday.sqlite --data other",
-    ),
+    examples=("board class new ece408-fa26", "board backup monday.sqlite", "board restore monday.sqlite --data other"),
 )
 @click.argument("file", metavar="FILE.sqlite")
 @takes_store(makes=True)
@@ -147,19 +164,49 @@ def restore(store, file):
     "estimate", cls=ExampleCommand, examples=("board estimate", "board estimate --people 300 --seconds 30 --wait 60")
 )
 @options.takes(
-    click.option("--people", type=click.IntRange(1, 100_000), default=300, show_default=True,
-                 help="Number of people in the class."),
-    click.option("--submissions", type=options.Number(min=0.01, max=1000), default=12.0, show_default=True,
-                 help="Mean number of submissions per person."),
-    click.option("--days", type=options.Number(min=0.1, max=365), default=14.0, show_default=True,
-                 help="Number of days from the first submission to the deadline."),
-    click.option("--rush-hours", type=options.Number(min=0.1), default=24.0, show_default=True,
-                 help="Mean time from a submission to the deadline, in hours."),
-    click.option("--seconds", type=options.Number(min=0.01), default=30.0, show_default=True,
-                 help="Mean time for judging a submission, in seconds."),
-    click.option("--wait", type=options.Number(min=0.1), default=300.0, show_default=True,
-                 help="Target for the 95th percentile of the waits, in seconds."),
-)  # fmt: skip
+    click.option(
+        "--people",
+        type=click.IntRange(1, 100_000),
+        default=300,
+        show_default=True,
+        help="Number of people in the class.",
+    ),
+    click.option(
+        "--submissions",
+        type=options.Number(min=0.01, max=1000),
+        default=12.0,
+        show_default=True,
+        help="Mean number of submissions per person.",
+    ),
+    click.option(
+        "--days",
+        type=options.Number(min=0.1, max=365),
+        default=14.0,
+        show_default=True,
+        help="Number of days from the first submission to the deadline.",
+    ),
+    click.option(
+        "--rush-hours",
+        type=options.Number(min=0.1),
+        default=24.0,
+        show_default=True,
+        help="Mean time from a submission to the deadline, in hours.",
+    ),
+    click.option(
+        "--seconds",
+        type=options.Number(min=0.01),
+        default=30.0,
+        show_default=True,
+        help="Mean time for judging a submission, in seconds.",
+    ),
+    click.option(
+        "--wait",
+        type=options.Number(min=0.1),
+        default=300.0,
+        show_default=True,
+        help="Target for the 95th percentile of the waits, in seconds.",
+    ),
+)
 def estimate(people, submissions, days, rush_hours, seconds, wait):
     """Estimate how many GPUs a class needs at its deadline, by simulating its queue."""
     from ...board import capacity

@@ -6,10 +6,12 @@ from .. import options
 
 data = click.option("--data", metavar="DIR", default="board", show_default=True, help="Folder of the board.")
 database = click.option(
-    "--database", metavar="URL", envvar="FASHION_INFER_BOARD_DATABASE",
+    "--database",
+    metavar="URL",
+    envvar="FASHION_INFER_BOARD_DATABASE",
     help="URL of a PostgreSQL database, postgresql://USER@HOST/NAME [default: $FASHION_INFER_BOARD_DATABASE, else "
     "SQLite in the board's folder].",
-)  # fmt: skip
+)
 of_class = click.option("--class", "of_class", metavar="NAME", help="The class [default: the only one].")
 STORE = (data, database)
 

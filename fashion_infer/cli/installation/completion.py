@@ -23,11 +23,7 @@ def command():
 
 
 @command.command(
-    "show",
-    examples=(
-        "completion show --shell bash >> ~/.bashrc",
-        "completion show --shell zsh >> ~/.zshrc",
-    ),
+    "show", examples=("completion show --shell bash >> ~/.bashrc", "completion show --shell zsh >> ~/.zshrc")
 )
 @click.option("--shell", type=click.Choice(SHELLS), help="Shell for which to print it [default: the one in $SHELL].")
 def show(shell):

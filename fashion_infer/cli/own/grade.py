@@ -76,8 +76,23 @@ FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
         help="Run without a sandbox, for code that you trust; the result is never ranked.",
     ),
 )
-def command(submissions, edition, rubric, print_rubric, n, backend, device, file, kernel_format, form, out, resume,
-            require, repeat, unsandboxed):  # fmt: skip
+def command(
+    submissions,
+    edition,
+    rubric,
+    print_rubric,
+    n,
+    backend,
+    device,
+    file,
+    kernel_format,
+    form,
+    out,
+    resume,
+    require,
+    repeat,
+    unsandboxed,
+):
     """Grade kernels that you do not trust: they run in a sandbox, and a separate process times and checks them.
 
     SUBMISSION is a kernel file, a folder or an archive. The exit code is 0 if all submissions were judged, whatever the
@@ -108,9 +123,15 @@ def command(submissions, edition, rubric, print_rubric, n, backend, device, file
     if unknown:
         raise UsageError(f"--require {sorted(unknown)[0]}: the rubric has no check of that name")
     request = grade.GradeRequest(
-        tuple(submissions), asked, kernel_format, file, device, unsandboxed,
-        again.seed if again else None, again.digest if again else None,
-    )  # fmt: skip
+        tuple(submissions),
+        asked,
+        kernel_format,
+        file,
+        device,
+        unsandboxed,
+        again.seed if again else None,
+        again.digest if again else None,
+    )
     found, documents, kept = [], {}, []
     with results.Folder.made(out, submissions) if out else contextlib.nullcontext() as folder:
         if resume:
@@ -153,9 +174,17 @@ def _end(found, kept, require):
     failed = [one for one in found if not one.judged]
     if failed:
         raise DeviceError(f"could not judge {', '.join(one.name for one in failed)}: {failed[0].reason}")
-    lacking = [f"{one.name}: {mark.name}" for one in found for mark in one.marks.marks
-               if mark.name in require and not mark.passed]  # fmt: skip
-    lacking += [f"{one['submission']['name']}: {mark['name']}" for one in kept for mark in one["marks"]
-                if mark["name"] in require and not mark["passed"]]  # fmt: skip
+    lacking = [
+        f"{one.name}: {mark.name}"
+        for one in found
+        for mark in one.marks.marks
+        if mark.name in require and not mark.passed
+    ]
+    lacking += [
+        f"{one['submission']['name']}: {mark['name']}"
+        for one in kept
+        for mark in one["marks"]
+        if mark["name"] in require and not mark["passed"]
+    ]
     if lacking:
         raise CheckFailed(f"required checks failed: {', '.join(lacking)}")

@@ -30,9 +30,13 @@ class Sizes(click.ParamType):
 
 
 _LAYERS = click.option(
-    "--layer", "layers", multiple=True, type=Sizes(), metavar="C,SIZE,M,K",
+    "--layer",
+    "layers",
+    multiple=True,
+    type=Sizes(),
+    metavar="C,SIZE,M,K",
     help="Layer of another network: channels, input size, filters, kernel size; may be repeated.",
-)  # fmt: skip
+)
 
 
 _BACKEND = options.of_request("backend", help="Where to run; auto takes the backend that the file is written for.")
@@ -61,8 +65,13 @@ def formats():
 @command.command(
     "new", examples=("kernel new --format minidnn > new-forward.cu", "kernel new --format c-cpu > conv.cpp")
 )
-@click.option("--format", "name", required=True, metavar="NAME",
-              help="Format of the kernel file, from `kernel formats`, or mxnet, minidnn or c.")  # fmt: skip
+@click.option(
+    "--format",
+    "name",
+    required=True,
+    metavar="NAME",
+    help="Format of the kernel file, from `kernel formats`, or mxnet, minidnn or c.",
+)
 @_LAYERS
 def new(name, layers):
     """Print a naive kernel file to start from, as in `kernel new --format minidnn > new-forward.cu`."""

@@ -65,9 +65,11 @@ class Gpu:
     def shown(self, box: Box) -> Box:
         """Return a copy of the box in which this GPU can be used."""
         return box._replace(
-            devices=(*box.devices, *self._nodes), read=(*box.read, *self._libraries), gpu=True,
+            devices=(*box.devices, *self._nodes),
+            read=(*box.read, *self._libraries),
+            gpu=True,
             library_path=":".join(dict.fromkeys(str(Path(file).parent) for file in self._libraries)),
-        )  # fmt: skip
+        )
 
     def lag(self, machine: Any) -> Lag:
         """Return the overhead of a bracket in the machine's sandbox. It is measured once, in the first call."""
@@ -90,10 +92,12 @@ class Gpu:
     def described(self) -> Dict[str, Any]:
         """Return facts about the GPU for verdicts: its name, capability, driver, memory and clocks."""
         return {
-            "gpu": self._facts.name, "capability": ".".join(map(str, self._facts.capability)),
-            "driver": self._facts.driver_version, "memory": self._facts.memory_total,
+            "gpu": self._facts.name,
+            "capability": ".".join(map(str, self._facts.capability)),
+            "driver": self._facts.driver_version,
+            "memory": self._facts.memory_total,
             "clocks": _clocks(self._nodes[0]),
-        }  # fmt: skip
+        }
 
     def ill(self) -> Optional[str]:
         """Return the reason why the GPU does not work properly after a submission; None if it works properly.
@@ -125,8 +129,13 @@ class Gpu:
 
 def _clocks(node: str) -> str:
     """Return the GPU's clocks and temperature, as nvidia-smi prints them; "" if nvidia-smi cannot run."""
-    command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader",
-               "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"]  # fmt: skip
+    command = [
+        "nvidia-smi",
+        "-i",
+        re.sub(r"\D", "", node),
+        "--format=csv,noheader",
+        "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu",
+    ]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
@@ -168,5 +177,13 @@ def _libraries() -> Tuple[str, ...]:
     lines = Path("/proc/self/maps").read_text().splitlines()
     loaded = sorted({line.split(None, 5)[5] for line in lines if "libcuda.so" in line or "libnvidia-" in line})
     folders = {Path(file).parent for file in loaded}
-    return tuple(sorted({str(file) for folder in folders for name in ("libcuda.so*", "libnvidia-*.so*")
-                         for file in folder.glob(name)}))  # fmt: skip
+    return tuple(
+        sorted(
+            {
+                str(file)
+                for folder in folders
+                for name in ("libcuda.so*", "libnvidia-*.so*")
+                for file in folder.glob(name)
+            }
+        )
+    )

@@ -149,9 +149,11 @@ class _Slot:
         """Copy the staged inputs to the shared memory."""
         for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
             driver.call(
-                "cuMemcpyDtoD_v2", ctypes.c_ulonglong(self._shared + at), ctypes.c_ulonglong(self._waits + at),
+                "cuMemcpyDtoD_v2",
+                ctypes.c_ulonglong(self._shared + at),
+                ctypes.c_ulonglong(self._waits + at),
                 ctypes.c_size_t(4 * int(np.prod(size))),
-            )  # fmt: skip
+            )
 
     def take(self) -> None:
         """Copy the output to host memory, as `y`."""
@@ -177,8 +179,12 @@ class _Slot:
         """Copy a tensor of the shared memory to the same offset of the pinned memory, and return it."""
         count = 4 * int(np.prod(size))
         target = self._host[at - self._start : at - self._start + count]
-        driver.call("cuMemcpyDtoH_v2", ctypes.c_void_p(target.ctypes.data), ctypes.c_ulonglong(self._shared + at),
-                    ctypes.c_size_t(count))  # fmt: skip
+        driver.call(
+            "cuMemcpyDtoH_v2",
+            ctypes.c_void_p(target.ctypes.data),
+            ctypes.c_ulonglong(self._shared + at),
+            ctypes.c_size_t(count),
+        )
         return target.view(np.float32).reshape(size)
 
 
@@ -190,8 +196,12 @@ def free_memory() -> int:
 
 
 def _up(address: int, tensor: np.ndarray) -> None:
-    driver.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), ctypes.c_void_p(tensor.ctypes.data),
-                ctypes.c_size_t(tensor.nbytes))  # fmt: skip
+    driver.call(
+        "cuMemcpyHtoD_v2",
+        ctypes.c_ulonglong(address),
+        ctypes.c_void_p(tensor.ctypes.data),
+        ctypes.c_size_t(tensor.nbytes),
+    )
 
 
 def filled(address: int, bits: int, count: int) -> float:

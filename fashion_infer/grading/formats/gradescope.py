@@ -10,12 +10,17 @@ def write(verdict: GradeVerdict) -> str:
     """Return the document. It has a leaderboard entry if the rubric has a leaderboard and the verdict may be ranked."""
     tests = [
         {
-            "name": mark.name, "number": str(number), "score": mark.points, "max_score": mark.out_of,
-            "output": text.message(verdict, mark.message), "visibility": "visible",
-            "status": "passed" if mark.passed else "failed", "tags": [mark.kind],
+            "name": mark.name,
+            "number": str(number),
+            "score": mark.points,
+            "max_score": mark.out_of,
+            "output": text.message(verdict, mark.message),
+            "visibility": "visible",
+            "status": "passed" if mark.passed else "failed",
+            "tags": [mark.kind],
         }
         for number, mark in enumerate(verdict.marks.marks, 1)
-    ]  # fmt: skip
+    ]
     results = {
         "score": verdict.marks.points,
         "execution_time": round(verdict.seconds, 1),

@@ -16,10 +16,15 @@ def write(verdict: GradeVerdict) -> str:
     failed = [mark for mark in marks if not mark.passed]
     broken = verdict.status == FAILED
     suite = ElementTree.Element(
-        "testsuite", name=_clean(verdict.name), tests=str(len(marks)), errors=str(len(failed) if broken else 0),
-        failures=str(0 if broken else len(failed)), skipped="0", time=f"{verdict.seconds:.3f}",
+        "testsuite",
+        name=_clean(verdict.name),
+        tests=str(len(marks)),
+        errors=str(len(failed) if broken else 0),
+        failures=str(0 if broken else len(failed)),
+        skipped="0",
+        time=f"{verdict.seconds:.3f}",
         timestamp=verdict.when[:-1],
-    )  # fmt: skip
+    )
     for mark in marks:
         case = ElementTree.SubElement(
             suite, "testcase", classname=_clean(verdict.name), name=_clean(mark.name), time="0.000"

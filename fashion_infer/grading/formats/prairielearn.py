@@ -24,12 +24,16 @@ def write(verdict: GradeVerdict) -> str:
         "output": text.for_student(verdict),
         "tests": [
             {
-                "name": mark.name, "description": mark.kind, "points": mark.points, "max_points": mark.out_of,
-                "message": text.message(verdict, mark.message), "output": "",
+                "name": mark.name,
+                "description": mark.kind,
+                "points": mark.points,
+                "max_points": mark.out_of,
+                "message": text.message(verdict, mark.message),
+                "output": "",
             }
             for mark in verdict.marks.marks
         ],
-    }  # fmt: skip
+    }
     document = json.dumps(results, indent=1)
     if len(document) > _MOST:
         document = json.dumps({**results, "output": results["output"][: _MOST // 20]})

@@ -52,8 +52,10 @@ def for_student(verdict: GradeVerdict) -> str:
     if show.diagnosis:
         lines += finding_lines(verdict.findings)
     if show.times:
-        lines += [f"layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms, Layer Time {times.layer_time:.3f} ms"
-                  for times in verdict.marks.times]  # fmt: skip
+        lines += [
+            f"layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms, Layer Time {times.layer_time:.3f} ms"
+            for times in verdict.marks.times
+        ]
     if show.printed and verdict.printed:
         lines += ["it printed:", verdict.printed]
     return "\n".join(lines)

@@ -116,15 +116,29 @@ class Block:
             grain = ctypes.c_size_t()
             call("cuMemGetAllocationGranularity", ctypes.byref(grain), ctypes.byref(wanted), 0)
             size = -(-size // grain.value) * grain.value
-            call("cuMemCreate", ctypes.byref(self._handle), ctypes.c_size_t(size), ctypes.byref(wanted),
-                 ctypes.c_ulonglong(0))  # fmt: skip
+            call(
+                "cuMemCreate",
+                ctypes.byref(self._handle),
+                ctypes.c_size_t(size),
+                ctypes.byref(wanted),
+                ctypes.c_ulonglong(0),
+            )
             exported = ctypes.c_int(-1)
-            call("cuMemExportToShareableHandle", ctypes.byref(exported), self._handle, _FILE_DESCRIPTOR,
-                 ctypes.c_ulonglong(0))  # fmt: skip
+            call(
+                "cuMemExportToShareableHandle",
+                ctypes.byref(exported),
+                self._handle,
+                _FILE_DESCRIPTOR,
+                ctypes.c_ulonglong(0),
+            )
             self.descriptor = exported.value
         else:
-            call("cuMemImportFromShareableHandle", ctypes.byref(self._handle), ctypes.c_void_p(descriptor),
-                 _FILE_DESCRIPTOR)  # fmt: skip
+            call(
+                "cuMemImportFromShareableHandle",
+                ctypes.byref(self._handle),
+                ctypes.c_void_p(descriptor),
+                _FILE_DESCRIPTOR,
+            )
         self.size = size
         address, zero = ctypes.c_ulonglong(), ctypes.c_ulonglong(0)
         call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0), zero, zero)

@@ -47,9 +47,13 @@ def _plugin(path: str, gpu: bool) -> WorkerKernel:
     found = main().contents
     run = found.run
     return WorkerKernel(
-        lambda call: run(ctypes.byref(call)), found.backend == abi.GPU, bool(found.host_memory),
-        bool(found.zero_output), found.batch_multiple, (library, found),
-    )  # fmt: skip
+        lambda call: run(ctypes.byref(call)),
+        found.backend == abi.GPU,
+        bool(found.host_memory),
+        bool(found.zero_output),
+        found.batch_multiple,
+        (library, found),
+    )
 
 
 def _plain_c(path: str, gpu: bool) -> WorkerKernel:

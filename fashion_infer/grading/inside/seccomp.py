@@ -64,9 +64,12 @@ _BY_ARGUMENT = {
 # Calls whose first argument is a process. It may only be the caller; otherwise a submission could set the affinity and
 # the limits of a referee that runs as the same user.
 _OF_ITSELF = {
-    "sched_setaffinity": (203, 122), "prlimit64": (302, 261), "sched_setscheduler": (144, 119),
-    "sched_setparam": (142, 118), "sched_setattr": (314, 274),
-}  # fmt: skip
+    "sched_setaffinity": (203, 122),
+    "prlimit64": (302, 261),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+}
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # numbers from this one on belong to x86_64's other calling convention, x32
 
@@ -146,11 +149,22 @@ def program(rules: Rules, machine: str = "") -> bytes:
         tests = [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), *tests, allow]
         code += [(_EQUAL, 0, len(tests), called[column]), *tests]
     for called in _OF_ITSELF.values():
-        code += [(_EQUAL, 0, 5, called[column]), first, (_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, rules.signals_to), allow,
-                 refuse]  # fmt: skip
+        code += [
+            (_EQUAL, 0, 5, called[column]),
+            first,
+            (_EQUAL, 1, 0, 0),
+            (_EQUAL, 0, 1, rules.signals_to),
+            allow,
+            refuse,
+        ]
     if not rules.shared_memory:
-        code += [(_EQUAL, 0, 4, _MMAP[column]), (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * 3), (_ANY_BIT, 0, 1, _MAP_SHARED),
-                 refuse, allow]  # fmt: skip
+        code += [
+            (_EQUAL, 0, 4, _MMAP[column]),
+            (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * 3),
+            (_ANY_BIT, 0, 1, _MAP_SHARED),
+            refuse,
+            allow,
+        ]
     equalities = [(_KILL[column], rules.signals_to), (_TGKILL[column], rules.signals_to)] if rules.signals_to else []
     if rules.unix_sockets:
         equalities.append((_SOCKET[column], _AF_UNIX))

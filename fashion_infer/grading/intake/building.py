@@ -99,15 +99,18 @@ def explain(
         return ()
     try:
         arch = _needed(recognised)
-        boxed = _boxed(submission, layers, limits._replace(build_seconds=min(limits.build_seconds, _EXPLAINING)),
-                       unsandboxed)  # fmt: skip
+        boxed = _boxed(
+            submission, layers, limits._replace(build_seconds=min(limits.build_seconds, _EXPLAINING)), unsandboxed
+        )
         with vanishing(lambda: tempfile.mkdtemp(prefix="fashion-infer-")) as place:
             found = compiler.findings(recognised, arch, boxed, Path(place), submission.folder)
         return tuple(
-            {**{name: _bounded(getattr(one, name)) for name in ("code", "what", "line", "source", "remedy", "step")},
-             "evidence": {name: _bounded(value) for name, value in one.evidence.items()}}
+            {
+                **{name: _bounded(getattr(one, name)) for name in ("code", "what", "line", "source", "remedy", "step")},
+                "evidence": {name: _bounded(value) for name, value in one.evidence.items()},
+            }
             for one in found
-        )  # fmt: skip
+        )
     except Exception:  # the compiler's output depends on the submission, and may be anything
         return ()
 
@@ -126,8 +129,10 @@ def _boxed(submission: Submission, layers: Layers, limits: RubricLimits, unsandb
         box = Box(
             Limits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
             read=(*_SYSTEM, *_tools(command), str(submission.folder), *_ours()),
-            write=(str(place),), processes=True, memory_files=True,
-        )  # fmt: skip
+            write=(str(place),),
+            processes=True,
+            memory_files=True,
+        )
         try:
             ran = run(box, layers, command, unsandboxed)
         except Broken as error:

@@ -78,8 +78,10 @@ def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandbo
     shown = source if source.is_dir() else source.resolve().parent
     box = Box(
         Limits(_SECONDS, _MEMORY, _DISK, _PRINTED, 16),
-        read=(str(package.parent), str(shown), str(source)), write=(str(folder),), processes=True,
-    )  # fmt: skip
+        read=(str(package.parent), str(shown), str(source)),
+        write=(str(folder),),
+        processes=True,
+    )
     code = f"import sys; sys.path.insert(0, {str(package.parent)!r}); from {__name__} import main; main()"
     asked = json.dumps([os.fspath(source), os.fspath(folder), *wanted])
     try:
@@ -124,8 +126,12 @@ def main() -> None:
     print(_BEGUN, flush=True)
     try:
         kernel = read(Path(source), Path(folder), Wanted(*wanted))
-        found: Dict[str, Any] = {"kernel": kernel.path.relative_to(folder).as_posix(), "format": kernel.format.name,
-                                 "defines": kernel.defines, "backend": kernel.backend}  # fmt: skip
+        found: Dict[str, Any] = {
+            "kernel": kernel.path.relative_to(folder).as_posix(),
+            "format": kernel.format.name,
+            "defines": kernel.defines,
+            "backend": kernel.backend,
+        }
     except Refused as error:
         found = {"refused": str(error)[:_WORDS]}
     except OSError as error:  # an error of this machine: `archives.unpack` converts all others to Refused

@@ -35,9 +35,14 @@ def check(source: str) -> Path:
 
 
 def stage(
-    source: Path, room: Path, format: Optional[str] = None, backend: Optional[str] = None, file: Optional[str] = None,
-    layers=None, unsandboxed: bool = False,
-) -> Submission:  # fmt: skip
+    source: Path,
+    room: Path,
+    format: Optional[str] = None,
+    backend: Optional[str] = None,
+    file: Optional[str] = None,
+    layers=None,
+    unsandboxed: bool = False,
+) -> Submission:
     """Copy a submission into a separate folder, and find its kernel file.
 
     Parameters

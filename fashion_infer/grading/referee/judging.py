@@ -149,8 +149,17 @@ def _sample(
     first = number == 0 and called.seconds < _SLOW
     # The format decides whose clock gives Op Time; the worker's messages cannot change that.
     op = min(max(called.op_seconds, 0.0), called.seconds) if plan.phases else called.seconds
-    return Sample(case, run, number, plan.timed and not first, called.seconds, op, called.op_seconds, found.precision,
-                  found.diagnosis.line())  # fmt: skip
+    return Sample(
+        case,
+        run,
+        number,
+        plan.timed and not first,
+        called.seconds,
+        op,
+        called.op_seconds,
+        found.precision,
+        found.diagnosis.line(),
+    )
 
 
 def _wrong(session: Session, slot, notes: Notes, case: Case, number: int, called: Called, said: str) -> None:
@@ -181,10 +190,15 @@ def _clocks(tensors, notes: Notes, case: Case, called: Called, phases: bool, bra
         notes.fill[case] = min(again, notes.fill[case])
         if too_fast():
             notes.found(
-                "too fast", case, f"{1e3 * called.seconds:.3f} ms, less than {tensors.floor:.0%} of the "
+                "too fast",
+                case,
+                f"{1e3 * called.seconds:.3f} ms, less than {tensors.floor:.0%} of the "
                 f"{1e3 * notes.fill[case]:.3f} ms that it takes only to write the output",
-            )  # fmt: skip
+            )
     own = called.layer_seconds if phases else called.op_seconds
     if min(own, called.op_seconds) < 0 or abs(own - called.seconds) > _DISAGREE * called.seconds + tensors.latency:
-        notes.found("clocks", case, f"the submission's process says {1e3 * own:.3f} ms, the referee "
-                    f"{1e3 * called.seconds:.3f} ms")  # fmt: skip
+        notes.found(
+            "clocks",
+            case,
+            f"the submission's process says {1e3 * own:.3f} ms, the referee {1e3 * called.seconds:.3f} ms",
+        )

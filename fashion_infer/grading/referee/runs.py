@@ -202,8 +202,9 @@ class Referee:
         limits, gpu, plugin = self._rubric.limits, self._machine.gpu, self._plugin
         box = Box(
             Limits(limits.seconds, limits.memory, limits.disk, limits.printed, limits.threads),
-            read=(str(plugin.path), *plugin.read), processes=plugin.kind == "python",
-        )  # fmt: skip
+            read=(str(plugin.path), *plugin.read),
+            processes=plugin.kind == "python",
+        )
         if self._rubric.backend == "gpu" and gpu is not None:
             box = gpu.shown(box)
         self._tensors.clear()

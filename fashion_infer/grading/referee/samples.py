@@ -79,7 +79,11 @@ def times(samples: Sequence[Sample], case: Case) -> Optional[Times]:
     op = tuple(1e3 * sample.op_seconds for sample in timed)
     noise = spread(op)
     return Times(
-        case.layer, case.shape.B, statistics.median(op), noise if noise != float("inf") else 0.0,
+        case.layer,
+        case.shape.B,
+        statistics.median(op),
+        noise if noise != float("inf") else 0.0,
         1e3 * statistics.median(sample.seconds for sample in timed),
-        1e3 * statistics.median(sample.worker_seconds for sample in timed), op,
-    )  # fmt: skip
+        1e3 * statistics.median(sample.worker_seconds for sample in timed),
+        op,
+    )

@@ -67,8 +67,12 @@ class Session:
             command, inherited = python("worker", str(inner.fileno())), (inner.fileno(), memory.descriptor)
             self._sandbox = start(box, layers, command, (*inherited, *shared.descriptors))
         try:
-            asked = {**plan(box, layers, unsandboxed), "memory": memory.descriptor, "packages": list(packages),
-                     "keep": list(shared.descriptors)}  # fmt: skip
+            asked = {
+                **plan(box, layers, unsandboxed),
+                "memory": memory.descriptor,
+                "packages": list(packages),
+                "keep": list(shared.descriptors),
+            }
             self._channel.send(json.dumps(asked).encode())
             self.layers: Dict[str, Any] = self._answer("layers", _STARTING)
         except Broken as error:  # the submission has not been loaded yet, so it is not the cause

@@ -19,8 +19,12 @@ _MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES = 1e12, 86_400, 10_000
 _CPU, _GPU = (0.1e-9, 0.4e-9), (0.1e-12, 0.3e-12)
 _MIB, _KIB = 1 << 20, 1 << 10
 _TOP = ("edition", "layer", "backend", "precision", "check", "timing", "limits", "show")
-_UNITS = {"build_memory_mib": ("build_memory", _MIB), "memory_mib": ("memory", _MIB), "disk_mib": ("disk", _MIB),
-          "printed_kib": ("printed", _KIB)}  # fmt: skip
+_UNITS = {
+    "build_memory_mib": ("build_memory", _MIB),
+    "memory_mib": ("memory", _MIB),
+    "disk_mib": ("disk", _MIB),
+    "printed_kib": ("printed", _KIB),
+}
 
 
 def default_text(edition: str) -> str:
@@ -115,11 +119,15 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     if not all(isinstance(value, bool) for value in show.values()):
         raise UsageError("each value in [show] must be true or false")
     return Rubric(
-        edition, _text(values, "backend", BACKENDS, "auto"), _text(values, "precision", PRECISIONS, "float32"),
-        tuple(_check(check) for check in checks), Timing(**timing),
+        edition,
+        _text(values, "backend", BACKENDS, "auto"),
+        _text(values, "precision", PRECISIONS, "float32"),
+        tuple(_check(check) for check in checks),
+        Timing(**timing),
         RubricLimits(**{name: value if name.endswith("seconds") else int(value) for name, value in limits.items()}),
-        Show(**show), layers,
-    )  # fmt: skip
+        Show(**show),
+        layers,
+    )
 
 
 def as_dict(rubric: Rubric) -> Dict[str, Any]:
@@ -151,9 +159,10 @@ def _layer(number: int, values: Any) -> RubricLayer:
             raise UsageError(f"layer {number}: {name} must be a whole number from 1 to {most:,}")
     if layer.kernel_size > layer.input_size:
         raise UsageError(f"layer {number}: kernel_size is larger than input_size")
-    if layer.filters * layer.channels * layer.kernel_size**2 > _MOST_WEIGHTS or max(
-        layer.channels, layer.filters
-    ) * layer.input_size**2 > _MOST_WEIGHTS:  # fmt: skip
+    if (
+        layer.filters * layer.channels * layer.kernel_size**2 > _MOST_WEIGHTS
+        or max(layer.channels, layer.filters) * layer.input_size**2 > _MOST_WEIGHTS
+    ):
         raise UsageError(f"layer {number}: it has more than {_MOST_WEIGHTS:,} weights, or values per image")
     return layer
 
@@ -181,9 +190,14 @@ def _check(values: Any) -> RubricCheck:
             f"check {name}: steps must be pairs [ms, share]: times that increase, and shares from 0 to 1 that do not"
         )
     return RubricCheck(
-        name, kind, points, _text(values, "backend", ("any", "cpu", "gpu"), "any"), counts,
-        tuple((float(ms), float(share)) for ms, share in steps), _text(values, "between", BETWEEN, "linear"),
-    )  # fmt: skip
+        name,
+        kind,
+        points,
+        _text(values, "backend", ("any", "cpu", "gpu"), "any"),
+        counts,
+        tuple((float(ms), float(share)) for ms, share in steps),
+        _text(values, "between", BETWEEN, "linear"),
+    )
 
 
 def _falling(steps: Any) -> bool:
@@ -193,9 +207,13 @@ def _falling(steps: Any) -> bool:
         return False
     times, shares = [ms for ms, _ in pairs], [share for _, share in pairs]
     return (
-        0 < len(pairs) <= _MOST and all(map(_number, times)) and times[0] >= 0 and all(0 <= s <= 1 for s in shares)
-        and all(a < b for a, b in zip(times, times[1:])) and all(a >= b for a, b in zip(shares, shares[1:]))
-    )  # fmt: skip
+        0 < len(pairs) <= _MOST
+        and all(map(_number, times))
+        and times[0] >= 0
+        and all(0 <= s <= 1 for s in shares)
+        and all(a < b for a, b in zip(times, times[1:]))
+        and all(a >= b for a, b in zip(shares, shares[1:]))
+    )
 
 
 def _number(value: Any) -> bool:

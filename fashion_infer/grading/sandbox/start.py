@@ -66,9 +66,15 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
         environment["TMPDIR"] = box.write[0]
     try:
         process = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
-            pass_fds=(*descriptors, info), cwd="/", env=environment,
-        )  # fmt: skip
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(*descriptors, info),
+            cwd="/",
+            env=environment,
+        )
     finally:
         os.close(info)
     first = None

@@ -45,10 +45,16 @@ def _standing(result: GridResult) -> List[Part]:
     known = standings(result)
     names = ["against", ">points", ">at least as fast", f">below {BEHIND}", ">geometric mean", ">least"]
     rows = [
-        [each.peer, len(each.ratios), percent(each.ahead), len(each.behind), number(each.geometric_mean, ".2f"),
-         number(each.ratios[0].value, ".2f")]
+        [
+            each.peer,
+            len(each.ratios),
+            percent(each.ahead),
+            len(each.behind),
+            number(each.geometric_mean, ".2f"),
+            number(each.ratios[0].value, ".2f"),
+        ]
         for each in known
-    ]  # fmt: skip
+    ]
     found: List[Part] = [table("How many times faster than its peers ours is", names, rows)]
     for each in known:
         worst = [(ratio.ours, ratio.case) for ratio in each.ratios[:WORST]]

@@ -39,10 +39,16 @@ def checks(result: BenchResult) -> Table:
     """Make the table of the logits' checks, which are done before anything is timed."""
     names = ["network", "ours", ">images", ">error", ">changed", "verdict"]
     rows = [
-        [c.edition, c.name, c.checked, number(c.error, ".1e"), c.changed,
-         {OK: "ok", WRONG: f"WRONG: {c.reason}"}.get(c.status, c.reason)]
+        [
+            c.edition,
+            c.name,
+            c.checked,
+            number(c.error, ".1e"),
+            c.changed,
+            {OK: "ok", WRONG: f"WRONG: {c.reason}"}.get(c.status, c.reason),
+        ]
         for c in result.logits
-    ]  # fmt: skip
+    ]
     return table("Logits against float64, before anything is timed", names, rows)
 
 

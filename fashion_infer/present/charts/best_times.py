@@ -77,9 +77,17 @@ def _draw(path, curves, levels, now, deadline, narrow):
         ends.append((best[-1], one.name, one.colour))
     if deadline is not None and start < deadline <= end:
         axes.axvline(_moment(deadline), color=figures.LIGHT["limit"], linestyle=":", linewidth=1)
-        axes.annotate("deadline", (_moment(deadline), 1), (-4, -2), xycoords=("data", "axes fraction"), va="top",
-                      textcoords="offset points", ha="right", fontsize=figures.SMALL,
-                      color=figures.LIGHT["limit"])  # fmt: skip
+        axes.annotate(
+            "deadline",
+            (_moment(deadline), 1),
+            (-4, -2),
+            xycoords=("data", "axes fraction"),
+            va="top",
+            textcoords="offset points",
+            ha="right",
+            fontsize=figures.SMALL,
+            color=figures.LIGHT["limit"],
+        )
     axes.set_xlim(_moment(start), _moment(end + far * share))
     _days(axes, narrow)
     _names(axes, sorted(ends), _moment(end + 0.015 * far), height)
@@ -117,5 +125,12 @@ def _names(axes, ends: List[Tuple[float, str, str]], x: datetime, height: float)
     places = figures.apart([ms for ms, _, _ in ends], low, high, int(height * 72 / 14))
     for (ms, name, colour), place in zip(ends, places):
         weight = "bold" if name == "you" else None
-        axes.annotate(f"{name} {ms:.3g}", (x, place), va="center", fontsize=figures.SMALL, fontweight=weight,
-                      color=figures.LIGHT[colour], annotation_clip=False)  # fmt: skip
+        axes.annotate(
+            f"{name} {ms:.3g}",
+            (x, place),
+            va="center",
+            fontsize=figures.SMALL,
+            fontweight=weight,
+            color=figures.LIGHT[colour],
+            annotation_clip=False,
+        )

@@ -16,10 +16,7 @@ def draw(path: str, result: BenchResult) -> None:
     width = figures.WIDTH if columns == 1 else 10.0
     figure, cells = figures.new(width, lines * (0.19 * len(names) + 0.85) + 0.5, lines, columns, sharey=True)
     known = [row.median_ms for case in result.cases for row in case.rows if row.timed and row.name in (*names, FILL)]
-    low, high = (
-        min(known, default=1.0) / 1.5,
-        max(known, default=1.0) * 3.5,
-    )  # space for a label after the last dot
+    low, high = (min(known, default=1.0) / 1.5, max(known, default=1.0) * 3.5)  # space for a label after the last dot
     for axes in cells[len(timed) :]:
         axes.set_visible(False)
     for axes, case, rows in zip(cells, result.cases, timed):
@@ -38,8 +35,9 @@ def _panel(axes, case, rows, names):
         place, colour = names.index(row.name), figures.colour(row, case.auto)
         axes.plot(row.median_ms, place, "o", color=colour, markersize=5)
         label = {"color": colour, "fontsize": figures.SMALL, "fontweight": "bold" if row.name == case.auto else None}
-        axes.annotate(f"{row.median_ms:.3g}", (row.median_ms, place), (6, 0), textcoords="offset points",
-                      va="center", **label)  # fmt: skip
+        axes.annotate(
+            f"{row.median_ms:.3g}", (row.median_ms, place), (6, 0), textcoords="offset points", va="center", **label
+        )
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(axis="y", length=0, labelcolor=figures.LIGHT["ink"])
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -56,9 +54,20 @@ def _key(figure, result):
     entries = [("auto", "what auto runs", "o", ""), ("ours", "other kernels", "o", "")]
     entries += [("peer", "peers", "o", "")] if peers else []
     entries.append(("limit", "the limit: writing the output", "", "--"))
-    lines = [Line2D([], [], color=figures.LIGHT[kind], marker=mark, linestyle=style, linewidth=1, markersize=5,
-                    label=text) for kind, text, mark, style in entries]  # fmt: skip
-    figure.legend(handles=lines, loc="outside upper left", frameon=False, fontsize=figures.SMALL, ncols=len(lines),
-                  handlelength=1.2, columnspacing=1.0, handletextpad=0.4,
-                  title=f"{result.device['name']}, median of a batch", alignment="left",
-                  title_fontproperties={"size": 9, "weight": "bold"})  # fmt: skip
+    lines = [
+        Line2D([], [], color=figures.LIGHT[kind], marker=mark, linestyle=style, linewidth=1, markersize=5, label=text)
+        for kind, text, mark, style in entries
+    ]
+    figure.legend(
+        handles=lines,
+        loc="outside upper left",
+        frameon=False,
+        fontsize=figures.SMALL,
+        ncols=len(lines),
+        handlelength=1.2,
+        columnspacing=1.0,
+        handletextpad=0.4,
+        title=f"{result.device['name']}, median of a batch",
+        alignment="left",
+        title_fontproperties={"size": 9, "weight": "bold"},
+    )

@@ -16,8 +16,9 @@ def draw(path: str, result: BenchResult, ceilings: Dict[str, float]) -> None:
     figure, cells = figures.new(figures.WIDTH, 3.9 * len(result.cases) + 0.3, len(result.cases))
     for axes, case in zip(cells, result.cases):
         _panel(axes, case, ceilings, *arithmetic(result.backend))
-    figure.suptitle(f"{result.device['name']}, under its measured ceilings", fontsize=9, fontweight="bold", ha="left",
-                    x=0.01)  # fmt: skip
+    figure.suptitle(
+        f"{result.device['name']}, under its measured ceilings", fontsize=9, fontweight="bold", ha="left", x=0.01
+    )
     figures.save(figure, path)
 
 
@@ -42,9 +43,16 @@ def _panel(axes, case, ceilings, name, scale):
         colour = figures.colour(row, case.auto)
         axes.plot(at, rate, "o", color=colour, markersize=5)
         arrow = {"arrowstyle": "-", "lw": 0.5, "color": colour, "relpos": (0, 0.5), "shrinkB": 3}
-        axes.annotate(f"{row.title}: {rate:.3g}", (at, rate), (at * 1.5, height), fontsize=figures.SMALL, va="center",
-                      color=colour, arrowprops=arrow,
-                      bbox={"facecolor": figures.LIGHT["paper"], "edgecolor": "none", "pad": 0.5})  # fmt: skip
+        axes.annotate(
+            f"{row.title}: {rate:.3g}",
+            (at, rate),
+            (at * 1.5, height),
+            fontsize=figures.SMALL,
+            va="center",
+            color=colour,
+            arrowprops=arrow,
+            bbox={"facecolor": figures.LIGHT["paper"], "edgecolor": "none", "pad": 0.5},
+        )
     axes.set_xlabel("arithmetic intensity, operations a byte")
     axes.set_ylabel(name)
     axes.set_title(case.title, fontsize=8)
@@ -65,19 +73,40 @@ def _ceilings(axes, memory, slopes, flat, at):
         place = {"ha": "center", "va": "bottom", "y": 1.1 * x * slope}
         if not above:
             place.update(va="top", y=x * slope / 1.1)
-        axes.text(x=x, s=f"{what} {three_digits(memory[what])} GB/s", fontsize=figures.SMALL, color=faint, **place,
-                  rotation=math.degrees(math.atan2(slope, 1.0)), rotation_mode="anchor",
-                  transform_rotates_text=True)  # fmt: skip
+        axes.text(
+            x=x,
+            s=f"{what} {three_digits(memory[what])} GB/s",
+            fontsize=figures.SMALL,
+            color=faint,
+            **place,
+            rotation=math.degrees(math.atan2(slope, 1.0)),
+            rotation_mode="anchor",
+            transform_rotates_text=True,
+        )
     for what, value in flat.items():
         start = min((value / slope for slope in slopes.values()), default=left)
         axes.plot([max(left, start), right], [value, value], "-" if value == top else "--", color=faint, lw=1)
-        axes.text(right, 1.04 * value, f"{what} product: {three_digits(value)}", fontsize=figures.SMALL,
-                  color=faint, ha="right", va="bottom")  # fmt: skip
+        axes.text(
+            right,
+            1.04 * value,
+            f"{what} product: {three_digits(value)}",
+            fontsize=figures.SMALL,
+            color=faint,
+            ha="right",
+            va="bottom",
+        )
 
 
 def _ridge(axes, ridge, top, at):
     low = axes.get_ylim()[0]
     axes.vlines(ridge, low, top, color=figures.LIGHT["limit"], linestyle=":", linewidth=1)
     side = -1 if at >= ridge else 1  # away from the points
-    axes.annotate(f"ridge: {ridge:.3g}\noperations a byte", (ridge, low), (4 * side, 4), textcoords="offset points",
-                  fontsize=figures.SMALL, color=figures.LIGHT["limit"], ha="right" if side < 0 else "left")  # fmt: skip
+    axes.annotate(
+        f"ridge: {ridge:.3g}\noperations a byte",
+        (ridge, low),
+        (4 * side, 4),
+        textcoords="offset points",
+        fontsize=figures.SMALL,
+        color=figures.LIGHT["limit"],
+        ha="right" if side < 0 else "left",
+    )

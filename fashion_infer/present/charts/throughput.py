@@ -57,5 +57,13 @@ def _panel(axes, lines, batches, low, high):
         axes.plot([batch for batch, _ in line], [ratio for _, ratio in line], color=colour, **style)
         said = f"{name}: 1 x" if ours else f"{name} {end:.2g} x"
         arrow = {"arrowstyle": "-", "lw": 0.4, "color": colour, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 2}
-        axes.annotate(said, (line[-1][0], end), (last * span**0.05, height), color=colour, fontsize=figures.SMALL,
-                      va="center", fontweight="bold" if ours else None, arrowprops=arrow)  # fmt: skip
+        axes.annotate(
+            said,
+            (line[-1][0], end),
+            (last * span**0.05, height),
+            color=colour,
+            fontsize=figures.SMALL,
+            va="center",
+            fontweight="bold" if ours else None,
+            arrowprops=arrow,
+        )

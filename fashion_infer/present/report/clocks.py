@@ -49,10 +49,18 @@ def _of_the_ladder(measured, result, layer, place, base) -> List[List]:
     cases = measured.convolutions.cases if measured.convolutions else ()
     found = [(case, row) for case in cases if case.number == place for row in case.rows if row.name == layer.kernel]
     return [
-        _row(layer, result, "ladder", row.median_ms / 1e3, case.shape.B, base,
-             f"median of {row.runs} runs of one batch of {case.shape.B:,} random images, all contenders in turn")
-        for case, row in found if row.timed
-    ]  # fmt: skip
+        _row(
+            layer,
+            result,
+            "ladder",
+            row.median_ms / 1e3,
+            case.shape.B,
+            base,
+            f"median of {row.runs} runs of one batch of {case.shape.B:,} random images, all contenders in turn",
+        )
+        for case, row in found
+        if row.timed
+    ]
 
 
 def _why(profile) -> str:

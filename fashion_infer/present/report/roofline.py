@@ -17,11 +17,7 @@ _HOW = (
 
 
 def parts(
-    result: BenchResult,
-    ceilings: Dict[str, float],
-    no_ceilings: str,
-    commands: List[str],
-    picture: Optional[str],
+    result: BenchResult, ceilings: Dict[str, float], no_ceilings: str, commands: List[str], picture: Optional[str]
 ) -> List[Part]:
     """Make the roofline section of the report's page.
 
@@ -41,11 +37,7 @@ def parts(
         shown = "; ".join(f"{case.title} at {case.shape.intensity:.1f} operations a byte" for case in result.cases)
         unit, _ = arithmetic(result.backend)
         found.append(Picture(picture, f"Roofline: {unit} of every kernel under the measured ceilings. {shown}."))
-    return [
-        *found,
-        *ceilings_parts(ceilings, no_ceilings, result.backend),
-        *_under_the_roof(result, ceilings),
-    ]
+    return [*found, *ceilings_parts(ceilings, no_ceilings, result.backend), *_under_the_roof(result, ceilings)]
 
 
 def ceilings_parts(ceilings: Optional[Dict[str, float]], why_not: Optional[str], backend: str) -> List[Part]:
