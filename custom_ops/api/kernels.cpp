@@ -10,7 +10,8 @@ int fops_kernel_count(fops_backend backend) { return kernel_count(backend); }
 
 fops_status fops_kernel_describe(fops_backend backend, int index, fops_kernel_info* out) {
   const Kernel* kernel = kernel_at(backend, index);
-  if (!out || !kernel) return fail(FOPS_INVALID, "kernel index %d is outside 0 to %d", index, kernel_count(backend) - 1);
+  if (!out || !kernel)
+    return fail(FOPS_INVALID, "kernel index %d is outside 0 to %d", index, kernel_count(backend) - 1);
   *out = {kernel->name, kernel->summary, kernel->takes, kernel->precision};
   return FOPS_OK;
 }

@@ -147,7 +147,7 @@ fops_status fops_network_predict(fops_network* network, int64_t n, const void* d
 }
 
 fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out,
-                                  void* stream) {
+                                     void* stream) {
   try {
     if (!network) return fail(FOPS_INVALID, "no network was given");
     return network->network->forward_device(n, data, type, out, stream);

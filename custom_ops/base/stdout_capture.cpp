@@ -14,9 +14,9 @@ namespace {
 
 struct Capture {
   std::mutex mutex;
-  int memory = -1;     // descriptor of the file in memory
-  pid_t owner = 0;     // the process that made the file: a forked child makes a new one
-  int kept = -1;       // duplicate of the original stdout's descriptor; -1 while nothing is captured
+  int memory = -1;  // descriptor of the file in memory
+  pid_t owner = 0;  // the process that made the file: a forked child makes a new one
+  int kept = -1;    // duplicate of the original stdout's descriptor; -1 while nothing is captured
   const char* name = "";
   bool quiet = false;
 };

@@ -36,7 +36,7 @@ int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                           : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+                                                          : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const int limit = cgroup_cores();
   if (limit) cores = std::min(cores, limit);
   return std::max(1, cores);
@@ -155,9 +155,9 @@ class Pool {
   const std::function<void(int64_t, int)>* body_ = nullptr;
   int64_t count_ = 0;
   std::atomic<int64_t> next_{0};
-  int active_ = 0;                        // number of helpers that may work on the current job
-  std::atomic<int> inside_{0};            // number of helpers that are working on it now
-  std::atomic<uint64_t> generation_{0};   // number of jobs so far
+  int active_ = 0;                       // number of helpers that may work on the current job
+  std::atomic<int> inside_{0};           // number of helpers that are working on it now
+  std::atomic<uint64_t> generation_{0};  // number of jobs so far
 };
 
 // The pool is never destroyed, because its threads wait in it until the process ends. A forked child has none of these

@@ -17,7 +17,7 @@ namespace fops {
 namespace FOPS_ISA {
 
 constexpr int kTileRows = 16, kTileColumns = 16, kTileDepth = 32;
-constexpr int64_t kTileStride = 64;  // bytes of a full row
+constexpr int64_t kTileStride = 64;                               // bytes of a full row
 constexpr bool full(int tile) { return tile >= 4 && tile <= 6; }  // whether a tile has all 16 rows
 
 #if defined(__AVX512F__)

@@ -36,8 +36,7 @@ fops_status validate(const fops_conv* c) {
   if (c->B < 1 || c->C < 1 || c->H < 1 || c->W < 1 || c->M < 1 || c->K < 1)
     return bad("every size of a convolution must be at least 1");
   if (c->K > c->H || c->K > c->W) return bad("the kernel is larger than the image");
-  if (!within(c->B, c->C, c->H, c->W) || !within(c->M, c->C, c->K, c->K) ||
-      !within(c->B, c->M, out_h(*c), out_w(*c)))
+  if (!within(c->B, c->C, c->H, c->W) || !within(c->M, c->C, c->K, c->K) || !within(c->B, c->M, out_h(*c), out_w(*c)))
     return bad("a tensor of this convolution would hold more than 2^40 elements");
   int type;  // checked as an int, because a caller may pass a number that is no value of the enum
   memcpy(&type, &c->x_type, sizeof type);

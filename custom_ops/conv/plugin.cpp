@@ -24,9 +24,9 @@ namespace fops {
 struct Plugin {
   std::string name, summary, takes, precision;
   const fops_kernel_plugin* described;
-  std::mutex mutex;  // held during a call of run(), so that only one thread at a time calls it
+  std::mutex mutex;                         // held during a call of run(), so that only one thread at a time calls it
   std::set<std::array<int64_t, 6>> shapes;  // shapes for which first_time was called
-  std::string notice;  // the last notice that was printed
+  std::string notice;                       // the last notice that was printed
 };
 
 namespace {
@@ -159,8 +159,8 @@ fops_status call_plugin(const Kernel& kernel, const fops_conv& conv, const float
   return FOPS_OK;
 }
 
-fops_status call_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y, bool quiet,
-                         PluginTimes* times) {
+fops_status call_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y,
+                         bool quiet, PluginTimes* times) {
   const size_t inputs = static_cast<size_t>(conv.B * conv.C * conv.H * conv.W);
   const size_t weights = static_cast<size_t>(conv.M * conv.C * conv.K * conv.K);
   const size_t outputs = static_cast<size_t>(conv.B * conv.M * out_h(conv) * out_w(conv));

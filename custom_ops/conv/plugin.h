@@ -35,8 +35,8 @@ fops_status call_plugin(const Kernel& kernel, const fops_conv& conv, const float
 
 // Calls the plug-in on host tensors: converts x to float32 if it is uint8, fills y with 0 or NaN, and calls call_plugin.
 // With examine(true), also adds findings about x, k and y to *times.
-fops_status call_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y, bool quiet,
-                         PluginTimes* times);
+fops_status call_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y,
+                         bool quiet, PluginTimes* times);
 
 // Returns true the first time it is called for a kernel and shape. The kernel's first call for a shape loads code, so it
 // should not be measured.

@@ -37,13 +37,15 @@ fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
       return fail(FOPS_NO_DEVICE, "no NVIDIA driver, or one older than CUDA %d.%d, which this library was built with",
                   CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
     case cudaErrorSystemNotReady:
-      return fail(FOPS_NO_DEVICE, "the GPUs are not ready yet (%s): start the NVIDIA fabric manager, or wait for it", text);
+      return fail(FOPS_NO_DEVICE, "the GPUs are not ready yet (%s): start the NVIDIA fabric manager, or wait for it",
+                  text);
     case cudaErrorSystemDriverMismatch:
     case cudaErrorCompatNotSupportedOnDevice:
-      return fail(FOPS_NO_DEVICE,
-                  "the NVIDIA driver does not fit its own libraries (%s): restart after an update of the driver, and take "
-                  "CUDA's folder compat out of LD_LIBRARY_PATH",
-                  text);
+      return fail(
+          FOPS_NO_DEVICE,
+          "the NVIDIA driver does not fit its own libraries (%s): restart after an update of the driver, and take "
+          "CUDA's folder compat out of LD_LIBRARY_PATH",
+          text);
     case cudaErrorInvalidDevice:
       return fail(FOPS_NO_DEVICE, "no such CUDA device (%s): choose one that nvidia-smi lists", what);
     case cudaErrorNoKernelImageForDevice:
@@ -65,8 +67,7 @@ fops_status cuda_failed(cudaError_t error, const char* what) noexcept {
                   "the GPU is lost to this process: a kernel, of this library or another, failed (CUDA error %d, %s, "
                   "seen in %s): start the process again",
                   static_cast<int>(error), text, what);
-    default:
-      return fail(FOPS_DEVICE_ERROR, "CUDA error %d, %s, in %s", static_cast<int>(error), text, what);
+    default: return fail(FOPS_DEVICE_ERROR, "CUDA error %d, %s, in %s", static_cast<int>(error), text, what);
   }
 }
 

@@ -35,9 +35,9 @@ void forget_releases() noexcept;
 
 #define FOPS_RELEASE(call) ::fops::released((call), #call)
 
-#define FOPS_CUDA(call)                                                           \
-  do {                                                                            \
-    const cudaError_t fops_error_ = (call);                                       \
+#define FOPS_CUDA(call)                                                             \
+  do {                                                                              \
+    const cudaError_t fops_error_ = (call);                                         \
     if (fops_error_ != cudaSuccess) return ::fops::cuda_failed(fops_error_, #call); \
   } while (0)
 

@@ -18,8 +18,8 @@ namespace fops {
 constexpr long long kPhaseBytes = 4 << 20;
 
 struct Phases {
-  unsigned count = 0;  // number of phases; 0: nothing is prefetched
-  unsigned tasks = 0, share = 0;  // tasks per phase; bytes of a phase that one block prefetches
+  unsigned count = 0;              // number of phases; 0: nothing is prefetched
+  unsigned tasks = 0, share = 0;   // tasks per phase; bytes of a phase that one block prefetches
   long long phase = 0, bytes = 0;  // bytes per phase; bytes of all images
 };
 
@@ -44,8 +44,10 @@ class PhaseReader {
  public:
   __device__ PhaseReader(const Phases& phases, const void* x, const unsigned* counter, unsigned given, unsigned block)
       : phases(phases), from(static_cast<const char*>(x)), counter(counter), given(given), block(block) {
-    if (counter && phases.count > 0) fetch(), fetch();
-    else index = phases.count;
+    if (counter && phases.count > 0)
+      fetch(), fetch();
+    else
+      index = phases.count;
   }
   // Reads the counter, and prefetches the next phase if its time has come.
   __device__ void look() {

@@ -112,23 +112,23 @@ FOPS_API void fops_examine(int examine);
 
 /* Runs a convolution on the CPU. All pointers are to host memory. The pass is logged under `node`, unless that is
  * FOPS_NOT_LOGGED. */
-FOPS_API fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, const void* x,
-                                           const float* k, float* y, int32_t node);
+FOPS_API fops_status fops_conv_forward_cpu(const char* kernel, const fops_conv* conv, const void* x, const float* k,
+                                           float* y, int32_t node);
 
 /* Queues a convolution on `stream` (a cudaStream_t; NULL is the default stream) of a CUDA device. All pointers are to
  * memory of the calling thread's current device. The function does not wait for the device, so the pass has no time and is
  * not logged. Only a registered kernel may wait. */
-FOPS_API fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x,
-                                           const float* k, float* y, void* stream);
+FOPS_API fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x, const float* k,
+                                           float* y, void* stream);
 
 /* Does the same, waits for the kernel, and logs its time under `node`. For operators in a framework's GPU context. */
-FOPS_API fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x,
-                                             const float* k, float* y, void* stream, int32_t node);
+FOPS_API fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k,
+                                             float* y, void* stream, int32_t node);
 
 /* Runs a convolution over host tensors on CUDA device `device`, and waits for the result. Slices of images that fit into
  * the free device memory are copied through pinned buffers. The pass is logged under `node`, as on the CPU. */
-FOPS_API fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv,
-                                              const void* x, const float* k, float* y, int32_t node);
+FOPS_API fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x,
+                                              const float* k, float* y, int32_t node);
 
 /* ---- whole networks ------------------------------------------------------------------------ */
 
@@ -140,20 +140,20 @@ typedef struct {
   const char* const* keys;   /* names of the attributes */
   const char* const* values; /* values of the attributes */
   int attribute_count;
-  const int* inputs;         /* indices of the nodes that produce this node's inputs */
+  const int* inputs; /* indices of the nodes that produce this node's inputs */
   int input_count;
-  int32_t number;            /* the node's number in the log */
+  int32_t number; /* the node's number in the log */
 } fops_node;
 
 typedef enum { FOPS_NO_ACTIVATION = 0, FOPS_TANH = 1, FOPS_RELU = 2 } fops_activation;
 
 /* A stage of a fused network. */
 typedef struct {
-  const char* name;      /* the fused nodes' names, joined by '+'; valid as long as the network exists */
-  const char* kind;      /* "convolution", "dense", "map" or "softmax" */
-  int32_t first_node, last_node; /* the numbers of the first and the last fused node */
-  int64_t in[3], out[3]; /* C, H, W of one item of the stage's input and output */
-  int64_t K;             /* the kernel's side of a convolution; else 0 */
+  const char* name;               /* the fused nodes' names, joined by '+'; valid as long as the network exists */
+  const char* kind;               /* "convolution", "dense", "map" or "softmax" */
+  int32_t first_node, last_node;  /* the numbers of the first and the last fused node */
+  int64_t in[3], out[3];          /* C, H, W of one item of the stage's input and output */
+  int64_t K;                      /* the kernel's side of a convolution; else 0 */
   fops_activation activation;     /* the activation that the stage applies to its sums or pooled values */
   int64_t pool_size, pool_stride; /* side and stride of the windows of the stage's max pool; 0, 0 if it has none */
 } fops_stage_info;
@@ -165,8 +165,7 @@ typedef struct fops_network fops_network;
  * "fp16". Returns FOPS_UNSUPPORTED if a node cannot be fused; the message has the node and the reason. Destroy the network
  * with fops_network_destroy. */
 FOPS_API fops_status fops_network_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
-                                         fops_backend backend, int device, const char* precision,
-                                         fops_network** out);
+                                         fops_backend backend, int device, const char* precision, fops_network** out);
 FOPS_API void fops_network_destroy(fops_network* network);
 
 /* Return the number of a network's inputs, and the name of an input. Inputs are in the order of the graph's variables. For
@@ -227,9 +226,9 @@ FOPS_API const char* fops_cpu_isa(void);
 
 typedef struct {
   char name[256];
-  int major, minor;         /* compute capability */
+  int major, minor; /* compute capability */
   int multiprocessors;
-  size_t memory_total, memory_free; /* bytes */
+  size_t memory_total, memory_free;    /* bytes */
   int driver_version, runtime_version; /* in CUDA's form: 13000 is version 13.0 */
 } fops_device_info;
 

@@ -51,10 +51,12 @@ extern "C" {
 
 /* One call of a plug-in: a forward pass. */
 typedef struct {
-  fops_conv conv;                           /* x_type is always FOPS_FLOAT32 */
-  const float* x; const float* k; float* y; /* in host memory if host_memory (below) is set, otherwise on the device */
-  void* stream;                             /* the cudaStream_t that produces x, k and y; NULL for host memory */
-  int examine;                              /* not 0: set `findings` too, even if that takes time and memory */
+  fops_conv conv; /* x_type is always FOPS_FLOAT32 */
+  const float* x;
+  const float* k;
+  float* y;     /* in host memory if host_memory (below) is set, otherwise on the device */
+  void* stream; /* the cudaStream_t that produces x, k and y; NULL for host memory */
+  int examine;  /* not 0: set `findings` too, even if that takes time and memory */
   /* The plug-in sets the following members: */
   double op_seconds;    /* Op Time, measured as the format's original program did. Negative if the plug-in does not
                            measure: its work is done or queued on `stream`, and the caller measures the time */
@@ -72,7 +74,7 @@ struct fops_kernel_plugin {
   int64_t batch_multiple; /* the number of images in a call is a multiple of this, where possible; 1: any number */
   const char *summary, *takes, *precision; /* as in fops_kernel_info; "" for an unknown precision */
   int (*accepts)(const fops_conv* conv);   /* whether the kernel takes this shape; NULL if it takes every shape */
-  int (*run)(fops_plugin_call* call);      /* runs one call and returns an fops_status; called by one thread at a time */
+  int (*run)(fops_plugin_call* call); /* runs one call and returns an fops_status; called by one thread at a time */
 };
 
 typedef const fops_kernel_plugin* (*fops_kernel_plugin_main_function)(void);

@@ -119,8 +119,7 @@ std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
       if (given(n, "temperature") || given(n, "dtype") || truth(n, "use_length", false))
         return "it has a temperature, a length or another type";
       return "";
-    default:
-      return "";
+    default: return "";
   }
 }
 
@@ -128,17 +127,24 @@ std::string refusal(const std::string& op, const Attributes& n, Kind wanted) {
 
 Layer layer_of(const std::string& op, const std::string& name, const Attributes& attributes) {
   static const std::map<std::string, Kind> operators = {
-      {"null", Kind::input},           {"New", Kind::convolution}, {"Convolution", Kind::convolution},
-      {"FullyConnected", Kind::dense}, {"Activation", Kind::tanh}, {"tanh", Kind::tanh},
-      {"relu", Kind::relu},            {"Pooling", Kind::max_pool}, {"Flatten", Kind::flatten},
-      {"flatten", Kind::flatten},      {"SoftmaxOutput", Kind::softmax}, {"softmax", Kind::softmax},
+      {"null", Kind::input},
+      {"New", Kind::convolution},
+      {"Convolution", Kind::convolution},
+      {"FullyConnected", Kind::dense},
+      {"Activation", Kind::tanh},
+      {"tanh", Kind::tanh},
+      {"relu", Kind::relu},
+      {"Pooling", Kind::max_pool},
+      {"Flatten", Kind::flatten},
+      {"flatten", Kind::flatten},
+      {"SoftmaxOutput", Kind::softmax},
+      {"softmax", Kind::softmax},
   };
   Layer layer;
   layer.name = name;
   layer.type = op;
   const auto found = operators.find(op);
-  layer.refusal =
-      found == operators.end() ? "the fused mode has no " + op : refusal(op, attributes, found->second);
+  layer.refusal = found == operators.end() ? "the fused mode has no " + op : refusal(op, attributes, found->second);
   if (!layer.refusal.empty()) return layer;
   layer.kind = found->second;
   switch (layer.kind) {

@@ -5,8 +5,8 @@
 #include "mxnet/adapter.h"
 #include "net/network.h"
 
-using fops::Attributes;
 using fops::attribute;
+using fops::Attributes;
 using fops::failed;
 using mxnet::ext::MX_SUCCESS;
 using mxnet::ext::MXReturnValue;
@@ -63,11 +63,11 @@ MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& 
     if (data < 0 || data >= static_cast<int>(shapes.size()) || shapes[data].size() < 2)
       return failed("the fused network has no data of shape (n, ...)");
     const bool gpu = context.dev_type == "gpu" || attribute(attributes, "fops_backend", "cpu") == "gpu";
-    const int device =
-        context.dev_type == "gpu" ? context.dev_id : atoi(attribute(attributes, "fops_device", "0").c_str());
+    const int device = context.dev_type == "gpu" ? context.dev_id
+                                                 : atoi(attribute(attributes, "fops_device", "0").c_str());
     std::unique_ptr<fops::Network> network;
     if (fops::Network::make(layers, {shapes[data].begin() + 1, shapes[data].end()}, gpu ? FOPS_GPU : FOPS_CPU, device,
-                        attribute(attributes, "fops_precision", "float32").c_str(), &network))
+                            attribute(attributes, "fops_precision", "float32").c_str(), &network))
       return failed(fops_last_error());
     *out = mxnet::ext::CustomStatefulOp::create<NetworkOperator>(network.release());
     return MX_SUCCESS;
@@ -78,7 +78,4 @@ MXReturnValue create(const Attributes& attributes, const mxnet::ext::MXContext& 
 
 }  // namespace
 
-REGISTER_OP(_fashion_infer_network)
-    .setIsSubgraphOp()
-    .setCreateOpState(create, "cpu")
-    .setCreateOpState(create, "gpu");
+REGISTER_OP(_fashion_infer_network).setIsSubgraphOp().setCreateOpState(create, "cpu").setCreateOpState(create, "gpu");

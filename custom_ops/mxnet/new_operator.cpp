@@ -16,10 +16,10 @@
 using fops::attribute;
 using fops::Attributes;
 using mxnet::ext::CustomOp;
+using mxnet::ext::MX_SUCCESS;
 using mxnet::ext::MXReturnValue;
 using mxnet::ext::MXTensor;
 using mxnet::ext::OpResource;
-using mxnet::ext::MX_SUCCESS;
 
 namespace {
 
@@ -99,15 +99,18 @@ MXReturnValue infer_shape(const Attributes& attributes, std::vector<std::vector<
 }
 
 fops_conv describe(const MXTensor& data, const MXTensor& weight) {
-  return {data.shape[0],   data.shape[1],
-          data.shape[2],   data.shape[3],
-          weight.shape[0], weight.shape[2],
+  return {data.shape[0],
+          data.shape[1],
+          data.shape[2],
+          data.shape[3],
+          weight.shape[0],
+          weight.shape[2],
           data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32};
 }
 
 // Runs the convolution on tensors in host memory: on the CPU, or on a GPU with copies to the device and back.
-MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* inputs,
-                           std::vector<MXTensor>* outputs, const OpResource&) {
+MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* inputs, std::vector<MXTensor>* outputs,
+                           const OpResource&) {
   MXTensor &data = inputs->at(0), &weight = inputs->at(1), &output = outputs->at(0);
   const fops_conv conv = describe(data, weight);
   const std::string kernel = attribute(attributes, fops::kKernelAttribute, "auto");
@@ -115,10 +118,9 @@ MXReturnValue forward_host(const Attributes& attributes, std::vector<MXTensor>* 
   const float* k = weight.data<float>();
   float* y = output.data<float>();
   const int device = atoi(attribute(attributes, fops::kDeviceAttribute, "0").c_str());
-  const fops_status status =
-      attribute(attributes, fops::kBackendAttribute, "cpu") == "gpu"
-          ? fops_conv_forward_staged(kernel.c_str(), device, &conv, data.data_ptr, k, y, node)
-          : fops_conv_forward_cpu(kernel.c_str(), &conv, data.data_ptr, k, y, node);
+  const fops_status status = attribute(attributes, fops::kBackendAttribute, "cpu") == "gpu"
+                                 ? fops_conv_forward_staged(kernel.c_str(), device, &conv, data.data_ptr, k, y, node)
+                                 : fops_conv_forward_cpu(kernel.c_str(), &conv, data.data_ptr, k, y, node);
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }
 
@@ -129,9 +131,8 @@ MXReturnValue forward_device(const Attributes& attributes, std::vector<MXTensor>
   const fops_conv conv = describe(data, weight);
   const std::string kernel = attribute(attributes, fops::kKernelAttribute, "auto");
   const int node = fops::number_of(attributes, FOPS_NOT_LOGGED);
-  const fops_status status =
-      fops_conv_forward_timed(kernel.c_str(), &conv, data.data_ptr, weight.data<float>(), output.data<float>(),
-                              resource.get_cuda_stream(), node);
+  const fops_status status = fops_conv_forward_timed(kernel.c_str(), &conv, data.data_ptr, weight.data<float>(),
+                                                     output.data<float>(), resource.get_cuda_stream(), node);
   return status == FOPS_OK ? MX_SUCCESS : error(attributes, fops_last_error());
 }
 

@@ -13,21 +13,21 @@ struct Layer {
     input,        // an input of the graph: the items, a weight or a bias
     convolution,  // no padding, stride 1, square, one group, no bias; its inputs are the data and the weight
                   // (units, C, K, K)
-    dense,        // over all values of an item; its inputs are the data, the weight (units, values) and, if `bias` is set,
-                  // the bias (units)
+    dense,  // over all values of an item; its inputs are the data, the weight (units, values) and, if `bias` is set,
+            // the bias (units)
     tanh,
-    relu,         // max(x, 0); NaN stays NaN
-    max_pool,     // square windows. Incomplete windows at the lower and right border are dropped. If `full` is set, they
-                  // are kept, and stride <= size, because otherwise a window could begin outside the border
+    relu,      // max(x, 0); NaN stays NaN
+    max_pool,  // square windows. Incomplete windows at the lower and right border are dropped. If `full` is set, they
+               // are kept, and stride <= size, because otherwise a window could begin outside the border
     flatten,
-    softmax,      // over all values of an item; if `last_axis` is set, the data must be flat
-    other         // a layer that cannot be fused
+    softmax,  // over all values of an item; if `last_axis` is set, the data must be flat
+    other     // a layer that cannot be fused
   };
   Kind kind = Kind::other;
   std::string name;
-  std::string type;     // the layer type's name in the network's framework, for messages
-  std::string refusal;  // for `other`: why it cannot be fused
-  int number = 0;       // the layer's number in the op-time log
+  std::string type;         // the layer type's name in the network's framework, for messages
+  std::string refusal;      // for `other`: why it cannot be fused
+  int number = 0;           // the layer's number in the op-time log
   std::vector<int> inputs;  // indices of the layers that produce this layer's inputs
 
   int64_t units = 0;       // convolution: number of filters; dense: number of units

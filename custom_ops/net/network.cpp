@@ -6,12 +6,12 @@
 namespace fops {
 
 fops_status Network::make(const std::vector<Layer>& layers, const std::vector<int64_t>& shape, fops_backend backend,
-                      int device, const char* precision, std::unique_ptr<Network>* out) {
+                          int device, const char* precision, std::unique_ptr<Network>* out) {
   auto network = std::make_unique<Network>();
   if (fops_status s = make_plan(layers, shape, &network->plan_)) return s;
   const char* wanted = precision && *precision ? precision : "float32";
   if (fops_status s = backend == FOPS_GPU ? make_gpu_executor(network->plan_, device, wanted, &network->executor_)
-                                           : make_cpu_executor(network->plan_, wanted, &network->executor_))
+                                          : make_cpu_executor(network->plan_, wanted, &network->executor_))
     return s;
   *out = std::move(network);
   return FOPS_OK;

@@ -215,8 +215,8 @@ class Planner {
   }
 
   const std::vector<Layer>& layers_;
-  Item item_;               // sizes of the last layer's output so far
-  bool flat_;               // whether this output has no rows and columns
+  Item item_;  // sizes of the last layer's output so far
+  bool flat_;  // whether this output has no rows and columns
   Plan& plan_;
   std::vector<int> input_;  // per layer: its index among the graph's inputs, or -1
   int last_ = -1;           // index of the chain's last layer so far; -1: none

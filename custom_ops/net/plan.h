@@ -35,17 +35,18 @@ struct Stage {
     softmax       // over all values of an item
   };
   Kind kind;
-  std::string name;                    // the fused layers' names, joined by '+'
-  int first_node = 0, last_node = 0;   // numbers of the first and the last fused layer
+  std::string name;                   // the fused layers' names, joined by '+'
+  int first_node = 0, last_node = 0;  // numbers of the first and the last fused layer
   Item in, out;
   // The epilogue: at most one pool and one activation. The executors pool first, whatever the order in the chain, because
   // that leaves fewer values to activate. The results are the same: tanh and ReLU are monotonic, so the largest of a
   // window's activations is the activation of its largest value; and the pool and both activations keep NaN.
   Pool pool;
   Activation activation = Activation::none;
-  int64_t K = 0;    // convolution: the kernel's side
-  int weight = -1;  // index of the weight among the graph's inputs; its shape is (M,C,K,K) or, if dense, (units, inputs)
-  int bias = -1;    // index of the bias of a dense stage, shape (units); -1 if it has none
+  int64_t K = 0;  // convolution: the kernel's side
+  int weight =
+      -1;         // index of the weight among the graph's inputs; its shape is (M,C,K,K) or, if dense, (units, inputs)
+  int bias = -1;  // index of the bias of a dense stage, shape (units); -1 if it has none
 };
 
 struct Plan {

@@ -94,7 +94,8 @@ inline void end() {
 // Returns the highest rate of this thread, in operations per second, within `lasting` seconds.
 inline double multiply_adds(double lasting) {
   typedef float Row __attribute__((vector_size(64)));
-  constexpr int kSums = 12, kRounds = 4096;  // more independent sums than a multiply-add takes cycles; rounds per reading
+  constexpr int kSums = 12,
+                kRounds = 4096;  // more independent sums than a multiply-add takes cycles; rounds per reading
   Row sums[kSums] = {}, a = {}, b = {};
   for (int i = 0; i < 16; ++i) a[i] = 0.999f, b[i] = 1e-3f;
   double best = 0;

@@ -23,12 +23,12 @@ constexpr int64_t kSlack = kVectors * kLanes;  // positions per tile; also the n
 // Sizes and strides of one band of output rows of one image.
 struct Band {
   int64_t C, K, M;
-  int64_t plane;      // floats from S[c][q] to the next S[c][q]
-  int64_t W_out;      // floats in S from one p to the next
-  int64_t depth;      // C*K*K: weights from one filter to the next
-  int64_t y_stride;   // floats from one filter's outputs to the next filter's
-  bool far;           // y is too large for the near caches: prefetch its lines while the sums are computed
-  int64_t part;       // rows of a filter's weights (of C*K in all) per part of a sum (base/summation.h)
+  int64_t plane;     // floats from S[c][q] to the next S[c][q]
+  int64_t W_out;     // floats in S from one p to the next
+  int64_t depth;     // C*K*K: weights from one filter to the next
+  int64_t y_stride;  // floats from one filter's outputs to the next filter's
+  bool far;          // y is too large for the near caches: prefetch its lines while the sums are computed
+  int64_t part;      // rows of a filter's weights (of C*K in all) per part of a sum (base/summation.h)
 };
 
 // Computes output positions [0, end) of `rows` filters, in tiles of `rows` filters x `vectors` vectors of positions. Of the

@@ -12,10 +12,10 @@ bool any(const fops_conv&) { return true; }
 
 // Defines function `name`, which runs FOPS_KERNEL as it was compiled for this machine's instruction set.
 #define FOPS_ADDRESS(set) set::FOPS_KERNEL,
-#define FOPS_BEST(name)                                                                          \
-  fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) {       \
-    static constexpr decltype(&conv_naive) each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};               \
-    return each[static_cast<int>(isa())](c, x, k, y, s);                                         \
+#define FOPS_BEST(name)                                                                    \
+  fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) { \
+    static constexpr decltype(&conv_naive) each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};         \
+    return each[static_cast<int>(isa())](c, x, k, y, s);                                   \
   }
 #define FOPS_KERNEL conv_shifted
 FOPS_BEST(shifted)
@@ -53,9 +53,7 @@ constexpr const Kernel &kShifted = line_of(kKernels, shifted), &kDirect = line_o
 // Estimates of the time per image in nanoseconds on one Sapphire Rapids core at 3.3 GHz, from measured costs. `direct` with
 // AVX-512 takes 14 ps per multiply-add. `tiles` with AMX takes 6.8 ps per multiply-add, 0.8 ns to split a weight, 0.4 ns to
 // split an activation, and 0.1 ns per output.
-double direct_cost(const fops_conv& c) {
-  return 0.014 * c.M * c.C * c.K * c.K * out_h(c) * out_w(c);
-}
+double direct_cost(const fops_conv& c) { return 0.014 * c.M * c.C * c.K * c.K * out_h(c) * out_w(c); }
 double tiles_cost(const fops_conv& c) {
   const auto round = [](int64_t n) { return static_cast<double>((n + 15) / 16 * 16); };
   const double weights = round(c.M) * round(c.C) * c.K * c.K;

@@ -15,8 +15,8 @@
 namespace fops {
 namespace FOPS_ISA {
 
-constexpr int kBlockTiles = 4;                                    // number of tiles of outputs in a block
-constexpr int64_t kStep = 16;                                     // number of channels in a step
+constexpr int kBlockTiles = 4;                                              // number of tiles of outputs in a block
+constexpr int64_t kStep = 16;                                               // number of channels in a step
 constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // sizes of weights in numbers of 32 bits
 
 // A step is one tap (p, q) for 16 channels. A chain is a number of steps that are added up in a tile, before the tile is
@@ -25,9 +25,9 @@ constexpr int64_t kWeightTile = 16 * kLine, kWeightStep = 3 * kWeightTile;  // s
 // chain. That is less than base/summation.h allows: the 16 products of a step pass through 9 + 1 additions.
 struct Tiling {
   int64_t C, H, W, K, M;
-  int64_t rows;            // output rows per band
-  int64_t width, across;   // positions per tile, all in one row; tiles per row
-  int64_t chain;           // steps per chain
+  int64_t rows;           // output rows per band
+  int64_t width, across;  // positions per tile, all in one row; tiles per row
+  int64_t chain;          // steps per chain
   int64_t W_out() const { return W - K + 1; }
   int64_t chunks() const { return ceil_div(C, kStep); }
   int64_t steps() const { return chunks() * K * K; }
@@ -60,8 +60,7 @@ static void split_band(const Tiling& t, const T* x, int64_t rows_out, uint32_t* 
       for (int j = 0; j < kLine / 2; ++j) {
         FloatLine pair[2] = {};
         for (int half = 0; half < 2; ++half)
-          if (c + 2 * j + half < t.C)
-            pair[half] = load_line(x + (c + 2 * j + half) * image_plane + i, positions - i);
+          if (c + 2 * j + half < t.C) pair[half] = load_line(x + (c + 2 * j + half) * image_plane + i, positions - i);
         const Parts p = split(pair[0], pair[1]);
         front[j] = p.second;
         front[kLine / 2 + j] = back[j] = p.first;

@@ -25,7 +25,8 @@ namespace FOPS_ISA {
 
 namespace {
 
-constexpr int64_t kBandBytes = 1 << 20;  // limit for the bytes of a band's activations, for a second-level cache of 2 MB
+constexpr int64_t kBandBytes =
+    1 << 20;  // limit for the bytes of a band's activations, for a second-level cache of 2 MB
 
 template <class Tiles, typename T>
 fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y) {

@@ -9,10 +9,10 @@
 namespace fops {
 
 struct HalvesOut {
-  __half *hi, *lo;   // (B, stride) each, on 16-byte boundaries; values after an image's M OH OW are not written
-  long long stride;  // values from one image to the next, a multiple of 8
-  float scale;       // a power of two: an output is (hi + lo) / scale
-  bool relu;         // whether to apply relu to the outputs; NaN stays NaN
+  __half *hi, *lo;    // (B, stride) each, on 16-byte boundaries; values after an image's M OH OW are not written
+  long long stride;   // values from one image to the next, a multiple of 8
+  float scale;        // a power of two: an output is (hi + lo) / scale
+  bool relu;          // whether to apply relu to the outputs; NaN stays NaN
   bool side_by_side;  // whether an image is (OH, OW, M), not (M, OH, OW); M is then a multiple of 8
 };
 

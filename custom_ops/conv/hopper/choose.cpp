@@ -80,16 +80,16 @@ Variant choose_variant(const fops_conv& c, bool half, int major, const std::func
 // The shared memory of a block on Hopper that is left for pixels and weights, in bytes.
 constexpr size_t kShared = 227 * 1024 - kSharedBytes - kOutgoingBytes - 1024;
 constexpr int kMinStages = 2, kPreferredStages = 4, kMaxReach = 8;
-constexpr int64_t kMaxStrips = 32,                               // maximum strips per task
-    kMaxStripsPerImage = 0x7fff;                                 // maximum for divisions with 16-bit numbers
+constexpr int64_t kMaxStrips = 32,  // maximum strips per task
+    kMaxStripsPerImage = 0x7fff;    // maximum for divisions with 16-bit numbers
 
 // Terms of the cost, in cycles, fitted to measurements on an H200 (docs/notebook.md).
-constexpr double kEpilogue = 3000;                // storing a task's outputs
-constexpr int kPartsOfRows = 2,                   // minimum factor of kEpilogue if a task has parts of rows
-    kLineStrips = 4;                              // strips whose outputs in a row fill 128 bytes
-constexpr double kClusterSum = 4000;              // cluster barrier, and adding the sums of the blocks that share a task
-constexpr double kMinProduct = 33;                // minimum time of a wgmma
-constexpr double kTwoStages = 1.3;                // factor of a wgmma's time if only two stages of weights fit
+constexpr double kEpilogue = 3000;    // storing a task's outputs
+constexpr int kPartsOfRows = 2,       // minimum factor of kEpilogue if a task has parts of rows
+    kLineStrips = 4;                  // strips whose outputs in a row fill 128 bytes
+constexpr double kClusterSum = 4000;  // cluster barrier, and adding the sums of the blocks that share a task
+constexpr double kMinProduct = 33;    // minimum time of a wgmma
+constexpr double kTwoStages = 1.3;    // factor of a wgmma's time if only two stages of weights fit
 // Time per staged pixel and slot.
 constexpr double kBeside = 2.2,  // added to the products' time, if threads load the pixel
     kRowsBeside = 1.2,           // added to the products' time, if TMA loads the pixel
@@ -134,8 +134,14 @@ static int64_t strips_per_image(const fops_conv& c) { return ceil_div(out_w(c), 
 static Strips strips_of(const fops_conv& c, const Choice& choice) {
   if (!choice.strips) return {};
   const int width = strip_width(c), per_image = static_cast<int>(strips_per_image(c));
-  return {choice.strips, choice.rows, width, per_image, static_cast<int>(ceil_div(out_h(c), choice.rows)),
-          inverse_of(width), inverse_of(choice.strips * width), per_image > 1 ? inverse_of(per_image) : 0};
+  return {choice.strips,
+          choice.rows,
+          width,
+          per_image,
+          static_cast<int>(ceil_div(out_h(c), choice.rows)),
+          inverse_of(width),
+          inverse_of(choice.strips * width),
+          per_image > 1 ? inverse_of(per_image) : 0};
 }
 
 // Returns the number of pixels that are staged per slot for a task.
@@ -348,9 +354,8 @@ std::vector<Candidate> tilings(const fops_conv& c, const Plan& plan, int sms) {
 
 Candidate choose_tiling(const fops_conv& c, const Plan& plan, int sms) {
   const std::vector<Candidate> candidates = tilings(c, plan, sms);
-  return *std::min_element(candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
-    return cost(a, sms) < cost(b, sms);
-  });
+  return *std::min_element(candidates.begin(), candidates.end(),
+                           [&](const Candidate& a, const Candidate& b) { return cost(a, sms) < cost(b, sms); });
 }
 
 }  // namespace hopper

@@ -42,9 +42,9 @@ Variant choose_variant(const fops_conv& c, bool half, int major, const std::func
 // there would be few tasks, in which case `parts` blocks may also divide a task's products. With strips `columns` is
 // 128, 96 or 32.
 struct Choice {
-  int taps, tiles,             // see Form in variants/any_shape/kernel.cuh
+  int taps, tiles,  // see Form in variants/any_shape/kernel.cuh
       columns, parts;
-  int strips = 0, rows = 0;    // strips of a task, side by side, or 0; output rows per strip
+  int strips = 0, rows = 0;  // strips of a task, side by side, or 0; output rows per strip
   int filters() const { return tiles * (taps > 0 ? kTileRows / 2 / taps : kTileRows); }  // per block
   int step_bytes() const { return tiles * (taps > 0 ? 1 : 2) * kTileBytes; }             // weights of a step
   // Number of steps whose weights are loaded together. Chains end after such groups, so the number does not depend on

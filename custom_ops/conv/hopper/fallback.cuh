@@ -31,8 +31,8 @@ __device__ __noinline__ bool any_unsplittable(const Dims& d, const X* x, int cor
 // that uses it.
 struct Unsplittable {
   static constexpr int kMax = 31;
-  int count;          // may exceed kMax: then the list is incomplete
-  int pixels[kMax];   // the pixels' offsets in x, in channel 0
+  int count;         // may exceed kMax: then the list is incomplete
+  int pixels[kMax];  // the pixels' offsets in x, in channel 0
 
   // Whether the outputs whose window begins at offset `corner` of x depend on one of these pixels.
   template <typename X>
@@ -51,7 +51,7 @@ struct Unsplittable {
 // The caller must have set found->count to 0.
 template <typename X>
 __device__ __noinline__ void find_unsplittable(const Dims& d, const X* x, const ImageScale& by, int first, int pixels,
-                                         Unsplittable* found, int thread, int threads) {
+                                               Unsplittable* found, int thread, int threads) {
   const int plane = d.H * d.W;
   for (int i = first + thread; i < first + pixels; i += threads) {
     bool needs_fallback = false;
@@ -73,8 +73,8 @@ __device__ __noinline__ void find_unsplittable(const Dims& d, const X* x, const 
 // increasing the registers of the kernels that call it.
 template <typename X, typename Y>
 __device__ __noinline__ void fallback_outputs(const Dims& d, const X* x, const float* k, Y y, const int* offsets,
-                                           const int* corners, const int* list, int count, int m0, int filters,
-                                           int thread, int threads) {
+                                              const int* corners, const int* list, int count, int m0, int filters,
+                                              int thread, int threads) {
   constexpr int kFilters = 2, kPositions = 4, kChain = 4;
   const int taps = d.C * d.K * d.K, lane = thread % 32, end = min(m0 + filters, d.M);
   const auto uniform = [](int value) { return __shfl_sync(0xffffffffu, value, 0); };
@@ -141,7 +141,7 @@ struct FallbackScratch {
 // long float32 chain would lose more than the bound allows. Rarely needed, so the function is simple rather than fast.
 template <typename X, typename Y>
 __device__ void fallback_image_band(const X* x, const float* k, Y y, int C, int H, int W, int M, int K, int row0,
-                            int rows, int thread = threadIdx.x, int threads = blockDim.x) {
+                                    int rows, int thread = threadIdx.x, int threads = blockDim.x) {
   const int OH = H - K + 1, OW = W - K + 1;
   for (int i = thread; i < M * rows * OW; i += threads) {
     const int m = i / (rows * OW), h = row0 + i / OW % rows, w = i % OW;

@@ -36,7 +36,7 @@ enum NamedBarrier : int {
   kColumnTilesProducers = 1,  // 1 and 2: one per team
   kColumnTilesFallback = 3,   // 3 and 4: one per team
   kColumnTilesWeights = 7,
-  kColumnTilesTurn = 8,       // 8 and 9: one per team
+  kColumnTilesTurn = 8,  // 8 and 9: one per team
 
   kPipelinedProducers = 1,
   kPipelinedConsumers = 2,

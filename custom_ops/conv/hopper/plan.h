@@ -28,10 +28,10 @@ constexpr int kMinProducts = 64;
 
 namespace hopper {
 
-constexpr int kMaxK = 11, kMaxSteps = 128;       // maximum K; maximum steps of a chunk
-constexpr int kTileRows = 64;                    // rows of a wgmma: 64 filters, or the high and low parts of 32 filters
-constexpr int kTileBytes = kTileRows * 16 * 2;   // bytes of a tile's weights in a step
-constexpr int kTileDepth = kTileBytes / 2;       // bytes between a tile's two units; the rows of a unit are 16 bytes apart
+constexpr int kMaxK = 11, kMaxSteps = 128;      // maximum K; maximum steps of a chunk
+constexpr int kTileRows = 64;                   // rows of a wgmma: 64 filters, or the high and low parts of 32 filters
+constexpr int kTileBytes = kTileRows * 16 * 2;  // bytes of a tile's weights in a step
+constexpr int kTileDepth = kTileBytes / 2;  // bytes between a tile's two units; the rows of a unit are 16 bytes apart
 
 // Returns the maximum number of steps per chain. A chain is the steps that the tensor cores add up, truncating toward
 // zero, before ordinary float32 additions take over its sum. On 197 layers whose images and filters consist of equal
@@ -39,16 +39,14 @@ constexpr int kTileDepth = kTileBytes / 2;       // bytes between a tile's two u
 // and 36 with chains of 12 (34 from 1,024 products on). The bound allows 4 plus the square root of the number of
 // products: 11 units for 49 products, 24 for 400, 36 for 1,024. With one large term and many small ones, chains of 8
 // lost up to 1.08 times the bound for 48 products.
-constexpr int max_chain_steps(int products) {
-  return products >= 1024 ? 12 : products >= 400 ? 8 : 4;
-}
+constexpr int max_chain_steps(int products) { return products >= 1024 ? 12 : products >= 400 ? 8 : 4; }
 
 // In small batches several blocks divide the depth among them, in whole segments. A segment is the smallest number of
 // chunks with at least kMinSegment steps. Batches of all sizes add in the same order: the chains of a segment one after
 // the other, then the sum of the segment's products with a low part.
 constexpr int kMinSegment = 10;
 
-constexpr int kConsumerThreads = 256;  // two warpgroups
+constexpr int kConsumerThreads = 256;           // two warpgroups
 constexpr int kMaxBuffers = 4, kMaxStages = 8;  // maximum chunks of pixels and groups of weights in shared memory
 constexpr int kMaxPieces = 4;                   // slots whose rows of pixels TMA keeps in shared memory: 4, 2 or none
 constexpr int kLot = 64;                        // entries of a slot that a warp splits at a time (raw_rows.cuh)
@@ -56,10 +54,10 @@ constexpr int kMaxParts = 8;                    // maximum blocks of a cluster t
 // Bytes of the buffer for outputs: per warp 16 filters by 64 outputs, with 4 more floats per filter against bank
 // conflicts.
 constexpr int kOutgoingBytes = kConsumerThreads / 32 * 16 * 68 * 4;
-constexpr int kSharedBytes = 4400;              // bytes of the kernel's static shared memory
+constexpr int kSharedBytes = 4400;  // bytes of the kernel's static shared memory
 
 struct Slot {
-  int channel, channels;  // first channel, and number of channels: 8, 4, 2 or 1
+  int channel, channels;                                        // first channel, and number of channels: 8, 4, 2 or 1
   FOPS_HOST_DEVICE int pixels() const { return 8 / channels; }  // number of neighbouring pixels
 };
 
@@ -77,7 +75,7 @@ struct Chunks {
   int narrow;     // number of channels per such slot: 4, 2 or 1
   int per_chunk;  // number of slots per chunk; the last chunk may have fewer
   int taps;       // number of taps in a tile's rows, more than 1 only with few filters; these taps use the same pixels
-  int shift;      // number of columns from one of these taps to the next: the pixels per slot of the slots after the full
+  int shift;  // number of columns from one of these taps to the next: the pixels per slot of the slots after the full
 
   FOPS_HOST_DEVICE int slots() const { return full + rest; }
   FOPS_HOST_DEVICE int count() const { return (slots() + per_chunk - 1) / per_chunk; }
@@ -198,11 +196,11 @@ struct Steps {
 // wgmma takes its columns in groups of eight, which can be any fixed distance apart. A tap is an offset in shared
 // memory here too: p rows of all strips, plus q.
 struct Strips {
-  int together;      // number of strips of a task, side by side; 0: tasks have no strips
-  int rows;          // output rows of a task
-  int width;         // staged pixels per row of a strip: 8 + K - 1
-  int per_image;     // strips per image
-  int pieces;        // pieces of `rows` output rows per image
+  int together;   // number of strips of a task, side by side; 0: tasks have no strips
+  int rows;       // output rows of a task
+  int width;      // staged pixels per row of a strip: 8 + K - 1
+  int per_image;  // strips per image
+  int pieces;     // pieces of `rows` output rows per image
   // For `divide`: inverses of `width`, of together * width, and of `per_image` (0 if that is 1).
   uint32_t inverse_width, inverse_all, inverse_per_image;
 };
@@ -210,19 +208,19 @@ struct Strips {
 // The plan of a layer with a tiling (Choice). A task is `positions` positions times the filters of a block.
 struct Plan {
   Chunks chunks;
-  int chunk_count,   // number of chunks
-      first_steps,   // steps of each chunk except the last
-      last_steps;    // steps of the last chunk
-  int steps;         // steps of all chunks
-  int chain;         // maximum number of steps per chain
-  int segment;       // chunks per segment
-  int parts;         // blocks of a cluster, which divide a task's segments among them
-  int kept;          // maximum number of sums that such a block stores for the other blocks
-  int first_group,   // number of steps whose weights are loaded together, in each chunk except the last
-      last_group;    // the same number in the last chunk
-  int positions;     // positions per task
-  int reach;         // columns that a tile computes beyond its positions, because its rows have several taps
-  int staged;        // staged pixels per slot
+  int chunk_count,          // number of chunks
+      first_steps,          // steps of each chunk except the last
+      last_steps;           // steps of the last chunk
+  int steps;                // steps of all chunks
+  int chain;                // maximum number of steps per chain
+  int segment;              // chunks per segment
+  int parts;                // blocks of a cluster, which divide a task's segments among them
+  int kept;                 // maximum number of sums that such a block stores for the other blocks
+  int first_group,          // number of steps whose weights are loaded together, in each chunk except the last
+      last_group;           // the same number in the last chunk
+  int positions;            // positions per task
+  int reach;                // columns that a tile computes beyond its positions, because its rows have several taps
+  int staged;               // staged pixels per slot
   uint32_t inverse_staged;  // for `divide`: inverse of `staged`
   uint64_t inverse_pixels;  // inverse of the pixels per image, times 2^42
   int buffers;              // chunks of pixels in shared memory at a time
@@ -233,12 +231,12 @@ struct Plan {
   uint32_t inverse_image;   // for `divide`: inverse of the pixels per image
   int blocks;               // number of blocks of filters
   Strips strips;
-  bool by_image;     // without strips: whether a task's positions are in one image; otherwise in consecutive images
-  uint32_t spans;    // without strips: groups of `positions` positions per image (by_image) or in the batch
-  uint32_t tasks;    // number of tasks: groups of positions times blocks of filters
-  float threshold;   // nonzero scaled values below it are unsplittable: see `ImageScale`
-  bool half;         // whether the products with low parts are omitted (step 13)
-  bool early;        // whether each block has one task, in one image; then it stages pixels while the weights are packed
+  bool by_image;    // without strips: whether a task's positions are in one image; otherwise in consecutive images
+  uint32_t spans;   // without strips: groups of `positions` positions per image (by_image) or in the batch
+  uint32_t tasks;   // number of tasks: groups of positions times blocks of filters
+  float threshold;  // nonzero scaled values below it are unsplittable: see `ImageScale`
+  bool half;        // whether the products with low parts are omitted (step 13)
+  bool early;       // whether each block has one task, in one image; then it stages pixels while the weights are packed
 
   size_t row_bytes() const { return size_t{8} * raw_row * sizeof(float); }              // per piece
   int64_t buffer_bytes() const { return int64_t{2} * chunks.per_chunk * staged * 16; }  // per chunk: high and low parts

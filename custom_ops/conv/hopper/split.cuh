@@ -122,7 +122,8 @@ __device__ __forceinline__ bool filter_scales(const Dims& d, int taps, float thr
   bool needs_fallback = false;
 #pragma unroll
   for (int n = 0; n < kEach; ++n) {
-    const float maximum = __uint_as_float(warp_max(largest[n]) / 2);  // NaN if any weight is NaN, whose bits are the largest
+    const float maximum =
+        __uint_as_float(warp_max(largest[n]) / 2);  // NaN if any weight is NaN, whose bits are the largest
     const bool finite = maximum < kLargestScaled;
     const float scale = finite ? scale_for(maximum) : 1.0f;
     needs_fallback |= !finite || smallest[n] < nonzero_bits(threshold / scale);

@@ -64,8 +64,7 @@ struct SplitPair {
 
 __device__ inline SplitPair split_pair(float a, float b) {
   const __half2 hi = __floats2half2_rn(a, b);
-  return {bits(hi),
-          bits(__floats2half2_rn((a - __low2float(hi)) * kLowScale, (b - __high2float(hi)) * kLowScale))};
+  return {bits(hi), bits(__floats2half2_rn((a - __low2float(hi)) * kLowScale, (b - __high2float(hi)) * kLowScale))};
 }
 
 // Writes two neighbouring pixels, rounded to halves, as a word to *hi and, if kResidue, their rounding errors as a word
@@ -77,8 +76,7 @@ __device__ inline bool round_pair(float here, float next, uint32_t* hi, uint32_t
   const __half2 rounded = __floats2half2_rn(here, next);
   const float rest = here - __low2float(rounded);  // nonzero for infinities and NaN too
   *hi = bits(rounded);
-  if (kResidue)
-    *lo = pack(__float2half_rn(rest * kSize), __float2half_rn((next - __high2float(rounded)) * kSize));
+  if (kResidue) *lo = pack(__float2half_rn(rest * kSize), __float2half_rn((next - __high2float(rounded)) * kSize));
   return rest == 0.0f && (!kBoth || next - __high2float(rounded) == 0.0f);
 }
 

@@ -24,10 +24,10 @@ __device__ inline void store_shared(float* to, float4 v) {
 // Store one or two floats at an address in shared memory if `real`. The instruction has a predicate; for an if
 // statement the compiler would use a branch.
 __device__ inline void store_shared_if(bool real, uint32_t to, float v) {
-  asm volatile("{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.f32 [%1], %2;}" ::"r"(
-                   static_cast<int>(real)),
-               "r"(to), "f"(v)
-               : "memory");
+  asm volatile(
+      "{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.f32 [%1], %2;}" ::"r"(static_cast<int>(real)),
+      "r"(to), "f"(v)
+      : "memory");
 }
 __device__ inline void store_shared_if(bool real, uint32_t to, float a, float b) {
   asm volatile("{.reg .pred real; setp.ne.s32 real, %0, 0; @real st.shared.v2.f32 [%1], {%2, %3};}" ::"r"(

@@ -73,11 +73,12 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 // wgmma with `columns` columns and `sums` accumulators. a_, b_ and keep_ are the numbers of the operands that follow
 // the accumulators.
 #if FOPS_SM_90A
-#define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)                                                        \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                             \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums "}, %" #a_ \
-               ", %" #b_ ", p, 1, 1, 0, 0;}"                                                                 \
-               : FOPS_SUMS_##sums                                                                            \
+#define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)                                                                  \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_                                                                \
+               ", 0;\n"                                                                                                \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums "}, %" #a_ ", %" #b_ \
+                                                                                                  ", p, 1, 1, 0, 0;}"  \
+               : FOPS_SUMS_##sums                                                                                      \
                : "l"(a), "l"(b), "r"(keep))
 #else
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)
@@ -89,10 +90,10 @@ __device__ inline void wgmma_ss(float (&d)[kColumns / 2], uint32_t a, uint32_t b
   wgmma<kColumns>(d, uint64_t{8} << 32 | a, uint64_t{eight} << 32 | b, keep);
 }
 
-#define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, keep_)                                                  \
-  template <>                                                                                            \
-  __device__ inline void wgmma<columns>(float(&d)[columns / 2], uint64_t a, uint64_t b, int keep) {       \
-    FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_);                                                       \
+#define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, keep_)                                              \
+  template <>                                                                                        \
+  __device__ inline void wgmma<columns>(float (&d)[columns / 2], uint64_t a, uint64_t b, int keep) { \
+    FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_);                                                   \
   }
 FOPS_DEFINE_WGMMA(16, EIGHT, 8, 9, 10)
 FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14)
@@ -116,18 +117,19 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 template <int kColumns>
 __device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
 #if FOPS_SM_90A
-#define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)                                             \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_ ", 0;\n"                                              \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums "}, {%" #a_ \
-               ", %" #b_ ", %" #c_ ", %" #d_ "}, %" #e_ ", p, 1, 1, 0;}"                                      \
-               : FOPS_SUMS_##sums                                                                             \
+#define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)                                 \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_                                           \
+               ", 0;\n"                                                                           \
+               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums \
+               "}, {%" #a_ ", %" #b_ ", %" #c_ ", %" #d_ "}, %" #e_ ", p, 1, 1, 0;}"              \
+               : FOPS_SUMS_##sums                                                                 \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(uint64_t{128 / 16} << 32 | b), "r"(keep))
 #else
 #define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)
 #endif
 #define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, c_, d_, e_, keep_)                                                 \
   template <>                                                                                                       \
-  __device__ inline void wgmma_rs<columns>(float(&d)[columns / 2], const uint32_t(&a)[4], uint32_t b, int keep) { \
+  __device__ inline void wgmma_rs<columns>(float (&d)[columns / 2], const uint32_t (&a)[4], uint32_t b, int keep) { \
     FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
   }
 FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14, 15, 16, 17)
@@ -185,12 +187,12 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 // `b` is the lower 32 bits of B's descriptor; B's groups of eight columns are kEight units of 16 bytes apart. `a` is as
 // in wgmma_rs. In a row of `sum`, elements 0, 1, 4 and 5 are row g of the warp's 16 rows, and elements 2, 3, 6 and 7
 // are row g + 8; elements 0 to 3 are columns 2t and 2t + 1, and elements 4 to 7 are columns 2t + 8 and 2t + 9.
-#define FOPS_SUM(s)                                                                                      \
+#define FOPS_SUM(s)                                                                                     \
   "+f"(sum[s][0]), "+f"(sum[s][1]), "+f"(sum[s][2]), "+f"(sum[s][3]), "+f"(sum[s][4]), "+f"(sum[s][5]), \
       "+f"(sum[s][6]), "+f"(sum[s][7])
-#define FOPS_WGMMA(n, d, a, b)                                                                                       \
-  "{.reg .pred add; setp.eq.u32 add, 0, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32.f16.f16 {" d "}, {" a "}, " \
-  b ", add, 1, 1, 0;}"
+#define FOPS_WGMMA(n, d, a, b)                                                                                         \
+  "{.reg .pred add; setp.eq.u32 add, 0, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32.f16.f16 {" d "}, {" a "}, " b \
+  ", add, 1, 1, 0;}"
 #define FOPS_D1 "%0,%1,%2,%3,%4,%5,%6,%7"
 #define FOPS_D2 FOPS_D1 ",%8,%9,%10,%11,%12,%13,%14,%15"
 #define FOPS_D3 FOPS_D2 ",%16,%17,%18,%19,%20,%21,%22,%23"
@@ -205,14 +207,15 @@ __device__ inline void wgmma_add(float (&sum)[kRows][8], const uint32_t (&a)[4],
   if constexpr (kCount == 2)
     asm volatile(FOPS_WGMMA("32", FOPS_D2, "%16,%17,%18,%19", "%20") : FOPS_SUM(0), FOPS_SUM(1) : FOPS_AB);
   if constexpr (kCount == 3)
-    asm volatile(FOPS_WGMMA("48", FOPS_D3, "%24,%25,%26,%27", "%28")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2) : FOPS_AB);
+    asm volatile(FOPS_WGMMA("48", FOPS_D3, "%24,%25,%26,%27", "%28") : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2) : FOPS_AB);
   if constexpr (kCount == 4)
     asm volatile(FOPS_WGMMA("64", FOPS_D4, "%32,%33,%34,%35", "%36")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3) : FOPS_AB);
+                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3)
+                 : FOPS_AB);
   if constexpr (kCount == 5)
     asm volatile(FOPS_WGMMA("80", FOPS_D5, "%40,%41,%42,%43", "%44")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3), FOPS_SUM(4) : FOPS_AB);
+                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3), FOPS_SUM(4)
+                 : FOPS_AB);
 #endif
 }
 #undef FOPS_AB
@@ -288,8 +291,10 @@ __device__ inline void begin_sum(float& sum) { asm volatile("mov.f32 %0, 0f00000
 // Ends a chain of additions: *total = sum (or *total += sum, if kMore); then sets the sum to zero.
 template <bool kMore>
 __device__ inline void take_chain(float* total, float& sum) {
-  if constexpr (kMore) asm volatile("add.f32 %0, %0, %1;" : "+f"(*total) : "f"(sum));
-  else asm volatile("mov.f32 %0, %1;" : "=f"(*total) : "f"(sum));
+  if constexpr (kMore)
+    asm volatile("add.f32 %0, %0, %1;" : "+f"(*total) : "f"(sum));
+  else
+    asm volatile("mov.f32 %0, %1;" : "=f"(*total) : "f"(sum));
   clear_sum(sum);
 }
 

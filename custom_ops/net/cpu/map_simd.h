@@ -39,12 +39,10 @@ static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* sc
   const int64_t half = W / 2;
   for (int64_t h = 0; h < rows / 2; ++h) {
     const float *upper = x + 2 * h * W, *lower = upper + W;
-    for (int64_t i = 0; i < W; i += kLanes)
-      store(scratch + h * W + i, larger_or_nan(load(upper + i), load(lower + i)));
+    for (int64_t i = 0; i < W; i += kLanes) store(scratch + h * W + i, larger_or_nan(load(upper + i), load(lower + i)));
   }
   const auto neighbours = [](const float* from, int64_t count, float* to) {
-    for (int64_t i = 0; i < count; i += kLanes)
-      store(to + i, pairs(load(from + 2 * i), load(from + 2 * i + kLanes)));
+    for (int64_t i = 0; i < count; i += kLanes) store(to + i, pairs(load(from + 2 * i), load(from + 2 * i + kLanes)));
   };
   if (W % 2 == 0)  // no column is dropped, so all rows are processed as one
     neighbours(scratch, rows / 2 * half, y);

@@ -35,8 +35,10 @@ const CpuStages& cpu_stages();
 // y[i] = exp(x[i]) / sum of all exp(x[j])
 void softmax(int64_t count, const float* x, float* y);
 
-#define FOPS_DECLARE(set) \
-  namespace set { extern const CpuStages stages; }
+#define FOPS_DECLARE(set)        \
+  namespace set {                \
+  extern const CpuStages stages; \
+  }
 FOPS_EACH_ISA(FOPS_DECLARE)
 #undef FOPS_DECLARE
 

@@ -9,8 +9,8 @@
 namespace fops {
 namespace {
 
-constexpr int64_t kMostItems = 16384;  // maximum items per slice
-constexpr double kMemoryShare = 0.8;   // fraction of the free memory that may be used
+constexpr int64_t kMostItems = 16384;      // maximum items per slice
+constexpr double kMemoryShare = 0.8;       // fraction of the free memory that may be used
 constexpr int64_t kPlainBytes = 64 << 20;  // maximum memory for recomputing items (more only if one block needs more)
 
 // Returns the maximum number of items per slice. The environment variable FASHION_OPS_SLICE lowers it, for tests and

@@ -105,8 +105,9 @@ fops_status OnDevice::forward_device(int64_t n, const void* data, fops_dtype typ
 
   if (!buffers_[type].enough_for(n)) {
     if (captured)
-      return fail(FOPS_INVALID, "a first pass of this size allocates, which a stream under capture does not allow: "
-                                "run it once before the capture");
+      return fail(FOPS_INVALID,
+                  "a first pass of this size allocates, which a stream under capture does not allow: "
+                  "run it once before the capture");
     FOPS_CUDA(cudaEventSynchronize(idle_));  // a pass may still be using the buffers that are about to be replaced
   }
   int64_t slice = 0;

@@ -41,9 +41,7 @@ struct Step {
   bool side_by_side = false;                  // conv_halves: the order of the outputs (conv/cuda/halves_out.h)
   int64_t scratch = 0;                        // floats of scratch memory per item
   int64_t doubt_at = 0, doubt_words = 0;      // dense: start and number of its words of Doubts, per item
-  int64_t out_bytes() const {
-    return form == Tensor::Form::halves ? 2 * 2 * dense_stride(out.size()) : 4 * out.size();
-  }
+  int64_t out_bytes() const { return form == Tensor::Form::halves ? 2 * 2 * dense_stride(out.size()) : 4 * out.size(); }
 };
 
 // Returns the order in which the table's kernel for this convolution of float32 data can write halves; `none` if it

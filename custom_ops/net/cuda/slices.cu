@@ -193,8 +193,8 @@ fops_status Slices::queue(const Sliced& all, Slot* slot) {
                                   : slot->host_out.as<char>();
   FOPS_CUDA(cudaMemcpyAsync(to, answer, slot->n * an_output, cudaMemcpyDeviceToHost, down_));
   FOPS_CUDA(cudaEventRecord(slot->downloaded, down_));
-  FOPS_CUDA(cudaMemcpyAsync(slot->host_spans.as(), slot->spans.as(), slot->parts * sizeof(Span),
-                            cudaMemcpyDeviceToHost, down_));
+  FOPS_CUDA(cudaMemcpyAsync(slot->host_spans.as(), slot->spans.as(), slot->parts * sizeof(Span), cudaMemcpyDeviceToHost,
+                            down_));
   FOPS_CUDA(cudaEventRecord(slot->timed, down_));
   return FOPS_OK;
 }
@@ -205,8 +205,7 @@ fops_status Slices::deliver(const Sliced& all, Slot* slot) {
   const int64_t an_output = answer_bytes(all.batch);
   FOPS_CUDA(cudaEventSynchronize(slot->downloaded));
   if (!all.out_pinned)
-    copy_host(static_cast<char*>(all.batch.out) + slot->first * an_output, slot->host_out.as(),
-              slot->n * an_output);
+    copy_host(static_cast<char*>(all.batch.out) + slot->first * an_output, slot->host_out.as(), slot->n * an_output);
   FOPS_CUDA(cudaEventSynchronize(slot->timed));
   slot->n = 0;
   if (all.times.stages != nullptr) {

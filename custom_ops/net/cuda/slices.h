@@ -60,13 +60,13 @@ class Slices {
 
   // One slice in flight.
   struct Slot {
-    DeviceMemory in, out, classes, spans;           // spans: for each part, the Span of the first step
+    DeviceMemory in, out, classes, spans;  // spans: for each part, the Span of the first step
     PinnedMemory host_in, host_out, host_spans;
     Event upload_start, uploaded[kParts], computed, download_start, downloaded, timed;
-    std::vector<Event> marks;                       // recorded between the steps
-    int64_t first = 0,                              // number of the slice's first item
-        n = 0;                                      // number of items; 0 if nothing is in flight
-    int parts = 0;                                  // number of parts of the upload
+    std::vector<Event> marks;  // recorded between the steps
+    int64_t first = 0,         // number of the slice's first item
+        n = 0;                 // number of items; 0 if nothing is in flight
+    int parts = 0;             // number of parts of the upload
 
     fops_status release() noexcept;
   };

@@ -42,9 +42,15 @@ fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& da
     if (step.kind != Step::Kind::dense) continue;
     const Tensor x = buffers.output(i - 1, out, 0);  // a dense step reads halves from the previous step
     const DenseWeights& w = weights_.stages()[step.stage].dense;
-    work.layers[work.layer_count++] = {static_cast<const __half*>(x.data), w.hi, w.unscale, w.bias, w.least,
-                                       1.0f / x.scale, least_share(w.inputs, 1.0f / x.scale),
-                                       static_cast<int>(dense_stride(w.inputs)), static_cast<int>(w.units),
+    work.layers[work.layer_count++] = {static_cast<const __half*>(x.data),
+                                       w.hi,
+                                       w.unscale,
+                                       w.bias,
+                                       w.least,
+                                       1.0f / x.scale,
+                                       least_share(w.inputs, 1.0f / x.scale),
+                                       static_cast<int>(dense_stride(w.inputs)),
+                                       static_cast<int>(w.units),
                                        buffers.doubts(step)};
   }
   if (work.layer_count == 0) return FOPS_OK;
@@ -52,11 +58,19 @@ fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& da
   for (const Stage& stage : plan_.stages) {
     const StageWeights& w = weights_.stages()[work.stage_count];
     const bool dense = stage.kind == Stage::Kind::dense, conv = stage.kind == Stage::Kind::convolution;
-    work.stages[work.stage_count++] = {
-        stage.kind, stage.activation, whole(stage.in.C), whole(stage.in.H), whole(stage.in.W),
-        whole(dense ? stage.out.size() : stage.out.C), whole(stage.out.H), whole(stage.out.W),
-        conv ? whole(stage.K) : 1, stage.pool ? whole(stage.pool.size) : 1, stage.pool ? whole(stage.pool.stride) : 1,
-        w.w, w.bias};
+    work.stages[work.stage_count++] = {stage.kind,
+                                       stage.activation,
+                                       whole(stage.in.C),
+                                       whole(stage.in.H),
+                                       whole(stage.in.W),
+                                       whole(dense ? stage.out.size() : stage.out.C),
+                                       whole(stage.out.H),
+                                       whole(stage.out.W),
+                                       conv ? whole(stage.K) : 1,
+                                       stage.pool ? whole(stage.pool.size) : 1,
+                                       stage.pool ? whole(stage.pool.stride) : 1,
+                                       w.w,
+                                       w.bias};
   }
   work.blocks = buffers.plain_blocks(), work.again = buffers.again(), work.scratch = buffers.plain();
   work.ahead = buffers.steps().back().kind == Step::Kind::few_units;

@@ -23,9 +23,7 @@ fops_status fetch(Weight* weight, size_t values, std::vector<float>* host) {
   return FOPS_OK;
 }
 
-int64_t units_of(const Stage& stage) {
-  return stage.kind == Stage::Kind::convolution ? stage.out.C : stage.out.size();
-}
+int64_t units_of(const Stage& stage) { return stage.kind == Stage::Kind::convolution ? stage.out.C : stage.out.size(); }
 int64_t weights_a_unit(const Stage& stage) {
   return stage.kind == Stage::Kind::convolution ? stage.in.C * stage.K * stage.K : stage.in.size();
 }

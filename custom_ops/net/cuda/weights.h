@@ -21,8 +21,8 @@ struct StageWeights {
   ConvPoolWeights conv_pool;
   bool packed_dense = false;  // whether `dense` is set
   DenseWeights dense;
-  double sum = 0.0;             // largest sum of |w| over a filter's or unit's weights
-  double bias_largest = 0.0;    // largest |bias|
+  double sum = 0.0;           // largest sum of |w| over a filter's or unit's weights
+  double bias_largest = 0.0;  // largest |bias|
 };
 
 class DeviceWeights {
@@ -48,9 +48,9 @@ class DeviceWeights {
 
   const Plan* plan_ = nullptr;
   bool matrix_units_ = false;
-  std::vector<Held> held_;             // indexed by input: which version memory_ holds, if any
-  std::vector<DeviceMemory> memory_;   // indexed by input: the weights as given
-  std::vector<DeviceMemory> packed_;   // indexed by stage: weights packed for the stage's kernel
+  std::vector<Held> held_;            // indexed by input: which version memory_ holds, if any
+  std::vector<DeviceMemory> memory_;  // indexed by input: the weights as given
+  std::vector<DeviceMemory> packed_;  // indexed by stage: weights packed for the stage's kernel
   std::vector<StageWeights> stages_;
 };
 

@@ -17,8 +17,8 @@ inline int settle(fops_plugin_call* call, const char* after) {
   const cudaError_t remembered = cudaGetLastError();
   const cudaError_t fault = cudaDeviceSynchronize();
   if (fault != cudaSuccess)
-    return fail(call, fault == cudaErrorMemoryAllocation ? FOPS_OUT_OF_MEMORY : FOPS_DEVICE_ERROR, "CUDA error after %s: %s",
-                after, cudaGetErrorString(fault));
+    return fail(call, fault == cudaErrorMemoryAllocation ? FOPS_OUT_OF_MEMORY : FOPS_DEVICE_ERROR,
+                "CUDA error after %s: %s", after, cudaGetErrorString(fault));
   if (remembered != cudaSuccess)
     fail(call, FOPS_OK, "CUDA reported after %s: %s", after, cudaGetErrorString(remembered));
   return FOPS_OK;

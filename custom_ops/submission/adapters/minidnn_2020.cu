@@ -34,6 +34,4 @@ static void fops_call_file(Gpu& gpu, fops_plugin_call* call) {
 
 static GPUInterface fops_interface;
 
-static void fops_forward(fops_plugin_call* fops_call) {
-  fops_call_file(fops_interface, fops_call);
-}
+static void fops_forward(fops_plugin_call* fops_call) { fops_call_file(fops_interface, fops_call); }

@@ -9,12 +9,13 @@ FOPS_EXPORT_KERNEL(FOPS_CPU, 1, 1, 1000, fops_adapter::run_on_host<fops_forward>
 struct FopsTensors {
   mshadow::Tensor<mshadow::cpu, 4, float> y, x, w;
   explicit FopsTensors(const fops_plugin_call& call)
-      : y(call.y, mshadow::Shape4(call.conv.B, call.conv.M, call.conv.H - call.conv.K + 1, call.conv.W - call.conv.K + 1)),
+      : y(call.y,
+          mshadow::Shape4(call.conv.B, call.conv.M, call.conv.H - call.conv.K + 1, call.conv.W - call.conv.K + 1)),
         x(const_cast<float*>(call.x), mshadow::Shape4(call.conv.B, call.conv.C, call.conv.H, call.conv.W)),
         w(const_cast<float*>(call.k), mshadow::Shape4(call.conv.M, call.conv.C, call.conv.K, call.conv.K)) {}
   void fops_apply(void (*fops_call)(mshadow::Tensor<mshadow::cpu, 4, float>&,
-                                      const mshadow::Tensor<mshadow::cpu, 4, float>&,
-                                      const mshadow::Tensor<mshadow::cpu, 4, float>&)) {
+                                    const mshadow::Tensor<mshadow::cpu, 4, float>&,
+                                    const mshadow::Tensor<mshadow::cpu, 4, float>&)) {
     fops_call(y, x, w);
   }
 };

@@ -50,8 +50,8 @@ struct FopsTensors {
         x(fops_tensor(call.x, &stream, call.conv.B, call.conv.C, call.conv.H, call.conv.W)),
         w(fops_tensor(call.k, &stream, call.conv.M, call.conv.C, call.conv.K, call.conv.K)) {}
   void fops_apply(void (*fops_call)(mshadow::Tensor<mshadow::gpu, 4, float>&,
-                                      const mshadow::Tensor<mshadow::gpu, 4, float>&,
-                                      const mshadow::Tensor<mshadow::gpu, 4, float>&)) {
+                                    const mshadow::Tensor<mshadow::gpu, 4, float>&,
+                                    const mshadow::Tensor<mshadow::gpu, 4, float>&)) {
     fops_call(y, x, w);
   }
 };

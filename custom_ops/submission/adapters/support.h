@@ -77,11 +77,11 @@ int run_on_host(fops_plugin_call* call) {
 
 // Defines the function that a plug-in exports. The arguments are the members of fops_kernel_plugin (fashion_ops_plugin.h) of
 // the same names; `takes` describes in words what `accepts` checks.
-#define FOPS_EXPORT_KERNEL_FOR(backend, host_memory, zero_output, batch_multiple, run, takes, accepts)         \
-  extern "C" __attribute__((visibility("default"))) const fops_kernel_plugin* fops_kernel_plugin_main(void) {  \
-    static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, backend, host_memory, zero_output,              \
-                                              batch_multiple, FOPS_FORMAT, takes, "", accepts, run};          \
-    return &plugin;                                                                                            \
+#define FOPS_EXPORT_KERNEL_FOR(backend, host_memory, zero_output, batch_multiple, run, takes, accepts)            \
+  extern "C" __attribute__((visibility("default"))) const fops_kernel_plugin* fops_kernel_plugin_main(void) {     \
+    static const fops_kernel_plugin plugin = {FOPS_PLUGIN_ABI, backend, host_memory, zero_output, batch_multiple, \
+                                              FOPS_FORMAT,     takes,   "",          accepts,     run};           \
+    return &plugin;                                                                                               \
   }
 #define FOPS_EXPORT_KERNEL(backend, host_memory, zero_output, batch_multiple, run) \
   FOPS_EXPORT_KERNEL_FOR(backend, host_memory, zero_output, batch_multiple, run, "", nullptr)

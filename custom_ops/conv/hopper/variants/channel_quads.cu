@@ -54,9 +54,7 @@ struct Tiling {
 // terms of one sign loses up to 2 s + 1 units of 2^-24, and the omitted products of two low parts up to 4. The bound
 // allows 4 + sqrt(products). 125 equal products in one chain of 8 steps lost 15.7 units, of 15.2 allowed; 100 equal
 // products in chains of 6 lost 1.1 times the bound.
-constexpr int max_chain(int64_t products) {
-  return products >= 169 ? 6 : products >= 121 ? 5 : products >= 81 ? 4 : 3;
-}
+constexpr int max_chain(int64_t products) { return products >= 169 ? 6 : products >= 121 ? 5 : products >= 81 ? 4 : 3; }
 
 // A persistent block: it has all weights, split, in shared memory, and processes one band after another. Pixels are the
 // columns of the product. kLong: whether there are more steps than a chain may have.
@@ -98,7 +96,8 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     }
     weights[i] = make_uint4(registers[0], registers[1], registers[2], registers[3]);
   }
-  for (int i = threadIdx.x; i < (depth + 2) * 4; i += threads) {  // past the last quad 0, because weights are zero there
+  for (int i = threadIdx.x; i < (depth + 2) * 4;
+       i += threads) {  // past the last quad 0, because weights are zero there
     const Quad quad = quad_at(i, d.C, d.K);
     offsets[i] = i < quads(d.C, d.K) ? 16 * (quad.entry * entry_stride + quad.p * d.W + quad.q) : 0;
   }
@@ -121,8 +120,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     if (high || low || !finite) {
       float largest = 0.0f;
       for (int c = 0; c < d.C; ++c)
-        for (int i = threadIdx.x; i < staged_pixels; i += threads)
-          largest = larger(largest, source[c * d.H * d.W + i]);
+        for (int i = threadIdx.x; i < staged_pixels; i += threads) largest = larger(largest, source[c * d.H * d.W + i]);
       largest = block_max(largest, &scratch);
       scale = scale_for(largest);
       const bool small = __syncthreads_or(!kHalf && seen.smallest < nonzero_bits(minimum / scale));
@@ -174,8 +172,7 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
           if (!kWeightsAhead) load_weights(step, w_next);
           uint32_t w[kTiles][4];
 #pragma unroll
-          for (int tile = 0; tile < kTiles; ++tile)
-            *reinterpret_cast<uint4*>(w[tile]) = w_next[tile];
+          for (int tile = 0; tile < kTiles; ++tile) *reinterpret_cast<uint4*>(w[tile]) = w_next[tile];
 #pragma unroll
           for (int n = 0; n < kColumns; ++n) in[n] = next[n];
           if (kWeightsAhead) load_weights(min(step + 1, depth - 1), w_next);
@@ -220,8 +217,8 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
             v[e] = sum[i / 2][n][i % 2 * 2 + e];
             if (kLong) v[e] += outgoing_at(i, n)[e];
             if (!kHalf)
-              v[e] += (sum[low_group / 2][n][low_group % 2 * 2 + e] + small[i / 2][n][i % 2 * 2 + e]) *
-                      (1.0f / kLowScale);
+              v[e] +=
+                  (sum[low_group / 2][n][low_group % 2 * 2 + e] + small[i / 2][n][i % 2 * 2 + e]) * (1.0f / kLowScale);
             v[e] = v[e] * filter_unscale * image_unscale;
           }
           *reinterpret_cast<float2*>(outgoing_at(i, n)) = make_float2(v[0], v[1]);
@@ -299,12 +296,11 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
 
 bool takes_channel_quads(const fops_conv& c) {
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 64 && c.M <= 32 && c.K <= 7 &&
-         c.C * c.K * c.K >= kMinProducts && c.H <= 1024 &&
-         c.W <= 1024 && out_w(c) >= 2 && band_rows(c, kEveryGpu) > 0;
+         c.C * c.K * c.K >= kMinProducts && c.H <= 1024 && c.W <= 1024 && out_w(c) >= 2 && band_rows(c, kEveryGpu) > 0;
 }
 
 fops_status run_channel_quads(const fops_conv& c, bool half, const void* x, const float* k, float* y,
-                                     cudaStream_t stream) {
+                              cudaStream_t stream) {
   const float* input = static_cast<const float*>(x);
   return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
 }

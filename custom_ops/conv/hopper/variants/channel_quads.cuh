@@ -96,7 +96,7 @@ __device__ void stage_full(const float* source, int first, int C, int pixels, in
 // Stages `pixels` pixels of all channels. Returns the properties of this thread's values; `top` is the bits of one
 // half.
 __device__ Seen stage(const float* source, int C, int pixels, int image_pixels, float scale, uint4* staged,
-                          int entry_stride) {
+                      int entry_stride) {
   const int full = full_entries(C), last = C - 1, threads = blockDim.x;
   Seen seen;
   int entry = 0;

@@ -17,17 +17,17 @@ namespace column_major {
 
 constexpr int kTileColumns = 64;      // columns of outputs per task: the rows of a wgmma
 constexpr int kProducerThreads = 96;  // producer threads per team, each for one column of pixels
-constexpr int kMinColumns = 8;        // minimum output width of an image; 64 columns then span at most kMaxImages images
+constexpr int kMinColumns = 8;  // minimum output width of an image; 64 columns then span at most kMaxImages images
 constexpr int kMaxImages = 9;
 constexpr int kStride = kTileColumns + 4;  // floats from one filter's outputs to the next; 4 more avoid bank conflicts
 
 struct Tiling {
-  unsigned whole;    // number of first tiles that are one task each; in the other tiles each band is a task
-  int bands, rows;   // bands per such tile; output rows per band, a multiple of the rows of a phase
-  int positions;     // staged columns per row of pixels
-  int chunk;         // words of 8 bytes (a high and a low word) per chunk
-  unsigned tasks;    // number of tasks; tiles are 64 columns of all images' outputs, side by side
-  bool pairs;        // whether a lane can store two neighbouring outputs with 8 bytes
+  unsigned whole;   // number of first tiles that are one task each; in the other tiles each band is a task
+  int bands, rows;  // bands per such tile; output rows per band, a multiple of the rows of a phase
+  int positions;    // staged columns per row of pixels
+  int chunk;        // words of 8 bytes (a high and a low word) per chunk
+  unsigned tasks;   // number of tasks; tiles are 64 columns of all images' outputs, side by side
+  bool pairs;       // whether a lane can store two neighbouring outputs with 8 bytes
   Divisor by_columns, by_bands;
   uint32_t inverse_W;
   float threshold;  // minimum scaled magnitude of a nonzero value: see ImageScale

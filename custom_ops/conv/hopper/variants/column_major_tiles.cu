@@ -24,7 +24,7 @@ using namespace column_major;
 template <typename Form>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_column_major_tiles(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
-                      const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+                                   const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
 #if FOPS_SM_90A
   constexpr int K = Form::K, kFilters = Form::kFilters, kWords = Form::kWords;
   constexpr int kPhase = Form::kPhase, kPlaces = Form::kPlaces, kSteps = Form::kSteps, kStored = Form::kStored;
@@ -62,7 +62,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     setmaxnreg_dec<Form::kProducerRegisters>();
     if (__shfl_sync(0xffffffffu, threadIdx.x % 128, 0) < kProducerThreads)
       stage_pixels(d, tiling, shared, team, x, pixel_stages);
-    else store_outputs(d, tiling, shared, team, x, outgoing, y);
+    else
+      store_outputs(d, tiling, shared, team, x, outgoing, y);
     return;
   }
 
@@ -119,8 +120,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       constexpr int kFirst = decltype(places)::kFirst, kLast = decltype(places)::kLast;
       constexpr int kColumns = decltype(places)::kCount * kFilters, kAll = kPhase * kSteps;
       constexpr bool kMore = kFirst < kPlaces - kPhase, kComplete = kLast == kPlaces - 1;
-      auto& high = reinterpret_cast<float(&)[kColumns / 2]>(all_high);
-      auto& small = reinterpret_cast<float(&)[kColumns / 2]>(all_small);
+      auto& high = reinterpret_cast<float (&)[kColumns / 2]>(all_high);
+      auto& small = reinterpret_cast<float (&)[kColumns / 2]>(all_small);
       wait_turn();
 #pragma unroll
       for (int s = 0; s < kAll; ++s) {
@@ -195,7 +196,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       for (int i = 0; i < Form::kOutgoing; ++i, last.next(Form::kOutgoing))  // waits until all outputs have been stored
         barrier_wait(&shared.empty_out[team][last.stage], last.phase ^ 1);
       fallback_task(d, tiling, kColumnTilesFallback + team, weights_need_fallback, at, scales, x, k, y, kFilters,
-                 *reinterpret_cast<FallbackScratch*>(outgoing));
+                    *reinterpret_cast<FallbackScratch*>(outgoing));
     }
   }
 #endif
@@ -222,7 +223,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     FOPS_TRY(allow_shared(kernel, shared));
     const long long blocks = std::min<long long>(ceil_div(tiling.tasks, kTeams), sms);
     kernel<<<static_cast<unsigned>(blocks), kThreads, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
-                                                                         y + first * output_floats(c));
+                                                                        y + first * output_floats(c));
     return launched("tensor-core");
   });
 }

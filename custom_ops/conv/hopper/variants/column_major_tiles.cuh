@@ -13,8 +13,8 @@ namespace column_major {
 // that K columns are a run that lanes read 16 bytes at a time; the fourth warp stores outputs.
 constexpr int kTeams = 2;  // teams per block
 constexpr int kThreads = 2 * 128 * kTeams;
-constexpr int kScales = 4;            // number of tasks whose scales are in shared memory
-constexpr int kBuffers = 4;           // buffers per team for chunks of pixels
+constexpr int kScales = 4;   // number of tasks whose scales are in shared memory
+constexpr int kBuffers = 4;  // buffers per team for chunks of pixels
 
 // kWords: number of pairs of channels, which are a word of two halves each; must be even. kPhase: number of rows of
 // pixels that are multiplied together, 1 or 2.

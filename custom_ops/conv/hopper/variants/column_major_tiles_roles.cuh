@@ -90,8 +90,8 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
     uint32_t floats = d.C * plane;
     keep_register(floats);
     for (int i = thread / 32; i < images; i += kProducerThreads / 32)
-      hopper::choose_scale(x + 1LL * (task.image + i) * floats, static_cast<int>(floats), tiling.threshold,
-                              scales + i, thread_anew() % 32);
+      hopper::choose_scale(x + 1LL * (task.image + i) * floats, static_cast<int>(floats), tiling.threshold, scales + i,
+                           thread_anew() % 32);
     named_barrier(kColumnTilesProducers + team, kProducerThreads);
     const ImageScale by = scales[image];
 #pragma unroll 1
@@ -208,10 +208,14 @@ template <typename Form>
 __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tiling, Shared<Form>& shared, int team,
                                               const float* x, const float* outgoing, float* y) {
   const bool all = d.M == Form::kFilters;
-  if (tiling.pairs && all) store_outputs<Form, true, true>(d, tiling, shared, team, x, outgoing, y);
-  else if (tiling.pairs) store_outputs<Form, true, false>(d, tiling, shared, team, x, outgoing, y);
-  else if (all) store_outputs<Form, false, true>(d, tiling, shared, team, x, outgoing, y);
-  else store_outputs<Form, false, false>(d, tiling, shared, team, x, outgoing, y);
+  if (tiling.pairs && all)
+    store_outputs<Form, true, true>(d, tiling, shared, team, x, outgoing, y);
+  else if (tiling.pairs)
+    store_outputs<Form, true, false>(d, tiling, shared, team, x, outgoing, y);
+  else if (all)
+    store_outputs<Form, false, true>(d, tiling, shared, team, x, outgoing, y);
+  else
+    store_outputs<Form, false, false>(d, tiling, shared, team, x, outgoing, y);
 }
 
 }  // namespace column_major

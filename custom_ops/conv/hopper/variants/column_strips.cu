@@ -97,7 +97,7 @@ __device__ inline void multiply(float (&sum)[K][4], float (&small)[K][4], const 
 template <int kWords, bool kHalf>
 __global__ void __launch_bounds__(kThreads, 3)
     tensor_core_column_strips(Dims d, Tiling tiling, const float* __restrict__ x, const float* __restrict__ k,
-                            float* __restrict__ y) {
+                              float* __restrict__ y) {
   constexpr int kSteps = steps(kWords);
   extern __shared__ __align__(16) uint32_t shared[];
   __shared__ unsigned scratch, tops[kWarps];
@@ -267,7 +267,7 @@ bool takes_column_strips(const fops_conv& c) {
 }
 
 fops_status run_column_strips(const fops_conv& c, bool half, const void* x, const float* k, float* y,
-                                        cudaStream_t stream) {
+                              cudaStream_t stream) {
   const float* input = static_cast<const float*>(x);
   return half ? run<true>(c, input, k, y, stream) : run<false>(c, input, k, y, stream);
 }

@@ -35,7 +35,7 @@ constexpr int kBlocks = 2;  // blocks per SM
 // them, without tensor cores. All threads of the block call this.
 template <int kFilters>
 __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, bool all, int h0, int rows,
-                                        const float* source, const float* k, float* out, FallbackScratch& room) {
+                                           const float* source, const float* k, float* out, FallbackScratch& room) {
   const int thread = threadIdx.x;
   __syncthreads();
   if (thread == 0) room.found.count = 0;
@@ -180,8 +180,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
       for (int i = 0; i < kFilters / 2; ++i) {
         const float2 back = *reinterpret_cast<const float2*>(unscale + i / 4 * 8 + 2 * t);
         float v;
-        if constexpr (kLong) v = scaled_sum<kFew>(sum, small, i);
-        else v = scaled_sum<kFew>(both, small, i);
+        if constexpr (kLong)
+          v = scaled_sum<kFew>(sum, small, i);
+        else
+          v = scaled_sum<kFew>(both, small, i);
         done[i] = v * (i % 2 ? back.y : back.x) * image_unscale;
       }
       round += kGroups * kTile;

@@ -120,8 +120,10 @@ __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const flo
                                                     tiling.inverse_staged, scale, to + first * count,
                                                     to + low + first * count, &seen);
     };
-    if (slots > 1) stage_some(std::true_type());
-    else stage_some(std::false_type());
+    if (slots > 1)
+      stage_some(std::true_type());
+    else
+      stage_some(std::false_type());
   };
   if (chunks.full > 0) stage(std::integral_constant<int, 8>(), 0, chunks.full);
   if (chunks.rest > 0) {

@@ -22,8 +22,8 @@ constexpr int kRows = 64;  // rows of a wgmma: one per position of a warpgroup
 template <int kFilters, int kWarpgroups, bool kLong, bool kFew>
 __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     tensor_core_image_bands_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
-                              const __grid_constant__ Steps steps, Divisor by_width, const float* __restrict__ x,
-                              const float* __restrict__ k, float* __restrict__ y) {
+                                     const __grid_constant__ Steps steps, Divisor by_width, const float* __restrict__ x,
+                                     const float* __restrict__ k, float* __restrict__ y) {
 #if FOPS_SM_90A
   using Layout = ColumnTile<kFilters>;
   constexpr int kPositions = kWarpgroups * kRows;
@@ -69,8 +69,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   for (int i = 0; i < kFilters / 2; ++i) {
     const int m = i / 4 * 8 + 2 * t + i % 2;
     float v;
-    if constexpr (kLong) v = image_bands::scaled_sum<kFew>(sum, small, i);
-    else v = image_bands::scaled_sum<kFew>(both, small, i);
+    if constexpr (kLong)
+      v = image_bands::scaled_sum<kFew>(sum, small, i);
+    else
+      v = image_bands::scaled_sum<kFew>(both, small, i);
     if (m < d.M && at[i % 4 / 2] >= 0) out[m * plane + at[i % 4 / 2]] = v * shared.unscale[m] * image_unscale;
   }
   if (needs_fallback) {
@@ -89,8 +91,8 @@ fops_status launch(const fops_conv& c, const Plan& plan, size_t shared, const fl
                                                 : tensor_core_image_bands_resident<kFilters, kWarpgroups, false, false>;
   FOPS_TRY(allow_shared(kernel, shared));
   const dim3 grid(plan.spans, 1, static_cast<unsigned>(c.B));
-  kernel<<<grid, kAllThreads, shared, stream>>>(dims(c), plan, steps_for(c, plan),
-                                                Divisor(static_cast<uint32_t>(c.W)), x, k, y);
+  kernel<<<grid, kAllThreads, shared, stream>>>(dims(c), plan, steps_for(c, plan), Divisor(static_cast<uint32_t>(c.W)),
+                                                x, k, y);
   return launched("tensor-core");
 }
 
@@ -112,7 +114,7 @@ fops_status run(const fops_conv& c, const Plan& all, int sms, const float* x, co
 }  // namespace
 
 fops_status run_image_bands_resident(const fops_conv& c, const Chunks& chunks, int chain, int sms, const float* x,
-                              const float* k, float* y, cudaStream_t stream, bool* taken) {
+                                     const float* k, float* y, cudaStream_t stream, bool* taken) {
   Plan all = {};  // one chunk
   all.chunks = chunks, all.chunk_count = 1, all.chain = chain;
   all.steps = all.first_steps = all.last_steps = chunks.steps_of(0);

@@ -28,8 +28,8 @@ using namespace output_row_pairs;
 // fallback. A warpgroup calls this.
 template <int kFilters, int kRows, typename Y>
 __device__ __noinline__ void fallback_tile(const Dims& d, const Tiling& tiling, int group, const Task& task, int first,
-                                        int positions, bool all, float scale, const float* x, const float* k,
-                                        const Y& out, FallbackScratch& room) {
+                                           int positions, bool all, float scale, const float* x, const float* k,
+                                           const Y& out, FallbackScratch& room) {
   static_assert(kTile * kRows == 128, "a thread an output row's position");
   const int thread = threadIdx.x % 128, n = first + thread % kTile;
   const float* source = x + task.image * d.C * d.H * d.W;
@@ -98,8 +98,8 @@ __device__ __forceinline__ void store_halves(const Dims& d, const Tiling& tiling
   static_assert(4 * 2 * kUnits * sizeof(uint4) <= kFilters * kStride * sizeof(float), "four warps' outputs have room");
   const int lane = threadIdx.x % 32;
   uint32_t* words = reinterpret_cast<uint32_t*>(room) + lane / 4 * 4 * kEach + lane % 4;
-  int to[2 * kUnits / 32],      // offsets of this lane's units in the output
-      left[2 * kUnits / 32];    // number of the task's rows from the unit's first row on
+  int to[2 * kUnits / 32],    // offsets of this lane's units in the output
+      left[2 * kUnits / 32];  // number of the task's rows from the unit's first row on
 #pragma unroll
   for (int i = 0; i < 2 * kUnits / 32; ++i) {
     const int unit = (lane + 32 * i) % kUnits, at = first + unit / kEach, group = divide(at, tiling.inverse_OW);
@@ -175,8 +175,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 
   float* outgoing_all = reinterpret_cast<float*>(pixel_stages + kBuffers * band_stride);
   float* outgoing = outgoing_all + group * kFilters * kStride;
-  float* room = tiling.separate_weight_staging ? outgoing_all + kConsumerGroups * kFilters * kStride
-                             : reinterpret_cast<float*>(pixel_stages + band_stride);  // after the first band
+  float* room = tiling.separate_weight_staging
+                    ? outgoing_all + kConsumerGroups * kFilters * kStride
+                    : reinterpret_cast<float*>(pixel_stages + band_stride);  // after the first band
   const bool weights_need_fallback =
       split_weights<F>(d, tiling.threshold, k, room, &shared.room_is_free, weights, shared.unscale);
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(weights), 2 * kStored * 16, 128));
@@ -418,12 +419,11 @@ bool takes_output_row_pairs(const fops_conv& c) {
          with_form(c, [](auto) {}) && usable();
 }
 
-fops_status run_output_row_pairs(const fops_conv& c, const void* x, const float* k, float* y,
-                                       cudaStream_t stream) {
+fops_status run_output_row_pairs(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
   return run_any(c, x, k, y, stream);
 }
 fops_status run_output_row_pairs(const fops_conv& c, const void* x, const float* k, const HalvesOut& y,
-                                       cudaStream_t stream) {
+                                 cudaStream_t stream) {
   return run_any(c, x, k, y, stream);
 }
 

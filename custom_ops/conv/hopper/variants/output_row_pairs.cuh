@@ -11,11 +11,12 @@ using image_bands::Band;
 
 // Three consumer warpgroups multiply and store one tile after another; a producer warpgroup stages the next bands.
 constexpr int kConsumerGroups = 3, kProducerThreads = 128, kThreads = 128 * kConsumerGroups + kProducerThreads;
-constexpr int kConsumerRegisters = 136, kProducerRegisters = 104;  // registers per thread; 128 x (3 x 136 + 104) fill an SM
-constexpr int kBuffers = 2;                                        // buffers for bands
+constexpr int kConsumerRegisters = 136,
+              kProducerRegisters = 104;  // registers per thread; 128 x (3 x 136 + 104) fill an SM
+constexpr int kBuffers = 2;              // buffers for bands
 static_assert(kConsumerGroups < kRowPairsWeights, "the consumers' own barriers come before");
-constexpr int kTile = 64;            // positions that a warpgroup computes at a time: a wgmma's rows
-constexpr int kStride = kTile + 4;   // floats from one filter's outputs to the next; 4 shift the banks
+constexpr int kTile = 64;           // positions that a warpgroup computes at a time: a wgmma's rows
+constexpr int kStride = kTile + 4;  // floats from one filter's outputs to the next; 4 shift the banks
 
 // The form of a layer. kFull: number of slots of eight channels. kPair: whether there is one more slot, of up to four
 // channels of a pixel and of its right neighbour. kRows: output rows per position.
@@ -163,8 +164,8 @@ struct ProducerTiles {
 // Stages the band of task `at`, the block's band `number` (from 1), in `buffer`. kSharing threads call this.
 template <typename F, int kSharing>
 __device__ __forceinline__ void stage_task(const Dims& d, const Tiling& tiling, Shared<F::kFilters>& shared,
-                                           const float* __restrict__ x, unsigned at, const ImageScale& by,
-                                           int thread, uint32_t number, int buffer, uint4* pixel_stages) {
+                                           const float* __restrict__ x, unsigned at, const ImageScale& by, int thread,
+                                           uint32_t number, int buffer, uint4* pixel_stages) {
   const Task task(tiling, d, at);
   const int pixels = d.H * d.W, slot_stride = Groups<F::kRows>(d, tiling).slot_entries(d, tiling);
   const Band seen = stage_band<F, kSharing>(d, tiling, x + task.image * d.C * pixels + task.h0 * d.W,

@@ -77,7 +77,7 @@ struct Tiling {
 template <int K, int kTiles, bool kDirect, bool kPairs, typename X>
 __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTiles, K))
     tensor_core_pixel_columns(Dims d, Tiling tiling, bool half, const X* __restrict__ x, const float* __restrict__ k,
-                       float* __restrict__ y, unsigned* tile_counter) {
+                              float* __restrict__ y, unsigned* tile_counter) {
   const int m0 = static_cast<int>(blockIdx.y) * d.M;
   d.M = min(d.M, tiling.filters - m0);
   constexpr int kSteps = steps(K), kTaps = K * K, kWarps = warps(kDirect), kThreads = 32 * kWarps;
@@ -93,8 +93,10 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
   const auto [filter_scale, finite] = weight_scale(k, d.M * kTaps, minimum, kThreads, &scratch);
   const float unscale = 1.0f / kImageScale / filter_scale;
   uint32_t weights[kTiles][kSteps][4];
-  if constexpr (kPairs) load_pair_weights<K>(k, d.M, filter_scale, half, weights);
-  else load_weights<K>(k, d.M, filter_scale, half, weights);
+  if constexpr (kPairs)
+    load_pair_weights<K>(k, d.M, filter_scale, half, weights);
+  else
+    load_weights<K>(k, d.M, filter_scale, half, weights);
 
   int offset[2 * kSteps];  // byte offsets of this lane's pairs of taps from the window's top left pixel
 #pragma unroll
@@ -122,7 +124,7 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
       const float scale = finite ? band_scale<kThreads>(source, count, minimum, &scratch) : 0.0f;
       if (scale == 0.0f) {
         fallback_image_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
-                    blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
+                            blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
         __syncthreads();
         continue;
       }
@@ -297,7 +299,7 @@ bool takes_pixel_columns(const fops_conv& c) {
 }
 
 fops_status run_pixel_columns(const fops_conv& c, bool half, const void* x, const float* k, float* y,
-                                   cudaStream_t stream) {
+                              cudaStream_t stream) {
   const fops_conv part = part_of(c);
   return c.K == 5 ? run_tiles<5>(part, c.M, half, x, k, y, stream) : run_tiles<7>(part, c.M, half, x, k, y, stream);
 }

@@ -91,11 +91,11 @@ __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, ui
 // 2) + 2 j + n % 2 of the chunk, so that a lane has four neighbouring outputs, which take one 16-byte store.
 template <bool kExact, bool kDirect, int kWarps, int K, int kTiles>
 __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
-                         float unscale, float rescale, const uint32_t* hi, const uint32_t* lo,
-                         float* to_band, int stride, int M, int first, int end, uint32_t inverse_OW) {
+                         float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, float* to_band,
+                         int stride, int M, int first, int end, uint32_t inverse_OW) {
   constexpr int kSteps = steps(K);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
-  const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2][2 * kSteps]) {
+  const auto load = [&](int chunk, const uint32_t* words, uint32_t (&in)[2][2 * kSteps]) {
 #pragma unroll
     for (int j = 0; j < 2; ++j)
       load_pairs<K>(words, min(chunk + g / 2 * 4 + 2 * j + g % 2, end - 1), inverse_OW, offset, in[j]);

@@ -56,14 +56,14 @@ __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], c
   constexpr float kBack = 1.0f / kLowScale;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const bool odd = g % 2 != 0;
-  const auto load = [&](int chunk, const uint32_t* words, uint32_t(&in)[2 * kSteps]) {
+  const auto load = [&](int chunk, const uint32_t* words, uint32_t (&in)[2 * kSteps]) {
     load_pairs<K>(words, min(chunk + 2 * g, end - 2), inverse_OW, offset, in);
   };
   // In a last tile: the factors of this lane's sum and of the other lane's sum in an output.
   const float mine = odd ? unscale * kBack : unscale, others = odd ? unscale : unscale * kBack;
   uint32_t in[2][2 * kSteps];  // pixels of this chunk and of the next one, loaded early, in turn
   load(first + warp * kChunk, hi, in[0]);
-  const auto products = [&](int chunk, const uint32_t(&now)[2 * kSteps], uint32_t(&next)[2 * kSteps]) {
+  const auto products = [&](int chunk, const uint32_t (&now)[2 * kSteps], uint32_t (&next)[2 * kSteps]) {
     load(chunk + kWarps * kChunk, hi, next);
     uint32_t rest[2 * kSteps];
     if (!kExact) load(chunk, lo, rest);

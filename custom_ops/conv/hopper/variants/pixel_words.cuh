@@ -56,8 +56,8 @@ struct Seen {
 
 // Splits this thread's pixels into `hi` and `lo`. Loads kGroups groups of four pixels together.
 template <int kWords, int kGroups = 2>
-__device__ Seen split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale,
-                              uint32_t* hi, uint32_t* lo) {
+__device__ Seen split_own(Threads own, const float* source, int C, int pixels, bool vector, float scale, uint32_t* hi,
+                          uint32_t* lo) {
   Seen seen;
   if (vector) {
 #pragma unroll 1

@@ -70,7 +70,8 @@ __global__ void __launch_bounds__(kThreads, 2)
     const float* image = x + 1LL * tiling.by_tiles.divide(task) * image_floats;
     return larger(0.0f, __ldg(image + hopper::sample_at(threadIdx.x, image_floats)));
   };
-  float sampled = sample(schedule.now);  // this load, and the prefetch of the first pixels, overlap with the weights' split
+  float sampled =
+      sample(schedule.now);  // this load, and the prefetch of the first pixels, overlap with the weights' split
   if (schedule.now < tasks) {
     const long long image = tiling.by_tiles.divide(schedule.now);
     const int first = static_cast<int>(schedule.now - image * tiling.tiles) * tiling.positions;
@@ -114,7 +115,8 @@ __global__ void __launch_bounds__(kThreads, 2)
         largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, i));
         smallest = min(smallest, __shfl_xor_sync(0xffffffffu, smallest, i));
       }
-      const bool finite = __uint_as_float(largest) < kLargestScaled;  // false if a weight is NaN, whose bits are the largest
+      const bool finite = __uint_as_float(largest) <
+                          kLargestScaled;  // false if a weight is NaN, whose bits are the largest
       scale[row] = finite ? scale_for(__uint_as_float(largest)) : 1.0f;
       weights_need_fallback |= !finite || smallest < nonzero_bits(tiling.threshold / scale[row]);
       unscale[row] = 1.0f / scale[row];
@@ -200,8 +202,10 @@ __global__ void __launch_bounds__(kThreads, 2)
           for (int j = 0; j < 2; ++j) {
             const int position = chunk + g / 2 * 4 + 2 * j + g % 2;
             const uint4 in = staged[s * tiling.positions * 4 + entry_of(position, t)];
-            if (s == begin) mma_first(high[j], w_hi[s], in.x, in.y);
-            else mma(high[j], w_hi[s], in.x, in.y);
+            if (s == begin)
+              mma_first(high[j], w_hi[s], in.x, in.y);
+            else
+              mma(high[j], w_hi[s], in.x, in.y);
             mma(small[j], w_lo[s], in.x, in.y);
             mma(small[j], w_hi[s], in.z, in.w);
           }
@@ -245,7 +249,7 @@ __global__ void __launch_bounds__(kThreads, 2)
         }
         __syncthreads();
         fallback_outputs(d, source, k, out - first, offsets, offsets, list, listed, m0, kFilters, threadIdx.x,
-                                 kThreads);
+                         kThreads);
       }
     }
   }
@@ -301,8 +305,7 @@ bool takes_pointwise(const fops_conv& c) {
          (c.C <= 64 || c.M > 32) && c.M <= 512 && image_floats(c) <= INT_MAX && output_floats(c) <= INT_MAX;
 }
 
-fops_status run_pointwise(const fops_conv& c, const void* x, const float* k, float* y,
-                                      cudaStream_t stream) {
+fops_status run_pointwise(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
   const float* input = static_cast<const float*>(x);
   if (c.C <= 64) return launch<4>(c, input, k, y, stream);
   if (c.C <= 96) return launch<6>(c, input, k, y, stream);

@@ -118,12 +118,14 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
     // may be staged twice.
     if (schedule.next < tasks) {
       const int more = pixels_of(schedule.next, &next);
-      if (waits) fetch(next, more, waiting);
-      else prefetch_l2(next, more * static_cast<int>(sizeof(X)), kThreads);
+      if (waits)
+        fetch(next, more, waiting);
+      else
+        prefetch_l2(next, more * static_cast<int>(sizeof(X)), kThreads);
     }
     if (scale == 0.0f) {
       fallback_image_band(source - h0 * d.W, k, out - h0 * d.OW, 1, d.H, d.W, d.M, K, h0, rows,
-                  blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
+                          blockIdx.z * kThreads + threadIdx.x, gridDim.z * kThreads);
       __syncthreads();
       continue;
     }
@@ -205,9 +207,8 @@ bool takes_quad_columns(const fops_conv& c) {
 }
 
 fops_status run_quad_columns(const fops_conv& c, bool half, const void* x, const float* k, float* y,
-                                         cudaStream_t stream) {
-  if (c.K == 5)
-    return c.M <= 4 ? run<5, true>(c, half, x, k, y, stream) : run<5, false>(c, half, x, k, y, stream);
+                             cudaStream_t stream) {
+  if (c.K == 5) return c.M <= 4 ? run<5, true>(c, half, x, k, y, stream) : run<5, false>(c, half, x, k, y, stream);
   return c.M <= 4 ? run<7, true>(c, half, x, k, y, stream) : run<7, false>(c, half, x, k, y, stream);
 }
 

@@ -30,7 +30,12 @@ struct PairOf {
   static constexpr int kRun = pairs_per_row(K);  // number of pairs of the first run
   int row, at;
   __device__ PairOf(int t, int i)
-      : row(i < kRun ? t : K == 7 ? 4 + t : 4 + t / 2), at(i < kRun ? i : K == 7 ? i - kRun : t % 2 * 2 + i - kRun) {}
+      : row(i < kRun ? t
+            : K == 7 ? 4 + t
+                     : 4 + t / 2),
+        at(i < kRun ? i
+           : K == 7 ? i - kRun
+                    : t % 2 * 2 + i - kRun) {}
 };
 
 template <typename X>
@@ -160,7 +165,7 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
   ColumnCursor from(first + g % 2 * 4 + g / 2, step, columns.per_row, 8, line);
   // Columns past the last one read its pixels, and are not stored.
   const unsigned last = (columns.count / columns.per_row - 1) * line + (columns.per_row - 1) * 8;
-  const auto load = [&](const uint32_t* words, uint32_t(&in)[2 * kSteps]) {
+  const auto load = [&](const uint32_t* words, uint32_t (&in)[2 * kSteps]) {
     const char* corner = reinterpret_cast<const char*>(words) + min(from.at, last);
 #pragma unroll
     for (int i = 0; i < 2 * kSteps; ++i)
@@ -170,7 +175,7 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
   char* out = reinterpret_cast<char*>(to_band + row.filter * plane + row.below * columns.OW);
   const unsigned out_line = 4 * kLines * columns.OW;
   ColumnCursor to[2] = {{first + t, step, columns.per_row, 4 * kShifts, out_line},
-               {first + t + 4, step, columns.per_row, 4 * kShifts, out_line}};
+                        {first + t + 4, step, columns.per_row, 4 * kShifts, out_line}};
   // The number of columns from this lane's first on. With an odd number of rows, the last pair of rows has no lower
   // row.
   int left = (row.filter >= M ? 0 : columns.count - (row.below && columns.rows % 2 ? columns.per_row : 0)) - first - t;
@@ -186,8 +191,10 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         if (!kExact) mma(small, weights[s][i], rest[2 * i], rest[2 * i + 1]);
-        if (i % kChain == 0) mma_first(sum[i / kChain], weights[s][i], in[2 * i], in[2 * i + 1]);
-        else mma(sum[i / kChain], weights[s][i], in[2 * i], in[2 * i + 1]);
+        if (i % kChain == 0)
+          mma_first(sum[i / kChain], weights[s][i], in[2 * i], in[2 * i + 1]);
+        else
+          mma(sum[i / kChain], weights[s][i], in[2 * i], in[2 * i + 1]);
       }
 #pragma unroll
       for (int e = 0; e < 2; ++e) {

@@ -47,8 +47,8 @@ __device__ __forceinline__ void split_weights(const Dims& d, float threshold, co
   const int lane = threadIdx.x % 32, group = threadIdx.x / 128, thread = threadIdx.x % 128;
   const int own = thread / 32 * 16 + lane / 4, t = lane % 4;
   float v[kEach][4][2];
-  uint32_t largest[2] = {},       // for two filters: bits of the largest magnitude
-      smallest[2] = {~0u, ~0u};   // nonzero_bits of the smallest nonzero weight
+  uint32_t largest[2] = {},      // for two filters: bits of the largest magnitude
+      smallest[2] = {~0u, ~0u};  // nonzero_bits of the smallest nonzero weight
 #pragma unroll
   for (int n = 0; n < kEach; ++n)
 #pragma unroll
@@ -107,7 +107,7 @@ __device__ __forceinline__ void split_weights(const Dims& d, float threshold, co
 template <int kSteps, int kColumns>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_register_weights(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
-                             const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
+                                 const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y) {
 #if FOPS_SM_90A
   constexpr int kSums = kColumns / 2, kStride = outgoing_stride(kColumns), kStored = stored_low(kSteps, kColumns);
   extern __shared__ __align__(128) uint4 dynamic[];
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     const uint4 *from = operands + s * 256 + threadIdx.x % 128, v = from[0], u = from[128];
     w_hi[s][0] = v.x, w_hi[s][1] = v.y, w_hi[s][2] = v.z, w_hi[s][3] = v.w;
     if (s >= kStored) {
-      uint32_t(&to)[4] = w_lo[s >= kStored ? s - kStored : 0];
+      uint32_t (&to)[4] = w_lo[s >= kStored ? s - kStored : 0];
       to[0] = u.x, to[1] = u.y, to[2] = u.z, to[3] = u.w;
     }
   }
@@ -347,8 +347,7 @@ bool takes_register_weights(const fops_conv& c) {
          row_stages_of(c) >= c.K + kProducerWarps && usable();
 }
 
-fops_status run_register_weights(const fops_conv& c, const void* x, const float* k, float* y,
-                                         cudaStream_t stream) {
+fops_status run_register_weights(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
   const float* input = static_cast<const float*>(x);
   return steps_of(c) <= 8 ? launch<8>(c, input, k, y, stream) : launch<11>(c, input, k, y, stream);
 }

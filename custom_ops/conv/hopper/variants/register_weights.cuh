@@ -16,8 +16,8 @@ constexpr int kProducerWarps = 4, kStoreWarps = 4;
 constexpr int kThreads = 128 * kGroups + 32 * (kProducerWarps + kStoreWarps);
 constexpr int kConsumerRegisters = 208, kProducerRegisters = 48;  // registers per thread; together they fill an SM's
 constexpr int kMaxSteps = 11, kMaxRows = 16;  // maximum steps of wgmma; maximum rows of pixels in shared memory
-constexpr int kTasks = 4;                                         // number of tasks whose scales are kept
-constexpr int kMinColumns = 33;                                   // minimum output width
+constexpr int kTasks = 4;                     // number of tasks whose scales are kept
+constexpr int kMinColumns = 33;               // minimum output width
 
 // Floats from one filter's outputs in shared memory to the next: a multiple of 32 plus 8 or 24, to avoid bank
 // conflicts.
@@ -27,16 +27,17 @@ __host__ __device__ constexpr int outgoing_stride(int columns) { return columns 
 // [channel][column], with 16 bytes per column: its pixel and the next seven to the right. A step's second unit may be a
 // row below its first unit, so the buffer's first row is repeated after its last.
 struct Tiling {
-  unsigned whole;     // number of images that are one task each; of the other images each band is a task
-  int rows, bands;    // output rows of a band; bands of an image
-  int row_stages;     // number of rows of pixels in the circular buffer
-  int tiles, width;   // per row of outputs: number of tiles; columns of all tiles
+  unsigned whole;    // number of images that are one task each; of the other images each band is a task
+  int rows, bands;   // output rows of a band; bands of an image
+  int row_stages;    // number of rows of pixels in the circular buffer
+  int tiles, width;  // per row of outputs: number of tiles; columns of all tiles
   unsigned tasks;
   Divisor by_bands;
-  uint32_t places[kMaxSteps];  // per step: entries from an output row's first entry to the first unit | entries from there
-                                // to the second unit << 16
-  bool pairs;         // whether a lane can store two neighbouring outputs with 8 bytes
-  float threshold;    // minimum scaled magnitude of a nonzero value: see ImageScale
+  uint32_t
+      places[kMaxSteps];  // per step: entries from an output row's first entry to the first unit | entries from there
+                          // to the second unit << 16
+  bool pairs;             // whether a lane can store two neighbouring outputs with 8 bytes
+  float threshold;        // minimum scaled magnitude of a nonzero value: see ImageScale
 
   __host__ __device__ int low(int C) const { return C * width; }  // entries from a row's high parts to its low parts
   __host__ __device__ int row_entries(int C) const { return 2 * C * width; }
@@ -228,8 +229,8 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
 // the kernels.
 template <int kColumns>
 __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, bool all, const Task& task, int group,
-                                        const ImageScale& by, const float* x, const float* k, float* y,
-                                        FallbackScratch& room) {
+                                           const ImageScale& by, const float* x, const float* k, float* y,
+                                           FallbackScratch& room) {
   const int thread = threadIdx.x % 128;
   const float* source = x + task.image * d.C * d.H * d.W;
   const auto together = [&] { named_barrier(kRegisterWeightsFallback + group, 128); };
@@ -248,7 +249,7 @@ __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, 
         room.list[atomicAdd(&room.listed, 1)] = thread;  // the order does not matter: outputs are independent
       together();
       fallback_outputs(d, source, k, y + task.image * d.M * d.OH * d.OW, room.offsets, room.corners, room.list,
-                    room.listed, blockIdx.y * kFilters, kFilters, thread, 128);
+                       room.listed, blockIdx.y * kFilters, kFilters, thread, 128);
     }
   together();
 }

@@ -120,14 +120,14 @@ __device__ __noinline__ void fallback_block(const Dims& d, ResidentShared& share
   __syncwarp();
   named_barrier(kResidentFallback, kThreads);
   fallback_outputs(d, image, k, y, shared.offsets, shared.corners, shared.list, shared.listed, m0, filters, thread,
-                kThreads);
+                   kThreads);
 }
 
 // Sets *plan and *shared, the bytes of shared memory, for blocks of `positions` positions and `filters` filters.
 // Returns false if a block does not fit into shared memory, or if there are more blocks than SMs. `usual`: the plan for
 // large batches, which has the same chunks and steps.
-inline bool plan_resident(const fops_conv& c, const Plan& usual, int positions, int filters, int step_bytes,
-                         int sms, Plan* plan, size_t* shared) {
+inline bool plan_resident(const fops_conv& c, const Plan& usual, int positions, int filters, int step_bytes, int sms,
+                          Plan* plan, size_t* shared) {
   const int64_t below = c.K - 1, last = (out_h(c) - 1) * c.W + out_w(c), staged = positions + below * c.W + below;
   *plan = usual;
   plan->staged = static_cast<int>(ceil_div(staged, 8) * 8);

@@ -12,11 +12,12 @@
 namespace fops {
 namespace hopper {
 
-constexpr int kPackers = 256;                   // number of threads that split weights
-constexpr int kTogether = 8;                    // filters per warp
-constexpr int kMaxResidentSteps = 64;           // maximum number of steps
-constexpr int kUnitsAhead = 6;                  // units that a warp splits together
-constexpr int kUnitsBehind = 4 * kUnitsAhead;   // units after the table's last one, with zero weights: warps read this far
+constexpr int kPackers = 256;          // number of threads that split weights
+constexpr int kTogether = 8;           // filters per warp
+constexpr int kMaxResidentSteps = 64;  // maximum number of steps
+constexpr int kUnitsAhead = 6;         // units that a warp splits together
+constexpr int kUnitsBehind =
+    4 * kUnitsAhead;  // units after the table's last one, with zero weights: warps read this far
 
 // Floats from one raw filter to the next, including the zeros after it: a multiple of 32 plus 4. A warp reads eight
 // filters and four pairs of weights at a time; with the padding there are at most two-way bank conflicts, without it

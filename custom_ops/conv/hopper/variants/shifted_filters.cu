@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
     int first = at.piece * tiling.turns * step + (tiling.two ? 0 : group * kColumns);
     // The lower 32 bits of a descriptor. They count 16 bytes, so the next unit is 1 more.
     const uint32_t corner = core_descriptor(shared_address(hi), 0, 128);
-    const auto product = [&](float(&sum)[kColumns / 2], const uint32_t(&a)[4], int s, int low, int keep) {
+    const auto product = [&](float (&sum)[kColumns / 2], const uint32_t (&a)[4], int s, int low, int keep) {
       const int two = 2 * s + 1 < K ? tiling.per_row : 0;  // distance from the step's first unit to its second
       wgmma_rs<kColumns>(sum, a, corner + low + first + 2 * s * tiling.per_row + (two << 16), keep);
     };
@@ -329,8 +329,8 @@ bool takes_shifted_filters(const fops_conv& c) {
   return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M > 8 && c.M <= 512 &&
          out_w(c) % shifted_filters::shifts(static_cast<int>(c.K)) == 0 && out_h(c) * out_w(c) % 8 == 0 &&
          (c.M > 16 || out_h(c) * out_w(c) >= 128) && c.H <= 1 << 15 && c.W <= 1024 &&
-         saturating(1.0 * c.M * out_h(c) * out_w(c)) <= INT_MAX &&
-         saturating(1.0 * c.B * c.H * out_w(c)) <= INT_MAX && tiling_for(c, &t) && usable();
+         saturating(1.0 * c.M * out_h(c) * out_w(c)) <= INT_MAX && saturating(1.0 * c.B * c.H * out_w(c)) <= INT_MAX &&
+         tiling_for(c, &t) && usable();
 }
 
 namespace {
@@ -349,7 +349,7 @@ fops_status run_any(const fops_conv& c, const void* x, const float* k, float* y,
 }  // namespace
 
 fops_status run_shifted_filters(const fops_conv& c, bool half, const void* x, const float* k, float* y,
-                                   cudaStream_t stream) {
+                                cudaStream_t stream) {
   return half ? run_any<true>(c, x, k, y, stream) : run_any<false>(c, x, k, y, stream);
 }
 

@@ -22,9 +22,9 @@ namespace {
 // / 2 of its warp's four, and of columns 8j + 2t and 8j + 2t + 1.
 
 constexpr int K = 5, kTaps = K * K, kSteps = shifted_filters::steps(K), kShift = shifted_filters::shifts(K);
-constexpr int kColumns = 48;                     // columns per turn
-constexpr int kParts = 2,                        // parts of the filters that a block computes
-    kGroups = 2 * kParts;                        // consumer warpgroups: two per part, with one tile each
+constexpr int kColumns = 48;  // columns per turn
+constexpr int kParts = 2,     // parts of the filters that a block computes
+    kGroups = 2 * kParts;     // consumer warpgroups: two per part, with one tile each
 constexpr int kConsumerThreads = 128 * kGroups, kProducerThreads = 96, kTmaThread = kConsumerThreads + kProducerThreads,
               kThreads = kTmaThread + 32;
 constexpr int kConsumerRegisters = 104, kProducerRegisters = 64;  // registers per thread; together they fill an SM's
@@ -34,9 +34,9 @@ constexpr unsigned kNone = ~0u;
 
 struct Tiling {
   shifted_filters::Tiling cut;  // the tiling of shifted_filters.cu; a band is a whole image, and a part has two tiles
-  int turns;          // turns per chunk
-  int slots, stride;  // per warp: chunks of outputs in flight; floats from one filter's outputs to the next
-  int ahead;          // number of images whose original pixels are in shared memory or being loaded
+  int turns;                    // turns per chunk
+  int slots, stride;            // per warp: chunks of outputs in flight; floats from one filter's outputs to the next
+  int ahead;                    // number of images whose original pixels are in shared memory or being loaded
 };
 
 // An image whose units are ready to be multiplied.
@@ -64,7 +64,7 @@ struct Producers {
 // its end.
 template <typename X>
 __device__ void load_pixels(const Dims& d, const Tiling& tiling, const Phases& phases, Shared& shared, const X* x,
-                             X* waiting, unsigned* tile_counter, unsigned block, unsigned blocks) {
+                            X* waiting, unsigned* tile_counter, unsigned block, unsigned blocks) {
   const unsigned given = tiling.ahead * blocks;
   PhaseReader reader(phases, x, tile_counter, given, block);
   unsigned image = block;
@@ -113,8 +113,8 @@ __device__ void stage_images(const Dims& d, const Tiling& tiling, Shared& shared
 template <typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     tensor_core_shifted_filters_pipelined(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
-                        const __grid_constant__ Phases phases, const X* __restrict__ x, const float* __restrict__ k,
-                        float* __restrict__ y, unsigned* tile_counter) {
+                                          const __grid_constant__ Phases phases, const X* __restrict__ x,
+                                          const float* __restrict__ k, float* __restrict__ y, unsigned* tile_counter) {
 #if FOPS_SM_90A
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ Shared shared;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       stage_images(d, tiling, shared, waiting, units);
     else if (threadIdx.x == kTmaThread)
       load_pixels(d, tiling, phases, shared, x, waiting, tile_counter + pair, blockIdx.x / (cut.parts / kParts),
-                   gridDim.x / (cut.parts / kParts));
+                  gridDim.x / (cut.parts / kParts));
     return;
   }
 
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
         const uint32_t end = unit + some;
         bulk_wait_read_but(tiling.slots - 1);
         __syncwarp();
-        const auto product = [&](float(&sum)[kColumns / 2], const uint32_t(&a)[4], int s, int halves, int keep) {
+        const auto product = [&](float (&sum)[kColumns / 2], const uint32_t (&a)[4], int s, int halves, int keep) {
           const int two = 2 * s + 1 < K ? cut.per_row : 0;  // distance from the step's first unit to its second
           wgmma_rs<kColumns>(sum, a, unit + halves + 2 * s * cut.per_row + (two << 16), keep);
         };
@@ -310,10 +310,14 @@ fops_status run_shifted_filters_pipelined(const fops_conv& c, const shifted_filt
     // One turn per chunk: a filter's outputs of a turn are 768 bytes, and larger copies are slower.
     t.turns = 1, t.stride = kColumns * kShift;
     for (t.slots = 4; !shared_fits(bytes() + sizeof(Shared));) {
-      if (t.ahead > 4) --t.ahead;
-      else if (t.slots > 2) --t.slots;
-      else if (t.ahead > 2) --t.ahead;
-      else return FOPS_OK;
+      if (t.ahead > 4)
+        --t.ahead;
+      else if (t.slots > 2)
+        --t.slots;
+      else if (t.ahead > 2)
+        --t.ahead;
+      else
+        return FOPS_OK;
     }
     FOPS_TRY(allow_shared(kernel, bytes()));
     *taken = true;

@@ -28,7 +28,7 @@ using namespace pixel_words;
 
 constexpr int kBlock = 2 * kTeams * kThreads;                     // threads per block; the consumers are the first
 constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread; together they fill an SM's
-constexpr int kManyImages = 32;                                   // minimum images per block for which a counter is used
+constexpr int kManyImages = 32;  // minimum images per block for which a counter is used
 
 // The lane map. Lane 4g + t of warp w, g = 0..7, t = 0..3, holds
 //
@@ -70,9 +70,8 @@ struct Tiling {
 // Recomputes, with the float32 fallback, the outputs that depend on an unsplittable value, in rows first_row to
 // end_row - 1 of an image. A warpgroup calls this after it has stored all outputs or started their copies.
 template <typename Y>
-__device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, const float* source,
-                                        const float* k, const Y& out, int first_row, int end_row, int group,
-                                        FallbackScratch& room) {
+__device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, const float* source, const float* k,
+                                           const Y& out, int first_row, int end_row, int group, FallbackScratch& room) {
   const int thread = threadIdx.x % kThreads;
   bulk_wait_written();  // threads that started copies wait until these have written y
   warpgroup_sync(group);
@@ -92,7 +91,7 @@ __device__ __noinline__ void fallback_rows(const Dims& d, const ImageScale& by, 
       room.list[atomicAdd(&room.listed, 1)] = thread;  // the order does not matter: outputs are independent
     warpgroup_sync(group);
     fallback_outputs(d, source, k, out, room.offsets, room.corners, room.list, room.listed, 0, kFilters, thread,
-                  kThreads);
+                     kThreads);
   }
   warpgroup_sync(group);
 }
@@ -228,14 +227,14 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       for (int e = 0; e < 8; ++e) {
         if (kCount >= 2) take_chain<false>(&total[(kPhase + K - 1) % K][e], sum[(kPhase + K - 1) % K][e]);
         if (kCount >= 4) take_chain<true>(&total[(kPhase + K - 3) % K][e], sum[(kPhase + K - 3) % K][e]);
-        if (kCount == K)
-          take_sums(&done[e], total[kDone][e], sum[kDone][e], small[kDone][e], staged.unscale);
+        if (kCount == K) take_sums(&done[e], total[kDone][e], sum[kDone][e], small[kDone][e], staged.unscale);
       }
       ++row;
       return more;
     };
 #define FOPS_STEP(count, phase) step(std::integral_constant<int, count>(), std::integral_constant<int, phase>())
-    FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2), FOPS_STEP(4, 3);  // the first rows contribute to fewer output rows
+    FOPS_STEP(1, 0), FOPS_STEP(2, 1), FOPS_STEP(3, 2),
+        FOPS_STEP(4, 3);  // the first rows contribute to fewer output rows
     bulk_wait_read();  // copies have read the previous image's outputs; after the barrier all threads may overwrite them
     warpgroup_sync(group);
     while (FOPS_STEP(5, 4) && FOPS_STEP(5, 0) && FOPS_STEP(5, 1) && FOPS_STEP(5, 2) && FOPS_STEP(5, 3)) {
@@ -264,7 +263,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
     }
     if (staged.path == Path::mixed)
       fallback_rows(d, {staged.scale, minimum / staged.scale}, source, k, out, first_row, end_row, group,
-                 *reinterpret_cast<FallbackScratch*>(outgoing));
+                    *reinterpret_cast<FallbackScratch*>(outgoing));
   }
   bulk_wait_read();  // the block must not end before the copies have read its shared memory
 #endif
@@ -334,12 +333,11 @@ bool takes_warpgroup_images(const fops_conv& c) {
   return takes_column_strips(c) && out_w(c) <= kWalks && has_code_here(tensor_core_warpgroup_images<3, float*>, kBlock);
 }
 
-fops_status run_warpgroup_images(const fops_conv& c, const void* x, const float* k, float* y,
-                                      cudaStream_t stream) {
+fops_status run_warpgroup_images(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {
   return run_any(c, x, k, y, stream);
 }
 fops_status run_warpgroup_images(const fops_conv& c, const void* x, const float* k, const HalvesOut& y,
-                                      cudaStream_t stream) {
+                                 cudaStream_t stream) {
   return run_any(c, x, k, y, stream);
 }
 

@@ -22,8 +22,9 @@ __device__ __forceinline__ void some_fours(const float* outgoing, const HalvesOu
   for (int n = 0; n < kOnce; ++n) v[n] = *reinterpret_cast<const float4*>(outgoing + min(first + n * kStep, last));
 #pragma unroll
   for (int n = 0; n < kOnce; ++n)
-    put_four(out, min(first + n * kStep, last), {larger_or_nan(v[n].x, minimum), larger_or_nan(v[n].y, minimum),
-                                                 larger_or_nan(v[n].z, minimum), larger_or_nan(v[n].w, minimum)});
+    put_four(out, min(first + n * kStep, last),
+             {larger_or_nan(v[n].x, minimum), larger_or_nan(v[n].y, minimum), larger_or_nan(v[n].z, minimum),
+              larger_or_nan(v[n].w, minimum)});
 }
 
 // Stores `count` outputs, a multiple of four, four at a time per thread. `rank`: the thread's number in the warpgroup.
@@ -44,8 +45,7 @@ __device__ __forceinline__ void store_fours(const float* outgoing, int count, co
 __device__ __forceinline__ void store_halves(const Dims& d, const float* outgoing, int stride, HalvesOut out) {
   const int plane = d.OH * d.OW, rank = threadIdx.x % kThreads, lane = rank % 32;
   out.scale = 1.0f;
-  if (plane % 4 == 0 && stride == plane)
-    return store_fours(outgoing, d.M * plane, out, rank);
+  if (plane % 4 == 0 && stride == plane) return store_fours(outgoing, d.M * plane, out, rank);
   const bool pairs = plane % 2 == 0;
   for (int m = rank / 32; m < d.M; m += kWarps) {
     const float* from = outgoing + m * stride;

@@ -75,7 +75,8 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
     const unsigned top = group_max(seen.top_or_small(minimum / scale), group, team.tops[0]);
     Path path = Path::halves;
     if (!(top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
-          top <= __half_as_ushort(__float2half_rn(kWindowHigh))) || !(weights_unscale > 0.0f)) {
+          top <= __half_as_ushort(__float2half_rn(kWindowHigh))) ||
+        !(weights_unscale > 0.0f)) {
       const float mine = own_largest(own, source, d.C, pixels, vector);
       const float largest = __uint_as_float(group_max(__float_as_uint(mine), group, team.tops[1]));
       scale = scale_for(largest);

@@ -73,7 +73,8 @@ __global__ void __launch_bounds__(kThreads)
             load(row[i] + at, v[n][i]);
           } else {
 #pragma unroll
-            for (int e = 0; e < kWide; ++e) v[n][i][e] = 0.0f;  // without these zeros the compiler branches at each load
+            for (int e = 0; e < kWide; ++e)
+              v[n][i][e] = 0.0f;  // without these zeros the compiler branches at each load
           }
         }
 #pragma unroll
@@ -83,7 +84,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int u = 0; u < kUnits; ++u) {
           float weight[kWide];
-          load(w + static_cast<long long>(min(u, units - 1)) * inputs + at, weight);  // sums past `units` are not stored
+          load(w + static_cast<long long>(min(u, units - 1)) * inputs + at,
+               weight);  // sums past `units` are not stored
 #pragma unroll
           for (int i = 0; i < kItems; ++i)
 #pragma unroll

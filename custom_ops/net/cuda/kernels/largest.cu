@@ -31,8 +31,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 fops_status run_largest(int64_t n, int64_t size, const float* x, int32_t* y, cudaStream_t stream) {
-  FOPS_TRY(launch_early(largest, grid_for(ceil_div(n, kThreads)), 1, kThreads, 0, stream, n, static_cast<int>(size), x,
-                        y));
+  FOPS_TRY(
+      launch_early(largest, grid_for(ceil_div(n, kThreads)), 1, kThreads, 0, stream, n, static_cast<int>(size), x, y));
   return launched("largest values");
 }
 

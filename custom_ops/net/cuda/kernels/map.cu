@@ -67,8 +67,7 @@ __device__ void for_items(const MapDims& d, F f) {
 }
 
 template <Windows windows, typename X>
-__global__ void __launch_bounds__(kThreads)
-    map_to_float(MapDims d, const X* __restrict__ x, float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads) map_to_float(MapDims d, const X* __restrict__ x, float* __restrict__ y) {
   const long long in = 1LL * d.C * d.H * d.W;
   const int out = d.C * d.OH * d.OW, at = blockIdx.x * kThreads + threadIdx.x;
   if (at >= out) return;
@@ -103,9 +102,8 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-__global__ void __launch_bounds__(kThreads)
-    bias_activation(long long values, int units, const float* __restrict__ bias, Activation activation,
-                    float* __restrict__ y) {
+__global__ void __launch_bounds__(kThreads) bias_activation(long long values, int units, const float* __restrict__ bias,
+                                                            Activation activation, float* __restrict__ y) {
   for (long long i = 1LL * blockIdx.x * kThreads + threadIdx.x; i < values; i += 1LL * gridDim.x * kThreads) {
     const float v = bias == nullptr ? y[i] : y[i] + bias[i % units];
     y[i] = activate(activation, v);
@@ -127,8 +125,7 @@ dim3 grid_of(int64_t places, int64_t n) {
 template <Windows windows, typename X>
 fops_status run(const MapDims& d, const Item& out, const X* x, const Tensor& y, cudaStream_t stream) {
   if (y.form == Tensor::Form::float32) {
-    map_to_float<windows>
-        <<<grid_of(out.size(), d.n), kThreads, 0, stream>>>(d, x, static_cast<float*>(y.data));
+    map_to_float<windows><<<grid_of(out.size(), d.n), kThreads, 0, stream>>>(d, x, static_cast<float*>(y.data));
   } else {
     const int64_t stride = dense_stride(out.size());
     const bool vector = windows == Windows::none && out.size() % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;

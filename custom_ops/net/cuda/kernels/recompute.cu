@@ -197,8 +197,8 @@ fops_status run_recompute(const Recompute& r, int64_t n, const Tensor& data, flo
     FOPS_TRY(launch_early(recompute<uint8_t>, blocks, 1, kThreads, 0, stream, r, n,
                           static_cast<const uint8_t*>(data.data), out));
   else
-    FOPS_TRY(launch_early(recompute<float>, blocks, 1, kThreads, 0, stream, r, n,
-                          static_cast<const float*>(data.data), out));
+    FOPS_TRY(launch_early(recompute<float>, blocks, 1, kThreads, 0, stream, r, n, static_cast<const float*>(data.data),
+                          out));
   return launched("the items in doubt");
 }
 

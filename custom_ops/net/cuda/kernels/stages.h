@@ -19,9 +19,9 @@ struct Tensor {
     halves    // two arrays hi and lo, each (n, dense_stride(size)) with zeros after `size`; value = (hi + lo) / scale
   };
   Form form = Form::float32;
-  void* data = nullptr;   // the values; for halves, the array hi
-  __half* lo = nullptr;   // only for halves
-  float scale = 1.0f;     // only for halves: a power of two
+  void* data = nullptr;  // the values; for halves, the array hi
+  __half* lo = nullptr;  // only for halves
+  float scale = 1.0f;    // only for halves: a power of two
 };
 
 // Applies a max pool, if there is one, and an activation, which may be `none`. The input is float32 or uint8, the

@@ -27,7 +27,7 @@ using namespace hopper;
 struct Planned {
   bool fits = false;  // whether the layer fits into shared memory; otherwise the other fields are not set
   Choice choice;
-  Plan usual, plan;   // the plan of default_choice; the plan of `choice`, which depends on the batch size
+  Plan usual, plan;  // the plan of default_choice; the plan of `choice`, which depends on the batch size
   Steps steps;
 };
 
@@ -60,13 +60,12 @@ fops_status run(const Call& call, const Choice& choice) {
 
 bool takes_any_shape(const fops_conv& c) {
   Plan plan;
-  return takes_any(c) && c.C * c.K * c.K >= 16 && c.C <= 4096 && c.M <= 4096 && c.K <= kMaxK &&
-         c.H * c.W <= 1 << 20 && c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 &&
-         plan_for(c, default_choice(c), 0, &plan) && usable();
+  return takes_any(c) && c.C * c.K * c.K >= 16 && c.C <= 4096 && c.M <= 4096 && c.K <= kMaxK && c.H * c.W <= 1 << 20 &&
+         c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 && plan_for(c, default_choice(c), 0, &plan) &&
+         usable();
 }
 
-fops_status run_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y,
-                                      cudaStream_t stream) {
+fops_status run_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {
   int sms = 0;
   FOPS_TRY(count_sms(&sms));
   static thread_local ShapeCache<Planned> cache;

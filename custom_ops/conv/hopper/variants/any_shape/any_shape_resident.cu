@@ -26,8 +26,8 @@ constexpr int kColumns = 32;  // columns of a wgmma: a warpgroup's positions
 template <bool kStacked, int kWarpgroups, bool kLong, typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     tensor_core_any_shape_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
-                        const __grid_constant__ Steps steps, Divisor by_width, const X* __restrict__ x,
-                        const float* __restrict__ k, float* __restrict__ y) {
+                                   const __grid_constant__ Steps steps, Divisor by_width, const X* __restrict__ x,
+                                   const float* __restrict__ k, float* __restrict__ y) {
 #if FOPS_SM_90A
   using Layout = std::conditional_t<kStacked, StackedTile, RowTile>;
   constexpr int kStep = Layout::kStepBytes / 16, kPositions = kWarpgroups * kColumns;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
       const int these = min(group, count - at);
       const bool done = at + group >= count;  // whether this is the chunk's last group of steps
       const uint32_t* places = steps.places[last] + at;
-      const auto multiply = [&](float(&to)[kColumns / 2], uint32_t of_weights, uint32_t of_pixels, int keep) {
+      const auto multiply = [&](float (&to)[kColumns / 2], uint32_t of_weights, uint32_t of_pixels, int keep) {
         wgmma_ss<kColumns>(to, of_weights, of_pixels + places[0], keep);
 #pragma unroll 1
         for (int i = 1; i < these; ++i) wgmma_ss<kColumns>(to, of_weights + i * kStep, of_pixels + places[i], 1);
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
 
 // The tiling of a call for this kernel.
 struct Resident {
-  int groups = 0;     // warpgroups that multiply, 1 or 2; 0 if there would be too many blocks or too little shared memory
+  int groups = 0;  // warpgroups that multiply, 1 or 2; 0 if there would be too many blocks or too little shared memory
   size_t shared = 0;  // bytes of dynamic shared memory
   Plan plan;
   Steps steps;
@@ -168,8 +168,8 @@ fops_status launch(const fops_conv& c, const Resident& resident, const void* x, 
 
 }  // namespace
 
-fops_status run_resident(const fops_conv& c, const Plan& usual, bool stacked, int sms, const void* x,
-                        const float* k, float* y, cudaStream_t stream, bool* taken) {
+fops_status run_resident(const fops_conv& c, const Plan& usual, bool stacked, int sms, const void* x, const float* k,
+                         float* y, cudaStream_t stream, bool* taken) {
   static thread_local ShapeCache<Resident> cache;
   const Resident& resident = cache.of(c, stacked, [&] { return cut(c, usual, stacked, sms); });
   *taken = resident.groups > 0;

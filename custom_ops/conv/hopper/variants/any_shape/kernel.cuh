@@ -237,10 +237,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     const float image_scale = packed.images[min(span.image + position.further, d.B - 1)].scale;
 
     bool needs_fallback = false, low_begun = false;
-    int chain = 0;            // number of steps that `high` contains
-    int in_segment = 0;       // number of the segment's chunks that are done
-    int last_weights = -1;    // stage of the previous group, whose weights may still be read; -1 if there is none
-    int last_pixels = -1;     // buffer of the previous chunk, whose pixels may still be read; -1 if there is none
+    int chain = 0;          // number of steps that `high` contains
+    int in_segment = 0;     // number of the segment's chunks that are done
+    int last_weights = -1;  // stage of the previous group, whose weights may still be read; -1 if there is none
+    int last_pixels = -1;   // buffer of the previous chunk, whose pixels may still be read; -1 if there is none
     KeptSums<kColumns> kept(packed, plan, task, part);
     if constexpr (kLong)
 #pragma unroll
@@ -365,8 +365,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
         fallback_outputs(d, in, k, out, columns.offsets, columns.corners, columns.list, columns.listed, m0,
                          form::kFilters, rank, 128);
       };
-      if (bytes) again(static_cast<const uint8_t*>(x) + origin);
-      else again(static_cast<const float*>(x) + origin);
+      if (bytes)
+        again(static_cast<const uint8_t*>(x) + origin);
+      else
+        again(static_cast<const float*>(x) + origin);
     }
     named_barrier(kAnyShapeConsumers + team, 128);  // waits until all threads have read the offsets
   }

@@ -56,8 +56,8 @@ static_assert(kOutgoingBytes == 4 * kOutgoingFloats * kConsumerThreads / 32, "")
 
 // Two neighbouring columns of a tile.
 struct Pair {
-  int2 at;         // their offsets in y for filter 0, or -1
-  float2 unscale;  // factors that undo the scales of their images
+  int2 at;                     // their offsets in y for filter 0, or -1
+  float2 unscale;              // factors that undo the scales of their images
   bool vector, first, second;  // whether to store both with 8 bytes; otherwise whether to store the first, the second
   __device__ Pair(const Dims& d, const Columns& columns, int column, bool used, const float* out)
       : at(*reinterpret_cast<const int2*>(columns.offsets + column)),
@@ -80,8 +80,8 @@ struct Pair {
 // m_warp + i. The outputs go through shared memory, so that a warp stores 256 contiguous bytes of a filter. value(i)
 // returns the sum in register i of a wgmma with kColumns columns.
 template <int kRows, int kColumns, typename Value>
-__device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns, float unscale, int m_warp,
-                                           float* out, float* outgoing_all, Value value) {
+__device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns, float unscale, int m_warp, float* out,
+                                           float* outgoing_all, Value value) {
   constexpr int kRun = kColumns < 64 ? kColumns : 64;  // columns stored at a time
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   float* outgoing = outgoing_all + (threadIdx.x / 32) * kOutgoingFloats;
@@ -112,8 +112,7 @@ __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns
       }
       const int real = min(8, d.M - m_warp - row0);
 #pragma unroll
-      for (int row = 0; row < 8; ++row, to += d.OH * d.OW)
-        pair.store(row < real, to, v[row]);
+      for (int row = 0; row < 8; ++row, to += d.OH * d.OW) pair.store(row < real, to, v[row]);
     }
     __syncwarp();
   }
@@ -123,8 +122,8 @@ __device__ __forceinline__ void store_tile(const Dims& d, const Columns& columns
 // columns further right than that of the previous tap. The four warps of a warpgroup exchange their rows; then each
 // adds and stores a quarter of the filters.
 template <int kTaps, int kColumns, typename Value>
-__device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns, float unscale, int m_warp,
-                                           float* out, float* outgoing_all, int shift, Value value) {
+__device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns, float unscale, int m_warp, float* out,
+                                           float* outgoing_all, int shift, Value value) {
   constexpr int kRun = kColumns < 64 ? kColumns : 64, kFilters = kTileRows / 2 / kTaps, kPerWarp = kFilters / 4;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32 % 4, g = lane / 4, t = lane % 4;
   const int team = threadIdx.x / 128;

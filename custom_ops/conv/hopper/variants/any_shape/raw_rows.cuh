@@ -48,8 +48,10 @@ struct Groups {
   __device__ void next(const Plan& plan, const Packed& packed, uint32_t stride, int step_bytes) {
     from += bytes(plan, step_bytes);
     if ((left -= last(plan) ? plan.last_group : plan.first_group) > 0) return;
-    if (++chunk < plan.chunk_count) left = steps(plan);
-    else if ((task += stride) < plan.tasks) begin(plan, packed, step_bytes);
+    if (++chunk < plan.chunk_count)
+      left = steps(plan);
+    else if ((task += stride) < plan.tasks)
+      begin(plan, packed, step_bytes);
   }
 };
 
@@ -112,7 +114,8 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
   int done = 0;  // number of slots that this warp has released, because it will not read them again
   const auto let_go = [&](int until) {
     for (; done < until; ++done) {
-      raw.wait(number + done);  // needed for a piece in which this warp has no lot: it must not arrive a round too early
+      raw.wait(number +
+               done);  // needed for a piece in which this warp has no lot: it must not arrive a round too early
       __syncwarp();
       if (lane == 0) barrier_arrive(&raw.empty[(number + done) & raw.mask]);
     }
@@ -140,8 +143,10 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
           minimum = min(minimum, min(nonzero_bits(v[n][2 * e]), nonzero_bits(v[n][2 * e + 1])));
         }
         seen.low |= lo[n][0] | lo[n][1] | lo[n][2] | lo[n][3];
-        if (kByImage) smallest = min(smallest, minimum);
-        else seen.needs_fallback |= minimum < nonzero_bits(by.minimum);
+        if (kByImage)
+          smallest = min(smallest, minimum);
+        else
+          seen.needs_fallback |= minimum < nonzero_bits(by.minimum);
       }
       if (__any_sync(0xffffffffu, not_finite(largest))) {
         seen.needs_fallback |= not_finite(largest);

@@ -189,8 +189,8 @@ __device__ void stage_single(const Plan& plan, const Dims& d, const X* x, const 
 // kProducerThreads threads call this. `x` and `images` point to the task's first image. A thread has 8 * kRows loads in
 // flight.
 template <int kRows, typename X, typename AnySpan, typename Scales>
-__device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int chunk,
-                      const Scales& images, uint4* buffer, int thread) {
+__device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int chunk, const Scales& images,
+                      uint4* buffer, int thread) {
   const int first = chunk * plan.chunks.per_chunk, full = plan.chunks.full_of(chunk);
   uint4 *high_to = buffer, *low_to = buffer + plan.chunks.per_chunk * plan.staged;
   Seen seen;
@@ -205,9 +205,12 @@ __device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan
       stage_narrow<decltype(channels)::value>(plan, d, x, span, first + full, rest, images, high_to, low_to, thread,
                                               &seen);
     };
-    if (plan.chunks.narrow == 4) narrow(std::integral_constant<int, 4>());
-    else if (plan.chunks.narrow == 2) narrow(std::integral_constant<int, 2>());
-    else stage_single(plan, d, x, span, first + full, rest, images, high_to, low_to, thread, &seen);
+    if (plan.chunks.narrow == 4)
+      narrow(std::integral_constant<int, 4>());
+    else if (plan.chunks.narrow == 2)
+      narrow(std::integral_constant<int, 2>());
+    else
+      stage_single(plan, d, x, span, first + full, rest, images, high_to, low_to, thread, &seen);
   }
   return seen;
 }

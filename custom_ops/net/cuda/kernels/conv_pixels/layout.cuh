@@ -55,17 +55,17 @@ __host__ __device__ constexpr Pair pair_of_two(int i) {
 }
 
 struct Sizes {
-  long long n;        // number of images
-  int H, W, M;        // size of an image; number of filters
-  int rows;           // number of rows of the image that the windows use
-  int stride;         // words from one staged row to the next
-  int PW, outputs;    // outputs of one filter after the pool: per row, and in all
-  int values;         // outputs of an image: M * outputs
-  int out_stride;     // values from one item to the next in memory
+  long long n;      // number of images
+  int H, W, M;      // size of an image; number of filters
+  int rows;         // number of rows of the image that the windows use
+  int stride;       // words from one staged row to the next
+  int PW, outputs;  // outputs of one filter after the pool: per row, and in all
+  int values;       // outputs of an image: M * outputs
+  int out_stride;   // values from one item to the next in memory
   uint32_t inverse_PW, inverse_groups;
-  int groups;         // number of groups of four pixels per row
-  bool vector_in;     // whether each image (uint8) begins on a 4-byte boundary, or each row (float32) on a 16-byte one
-  bool vector_out;    // whether each item's outputs begin on a 16-byte boundary and are a multiple of 16 bytes
+  int groups;       // number of groups of four pixels per row
+  bool vector_in;   // whether each image (uint8) begins on a 4-byte boundary, or each row (float32) on a 16-byte one
+  bool vector_out;  // whether each item's outputs begin on a 16-byte boundary and are a multiple of 16 bytes
 };
 
 __host__ __device__ inline int staged_words(const Sizes& s) { return s.rows * s.stride; }

@@ -17,9 +17,9 @@ namespace fused_pixels {
 template <int kFull, bool kRest>
 struct OneOutput {
   static constexpr bool kTwo = false;
-  static constexpr int kWarps = 4,   // warps per block
-                       kBlocks = 4;  // minimum blocks per SM
-  static constexpr int kOnce = 1;  // number of chunks of outputs that a warp computes together
+  static constexpr int kWarps = 4,  // warps per block
+      kBlocks = 4;                  // minimum blocks per SM
+  static constexpr int kOnce = 1;   // number of chunks of outputs that a warp computes together
   static constexpr int kTiles = kFull + kRest, kHalf = (kFull + 1) / 2, kFragments = (2 * kFull + kRest) * kSteps;
   using Weights = uint32_t[kFragments][4];
 
@@ -61,7 +61,7 @@ struct OneOutput {
     for (int tile = kFrom; tile < (kTo < kFull ? kTo : kFull); ++tile) {
       float sum[2][2][4] = {};
       // Multiplies the weights' low parts (half 0) or high parts (half 1) with the pixels `of`.
-      const auto multiply = [&](int half, const uint32_t(&of)[2][2][4]) {
+      const auto multiply = [&](int half, const uint32_t (&of)[2][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
@@ -90,7 +90,7 @@ struct OneOutput {
       for (int step = 0; step < kSteps; ++step)
 #pragma unroll
         for (int e = 0; e < 4; ++e) {
-          const uint32_t(&w)[4] = weights[kFull * 4 + step];
+          const uint32_t (&w)[4] = weights[kFull * 4 + step];
           if (!kExact) mma(sum[e / 2][e % 2], w, rest[e / 2][e % 2][2 * step], rest[e / 2][e % 2][2 * step + 1]);
           mma(sum[e / 2][e % 2], w, in[e / 2][e % 2][2 * step], in[e / 2][e % 2][2 * step + 1]);
         }

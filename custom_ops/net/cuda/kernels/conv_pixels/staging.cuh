@@ -53,9 +53,9 @@ __device__ void expand(const Sizes& s, const uint32_t* raw, float scale, uint32_
     const uint32_t four = __funnelshift_r(first, second, at % 4 * 8);
     uint32_t* to = hi + row * s.stride;
     if constexpr (kTwo) {
-      *reinterpret_cast<uint2*>(to + column / 2) = make_uint2(
-          pixels_to_halves(__byte_perm(four, 0, 0x4140), by, offset),
-          pixels_to_halves(__byte_perm(four, 0, 0x4342), by, offset));
+      *reinterpret_cast<uint2*>(to + column / 2) =
+          make_uint2(pixels_to_halves(__byte_perm(four, 0, 0x4140), by, offset),
+                     pixels_to_halves(__byte_perm(four, 0, 0x4342), by, offset));
     } else {
       const uint32_t fifth = second >> at % 4 * 8;
       *reinterpret_cast<uint4*>(to + column) =

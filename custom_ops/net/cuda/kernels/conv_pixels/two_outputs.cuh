@@ -46,7 +46,7 @@ struct TwoOutputs {
                                            const uint32_t* lo, const Outgoing& to, int chunk, int apart) const {
     const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
     uint32_t in[kOnce][2][4], rest[kOnce][2][4];  // [chunk][row of the window][register]
-    const auto load = [&](const uint32_t* words, int corner, uint32_t(&into)[2][4]) {
+    const auto load = [&](const uint32_t* words, int corner, uint32_t (&into)[2][4]) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const char* from = reinterpret_cast<const char*>(words) + corner + 4 * r * s.stride;
@@ -67,17 +67,19 @@ struct TwoOutputs {
     for (int tile = kFrom; tile < kTo; ++tile) {
       float sum[kOnce][2][4];
       // Multiplies the weights' low parts (half 0) or high parts (half 1) with the pixels `of`.
-      const auto multiply = [&](int half, const uint32_t(&of)[kOnce][2][4]) {
+      const auto multiply = [&](int half, const uint32_t (&of)[kOnce][2][4]) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step)
 #pragma unroll
           for (int n = 0; n < kOnce; ++n)
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-              const uint32_t(&w)[4] = weights[(tile * 2 + half) * kSteps + step];
+              const uint32_t (&w)[4] = weights[(tile * 2 + half) * kSteps + step];
               const uint32_t b0 = of[n][r][2 * step], b1 = of[n][r][2 * step + 1];
-              if (half == 0 && step == 0) mma_first(sum[n][r], w, b0, b1);
-              else mma(sum[n][r], w, b0, b1);
+              if (half == 0 && step == 0)
+                mma_first(sum[n][r], w, b0, b1);
+              else
+                mma(sum[n][r], w, b0, b1);
             }
       };
       multiply(0, in);
@@ -90,8 +92,8 @@ struct TwoOutputs {
           return scaled(fmaxf(fmaxf(sum[n][0][j], sum[n][0][j + 2]), fmaxf(sum[n][1][j], sum[n][1][j + 2])));
         };
         const int first = chunk + n * apart + 2 * t;
-        emit<kHalves>(to, (8 * tile + g) * s.outputs + first, first < s.outputs && real,
-                      first + 1 < s.outputs && real, largest(0), largest(1));
+        emit<kHalves>(to, (8 * tile + g) * s.outputs + first, first < s.outputs && real, first + 1 < s.outputs && real,
+                      largest(0), largest(1));
       }
     }
   }

@@ -35,8 +35,8 @@ struct Sizes {
   int tiles, share;          // number of tiles of four filters; number of warps that share a tile
   uint32_t inverse_PW, inverse_half_W;
   Activation activation;
-  float scale;               // scale of the output halves
-  bool vector;               // whether images begin on 16-byte (float32) or 4-byte (uint8) boundaries
+  float scale;  // scale of the output halves
+  bool vector;  // whether images begin on 16-byte (float32) or 4-byte (uint8) boundaries
 };
 
 // Starts the copy of an image, in its original type, into shared memory.
@@ -125,7 +125,8 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, row = s.W / 2, row_behind = row - s.PW;
   const bool right = g >= 4;
   const int m = tile * kFilters + g % 4, mine = 2 * t + right;
-  const int real = m < s.M ? s.windows - mine : 0;  // this lane has an output in groups of windows that begin below this
+  const int real = m < s.M ? s.windows - mine
+                           : 0;  // this lane has an output in groups of windows that begin below this
   y += m * s.windows + mine, y_lo += m * s.windows + mine;
   const bool tanh = s.activation == Activation::tanh;
   const float least = s.activation == Activation::relu ? 0.0f : -INFINITY;
@@ -147,23 +148,29 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
 #pragma unroll
       for (int n = 0; n < kAtOnce; ++n) {
         const uint2 v = in[n][step];
-        if (step == 0) mma_first(sum[n][0], weights.low[step], v.x, v.y);
-        else mma(sum[n][0], weights.low[step], v.x, v.y);
+        if (step == 0)
+          mma_first(sum[n][0], weights.low[step], v.x, v.y);
+        else
+          mma(sum[n][0], weights.low[step], v.x, v.y);
         if (kExact) continue;
-        if (step == 0) mma_first(small[n], weights.high[step], rest[n][step].x, rest[n][step].y);
-        else mma(small[n], weights.high[step], rest[n][step].x, rest[n][step].y);
+        if (step == 0)
+          mma_first(small[n], weights.high[step], rest[n][step].x, rest[n][step].y);
+        else
+          mma(small[n], weights.high[step], rest[n][step].x, rest[n][step].y);
       }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
 #pragma unroll
       for (int n = 0; n < kAtOnce; ++n) {
         const uint2 v = in[n][step];
-        if (step > 0 && step % kChain == 0) mma_first(sum[n][step / kChain], weights.high[step], v.x, v.y);
-        else mma(sum[n][step / kChain], weights.high[step], v.x, v.y);
+        if (step > 0 && step % kChain == 0)
+          mma_first(sum[n][step / kChain], weights.high[step], v.x, v.y);
+        else
+          mma(sum[n][step / kChain], weights.high[step], v.x, v.y);
       }
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {
-      float(&v)[4] = sum[n][0];
+      float (&v)[4] = sum[n][0];
       if (!kExact)
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[e] = fmaf(small[n][e], 1.0f / kLowScale, v[e] + sum[n][kChains - 1][e]);
@@ -238,8 +245,10 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (!good) {
       if constexpr (!kBytes) direct(s, x + image * s.image, k, to, to_lo);
     } else if (tile < s.tiles) {
-      if (exact) multiply<true>(s, weights, unscale, hi, lo, part, tile, to, to_lo);
-      else multiply<false>(s, weights, unscale, hi, lo, part, tile, to, to_lo);
+      if (exact)
+        multiply<true>(s, weights, unscale, hi, lo, part, tile, to, to_lo);
+      else
+        multiply<false>(s, weights, unscale, hi, lo, part, tile, to, to_lo);
     }
   }
 }

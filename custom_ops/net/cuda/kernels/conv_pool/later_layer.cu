@@ -33,15 +33,15 @@ constexpr int kMaxFound = 31;  // length of the list in Found
 constexpr size_t kMaxShared = 200 * 1024;
 
 struct Sizes {
-  long long n, item;              // number of images; values from one image's outputs to the next
-  int C, H, W, M, OH, OW,         // input and filters; OH, OW: output before the pool
-      PW, windows;                // windows of the pool: per row, and per filter
-  int pixels;                     // pixels per stage in shared memory: an image, and zeros that the cut windows read
-  int values, out_bytes;          // outputs per image, and their bytes per stage; low parts fill the second half
+  long long n, item;       // number of images; values from one image's outputs to the next
+  int C, H, W, M, OH, OW,  // input and filters; OH, OW: output before the pool
+      PW, windows;         // windows of the pool: per row, and per filter
+  int pixels;              // pixels per stage in shared memory: an image, and zeros that the cut windows read
+  int values, out_bytes;   // outputs per image, and their bytes per stage; low parts fill the second half
   uint32_t inverse_PW;
   Activation activation;
-  float scale;                    // scale of the output halves
-  bool vector;                    // whether items' outputs begin on 16-byte boundaries and are a multiple of 16 bytes
+  float scale;  // scale of the output halves
+  bool vector;  // whether items' outputs begin on 16-byte boundaries and are a multiple of 16 bytes
 };
 
 // The pixels of an image that have, in some channel, a value that cannot be split well. In shared memory.
@@ -51,9 +51,9 @@ struct Found {
 };
 
 struct Shared {
-  uint64_t full[kStages],                 // mbarriers: the stage's pixels may be read
-      done[kStages];                      // mbarriers: the pixels were read, and the outputs are in shared memory
-  float unscale[kStages];                 // factor that undoes the image's scale
+  uint64_t full[kStages],  // mbarriers: the stage's pixels may be read
+      done[kStages];       // mbarriers: the pixels were read, and the outputs are in shared memory
+  float unscale[kStages];  // factor that undoes the image's scale
   Found found[kStages];
   unsigned scratch;
 };
@@ -72,7 +72,7 @@ __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found
                         unsigned* scratch) {
   const Producers team;
   const int plane = s.H * s.W, thread = team.thread();
-  const auto load = [&](int i, float(&v)[kChannels]) {
+  const auto load = [&](int i, float (&v)[kChannels]) {
 #pragma unroll
     for (int c = 0; c < kChannels; ++c) v[c] = c < s.C ? __ldg(image + c * plane + i) : 0.0f;
   };
@@ -215,11 +215,15 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
           for (int o = 0; o < kPool; ++o) {
             const int p = r - o;
             if (p < 0 || p >= K) continue;
-            const uint32_t(&h)[4] = high[2 * p + half], (&l)[4] = low[2 * p + half];
-            if (p % 2 == 0 && half == 0) mma_first(big[o], h, v.x, v.y);
-            else mma(big[o], h, v.x, v.y);
-            if (p == 0 && half == 0) mma_first(small[o], h, v.z, v.w);
-            else mma(small[o], h, v.z, v.w);
+            const uint32_t (&h)[4] = high[2 * p + half], (&l)[4] = low[2 * p + half];
+            if (p % 2 == 0 && half == 0)
+              mma_first(big[o], h, v.x, v.y);
+            else
+              mma(big[o], h, v.x, v.y);
+            if (p == 0 && half == 0)
+              mma_first(small[o], h, v.z, v.w);
+            else
+              mma(small[o], h, v.z, v.w);
             mma(small[o], l, v.x, v.y);
             if (half == 1 && (p % 2 == 1 || p == K - 1))
 #pragma unroll
@@ -253,7 +257,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
                 const uint32_t* __restrict__ packed, void* __restrict__ y, __half* __restrict__ y_lo) {
 #if FOPS_SM_90A
   constexpr int kConsumerRegisters = 216, kProducerRegisters = 72;  // per thread; together they fill an SM's registers
-  extern __shared__ __align__(128) uint4 pixels[];  // [stage][row][column]
+  extern __shared__ __align__(128) uint4 pixels[];                  // [stage][row][column]
   __shared__ Shared shared;
   char* out = reinterpret_cast<char*>(pixels + kStages * s.pixels);  // [stage]
   for (int i = threadIdx.x; i < kStages * s.pixels; i += kThreads) pixels[i] = make_uint4(0, 0, 0, 0);
@@ -287,7 +291,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     if (image >= s.n) continue;
     Producers().sync();  // waits until all threads have read `found`
     produce<K>(s, x + image * s.C * s.H * s.W, pixels + state.stage * s.pixels, &shared.found[state.stage],
-            &shared.unscale[state.stage], &shared.scratch);
+               &shared.unscale[state.stage], &shared.scratch);
     bulk_wait_read();  // the copies have read the outputs, so the consumers may overwrite them
     barrier_arrive(&shared.full[state.stage]);
   }

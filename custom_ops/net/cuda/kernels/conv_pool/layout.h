@@ -18,12 +18,10 @@ struct Tap {
 //   step s       rows 2 s (for k < 8) and 2 s + 1 (for k >= 8) of the (K + 1) x 8 pixels under a window
 //   column of B  a window
 struct FirstLayer {
-  static constexpr int kFilters = 4;  // filters per tile
+  static constexpr int kFilters = 4;        // filters per tile
   static constexpr float kLowScale = 1.0f;  // additional factor of the low parts of the split weights
   __host__ __device__ static constexpr int steps(int K) { return (K + 1) / 2; }
-  static Tap tap(int step, int row, int k) {
-    return {row % 4, 0, 2 * step + k / 8 - row / 8, k % 8 - row / 4 % 2};
-  }
+  static Tap tap(int step, int row, int k) { return {row % 4, 0, 2 * step + k / 8 - row / 8, k % 8 - row / 4 % 2}; }
 };
 
 // The later layer's kernel. The 16 rows of A are filters; a step is four pixels of a row, with four channels each:
@@ -34,9 +32,7 @@ struct LaterLayer {
   static constexpr int kFilters = 16;
   static constexpr float kLowScale = 2048.0f;
   __host__ __device__ static constexpr int steps(int K) { return 2 * K; }
-  static Tap tap(int step, int row, int k) {
-    return {row, k / 8 * 2 + k % 2, step / 2, step % 2 * 4 + k % 8 / 2};
-  }
+  static Tap tap(int step, int row, int k) { return {row, k / 8 * 2 + k % 2, step / 2, step % 2 * 4 + k % 8 / 2}; }
 };
 
 }  // namespace conv_pool

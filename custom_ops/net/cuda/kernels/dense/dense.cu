@@ -35,10 +35,9 @@ __device__ float block_sum(float value, float* scratch) {
 // and splits them into hi and lo. Also writes the unit's `unscale`, `least` (see Doubts) and bias. `least` is infinite,
 // so that all outputs are in doubt, for weights that cannot be split (infinite, NaN or beyond any scale). `filters`: as
 // in DenseWeights, but 1 instead of 0.
-__global__ void __launch_bounds__(kPackThreads) split_weights(long long inputs, long long stride, unsigned filters,
-                                                              const float* w, const float* bias, __half* hi,
-                                                              __half* lo, float* unscale, float* bias_copy,
-                                                              float* least) {
+__global__ void __launch_bounds__(kPackThreads)
+    split_weights(long long inputs, long long stride, unsigned filters, const float* w, const float* bias, __half* hi,
+                  __half* lo, float* unscale, float* bias_copy, float* least) {
   __shared__ unsigned scratch;
   __shared__ float sums[kPackThreads / 32];
   const long long unit = blockIdx.x;
@@ -110,9 +109,9 @@ __global__ void __launch_bounds__(kFewThreads) add_few(long long n, long long un
 // outputs with few sums each (1.4 million outputs take 43,750 blocks), for which there is add_few.
 constexpr int kAddUnits = 32, kAddLanes = 16, kAddDeep = 256;
 
-__global__ void __launch_bounds__(kAddUnits* kAddLanes) add_partial(long long n, long long units, int count,
-                                                                    int segment, const float* partial,
-                                                                    DenseEpilogue epilogue, float* y) {
+__global__ void __launch_bounds__(kAddUnits* kAddLanes)
+    add_partial(long long n, long long units, int count, int segment, const float* partial, DenseEpilogue epilogue,
+                float* y) {
   wait_for_previous_kernel();
   __shared__ float sums[kAddDeep][kAddUnits];
   const int column = threadIdx.x % kAddUnits, lane = threadIdx.x / kAddUnits;
@@ -162,8 +161,8 @@ float least_share(int64_t inputs, float x_unscale) {
 
 size_t dense_weight_bytes(int64_t units, int64_t inputs) { return layout(units, inputs).bytes; }
 
-fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const float* w, const float* bias,
-                       void* memory, DenseWeights* out, cudaStream_t stream) {
+fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const float* w, const float* bias, void* memory,
+                       DenseWeights* out, cudaStream_t stream) {
   FOPS_TRY(check_sizes(units, inputs));
   const Layout at = layout(units, inputs);
   char* bytes = static_cast<char*>(memory);
@@ -181,8 +180,8 @@ fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const flo
 size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n) {
   const int64_t chunks = ceil_div(dense_stride(weights.inputs), kChunk);
   const int64_t segments = std::min<int64_t>(chunks, dense_segments_hopper(weights));
-  return static_cast<size_t>(
-      std::max(chunks * std::min(n, kMostSplitRows), segments > 1 ? segments * n : 0) * weights.units * 4);
+  return static_cast<size_t>(std::max(chunks * std::min(n, kMostSplitRows), segments > 1 ? segments * n : 0) *
+                             weights.units * 4);
 }
 
 fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, const __half* x_lo, float x_unscale,
@@ -197,9 +196,13 @@ fops_status dense(const DenseWeights& weights, int64_t n, const __half* x_hi, co
   bool hopper = false;
   FOPS_TRY(dense_hopper_usable(weights, &hopper));
 
-  DenseCall call{weights,    n,        x_hi,   products == 3 ? x_lo : x_hi, x_unscale,
-                 activation, products, doubts, y,                           multiprocessors,
-                 1,          false,    nullptr, stream};
+  DenseCall call{weights,   n,
+                 x_hi,      products == 3 ? x_lo : x_hi,
+                 x_unscale, activation,
+                 products,  doubts,
+                 y,         multiprocessors,
+                 1,         false,
+                 nullptr,   stream};
   const auto divide = [&](int parts) {  // sets call.parts to at most `parts`, such that no part is without chunks
     call.parts = std::max(1, std::min(parts, call.chunks()));
     call.parts = static_cast<int>(ceil_div(call.chunks(), call.chunks_a_part()));

@@ -19,8 +19,8 @@ inline int64_t dense_stride(int64_t inputs) { return (inputs + kDenseAlign - 1) 
 // A layer's weights on the device, laid out once by pack_dense.
 struct DenseWeights {
   int64_t units = 0, inputs = 0;
-  int64_t filters = 0;             // 0: inputs are ordered (C, H, W), as in the plan; else (H, W, C) with C = filters
-  const __half* hi = nullptr;      // (units, dense_stride(inputs)), zeros after `inputs`
+  int64_t filters = 0;         // 0: inputs are ordered (C, H, W), as in the plan; else (H, W, C) with C = filters
+  const __half* hi = nullptr;  // (units, dense_stride(inputs)), zeros after `inputs`
   const __half* lo = nullptr;
   const float* unscale = nullptr;  // (units): a power of two; before the split the weights were divided by it
   const float* bias = nullptr;     // (units), or null
@@ -53,8 +53,8 @@ float least_share(int64_t inputs, float x_unscale);
 size_t dense_weight_bytes(int64_t units, int64_t inputs);
 // Packs a layer's weights into `memory`, and sets *out. `w` (units, inputs) and `bias` are float32 on the device;
 // `filters` is as in DenseWeights. `memory` begins on a 16-byte boundary, as cudaMalloc's results do.
-fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const float* w, const float* bias,
-                       void* memory, DenseWeights* out, cudaStream_t stream);
+fops_status pack_dense(int64_t units, int64_t inputs, int64_t filters, const float* w, const float* bias, void* memory,
+                       DenseWeights* out, cudaStream_t stream);
 
 // Returns the bytes of workspace that dense() needs for up to n rows, for partial sums; may be 0.
 size_t dense_workspace_bytes(const DenseWeights& weights, int64_t n);

@@ -42,8 +42,7 @@ __device__ void copy_step(__half* to, const __half* from, long long first, long 
 }
 
 template <int kProducts>
-__global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long stride,
-                                                      DenseEpilogue epilogue) {
+__global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long stride, DenseEpilogue epilogue) {
   __shared__ Stage stages[2];
   const long long n = call.n, units = call.weights.units;
   const long long row0 = blockIdx.x * 1LL * kRows, unit0 = blockIdx.y * 1LL * kUnits;
@@ -65,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
   };
   // Stores this lane's sums in `to`; if `finish`, applies the epilogue first. Accumulator e of tile (i, j) belongs to
   // row warp_row + 16 i + lane / 4 + 8 (e / 2) and unit warp_unit + 8 j + lane % 4 * 2 + e % 2.
-  const auto store = [&](const float(&sums)[2][4][4], float* to, bool finish) {
+  const auto store = [&](const float (&sums)[2][4][4], float* to, bool finish) {
     uint32_t doubtful = 0;  // one bit per output
     const auto row = [&](int i, int e) { return row0 + warp_row + 16 * i + lane / 4 + e / 2 * 8; };
     const auto unit = [&](int j, int e) { return unit0 + warp_unit + 8 * j + lane % 4 * 2 + e % 2; };
@@ -102,8 +101,8 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           load_matrices(x[part][i], stage.x[part] + place(warp_row + 16 * i + lane % 16, 2 * k + lane / 16));
-          load_matrices(w[part][i], stage.w[part] + place(warp_unit + 16 * i + lane / 16 * 8 + lane % 8,
-                                                          2 * k + lane / 8 % 2));
+          load_matrices(w[part][i],
+                        stage.w[part] + place(warp_unit + 16 * i + lane / 16 * 8 + lane % 8, 2 * k + lane / 8 % 2));
         }
 #pragma unroll
       for (int i = 0; i < 2; ++i)
@@ -121,8 +120,7 @@ __global__ void __launch_bounds__(kThreads) dense_mma(DenseCall call, long long 
     }
     __syncthreads();
     if ((step + 1) % kStepsAChunk == 0 || step + 1 == end) {
-      if (call.partial != nullptr)
-        store(sums, call.partial + step / kStepsAChunk * n * units, false);
+      if (call.partial != nullptr) store(sums, call.partial + step / kStepsAChunk * n * units, false);
 #pragma unroll
       for (int i = 0; i < 2; ++i)
 #pragma unroll

@@ -18,9 +18,9 @@
 namespace fops {
 namespace {
 
-constexpr int kTall = 128,                   // rows of D per tile
-    kDepth = 64;                             // inputs per step
-constexpr int kMultipliers = 256;            // threads of two consumer warpgroups, each of which computes 64 rows of D
+constexpr int kTall = 128,                    // rows of D per tile
+    kDepth = 64;                              // inputs per step
+constexpr int kMultipliers = 256;             // threads of two consumer warpgroups, each of which computes 64 rows of D
 constexpr int kThreads = kMultipliers + 128;  // the producer warpgroup cedes registers to the consumers
 constexpr int kStepsAChunk = kChunk / kDepth;
 
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
       const Task task(tasks, id, kWide);
       // Stores a lane's sums in `out`; if `last`, applies the epilogue first. Value 4 j + e belongs to D's row
       // tall + e / 2 * 8 and column wide + 8 j + e % 2.
-      const auto store = [&](const float(&values)[kWide / 2], float* out, bool last) {
+      const auto store = [&](const float (&values)[kWide / 2], float* out, bool last) {
         const int tall = task.tall0 + group * 64 + warp * 16 + lane / 4, wide = task.wide0 + lane % 4 * 2;
         // Whether two neighbouring columns are two units of a row of y that one aligned 8-byte store can write.
         const bool pairs = !kUnitsTall && tasks.units % 2 == 0 && reinterpret_cast<uintptr_t>(out) % 8 == 0;
@@ -229,10 +229,9 @@ fops_status map_matrix(Encode encode, const __half* matrix, int64_t rows, int64_
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(stride), static_cast<cuuint64_t>(rows)};
   const cuuint64_t strides[] = {static_cast<cuuint64_t>(stride) * 2};
   const cuuint32_t boxes[] = {kDepth, static_cast<cuuint32_t>(box)}, steps[] = {1, 1};
-  const CUresult result =
-      encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<__half*>(matrix), sizes, strides, boxes, steps,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  const CUresult result = encode(map, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, const_cast<__half*>(matrix), sizes, strides,
+                                 boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                 CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS)
     return fail(FOPS_DEVICE_ERROR, "CUDA error %d in cuTensorMapEncodeTiled of %lld x %lld halves",
                 static_cast<int>(result), static_cast<long long>(rows), static_cast<long long>(stride));

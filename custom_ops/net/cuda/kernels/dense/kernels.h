@@ -70,13 +70,17 @@ struct DenseEpilogue {
   __device__ UnitEpilogue of(long long unit) const {
     const bool biased = bias != nullptr, asked = doubts.bits != nullptr && unit < units;
     unit = min(unit, units - 1);
-    return {__ldg(unscale + unit), x_unscale, biased ? __ldg(bias + unit) : 0.0f,
-            asked ? __ldg(least + unit) * share : -1.0f, biased, activation};
+    return {__ldg(unscale + unit),
+            x_unscale,
+            biased ? __ldg(bias + unit) : 0.0f,
+            asked ? __ldg(least + unit) * share : -1.0f,
+            biased,
+            activation};
   }
 };
 inline DenseEpilogue epilogue(const DenseCall& call) {
   const DenseWeights& w = call.weights;
-  return {w.units,         w.unscale,   w.bias, w.least, call.x_unscale, least_share(w.inputs, call.x_unscale),
+  return {w.units,         w.unscale,  w.bias, w.least, call.x_unscale, least_share(w.inputs, call.x_unscale),
           call.activation, call.doubts};
 }
 

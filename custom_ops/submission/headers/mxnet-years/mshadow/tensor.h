@@ -19,10 +19,10 @@
 #endif
 #define MSHADOW_CINLINE inline
 
-#define MSHADOW_CUDA_CALL(call)                                                          \
-  {                                                                                      \
-    const cudaError_t fops_error = (call);                                               \
-    CHECK_EQ(fops_error, cudaSuccess) << "CUDA: " << cudaGetErrorString(fops_error);     \
+#define MSHADOW_CUDA_CALL(call)                                                      \
+  {                                                                                  \
+    const cudaError_t fops_error = (call);                                           \
+    CHECK_EQ(fops_error, cudaSuccess) << "CUDA: " << cudaGetErrorString(fops_error); \
   }
 
 namespace mshadow {
