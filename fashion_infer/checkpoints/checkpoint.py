@@ -13,15 +13,11 @@ LARGEST_WEIGHTS = 256 << 20
 
 
 class Checkpoint(NamedTuple):
-    """A network and its weights.
-
-    `symbol` is the network as MXNet's JSON. `weights` maps argument names to float32 arrays. `attributes` has facts
-    about the checkpoint, such as its edition, epoch and correctness, and may be empty.
-    """
+    """A network as MXNet's JSON, and its float32 weights by argument name."""
 
     symbol: str
     weights: Dict[str, np.ndarray]
-    attributes: Dict[str, Any]
+    attributes: Dict[str, Any]  # such as edition, epoch and correctness; may be empty
     trusted: bool = False  # whether the network may have operators that are not in `operators.TABLE`
     notice: Optional[str] = None  # a sentence for the user if reading the file changed weights, see `notice_of_rounded`
 
@@ -49,10 +45,7 @@ def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
 
 
 def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
-    """Return an array converted to float32, and append `name` to `names` if the conversion changes a value.
-
-    Values too large for float32 become infinite.
-    """
+    """Return an array as float32 (too large values become infinite); append `name` to `names` if a value changed."""
     with np.errstate(over="ignore"):
         single = array.astype(np.float32)
     if not np.can_cast(array.dtype, np.float32) and not np.array_equal(single.astype(array.dtype), array):

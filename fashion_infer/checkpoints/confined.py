@@ -1,13 +1,7 @@
 """Reads untrusted HDF5 checkpoints in a child process with limits on time, memory and open files.
 
-The module `hdf5` checks every object in a file before it reads the object. However, the HDF5 library has parsed parts
-of the file by then. On some damaged files it loops forever and ignores Ctrl-C, or crashes the process. In a child
-process, neither affects this process. The child's limits are
-  - 10 s of processor time (fa2017's weights, 14 MB, take 0.1 s), and a minute of wall-clock time;
-  - 1 GiB of memory (four times the size limit for weights) in addition to that of Python and the HDF5 library;
-  - one open file, the checkpoint, which it cannot write.
-Starting the child takes the time of starting Python and importing NumPy and h5py. The shipped models are part of the
-program, and are read without a child.
+On some damaged files, the HDF5 library loops forever, ignores Ctrl-C or crashes before `hdf5` can check an object. The
+shipped models are part of the program, and are read without a child.
 """
 
 import io
@@ -31,13 +25,7 @@ _CHILD = confinement.code(f"{__package__}.confined")
 
 
 def load(path: str) -> Checkpoint:
-    """Read an HDF5 checkpoint as `hdf5.load` does, but in a child process, so that no file can crash or block this one.
-
-    Raises
-    ------
-    CheckpointError
-        When the file is missing, damaged or not a checkpoint, or cannot be read within the limits.
-    """
+    """Read as `hdf5.load` does, but in a child process; CheckpointError also if it exceeds its limits or crashes."""
     words = [os.fspath(path), str(_CPU_SECONDS)]
     done = confinement.run(_CHILD, words, _SECONDS, {"HDF5_PLUGIN_PRELOAD": "::"})
     if done.why == "time":
@@ -89,7 +77,6 @@ def _write(head: Dict[str, Any]) -> None:
 
 
 def _unpack(content: bytes) -> Tuple[Dict[str, Any], Dict[str, np.ndarray]]:
-    """Return the line of JSON in the child's output as a dictionary, and the weights; ValueError for invalid output."""
     line, _, rest = content.partition(b"\n")
     head = json.loads(line)
     if "error" in head:

@@ -20,7 +20,6 @@ class Edition(NamedTuple):
 
     @property
     def shape(self) -> Tuple[int, int, int]:
-        """Shape (C,H,W) of an image."""
         return 1, self.input_size, self.input_size
 
 
@@ -47,13 +46,7 @@ ALIASES: Dict[str, str] = {f"{term}{year}": "fa2020" for year in range(2021, 202
 
 
 def get(name: str) -> Edition:
-    """Return the edition with a name, which may be one of `ALIASES`.
-
-    Raises
-    ------
-    UsageError
-        For an unknown name.
-    """
+    """Return the edition with a name, which may be one of `ALIASES`; UsageError for an unknown name."""
     try:
         return EDITIONS[ALIASES.get(name, name)]
     except KeyError:

@@ -1,16 +1,8 @@
 """Reads and writes checkpoints in this package's format, an HDF5 file.
 
-The file has
-- the dataset `symbol`, the network as MXNet's JSON,
-- a dataset `weights/NAME` for each weight, float32 or int8. For int8, a dataset `scales/NAME` has one float32 per row,
-  and the weight is the product of value and scale in float32, which is the same on every machine,
-- attributes with facts about the checkpoint.
-
-Every object is checked before it is read. Soft and external links, external raw storage and virtual datasets are
-refused, because they refer to other places or files. Compression other than gzip is refused, because HDF5 may load
-libraries for it. The number of dimensions and the type must suit a weight, and all weights together have a size limit.
-Weights that the symbol does not name are not read. These checks cannot prevent the HDF5 library itself from crashing
-or looping forever on a damaged file. The module `confined` therefore reads untrusted files.
+It has the network as MXNet's JSON (`symbol`), each weight as float32 or int8 (`weights/NAME`), for int8 one float32 per
+row (`scales/NAME`) by which the row is multiplied in float32, and facts as attributes. Links, external storage, virtual
+datasets and compression other than gzip are refused: they refer to other files, or make HDF5 load a library.
 """
 
 import io
@@ -177,24 +169,10 @@ def _expect(condition: Any, otherwise: str) -> None:
 
 
 def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np.ndarray, np.ndarray]]] = None):
-    """Write an HDF5 checkpoint, completely or not at all.
+    """Write an HDF5 checkpoint, atomically; CheckpointError if the file cannot be written.
 
-    The file's content is built in memory and then written, because the HDF5 library crashes if a write fails.
-
-    Parameters
-    ----------
-    path
-        Path of the file.
-    checkpoint
-        The checkpoint.
-    quantized
-        Weights to store as int8, by name: (values, int8 (rows, ...); scale, float32 (rows,)). They replace the weights
-        with the same names in `checkpoint.weights`.
-
-    Raises
-    ------
-    CheckpointError
-        When the file cannot be written.
+    `quantized` has weights to store as int8 in place of those in the checkpoint, by name: (values, int8 (rows, ...);
+    scale, float32 (rows,)). The file is first built in memory, because the HDF5 library crashes if a write fails.
     """
     with replacing(path) as temporary:
         Path(temporary).write_bytes(image(checkpoint, quantized or {}))

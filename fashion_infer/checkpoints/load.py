@@ -16,23 +16,10 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
-    """Load a checkpoint from an HDF5 file, mini-dnn's weights-86.bin, or MXNet's pair of files.
+    """Load a checkpoint from an HDF5 file, weights-86.bin, or the files PREFIX-symbol.json and PREFIX-NNNN.params.
 
-    Parameters
-    ----------
-    path
-        Path of an HDF5 file or of weights-86.bin, or PREFIX for the files PREFIX-symbol.json and PREFIX-NNNN.params. A
-        file that does not begin as HDF5 files do is read as weights-86.bin if its suffix is .bin or it begins as
-        weights-86.bin does.
-    epoch
-        The number NNNN in the name of MXNet's .params file; not used for the other formats.
-    trusted
-        Whether the network may have operators that are not in `operators.TABLE`.
-
-    Raises
-    ------
-    CheckpointError
-        When the files are missing or damaged, or the network has operators that are not allowed.
+    Only MXNet's files use `epoch`, their NNNN. A `trusted` network may have operators that are not in
+    `operators.TABLE`. CheckpointError if a file is missing or damaged, or an operator is not allowed.
     """
     path = os.fspath(path)
     try:

@@ -1,13 +1,8 @@
 """Reads and writes `weights-86.bin`, the file of weights in the editions that used mini-dnn (fa2020 and later).
 
-All numbers are little-endian. The file begins with the number of layers (int32). Then, for each layer, there is a count
-(int32) and as many values (float32). Layers without parameters have count 0, and the flattening of the pixels is not
-counted as a layer. The values of a convolution are its weights (M,C,K,K) and then M biases; those of a dense layer are
-its weights (units, inputs) and then its biases. The file has no shapes; they are those of fa2020's network. Every count
-is checked.
-
-The course's convolution did not add its biases. The biases of convolutions are therefore not part of the checkpoint:
-`load` drops them, and `save` writes zeros.
+All numbers are little-endian: int32 number of layers; for each layer an int32 count, and that many float32, the weights
+and then the biases. Layers without parameters count 0. The course's convolution did not add its biases, so `load` drops
+those of convolutions, and `save` writes zeros.
 """
 
 import struct
@@ -35,13 +30,7 @@ def recognised(beginning: bytes) -> bool:
 
 
 def load(path) -> Checkpoint:
-    """Read a file of weights as a checkpoint of fa2020's network, whose convolutions use the custom operator.
-
-    Raises
-    ------
-    CheckpointError
-        When the file is missing or damaged, or has the weights of another network.
-    """
+    """Read a file as a checkpoint of fa2020's network with the custom operator; CheckpointError if it does not fit."""
     steps = list(_steps())
     size = _INT32.itemsize * (1 + sum(1 + _count(step) for step in steps))
     try:
@@ -64,13 +53,7 @@ def load(path) -> Checkpoint:
 
 
 def save(path, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint's weights without rounding, and zeros for the biases of convolutions; return the path.
-
-    Raises
-    ------
-    CheckpointError
-        When the checkpoint's network is not fa2020's, or the file cannot be written.
-    """
+    """Write fa2020's weights without rounding, and return the path; CheckpointError for any other network."""
     steps = list(_steps("new" if "new0_weight" in checkpoint.weights else "convolution"))
     shapes = {name: shape for step in steps for name, shape in step.parameters.items()}
     if {name: array.shape for name, array in checkpoint.weights.items()} != shapes:

@@ -15,10 +15,7 @@ from .checkpoint import Checkpoint, check_finite, notice_of_rounded, rounded
 
 
 def load(prefix: str, epoch: int = 1) -> Checkpoint:
-    """Read PREFIX-symbol.json and PREFIX-NNNN.params; CheckpointError if a file is missing or damaged.
-
-    Weights that the symbol does not name are not read.
-    """
+    """Read PREFIX-symbol.json and the weights that it names; CheckpointError if a file is missing or damaged."""
     symbol_path, params_path = _pair(prefix, epoch)
     symbol = _text(symbol_path)
     names = set(variables(parse(symbol, str(symbol_path))))
@@ -54,13 +51,7 @@ def _text(path: Path) -> str:
 
 
 def save(prefix: str, checkpoint: Checkpoint, epoch: int = 1) -> List[Path]:
-    """Write PREFIX-symbol.json and PREFIX-NNNN.params as `mxnet.model.save_checkpoint` does; return their paths.
-
-    Raises
-    ------
-    CheckpointError
-        When a file cannot be written. Existing files with the two names are then unchanged.
-    """
+    """Write both files as `mxnet.model.save_checkpoint` does, and return their paths; an error leaves old files."""
     mx = _mxnet.load()
     symbol_path, params_path = _pair(prefix, epoch)
     with replacing_together([symbol_path, params_path]) as (symbol_temporary, params_temporary):

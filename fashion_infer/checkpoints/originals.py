@@ -1,9 +1,7 @@
 """Downloads the course's own weights from their public repository, and verifies their Git blob ids.
 
-The repository is illinois-impact/ece408_mxnet_docker on GitHub. It has one branch per edition, with the weights in the
-folder models/. Only the weights are downloaded. The networks are built from `editions`, with the original names of the
-nodes. fa2020's weights are not in the repository, but many public copies of that year's project contain the file. The
-user has to copy it; it is then verified like the other files. fa2018's weights are not public.
+Only the weights are downloaded; the networks are built from `editions`. fa2020's weights are not in the repository, but
+in public copies of that year's project: you have to copy them. fa2018's weights are not public.
 """
 
 import os
@@ -54,20 +52,13 @@ def path(name: str) -> Path:
 
 
 def is_here(name: str) -> bool:
-    """Return whether the original weights of a model are in the cache."""
     return name in ORIGINALS and paths.cache() is not None and path(name).is_file()
 
 
 def fetch(name: str) -> Path:
-    """Download a model's original weights into the cache, unless the cache already has them.
+    """Download a model's original weights into the cache, unless they are there; UsageError if they are not public.
 
-    Raises
-    ------
-    UsageError
-        For a model whose weights are not public.
-    DataError
-        When the weights cannot be downloaded, or do not have the expected blob id. For a file without a public address,
-        also when you have not copied it to its path in the cache.
+    DataError if they cannot be downloaded, have another blob id, or have no address and were not copied to the cache.
     """
     target = path(name)
     original = ORIGINALS[name]

@@ -1,17 +1,7 @@
 """Reads MXNet's .params files, and checks every length in a file before using it.
 
-This module is used instead of MXNet's own reader, in which a damaged length or shape can end the process. The tests
-compare both readers. Files are written by MXNet itself (`mxnet.nd.save`).
-
-All numbers are little-endian. The file has
-  uint64 0x112, uint64 0,
-  uint64 number of arrays, and the arrays,
-  uint64 number of names, and the names, each of which is a uint64 length and its bytes.
-The beginning of an array depends on the version of its format (src/ndarray/ndarray.cc of MXNet 1.9.1, NDArray::Load):
-  V3, V2   uint32 0xF993FACA or 0xF993FAC9, int32 storage type (0: dense), shape as int32 ndim and int64 sizes
-  V1       uint32 0xF993FAC8, shape as uint32 ndim and int64 sizes
-  older    uint32 ndim (no magic), uint32 sizes
-Then, in all versions, there are int32 device type, int32 device index, int32 element type, and the elements.
+In MXNet's own reader, a damaged length can end the process. The format is that of NDArray::Load in MXNet 1.9.1
+(src/ndarray/ndarray.cc): arrays, then their names, little-endian. An array without a magic is of the oldest version.
 """
 
 import os
@@ -34,8 +24,6 @@ _LONGEST_NAME = 16_384  # bytes; a node's name has at most 4,096 characters
 
 
 class _Stored(NamedTuple):
-    """Position, shape and type of an array in the file."""
-
     offset: int
     dtype: np.dtype
     shape: Tuple[int, ...]
@@ -119,22 +107,7 @@ class _Reader:
 
 
 def read(path: Path, wanted: Callable[[str], bool] = lambda name: True) -> Dict[str, np.ndarray]:
-    """Return the arrays of a .params file by their names in the file, such as "arg:fc_weight".
-
-    Parameters
-    ----------
-    path
-        The file.
-    wanted
-        A function that is called with each name in the file, and returns whether to read its array. By default, all
-        arrays are read.
-
-    Raises
-    ------
-    CheckpointError
-        When the file is missing, is not in MXNet's format, or the arrays to read exceed the size limit for weights (see
-        `check_size`).
-    """
+    """Return the arrays whose names, such as "arg:fc_weight", are `wanted`; CheckpointError for a damaged file."""
     try:
         with open_regular(path) as file:
             return _read(_Reader(file), wanted)

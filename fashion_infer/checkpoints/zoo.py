@@ -30,7 +30,6 @@ class Model(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """Path of the model's HDF5 file."""
         return resource_dir("models") / f"{self.name}.h5"
 
     def load(self) -> Checkpoint:
@@ -150,14 +149,9 @@ MODELS: Dict[str, Model] = {
 
 
 def get(name: str, edition: Optional[str] = None) -> Model:
-    """Return the model with a name. If an edition is given, the name may be the short name of one of its models.
+    """Return a model; if an edition is given, `name` may be a short name. UsageError for an unknown name.
 
     The aliases of the edition fa2020 are also names of its model.
-
-    Raises
-    ------
-    UsageError
-        For an unknown model or edition. The message suggests similar names.
     """
     name = editions.ALIASES.get(name, name)
     if edition:
@@ -182,13 +176,7 @@ def of_edition(edition: str) -> List[Model]:
 
 
 def default(edition: Optional[str] = None) -> Model:
-    """Return an edition's default model: its first model with the custom operator; without one, its first model.
-
-    Raises
-    ------
-    UsageError
-        When the edition is unknown, or has no shipped model.
-    """
+    """Return an edition's first model with the custom operator, else its first; UsageError if it has none."""
     shipped = of_edition(edition or DEFAULT_EDITION)
     if not shipped:
         raise UsageError(f"no model of edition {edition} is shipped: give a checkpoint instead")
