@@ -26,23 +26,9 @@ class LayerTime(NamedTuple):
 def assemble(
     graph: symbol.Graph, records: Sequence[OpTime], of_mxnet: Sequence[int], seconds: Mapping[int, float]
 ) -> List[LayerTime]:
-    """Combine the times of one pass.
+    """Return the times of one pass in network order, in seconds; a stage's nodes form a chain along first inputs.
 
-    Parameters
-    ----------
-    graph
-        The network; its nodes' indices are the numbers in the log.
-    records
-        The library's log of the pass.
-    of_mxnet
-        Numbers of the nodes that MXNet ran itself.
-    seconds
-        MXNet's times by node number, summed over the slices.
-
-    Returns
-    -------
-    list of LayerTime
-        In network order. A stage is the chain of nodes along first inputs, from its first to its last node.
+    The numbers of `records`, `of_mxnet` (nodes that MXNet ran itself) and `seconds` (their times) are the node indices.
     """
     nodes = symbol.computing(graph)
     times = {}
@@ -66,10 +52,7 @@ def of_graph(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
 
 
 def of_slowest_devices(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
-    """Combine the times of simultaneous passes on several devices; a layer's time is the longest of the devices' times.
-
-    A device may have no work, and then no times of our layers.
-    """
+    """Combine simultaneous passes on several devices: a layer's time is the longest. A device may have had no work."""
     found = []
     for layer in max(passes, key=len):
         same = [other for times in passes for other in times if other.name == layer.name]

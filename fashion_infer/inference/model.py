@@ -26,22 +26,14 @@ class LoadedModel(NamedTuple):
 
     @property
     def class_names(self) -> Tuple[str, ...]:
-        """Class names of the network's edition."""
         return editions.get(self.checkpoint.attributes.get("edition", "fa2017")).class_names
 
 
 def load(request: Request) -> LoadedModel:
     """Load a shipped model by name, or a checkpoint by path, with the requested operator for its convolutions.
 
-    The model's input size is the requested one, else the edition's. For a checkpoint without an edition, it is a size
-    that fits the first fully connected layer.
-
-    Raises
-    ------
-    UsageError
-        For an unknown name.
-    CheckpointError
-        When the files are missing or damaged.
+    The input size is the requested one, else the edition's, else one that fits the first fully connected layer.
+    UsageError for an unknown name, CheckpointError for a missing or damaged file.
     """
     label, checkpoint = _checkpoint(request)
     graph = symbol.parse(checkpoint.symbol, "the network")
@@ -79,10 +71,10 @@ def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normali
 
 
 def expected(request: Request, source: str, n: int) -> Optional[float]:
-    """Return the known correctness of the request's model on the first n images of a data source; None if unknown.
+    """Return the known correctness on the first n images of a data source; None if unknown.
 
-    The correctness is known for some n, for shipped models at their edition's input size. For original weights, it is
-    known only on Fashion-MNIST.
+    It is known for some n, for shipped models at their edition's input size; for original weights on Fashion-MNIST
+    only.
     """
     if request.checkpoint or (request.weights == "original" and source != dataset.REAL):
         return None

@@ -33,37 +33,7 @@ FUSED_BATCH_SIZE = 10000
 class Predictor:
     """A checkpoint's network, ready to run. Several threads may use it; their calls run one at a time.
 
-    Parameters
-    ----------
-    checkpoint
-        Symbol and weights.
-    input_shape
-        (C,H,W) of one image.
-    backend, device
-        Where our operator runs: "cpu", or "gpu" and its index.
-    context
-        Where MXNet runs the rest: "cpu", or "gpu" if its build and the device allow that.
-    kernel
-        The kernel of our operator, or "auto".
-    operator
-        "custom" or "builtin" for all convolution layers; None keeps those of the symbol.
-    batch_size
-        Number of images per slice, which limits memory. None for a default that depends on the mode and the backend.
-    mode
-        "operator" or "fused".
-    precision
-        Precision of the fused mode on a GPU: "float32" (float32 accuracy), "tf32" or "fp16".
-    first_node
-        Number of the graph's first node in the op-time log. Numbers of networks that run at the same time must not
-        overlap.
-
-    Raises
-    ------
-    CheckpointError
-        When the network has operators that are not allowed (see `operators`; a trusted checkpoint may have any), the
-        weights do not fit the network, or the network does not fit the images.
-    DeviceError, UsageError
-        When the operator library is missing, or has no such kernel.
+    CheckpointError if the network has operators that are not allowed, or does not fit its weights or `input_shape`.
     """
 
     def __init__(
@@ -72,13 +42,13 @@ class Predictor:
         input_shape: Sequence[int] = (1, 28, 28),
         backend: str = "cpu",
         device: int = 0,
-        context: str = "cpu",
+        context: str = "cpu",  # where MXNet runs the rest; "gpu" only if its build and the device allow that
         kernel: str = "auto",
-        operator: Optional[str] = None,
-        batch_size: Optional[int] = None,
+        operator: Optional[str] = None,  # "custom" or "builtin" for all convolutions; None keeps those of the symbol
+        batch_size: Optional[int] = None,  # images per slice, which limits memory
         mode: str = "operator",
         precision: str = "float32",
-        first_node: int = 0,
+        first_node: int = 0,  # in the op-time log; numbers of networks that run at once must not overlap
     ):
         check_mode(mode, precision, backend, kernel)
         check_batch_size(batch_size)
@@ -112,34 +82,14 @@ class Predictor:
 
     @property
     def classes(self) -> int:
-        """Number of classes."""
         return self._bound.classes
 
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[], None]] = None
     ) -> Tuple[np.ndarray, List[LayerTime]]:
-        """Run the network.
+        """Return the scores of images (n,C,H,W) uint8, (n, classes) float32, and the layers' times in network order.
 
-        Parameters
-        ----------
-        images
-            (n,C,H,W) uint8.
-        each
-            Called after each slice.
-
-        Returns
-        -------
-        scores : numpy.ndarray
-            (n, classes) float32, the network's output.
-        times : list of LayerTime
-            The time of every layer, in network order.
-
-        Raises
-        ------
-        UsageError
-            When the images do not have the shape that the network was bound for.
-        DeviceError
-            When an operator fails or memory runs out.
+        `each` is called after each slice. UsageError for images of a shape that the network was not bound for.
         """
         if images.shape[1:] != self.input_shape or not len(images):
             raise UsageError(f"images must have shape (n, {self.input_shape}), not {images.shape}")
@@ -158,7 +108,6 @@ class Predictor:
             return np.concatenate(scores), self.times(records, watch)
 
     def stopwatch(self) -> Stopwatch:
-        """Create a stopwatch for one pass, for `forward` and `times`."""
         return self._bound.stopwatch()
 
     def warm(self, part: np.ndarray) -> None:
@@ -174,10 +123,7 @@ class Predictor:
         return self._bound.forward(part, watch)
 
     def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
-        """Return the time of every layer in a pass, from the stopwatch and the log's records.
-
-        Records of other networks are ignored.
-        """
+        """Return the time of every layer in a pass; records of other networks are ignored."""
         own = of_graph(records, self._first_node, len(self._graph["nodes"]))
         return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
 

@@ -10,21 +10,10 @@ _NONE_LEFT = object()
 
 
 def share(workers: Sequence[Worker], tasks: Iterable[Task], work: Callable[[Worker, Task], None]) -> None:
-    """Do all tasks. Each worker takes the next task when it has finished one, so that faster workers do more tasks.
+    """Do all tasks, one thread per worker; each worker takes the next task when it has finished one.
 
-    Parameters
-    ----------
-    workers
-        The workers; each gets its own thread.
-    tasks
-        The tasks. Only one thread at a time takes the next task, so this may be a generator.
-    work
-        Called as work(worker, task).
-
-    Raises
-    ------
-    BaseException
-        The first error of a task, after all threads have ended; no task starts after an error.
+    Only one thread at a time takes a task, so `tasks` may be a generator. After an error no task starts; the first
+    error is raised when all threads have ended.
     """
     lock, waiting, stop = threading.Lock(), iter(tasks), threading.Event()
 

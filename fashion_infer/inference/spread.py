@@ -15,15 +15,9 @@ NODES = 1 << 20
 
 
 class SpreadPredictor:
-    """The same network on several devices, as one predictor.
+    """The same network on several devices, as one predictor. Predictor i numbers its nodes from i * NODES.
 
-    Parameters
-    ----------
-    predictors
-        One per device; predictor i numbers its nodes from i * NODES.
-    count
-        Number of images per call of `predict`. The batch size depends on it, so that even few images are split between
-        all devices.
+    The batch size depends on `count`, the images per call of `predict`, so all devices have work even for few images.
     """
 
     def __init__(self, predictors: Sequence[Predictor], count: int):
@@ -33,7 +27,6 @@ class SpreadPredictor:
 
     @property
     def classes(self) -> int:
-        """Number of classes, as `Predictor.classes`."""
         return self._predictors[0].classes
 
     def predict(

@@ -1,7 +1,6 @@
 """The operator library, libfashion_ops.so, through ctypes: its structures, prototypes, and statuses.
 
-All ctypes code for the package's own library is in this file. The C API and its contracts are in
-custom_ops/include/fashion_ops.h. The environment variable FASHION_OPS_LIBRARY is the path of a library to use instead.
+The contracts are in custom_ops/include/fashion_ops.h. FASHION_OPS_LIBRARY is the path of a library to use instead.
 """
 
 import ctypes
@@ -187,13 +186,7 @@ _NO_ROOM = ("failed to map segment", "cannot allocate memory", "Cannot allocate 
 
 @functools.lru_cache(maxsize=None)
 def load() -> ctypes.CDLL:
-    """Load the library once, and declare its prototypes.
-
-    Raises
-    ------
-    DeviceError
-        When the file is missing, damaged or from another version of this package, or when memory does not suffice.
-    """
+    """Load the library once, and declare its prototypes; DeviceError if it is missing or cannot be loaded."""
     path = library_path()
     if not os.path.isfile(path):
         raise DeviceError(f"the operator library is missing ({path}): run `make setup`, or `pip install .` again")
@@ -251,17 +244,9 @@ def records(count: int) -> ctypes.Array:
 
 
 def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ctypes.Array, List]:
-    """Convert the nodes of a graph to the library's structures. Each node is numbered by its index.
+    """Convert nodes of (operator, name, attributes, indices of the inputs) to the library's structures.
 
-    Parameters
-    ----------
-    described
-        For each node: operator, name, attributes (text to text) and the numbers of the input nodes.
-
-    Returns
-    -------
-    ctypes array, list
-        The nodes, and objects that must live as long as they do.
+    Also return the objects that must live as long as the structures do.
     """
     array, kept = (NetworkNode * len(described))(), []
     for number, (target, (op, name, attributes, inputs)) in enumerate(zip(array, described)):

@@ -21,13 +21,7 @@ class CudaDevice(NamedTuple):
 
 
 def cuda_devices() -> List[CudaDevice]:
-    """Return the CUDA devices that the library can use.
-
-    Raises
-    ------
-    DeviceError
-        When there is no such device. The message says why.
-    """
+    """Return the CUDA devices that the library can use; DeviceError, which says why, if there is none."""
     count = bindings.Int()
     check(load().fops_device_count(count))
     devices = []
@@ -50,7 +44,7 @@ def cuda_devices() -> List[CudaDevice]:
 
 
 def cuda_device(index: int) -> CudaDevice:
-    """Return the CUDA device with an index; raise DeviceError if there is none."""
+    """Return the CUDA device with an index; DeviceError if there is none."""
     found = cuda_devices()
     if not 0 <= index < len(found):
         raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}")

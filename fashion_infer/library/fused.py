@@ -44,27 +44,9 @@ class Stage(NamedTuple):
 class FusedNetwork:
     """A network as fused stages, ready to run.
 
-    Parameters
-    ----------
-    symbol
-        The network as MXNet's JSON. Its nodes must form a chain that the library can fuse.
-    weights
-        Arrays by name.
-    shape
-        Shape of one item: (C,H,W), or (values,).
-    backend, device
-        "cpu", or "gpu" and its index.
-    precision
-        "float32", or on the GPU also "tf32" or "fp16".
-
-    Raises
-    ------
-    UsageError
-        When a node cannot be fused.
-    CheckpointError
-        When a weight is missing or has another number of values than the network needs.
-    DeviceError
-        When the device fails or memory runs out.
+    `symbol` is MXNet's JSON of a chain of nodes, `shape` that of one item: (C,H,W), or (values,). On the GPU,
+    `precision` may also be "tf32" or "fp16". UsageError for a node that cannot be fused, CheckpointError for weights
+    that do not fit.
     """
 
     def __init__(
@@ -98,10 +80,7 @@ class FusedNetwork:
             self._handle = None
 
     def set_weights(self, weights: Dict[str, np.ndarray]) -> None:
-        """Convert arrays to float32, and set them as the network's weights by name.
-
-        Raise CheckpointError if a weight is missing or has another number of values than the network needs.
-        """
+        """Set the weights by name, as float32; CheckpointError if one is missing or has another number of values."""
         addresses: List[Optional[int]] = []
         arrays: List[np.ndarray] = []
         for name, size in self._inputs():
@@ -119,16 +98,9 @@ class FusedNetwork:
         check(self._library.fops_network_set_weights(self._handle, *bindings.weight_pointers(addresses, self._version)))
 
     def forward(self, data: np.ndarray, layer_times: bool = False, out: Optional[np.ndarray] = None) -> np.ndarray:
-        """Run items through all stages.
+        """Run items (n, *shape), uint8 or float32, through all stages; return the last stage's (n, values) float32.
 
-        Parameters
-        ----------
-        data
-            (n, *shape), uint8 or float32.
-        layer_times
-            Whether each stage's time goes into the op-time log (`op_times.drain`).
-        out
-            (n, values of the last stage) float32 to write into; None allocates it.
+        With `layer_times`, each stage's time goes into the op-time log (`op_times.drain`).
         """
         data = self._contiguous(data)
         out = _output_array(out, (len(data), self._values), np.float32)
@@ -137,15 +109,9 @@ class FusedNetwork:
         return out
 
     def predict(self, data: np.ndarray, out: Optional[np.ndarray] = None) -> np.ndarray:
-        """Return the index of each item's largest value, as NumPy's argmax does. On a GPU, the device computes it.
+        """Return the index of each item's largest value, (n,) int32, as NumPy's argmax does; a GPU computes it itself.
 
-        Parameters
-        ----------
-        data
-            (n, *shape), uint8 or float32. A GPU may read uint8 images in pinned memory without
-            copying them first.
-        out
-            (n,) int32 to write into; None allocates it.
+        `data` is as in `forward`. A GPU may read uint8 images in pinned memory without copying them first.
         """
         data = self._contiguous(data)
         out = _output_array(out, (len(data),), np.int32)

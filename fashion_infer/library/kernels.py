@@ -30,11 +30,7 @@ def table(backend: str = "cpu") -> List[Kernel]:
 
 
 def steps(backend: str = "cpu") -> Dict[str, int]:
-    """Return the steps of a backend's ladder by kernel name, counted from 1.
-
-    The ladder consists of the kernels before `tensor-core` in the table. After the CUDA ladder, the table has variants,
-    of which `tensor-core` is the first.
-    """
+    """Return the steps of a backend's ladder, the kernels before `tensor-core`, by kernel name, counted from 1."""
     names = itertools.takewhile(lambda name: name != "tensor-core", (kernel.name for kernel in table(backend)))
     return {name: step for step, name in enumerate(names, 1)}
 
@@ -51,10 +47,7 @@ def check_kernel(kernel: str, backend: str) -> None:
 
 
 def describe(x_shape: Sequence[int], k_shape: Sequence[int], dtype=np.float32) -> bindings.ConvSize:
-    """Return the C struct for data (B,C,H,W) and weights (M,C,K,K).
-
-    Raise UsageError if the shapes do not fit together.
-    """
+    """Return the C struct for data (B,C,H,W) and weights (M,C,K,K); UsageError if they do not fit together."""
     if len(x_shape) != 4 or len(k_shape) != 4 or k_shape[1] != x_shape[1] or k_shape[2] != k_shape[3]:
         raise UsageError(f"data must be (B,C,H,W) and weights (M,C,K,K), not {tuple(x_shape)} and {tuple(k_shape)}")
     return bindings.ConvSize(*x_shape, k_shape[0], k_shape[2], bindings.element_type(dtype))
@@ -78,25 +71,10 @@ def convolve(
     node: int = NOT_LOGGED,
     out: Optional[np.ndarray] = None,
 ) -> np.ndarray:
-    """Run one convolution with the library, outside MXNet.
+    """Run one convolution of x (B,C,H,W), float32 or uint8, and weights (M,C,K,K) float32, outside MXNet.
 
-    Parameters
-    ----------
-    x
-        (B,C,H,W), float32 or uint8.
-    weight
-        (M,C,K,K), float32.
-    kernel, backend, device
-        Name of the kernel; "cpu", or "gpu" (tensors are copied to the device and back); and the GPU's index.
-    node
-        Node number under which the run is logged in the op-time log; by default, the run is not logged.
-    out
-        (B,M,H-K+1,W-K+1) float32, C-contiguous, to write into; None allocates it.
-
-    Raises
-    ------
-    UsageError, DeviceError
-        For unsupported shapes and kernels, and for a failing device.
+    The result is (B,M,H-K+1,W-K+1) float32; `out` has to be C-contiguous. On the GPU, tensors are copied there and
+    back. The run is in the op-time log only if it has a `node`. UsageError for unsupported shapes.
     """
     return prepare(x, weight, kernel, backend, device, node, out)()
 
@@ -138,20 +116,7 @@ def prepare(
 
 
 def launch(kernel: str, conv: bindings.ConvSize, x: int, weight: int, y: int, stream: int) -> None:
-    """Queue one convolution of device tensors on a stream of the current CUDA device. Do not wait for it.
-
-    Parameters
-    ----------
-    kernel, conv
-        The kernel, and the shapes from `describe`.
-    x, weight, y, stream
-        Device pointers, and a cudaStream_t, as integers; stream 0 is the default one.
-
-    Raises
-    ------
-    UsageError, DeviceError
-        For a shape that the kernel does not support, and for a failing device.
-    """
+    """Queue one convolution of device pointers on a stream (0: the default one), without waiting for it."""
     check(load().fops_conv_forward_gpu(kernel.encode(), conv, x, weight, y, stream))
 
 
