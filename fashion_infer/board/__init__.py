@@ -1,8 +1,6 @@
-"""A board for a class: a web service takes kernels, graders judge them one after another, a ranking compares times.
+"""The class board: a web service that takes kernels, graders that judge them one after another, and a ranking.
 
-`store/` is the database. `service.py` is the web application, which consists of `api/` and `page/`. `queue/` starts
-graders on submissions. `client.py` connects the command line to a board. A service needs the extra `board`, and graders
-on Ray need the extra `ray`; the client needs neither.
+A service needs the extra `board`, and graders on Ray need the extra `ray`; the client needs neither.
 """
 
 import importlib.util

@@ -16,7 +16,6 @@ Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
 def store(request: Request) -> Store:
-    """Return the board's database."""
     return request.app.state.store
 
 
@@ -27,7 +26,6 @@ def reading(request: Request) -> Iterator[Session]:
 
 
 def address(request: Request) -> str:
-    """Return the address of the client that sent a request; "" if it is unknown."""
     return request.client.host if request.client else ""
 
 

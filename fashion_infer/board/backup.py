@@ -21,15 +21,7 @@ _ROWS = 200  # number of rows copied at a time; small, because a row may have a 
 
 
 def write(store: Store, path: str) -> None:
-    """Write a backup of a board, a SQLite file, completely or not at all. The board may be in use.
-
-    All tables are read in one transaction, so that the backup has their state at one moment.
-
-    Raises
-    ------
-    DataError
-        When the database cannot be read or the file cannot be written.
-    """
+    """Write a backup, an SQLite file, atomically and consistent; DataError if this fails. The board may be in use."""
     with _private(), replacing(path, DataError) as temporary:
         Path(temporary).unlink(missing_ok=True)
         copied = Store(file_url(temporary))

@@ -1,8 +1,6 @@
 """Estimates how long a class waits with 1, 2, ... graders, by simulating its queue until the last verdict.
 
-The closer the deadline, the more submissions arrive: the time from a submission to the deadline has an exponential
-distribution. Submissions are judged in the same order as on a board, that is, by round and then by time of arrival (see
-`store/queue.py`).
+The time from a submission to the deadline has an exponential distribution: most submissions arrive late.
 """
 
 import heapq
@@ -12,29 +10,14 @@ import numpy as np
 
 
 class ClassLoad(NamedTuple):
-    """Assumptions about a class and its submissions.
-
-    Attributes
-    ----------
-    people, submissions
-        Number of people, and mean number of submissions per person.
-    days
-        Days from the first possible submission to the deadline.
-    rush_hours
-        Mean time from a submission to the deadline, in hours. Half of all submissions arrive in the last 0.69 times
-        this time.
-    seconds
-        Mean duration of a judging, in seconds.
-    spread
-        Standard deviation of the duration, as a fraction of the mean.
-    """
+    """Assumptions about a class and its submissions."""
 
     people: int = 300
-    submissions: float = 12.0
-    days: float = 14.0
-    rush_hours: float = 24.0
-    seconds: float = 30.0
-    spread: float = 0.3
+    submissions: float = 12.0  # mean per person
+    days: float = 14.0  # from the first possible submission to the deadline
+    rush_hours: float = 24.0  # mean from submission to deadline; half of them arrive in the last 0.69 times this
+    seconds: float = 30.0  # mean duration of a judging
+    spread: float = 0.3  # standard deviation of the duration, as a fraction of the mean
 
 
 class Waits(NamedTuple):
@@ -49,10 +32,7 @@ class Waits(NamedTuple):
 
 
 def estimate(load: ClassLoad, most_p95: float, seed: int = 0) -> List[Waits]:
-    """Return the waits with 1, 2, ... graders, up to the first number with a 95th percentile of at most `most_p95` s.
-
-    The list ends with 256 graders if even these are not enough. `seed` is for the random submissions.
-    """
+    """Return the waits with 1, 2, ... (at most 256) graders, until the 95th percentile is at most `most_p95` s."""
     found: List[Waits] = []
     arrivals, who, takes = _drawn(load, np.random.default_rng(seed))
     graders = 1
@@ -79,13 +59,7 @@ def _drawn(load: ClassLoad, rng: np.random.Generator):
 def simulated(
     load: ClassLoad, graders: int, arrivals: Sequence[float], who: Sequence[int], takes: Sequence[float]
 ) -> Waits:
-    """Return the waits with a number of graders.
-
-    Parameters
-    ----------
-    arrivals, who, takes
-        Time of each submission in seconds, in ascending order; index of its person; and seconds of its judging.
-    """
+    """Return the waits for submissions at ascending times `arrivals` (s), by persons `who`, that take `takes` s."""
     free = [0.0] * graders  # a heap of the times at which the graders are free
     queue: List = []
     last_round = [-1] * load.people

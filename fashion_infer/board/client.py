@@ -25,26 +25,9 @@ PATIENCE = 300.0  # default of a client's patience in seconds, enough for a boar
 class Client:
     """A client of a board with the token of one person.
 
-    Parameters
-    ----------
-    url
-        The board's URL. Plain http is accepted only for this machine, because others could read the token.
-    token
-        The person's token.
-    authority
-        File of certificates to trust. None for the file that an environment variable of `_TRUSTED` names; without such
-        a variable, for the public authorities.
-    notice
-        Function that is called with each message for the user, which is one line.
-    patience
-        Time in seconds for which requests are retried if the board does not answer.
-
-    Raises
-    ------
-    UsageError
-        For an invalid URL.
-    DataError
-        For a file of certificates that cannot be read or has none.
+    Plain http is accepted only for this machine, because others could read the token. `authority` is a file of
+    certificates to trust; the default is that of an environment variable in `_TRUSTED`, or the public authorities. If
+    the board does not answer, requests are retried for `patience` seconds.
     """
 
     def __init__(
@@ -71,24 +54,14 @@ class Client:
         self._notice, self._patience = notice, patience
 
     def me(self) -> Dict[str, Any]:
-        """Return the person who owns the token, and the class."""
         return self._get("/me")
 
     def submit(
         self, name: str, content: bytes, of_class: Optional[str] = None, final: bool = False, again: bool = False
     ) -> Dict[str, Any]:
-        """Submit a file, retrying until the board confirms it, and return the submission. It is stored only once.
+        """Submit a file, retrying until the board confirms it, and return the submission, which is stored only once.
 
-        Parameters
-        ----------
-        name, content
-            The file's name and bytes.
-        of_class
-            Name of the class; None for the person's class.
-        final
-            Whether the submission counts for marks.
-        again
-            Whether to judge a file again whose bytes the person has already submitted.
+        `final` submissions count for marks. With `again`, the same bytes are judged again.
         """
         query = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "final": str(final).lower()}
         if of_class:
@@ -98,7 +71,6 @@ class Client:
         return self._ask("POST", "/submissions", params=query, data=content).json()
 
     def submission(self, identifier: str) -> Dict[str, Any]:
-        """Return a submission with its expected wait, or with its verdict and rank."""
         return self._get(f"/submissions/{_identifier(identifier)}")
 
     def history(self, limit: int = 100) -> List[Dict[str, Any]]:
@@ -106,15 +78,12 @@ class Client:
         return self._get("/submissions", limit=limit)
 
     def ranking(self) -> List[Dict[str, Any]]:
-        """Return the ranking of the class."""
         return self._get("/ranking")
 
     def queue(self) -> List[Dict[str, Any]]:
-        """Return the queue of the class."""
         return self._get("/queue")
 
     def cancel(self, identifier: str) -> Dict[str, Any]:
-        """Cancel a submission."""
         return self._ask("POST", f"/submissions/{_identifier(identifier)}/cancel").json()
 
     def log(self, identifier: str, follow: bool = True) -> Iterator[str]:
@@ -165,11 +134,7 @@ class Client:
 
 
 class _Bearer(requests.auth.AuthBase):
-    """Adds the token to a request.
-
-    It is passed as requests' `auth`, because requests would replace a header that is passed directly by the entry for
-    the host in ~/.netrc.
-    """
+    """Adds the token as requests' `auth`: a plain header would be replaced by the entry for the host in ~/.netrc."""
 
     def __init__(self, token: str):
         self._token = token

@@ -11,8 +11,6 @@ URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"  # environment v
 
 
 class KnownBoard(NamedTuple):
-    """A board, and what a client needs to use it."""
-
     url: str
     token: str
     authority: Optional[str] = None  # file of certificates to trust; None for the default, see `Client`
@@ -56,19 +54,7 @@ def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
 
 
 def known(url: Optional[str]) -> KnownBoard:
-    """Return the board to use, with the user's token.
-
-    Parameters
-    ----------
-    url
-        The board's URL. None for the URL in the environment variable FASHION_INFER_BOARD; without it, for that of the
-        last `board login`.
-
-    Raises
-    ------
-    UsageError
-        When no board is known, or no token for it.
-    """
+    """Return the board of `url`, of FASHION_INFER_BOARD or of the last login, with its token; UsageError if none."""
     here = _read()
     chosen = url or os.environ.get(URL) or (list(here)[-1] if here else None)
     if not chosen:

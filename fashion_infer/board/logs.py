@@ -13,7 +13,6 @@ class JsonLines(logging.Formatter):
     """Formats a log record as one line of JSON with the fields at, level, from and message, and those of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line for a log record."""
         said = {
             "at": datetime.fromtimestamp(record.created, timezone.utc).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -54,8 +54,7 @@ def marks(session: Session, of_class: Class) -> List[StudentMarks]:
 def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
     """Return the table `kind`, one of `FORMATS`, as CSV with one line per student.
 
-    No spreadsheet reads a name as a formula, because `people.join` accepts only names that begin with a letter, a digit
-    or an underscore.
+    No spreadsheet reads a name as a formula, because `people.join` restricts the first letter of names.
     """
     students = marks(session, of_class)
     out = io.StringIO()

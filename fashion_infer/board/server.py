@@ -38,7 +38,6 @@ class LimitedProtocol(H11Protocol):
     _timer: Optional[asyncio.TimerHandle] = None
 
     def connection_made(self, transport) -> None:
-        """Start the timer for the first request."""
         super().connection_made(transport)
         self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
 
@@ -51,7 +50,6 @@ class LimitedProtocol(H11Protocol):
             self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
 
     def connection_lost(self, exc) -> None:
-        """Stop the timer."""
         self._cancel()
         super().connection_lost(exc)
 
@@ -72,7 +70,6 @@ class DispatcherKeeper:
         self._thread = threading.Thread(target=self._keep, daemon=True)
 
     def start(self) -> None:
-        """Start the dispatcher's process."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -108,15 +105,8 @@ class DispatcherKeeper:
 def serve(settings: BoardSettings) -> None:
     """Serve a board until a signal ends the service.
 
-    Raises
-    ------
-    UsageError
-        When only one of the two TLS files is given, a proxy is not an IP address, or other machines could reach the
-        service by plain HTTP.
-    DataError
-        When a TLS file or the database cannot be opened.
-    DeviceError
-        When the service cannot listen on the address and port.
+    Raise UsageError for unsafe settings, DataError if a TLS file or the database cannot be opened, DeviceError if the
+    service cannot listen on its address and port.
     """
     _check_tls(settings)
     if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):

@@ -29,24 +29,9 @@ HEADERS = {
 
 
 def create_app(settings: BoardSettings) -> FastAPI:
-    """Create the web application of a board.
+    """Create the web application of a board; DataError if the database cannot be opened.
 
-    Parameters
-    ----------
-    settings
-        The board's options.
-
-    Returns
-    -------
-    FastAPI
-        The application. Its `state` has the objects that all requests share: `settings`; `store`, the open database;
-        `began`, the time of its creation; `refused`, which counts refused sign-ins; and the pages' caches `queues` and
-        `standings`.
-
-    Raises
-    ------
-    DataError
-        When the database cannot be opened.
+    Its `state` has the objects that all requests share.
     """
     # FastAPI's pages of documentation are off, because they load scripts from other sites. The schema is available.
     app = FastAPI(

@@ -4,39 +4,18 @@ from typing import NamedTuple, Optional
 
 
 class BoardSettings(NamedTuple):
-    """The options of `board serve`.
-
-    Attributes
-    ----------
-    data
-        The board's folder.
-    database
-        The database's URL; None for SQLite in the folder.
-    host, port
-        Address and port of the service.
-    ray
-        "auto" to start Ray on this machine, the address of a Ray cluster, or "off" for graders without Ray.
-    cpu_slots
-        Number of submissions to CPU classes that are judged at the same time on this machine.
-    certificate, key
-        Paths of the TLS certificate and its key; None for plain HTTP on the loopback or behind a proxy with TLS.
-    proxies
-        Addresses of proxies, separated by commas, whose headers X-Forwarded-For and X-Forwarded-Proto are trusted; None
-        if there is no proxy.
-    grader
-        A command that judges instead of `fashion-infer grade` and accepts its options; None for `fashion-infer grade`.
-    """
+    """The options of `board serve`."""
 
     data: str = "board"
-    database: Optional[str] = None
+    database: Optional[str] = None  # a URL; None for SQLite in the folder `data`
     host: str = "127.0.0.1"
     port: int = 8408
-    ray: str = "auto"
-    cpu_slots: int = 1
-    certificate: Optional[str] = None
+    ray: str = "auto"  # "auto" to start Ray here, the address of a cluster, or "off"
+    cpu_slots: int = 1  # submissions to CPU classes judged at once on this machine
+    certificate: Optional[str] = None  # a path; None for plain HTTP on the loopback or behind a proxy
     key: Optional[str] = None
-    proxies: Optional[str] = None
-    grader: Optional[str] = None
+    proxies: Optional[str] = None  # trusted for X-Forwarded-*, separated by commas
+    grader: Optional[str] = None  # a command with the options of `fashion-infer grade`, used instead of it
 
     @property
     def secure(self) -> bool:

@@ -12,22 +12,15 @@ _MOST = 64 << 20  # size limit in bytes of the files together; a board may have 
 
 
 class Upload(NamedTuple):
-    """A file to upload."""
-
     name: str
     content: bytes
 
 
 def packed(source: str) -> Upload:
-    """Return the upload of a kernel file or a folder.
+    """Return the upload of a file; UsageError if it cannot be read or is too large.
 
-    A folder becomes a zip archive without its hidden files and links. A kernel file that includes other files of its
-    folder becomes a zip archive of all of them. Any other file is uploaded unchanged.
-
-    Raises
-    ------
-    UsageError
-        When the path does not exist or cannot be read, the folder has no files, or the files are too large.
+    A folder becomes a zip archive without its hidden files and links, and so does a kernel file with the files of its
+    folder that it includes. Any other file is uploaded unchanged.
     """
     path = Path(source)
     try:

@@ -1,6 +1,6 @@
-"""Converts a verdict to text and tables, for the pages and the command line. This module needs no extra.
+"""Converts a verdict to text and tables, for pages and the command line. Needs no extra.
 
-A submission can influence its verdict, so that parts of a verdict may be malformed. Such parts are left out.
+A submission can influence its verdict, so parts of a verdict may be malformed. Such parts are left out.
 """
 
 import math
@@ -11,16 +11,12 @@ _Made = TypeVar("_Made")
 
 
 class VerdictFinding(NamedTuple):
-    """A finding in a submission."""
-
     follows: str  # the consequence, such as "refused"
     text: str
     advice: str  # what to do about it
 
 
 class CompilerFinding(NamedTuple):
-    """A finding in the compiler's output for a submission."""
-
     code: str  # name of the section of docs/why.md that explains it
     text: str
     source: str  # the line of the submission; "" if the finding is not about one line
@@ -28,8 +24,6 @@ class CompilerFinding(NamedTuple):
 
 
 class VerdictParts(NamedTuple):
-    """The parts of a verdict that a reader may see."""
-
     findings: List[VerdictFinding]
     tables: List[Tuple[str, list]]  # (heading, list of present.content.Table)
     printed: str  # what the submission printed
@@ -41,18 +35,9 @@ NO_PARTS = VerdictParts([], [], "", [], [])
 
 
 def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], times: bool = True) -> str:
-    """Return the outcome of a submission in one sentence; "" while it waits or runs.
+    """Return the outcome of a submission in one sentence, with times if the reader may see them; "" before it ends.
 
-    Parameters
-    ----------
-    status
-        The submission's status.
-    judgement
-        Object with the attributes of `store.models.Judgement`; None before the judging has ended.
-    verdict
-        The grader's document, as far as the reader may see it; None if there is none.
-    times
-        Whether the reader may see times.
+    `judgement` has the attributes of `store.models.Judgement`; None before the judging has ended.
     """
     if judgement is None:
         return ""
@@ -69,8 +54,6 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
 
 
 def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
-    """Return the well-formed findings of a verdict."""
-
     def read() -> List[VerdictFinding]:
         found = []
         for one in verdict["findings"]:
@@ -96,15 +79,7 @@ def lost(verdict: Dict[str, Any]) -> List[str]:
 
 
 def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
-    """Return the findings, tables and texts of a verdict that a reader may see.
-
-    Parameters
-    ----------
-    verdict
-        The grader's document.
-    everything
-        Whether the reader may see everything, as staff may. Students see what the rubric allows.
-    """
+    """Return the findings, tables and texts of a verdict: all of them, or what the rubric allows students to see."""
     from ..present.content import Table
 
     show = shown(verdict)
@@ -145,10 +120,7 @@ def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
 
 
 def _command(verdict: Dict[str, Any]) -> str:
-    """Return the command by which the author can explain the kernel file on another machine; "" without a kernel file.
-
-    The board cannot do this itself: it has no profiler, and runs submitted code only in the sandbox.
-    """
+    """Return the command with which the author can explain the kernel file elsewhere: the board never profiles."""
     kernel, edition = _dict(verdict, "submission").get("kernel"), _dict(verdict, "rubric").get("edition")
     chosen = f" --edition {shlex.quote(edition)}" if isinstance(edition, str) and edition else ""
     return f"fashion-infer kernel explain {shlex.quote('./' + kernel)}{chosen}" if isinstance(kernel, str) else ""

@@ -1,7 +1,4 @@
-"""The endpoints /healthz, for supervisors and load balancers, and /metrics, for Prometheus.
-
-Metrics are computed from the database, so that a restart does not reset them, and all services of a board agree.
-"""
+"""The endpoints /healthz and /metrics. Metrics come from the database, so all services of a board agree."""
 
 import time
 

@@ -23,13 +23,11 @@ router = APIRouter(include_in_schema=False, default_response_class=Response, rou
 
 @router.get("/login")
 def login_page(request: Request) -> Response:
-    """Show the page with the sign-in form."""
     return _login(request)
 
 
 @router.post("/login")
 def login(request: Request, store: OpenStore, session: Reading, address: Address, fields: Fields) -> Response:
-    """Sign in with a token."""
     web.check_site(request)
     cookie, guard = web.gate(request)
     if not cookie or fields.get("csrf") != guard:
@@ -49,10 +47,7 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
 
 
 def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> Response:
-    """Answer a sign-in with an invalid token. `meant` is the owner of the token's selector, None if unknown.
-
-    Only invalid tokens are limited, so that guesses by others do not stop a person with a valid token.
-    """
+    """Answer a sign-in with an invalid token whose selector belongs to `meant`. Only invalid tokens are limited."""
     if meant is not None:
         who = who._replace(actor=meant.name, class_id=meant.class_id)
     wait = request.app.state.refused.add(who)
@@ -122,7 +117,6 @@ async def submit(visit: Anyone, file: Annotated[Any, Depends(_upload)]) -> Respo
 
 @router.post("/submissions/{identifier}/cancel")
 def cancel(visit: Posted, identifier: str) -> Response:
-    """Cancel a submission."""
     with visit.transaction() as session:
         found = queries.find(session, identifier, visit.person)
         if not queue.cancel(session, found, visit.person.name, visit.address):
@@ -133,7 +127,6 @@ def cancel(visit: Posted, identifier: str) -> Response:
 
 @router.post("/class")
 def change(visit: PostedByInstructor) -> Response:
-    """Change the class's settings."""
     with visit.transaction() as session:
         changed = class_settings.change(visit.of_class, visit.fields)
         if changed:

@@ -15,8 +15,6 @@ _OLD = 5.0  # age in seconds from which a reader waits while another one reads t
 
 
 class QueueCache:
-    """Cache of the queues of one service."""
-
     def __init__(self) -> None:
         self._known: Dict[str, List[QueuedJob]] = {}
         self._read: Dict[str, float] = {}
@@ -44,5 +42,4 @@ class QueueCache:
 
 
 def queues(request: Request) -> QueueCache:
-    """Return the service's cache of queues."""
     return request.app.state.queues

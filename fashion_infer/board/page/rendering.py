@@ -46,10 +46,7 @@ def engine() -> jinja2.Environment:
 
 
 def html(request: Request, template: str, status: int = 200, **values) -> Response:
-    """Return a page: a template filled with `values` and with values that all templates use.
-
-    One of the latter is `visit`, the `Visit` of a signed-in person; None if nobody is signed in.
-    """
+    """Return a page: a template filled with `values` and with `visit` (None if nobody is signed in)."""
     root = request.scope.get("root_path", "").rstrip("/")
     here = request.scope["path"][len(root) :] if root and request.scope["path"].startswith(root) else request.url.path
     common = {"root": root, "version": version(), "here": here, "now": now(),
@@ -58,12 +55,10 @@ def html(request: Request, template: str, status: int = 200, **values) -> Respon
 
 
 def problem(request: Request, status: int, title: str, text: str) -> Response:
-    """Return a page that says what is wrong."""
     return html(request, "error.html", status, title=title, text=text)
 
 
 def see(request: Request, path: str) -> Response:
-    """Return a redirect to another page of the board."""
     return RedirectResponse(request.scope.get("root_path", "").rstrip("/") + path, 303)
 
 

@@ -40,7 +40,6 @@ def _place(standing: ClassStanding, person: Person):
 
 @router.get("/")
 def ranking(visit: Anyone) -> Response:
-    """Show the ranking."""
     standing = _standing(visit)
     return visit.html(
         "ranking.html",
@@ -52,7 +51,6 @@ def ranking(visit: Anyone) -> Response:
 
 @router.get("/ranking.svg")
 def chart(visit: Anyone) -> Response:
-    """Return the chart of the best times so far, as SVG."""
     narrow = visit.request.query_params.get("width") == "narrow"
     drawn = standings(visit.request).chart(visit.session, visit.of_class, key_of(visit.person), narrow)
     return Response(drawn, 200, _PICTURE, "image/svg+xml")
@@ -60,7 +58,6 @@ def chart(visit: Anyone) -> Response:
 
 @router.get("/mine")
 def mine(visit: Anyone) -> Response:
-    """Show a list of the reader's submissions."""
     place = _place(_standing(visit), visit.person)
     return _submissions(
         visit,
@@ -105,17 +102,13 @@ def _submissions(visit: Visit, title: str, condition, path: str, mine=False, pla
 
 
 def _pages(visit: Visit, path: str, page: int, found: int):
-    """Return the URLs of the pages with newer and older rows of a list; "" for a page that does not exist.
-
-    `page` is the number of rows per page. `found` is the number of rows found from this page's start, at most page + 1.
-    """
+    """Return the URLs of the pages with newer and older rows; "" if there is none. `found` is at most page + 1 rows."""
     newer = f"{path}start={max(0, visit.start - page)}" if visit.start else ""
     return newer, f"{path}start={visit.start + page}" if found > page else ""
 
 
 @router.get("/submissions/{identifier}")
 def submission(visit: Anyone, identifier: str) -> Response:
-    """Show one submission."""
     found = queries.detail(visit.session, identifier, visit.person)
     standing = _standing(visit)
     place = _place(standing, found.submission.person)
@@ -139,7 +132,6 @@ def submission(visit: Anyone, identifier: str) -> Response:
 
 @router.get("/submissions/{identifier}/file")
 def file(visit: Anyone, store: OpenStore, address: Address, identifier: str) -> Response:
-    """Download a submission's file."""
     found, content = queries.content_of(store, identifier, visit.person, address)
     return rendering.download(content, "application/octet-stream", found.name)
 
@@ -155,7 +147,6 @@ def log(visit: Anyone, identifier: str) -> Response:
 
 @router.get("/submissions/{identifier}/verdict.json")
 def document(visit: Staff, identifier: str) -> Response:
-    """Download a submission's verdict as JSON."""
     found = queries.detail(visit.session, identifier, visit.person)
     if found.verdict is None:
         raise queries.NotFound
@@ -164,7 +155,6 @@ def document(visit: Staff, identifier: str) -> Response:
 
 @router.get("/queue")
 def queue(visit: Anyone) -> Response:
-    """Show the running and waiting jobs of the class's queue."""
     jobs = [job.seen(visit.person) for job in queues(visit.request).of(visit.session, visit.of_class.backend)]
     shown = [job for index, job in enumerate(jobs) if index < _MOST_JOBS or job.own]
     return visit.html("queue.html", jobs=jobs, shown=shown, slots=slots_of(visit.session, visit.of_class.backend))
@@ -172,13 +162,11 @@ def queue(visit: Anyone) -> Response:
 
 @router.get("/people")
 def people(visit: Staff) -> Response:
-    """Show a list of the people of the class."""
     return visit.html("people.html", rows=queries.roster(visit.session, visit.of_class), issued=())
 
 
 @router.get("/class")
 def settings(visit: Instructor) -> Response:
-    """Show the class's settings."""
     return visit.html(
         "class.html",
         counts=queries.counts(visit.session, visit.of_class),
@@ -189,7 +177,6 @@ def settings(visit: Instructor) -> Response:
 
 @router.get("/class/audit")
 def audit(visit: Instructor) -> Response:
-    """Show the audit log."""
     visit.request.app.state.refused.write()
     rows = audits.entries(visit.session, visit.of_class, _ENTRIES + 1, visit.start)
     return visit.html("audit.html", rows=rows[:_ENTRIES], pages=_pages(visit, "/class/audit?", _ENTRIES, len(rows)))
@@ -206,7 +193,6 @@ def exported(visit: Instructor, name: str) -> Response:
 
 @router.get("/static/{version}/{name}")
 def static(request: Request, version: str, name: str) -> Response:
-    """Return a static file of the pages."""
     found = rendering.static_files().get(name)
     if found is None:
         return rendering.problem(request, 404, "Not found", "There is no such file.")

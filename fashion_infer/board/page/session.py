@@ -39,7 +39,6 @@ class PageRoute(APIRoute):
     """A route whose answers to errors are pages."""
 
     def get_route_handler(self):
-        """Return FastAPI's handler, wrapped so that it answers errors with pages."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -58,17 +57,7 @@ class PageRoute(APIRoute):
 
 
 class Visit:
-    """A request by a signed-in person.
-
-    Attributes
-    ----------
-    session
-        Database session for queries; within `transaction`, the session of the transaction.
-    web
-        The browser session.
-    fields
-        The fields of the form that was sent.
-    """
+    """A request by a signed-in person. Within `transaction`, `session` is the session of the transaction."""
 
     def __init__(self, request: Request, store: Store, session: Session, web: WebSession, address: str):
         self.request, self._store, self.address = request, store, address
@@ -77,7 +66,6 @@ class Visit:
 
     @property
     def person(self) -> Person:
-        """The signed-in person."""
         return self.web.person
 
     @property
@@ -109,11 +97,9 @@ class Visit:
             raise
 
     def html(self, template: str, **values) -> Response:
-        """Return a page, a filled template."""
         return html(self.request, template, **values)
 
     def see(self, path: str) -> Response:
-        """Return a redirect to another page of the board."""
         return see(self.request, path)
 
 

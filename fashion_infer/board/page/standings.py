@@ -1,7 +1,6 @@
 """Computes a class's ranking and its curves of best times, and caches them for all readers.
 
-For 300 people with 50 submissions each, 15,000 judgements must be read to compute the ranking, which is read far more
-often than it changes. Usually it changes because a judgement was added, which a small query detects.
+A ranking of 15,000 judgements is read far more often than it changes; a small query detects a new judgement.
 """
 
 import bisect
@@ -45,8 +44,6 @@ class ClassStanding(NamedTuple):
 
 
 class Standings:
-    """Cache of the standings of one service."""
-
     def __init__(self) -> None:
         self._known: Dict[int, ClassStanding] = {}
         self._drawn: Dict[Tuple, Tuple[float, bytes]] = {}
@@ -73,10 +70,7 @@ class Standings:
             lock.release()
 
     def chart(self, session: Session, of_class: Class, key: Key, narrow: bool) -> bytes:
-        """Return the chart of the best times so far as SVG, with the curve of the person or team `key`.
-
-        `narrow` is for small screens.
-        """
+        """Return the chart of the best times so far as SVG, with the curve of `key`. `narrow` is for small screens."""
         which = of_class.id, key, narrow
         made, text = self._drawn.get(which, (float("-inf"), b""))
         if time.monotonic() - made > _DRAWN:
@@ -88,7 +82,6 @@ class Standings:
 
 
 def standings(request: Request) -> Standings:
-    """Return the service's cache of standings."""
     return request.app.state.standings
 
 
@@ -163,10 +156,7 @@ def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
 
 
 def _floor(session: Session, leader: Optional[str]) -> Optional[float]:
-    """Return the write floor from the leader's verdict: the time to write the layers' outputs, in ms.
-
-    None if there is no leader, or the verdict has no such times.
-    """
+    """Return the time in ms to write the layers' outputs, from the leader's verdict; None if it is unknown."""
     query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == "first")
     text = session.scalar(query) if leader is not None else None
     try:

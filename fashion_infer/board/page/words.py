@@ -38,7 +38,6 @@ def until(when: datetime, now: datetime) -> str:
 
 
 def moment(when: Optional[datetime]) -> str:
-    """Format a date and time in UTC."""
     return "" if when is None else f"{when.astimezone(timezone.utc):%-d %b %Y, %H:%M} UTC"
 
 
@@ -69,5 +68,4 @@ def log(text: str) -> str:
 
 
 def size(count: int) -> str:
-    """Format a size in bytes."""
     return f"{count:,} B" if count < 10240 else f"{count / 1024:,.0f} KiB"

@@ -22,17 +22,9 @@ KEEPING = 5.0  # seconds between two renewals of the leases, each of which is va
 
 
 class Dispatcher:
-    """Starts graders for the waiting jobs of a board, and writes their results to the board's database.
+    """Starts graders for the waiting jobs, and writes their results to the database.
 
-    Parameters
-    ----------
-    store
-        The board's database.
-    graders
-        The graders that run the jobs.
-    owner
-        The dispatcher's name, which no other running dispatcher may have. `recover` finds the jobs of an earlier
-        dispatcher by this name.
+    No other running dispatcher may have the name `owner`, by which `recover` finds the jobs of an earlier one.
     """
 
     def __init__(self, store: Store, graders: Graders, owner: str):
@@ -147,10 +139,7 @@ class Dispatcher:
             self._graders.stop(lease)
 
     def _stranded(self, slots: Dict[str, int]) -> List[str]:
-        """Return the leases of jobs that Ray cannot run because nodes have left.
-
-        If more jobs are started than there are graders, these are the last jobs without a message from their grader.
-        """
+        """Return the leases of jobs that Ray cannot run because nodes have left: the last ones without a message."""
         found: List[str] = []
         for backend, count in slots.items():
             leases = [lease for lease, claimed in self._running.items() if claimed.backend == backend]

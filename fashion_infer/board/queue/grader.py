@@ -42,23 +42,9 @@ def run(
     longest: float = LONGEST,
     started: Callable[[int], object] = lambda process: None,
 ) -> Iterator[Event]:
-    """Judge a submission in a separate process, whose command runs the submission in a sandbox.
+    """Judge a submission in a separate process, and yield a "log" event per line, then one "outcome" or "unable" event.
 
-    Parameters
-    ----------
-    claimed
-        The job.
-    grader
-        The grader's command, see `command_of`.
-    longest
-        Time limit of the grader, in seconds.
-    started
-        Function that is called with the id of the grader's process, which `end` takes.
-
-    Yields
-    ------
-    Event
-        A "log" event for each line as it arrives, and then one "outcome" or "unable" event.
+    The grader may take `longest` seconds. `started` is called with the id of its process, which `end` takes.
     """
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:

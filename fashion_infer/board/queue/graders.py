@@ -12,20 +12,12 @@ DIED = "died"  # kind of the event of a grader that ended without another last m
 
 
 class GraderMessage(NamedTuple):
-    """A message of a grader, and the lease of the job that it judges."""
-
     lease: str
     event: Event
 
 
 class Graders:
-    """Runs graders, and collects their messages. Subclasses implement where graders run.
-
-    Parameters
-    ----------
-    grader
-        The grader's command, see `grader.command_of`.
-    """
+    """Runs graders with a command (see `grader.command_of`). Subclasses implement where they run."""
 
     def __init__(self, grader: Optional[str]):
         self._grader = grader
@@ -42,11 +34,9 @@ class Graders:
         threading.Thread(target=self._follow, args=(claimed.lease, events), daemon=True).start()
 
     def stop(self, lease: str) -> None:
-        """Stop the grader of the job with a lease."""
         raise NotImplementedError
 
     def new_messages(self) -> List[GraderMessage]:
-        """Return the messages that graders have sent since the last call."""
         found = []
         while True:
             try:
@@ -55,7 +45,6 @@ class Graders:
                 return found
 
     def well(self) -> bool:
-        """Return whether graders can be started."""
         return not self.broken
 
     def close(self) -> None:
@@ -80,13 +69,7 @@ class Graders:
 
 
 class LocalGraders(Graders):
-    """Graders on this machine, without Ray.
-
-    Parameters
-    ----------
-    cpu, gpu
-        Number of graders of each backend that can run at the same time.
-    """
+    """Graders on this machine, without Ray: at most `cpu` and `gpu` at once."""
 
     def __init__(self, grader: Optional[str], cpu: int, gpu: int = 0):
         super().__init__(grader)
@@ -96,7 +79,6 @@ class LocalGraders(Graders):
         self._lock = threading.Lock()
 
     def slots(self) -> Dict[str, int]:
-        """Return the numbers given to the constructor."""
         return dict(self._slots)
 
     def stop(self, lease: str) -> None:

@@ -55,7 +55,6 @@ def dispatch(settings: BoardSettings) -> None:
 
 
 def graders_of(settings: BoardSettings) -> Graders:
-    """Return the graders that the settings select, on Ray or on this machine."""
     if settings.ray == "off":
         return LocalGraders(settings.grader, settings.cpu_slots)
     from .ray_graders import RayGraders

@@ -1,8 +1,7 @@
 """Graders on Ray: each job is a task that needs a GPU or, for a CPU class, a CPU.
 
-Ray does not protect against attacks: anyone who reaches its ports can run code. A Ray that this module starts therefore
-listens only on the loopback and requires a token. The grader's sandbox has no network, and no access to Ray's sockets
-in /tmp.
+Anyone who reaches Ray's ports can run code. A Ray that this module starts therefore listens only on the loopback and
+requires a token, and the grader's sandbox has no network and no access to Ray's sockets in /tmp.
 """
 
 import logging
@@ -25,17 +24,7 @@ def _task(claimed: Claimed, command: Optional[str]):
 
 
 class RayGraders(Graders):
-    """Graders on a Ray cluster.
-
-    Parameters
-    ----------
-    command
-        The grader's command, see `grader.command_of`.
-    address
-        Address of a running cluster; "auto" to start Ray on this machine, which ends with this process.
-    cpu
-        With "auto", the number of CPU submissions that are judged at the same time.
-    """
+    """Graders on a Ray cluster; the address "auto" starts Ray on this machine, with `cpu` CPU graders."""
 
     def __init__(self, command: Optional[str], address: str, cpu: int):
         super().__init__(command)
@@ -69,7 +58,6 @@ class RayGraders(Graders):
         return {"cpu": int(resources.get("CPU", 0)), "gpu": int(resources.get("GPU", 0))}
 
     def start(self, claimed: Claimed) -> None:
-        """Start a task for a job."""
         needs = {"num_cpus": 0, "num_gpus": 1} if claimed.backend == "gpu" else {"num_cpus": 1}
         named = f"{claimed.submission} {claimed.purpose}"
         with self._lock:

@@ -20,11 +20,7 @@ NAME_LENGTH = 100
 
 
 class NotTaken(FashionInferError):
-    """Raised when a submission is not accepted.
-
-    `status` is the HTTP status of the answer. `retry_after` is the time in seconds after which a new request may be
-    accepted; None if waiting does not help.
-    """
+    """Raised when a submission is not accepted. `retry_after` is in seconds; None if waiting does not help."""
 
     exit_code = 1
 
@@ -61,29 +57,10 @@ def accept(
     address: str = "",
     at: Optional[datetime] = None,
 ) -> AcceptedSubmission:
-    """Store a submission and queue it, within the caller's transaction.
+    """Store and queue a submission within the caller's transaction; NotTaken if a rule refuses it.
 
-    Parameters
-    ----------
-    person
-        The author.
-    name, content
-        The file's name (which is stored as `safe_name` returns it) and its bytes: a kernel file or an archive.
-    key
-        An identifier that the client chose. Several requests of a person with the same key make only one submission.
-        None uses the digest and `final` as the key, so that the same bytes are judged only once.
-    final
-        Whether the submission counts for marks.
-    address
-        Client address of the request, for the audit log.
-    at
-        Time of the submission; None for now.
-
-    Raises
-    ------
-    NotTaken
-        When the deadline has passed, a limit is exceeded, the file is empty or too large, or the key is invalid or
-        belongs to another submission.
+    Requests of a person with the same `key` make only one submission. The default key is the digest and `final`, so the
+    same bytes are judged only once. The name is stored as `safe_name` returns it.
     """
     at = at or now()
     of_class = person.of_class

@@ -16,19 +16,7 @@ MOST_A_DAY = 100  # largest number of rows per action and day that `count` adds,
 def record(
     session: Session, actor: str, action: str, what: str = "", class_id: Optional[int] = None, address: str = ""
 ) -> None:
-    """Add an entry to the audit log, in the same transaction as the action.
-
-    Parameters
-    ----------
-    actor
-        A person's name, or "command line".
-    action
-        One or two words, such as "submit" or "sign in".
-    what
-        The object of the action, such as a submission's identifier; never a secret.
-    address
-        Client address of the request.
-    """
+    """Add an entry to the audit log, in the same transaction as the action. `what` must never be a secret."""
     session.add(AuditEntry(actor=actor, action=action, what=what[:1000], class_id=class_id, address=address[:64]))
 
 
@@ -42,17 +30,9 @@ def count(
     what: str = "",
     at: Optional[datetime] = None,
 ) -> None:
-    """Count an action that anyone can repeat without limit in an entry of the current day.
+    """Count an action that anyone can repeat without limit, in one entry per day and combination of arguments.
 
-    Parameters
-    ----------
-    actor, action, what, address
-        As in `record`. There is one entry for each combination of them, or, once there are `MOST_A_DAY` entries, one
-        entry for all further combinations.
-    times
-        How often the action happened.
-    at
-        Time of the action; None for now.
+    Once there are `MOST_A_DAY` entries, one entry counts all further combinations.
     """
     at = at or now()
     today = (AuditEntry.at >= at.replace(hour=0, minute=0, second=0, microsecond=0), AuditEntry.action == action)

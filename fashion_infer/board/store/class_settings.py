@@ -15,13 +15,7 @@ _MOST_PEOPLE = 1000  # largest number of people that one form adds
 
 
 def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
-    """Change a class's settings to the fields of its form, and return the changes, such as "names_open = True".
-
-    Raises
-    ------
-    UsageError
-        When a value is invalid.
-    """
+    """Change a class's settings to the fields of its form, and return the changes; UsageError for an invalid value."""
     deadline = fields.get("deadline", "").strip()
     if deadline and not re.search(r"(Z|[+-]\d\d:?\d\d)$", deadline):
         deadline += fields.get("zone", "").strip()  # a browser's date picker sends no time zone
@@ -69,12 +63,9 @@ def _number(text: str, what: str) -> Optional[float]:
 
 
 def listed(text: str, most: int = _MOST_PEOPLE) -> List[ListedPerson]:
-    """Return the person of each line of a CSV text, whose first line may be a header: name, role and team in any order.
+    """Return the person of each line of CSV text, which may have a header with name, role and team in any order.
 
-    Raises
-    ------
-    UsageError
-        When the text is not CSV, is empty, or has more than `most` people.
+    Raise UsageError when the text is not CSV, is empty, or has more than `most` people.
     """
     try:
         lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(map(str.strip, line))]

@@ -15,14 +15,7 @@ from .database import FILE, Store, file_url, url_of
 def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
     """Return a context with the board's database: the URL `database`, or the file in the folder `data`.
 
-    If `makes` is True and there is no board, a new board is created, which the folder gets only if the block succeeds.
-
-    Raises
-    ------
-    UsageError
-        When there is no board and `makes` is False.
-    DataError
-        When the board cannot be opened or created.
+    With `makes`, a missing board is created, but only if the block succeeds; otherwise it is a UsageError.
     """
     if database or not makes or os.path.exists(os.path.join(data, FILE)):
         with contextlib.closing(Store(url_of(data, database, makes))) as store:

@@ -25,16 +25,9 @@ def file_url(path: Union[str, Path]) -> URL:
 
 
 def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, URL]:
-    """Return the URL `database` or, if it is None, the URL of SQLite in the folder `data`, which is created if missing.
+    """Return the URL `database` (with the driver psycopg 3 for PostgreSQL) or that of SQLite in the folder `data`.
 
-    In a PostgreSQL URL without a driver, the driver psycopg 3 is inserted.
-
-    Raises
-    ------
-    UsageError
-        When `make` is False and the folder has no board.
-    DataError
-        When the folder cannot be created.
+    With `make`, the folder is created if missing; otherwise a missing board is a UsageError.
     """
     if database:
         scheme, _, rest = database.partition("://")
@@ -102,18 +95,7 @@ def migrate(engine: Engine) -> None:
 
 
 class Store:
-    """A board's database, opened and migrated.
-
-    Parameters
-    ----------
-    url
-        The database's URL, as `url_of` or `file_url` returns it.
-
-    Raises
-    ------
-    DataError
-        When the database cannot be opened.
-    """
+    """A board's database, opened and migrated; DataError if it cannot be opened."""
 
     def __init__(self, url: Union[str, URL]):
         self.engine = engine_of(url)
@@ -131,5 +113,4 @@ class Store:
         return self._read()
 
     def close(self) -> None:
-        """Close every connection."""
         self.engine.dispose()

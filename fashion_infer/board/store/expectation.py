@@ -77,11 +77,10 @@ class _Arrivals:
         self._came = [(round_, (at - when).total_seconds()) for round_, when in session.execute(came)]
 
     def longer(self, round_: int, takes: float) -> float:
-        """Return the factor by which later submissions lengthen the wait of a job of round `round_`.
+        """Return the factor, at most 2, by which later submissions lengthen the wait of a job of round `round_`.
 
-        No later submission can overtake a job of the current round. A job of a later round is overtaken by new
-        submissions of earlier rounds. These are assumed to arrive as frequently as in the last minute, and to occupy
-        the graders for `takes` seconds each. The factor is at most 2, because it is unknown how long they arrive.
+        Only jobs of later rounds can be overtaken. New submissions are assumed to arrive as frequently as in the last
+        minute, and to take `takes` seconds each.
         """
         before = [ago for round_of, ago in self._came if round_of < round_]
         if round_ <= self._serving or not before:

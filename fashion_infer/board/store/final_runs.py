@@ -27,20 +27,7 @@ def check(session: Session, of_class: Class) -> None:
 
 
 def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = "command line") -> List[str]:
-    """Queue those final runs of the leaders that are not yet queued or done.
-
-    Parameters
-    ----------
-    leaders
-        Number of leaders, that is, of the first places of the ranking.
-    actor
-        Name of the person who starts the runs, for the audit log.
-
-    Returns
-    -------
-    list of str
-        Identifiers of the submissions for which runs were queued.
-    """
+    """Queue the final runs of the first `leaders` places not yet queued or done; return the submissions' identifiers."""
     fresh = []
     for best in best_of(session, of_class)[:leaders]:
         there = set(session.scalars(select(JobRow.purpose).where(JobRow.submission_id == best.submission_id)))

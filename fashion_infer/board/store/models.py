@@ -19,8 +19,6 @@ _NAMES = {
 
 
 class Base(DeclarativeBase):
-    """Base of all tables."""
-
     metadata = MetaData(naming_convention=_NAMES)
     type_annotation_map: ClassVar = {datetime: Utc, str: String(200), float: Double()}
 
@@ -130,7 +128,6 @@ class SubmissionRow(Base):
 
     @property
     def author(self) -> str:
-        """Name of the person who submitted."""
         return self.person.name
 
     @property
@@ -151,8 +148,6 @@ class SubmissionRow(Base):
 
 
 class Content(Base):
-    """A submission's bytes."""
-
     __tablename__ = "contents"
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"), primary_key=True)
     content: Mapped[bytes] = mapped_column(LargeBinary)
@@ -217,8 +212,6 @@ class LogLine(Base):
 
 
 class QueueRow(Base):
-    """The state of a backend's queue."""
-
     __tablename__ = "queues"
     backend: Mapped[str] = mapped_column(String(8), primary_key=True)
     round: Mapped[int] = mapped_column(default=0)  # largest round of the jobs started so far

@@ -41,23 +41,9 @@ class AddedPerson(NamedTuple):
 def new_class(
     session: Session, name: str, edition: str, backend: str, rubric: str, deadline: Optional[datetime] = None, **limits
 ) -> Class:
-    """Add a class.
+    """Add a class; UsageError if the name is invalid or in use. The rubric is TOML that is not checked here.
 
-    Parameters
-    ----------
-    name
-        Name of letters, digits, dots, dashes and underscores, unique on the board.
-    edition, backend, rubric
-        Name of the edition; "cpu" or "gpu"; rubric as TOML, which is not checked here.
-    deadline
-        The deadline, with a time zone; None for no deadline.
-    limits
-        Values for the columns gpu_seconds, most_bytes, most_pending and most_an_hour of `models.Class`.
-
-    Raises
-    ------
-    UsageError
-        When the name is invalid or already in use.
+    `limits` are values for the columns gpu_seconds, most_bytes, most_pending and most_an_hour.
     """
     if not _CLASS.fullmatch(name):
         raise UsageError(f"a class's name has at most 60 letters, digits, dots, dashes and underscores: not {name!r}")
@@ -71,7 +57,6 @@ def new_class(
 
 
 def find_class(session: Session, name: str) -> Optional[Class]:
-    """Return the class with a name; None if there is none."""
     return session.scalar(select(Class).where(Class.name == name))
 
 
@@ -93,19 +78,9 @@ def the_class(session: Session, name: Optional[str]) -> Class:
 def join(
     session: Session, of_class: Class, people: Iterable[ListedPerson], actor: str = _COMMAND, address: str = ""
 ) -> List[AddedPerson]:
-    """Add people to a class, and give each a new token. Existing people get the new role and team, and a further token.
+    """Add people to a class, each with a new token; UsageError for an invalid or repeated name.
 
-    Parameters
-    ----------
-    people
-        The people, each with another name.
-    actor, address
-        Name of the person who adds them, and client address of the request, for the audit log.
-
-    Raises
-    ------
-    UsageError
-        When a name, role or team is invalid, or a name occurs twice.
+    Existing people get the new role and team, and a further token.
     """
     joined, seen = [], set()
     for name, role, team in people:
@@ -131,7 +106,6 @@ def join(
 
 
 def find_person(session: Session, of_class: Class, name: str) -> Optional[Person]:
-    """Return a person of a class by name; None when there is no such person."""
     return session.scalar(select(Person).where(Person.class_id == of_class.id, Person.name == name))
 
 
@@ -164,8 +138,7 @@ _NOBODY = hashed("nobody")
 def authenticate(session: Session, token: str) -> Optional[Token]:
     """Return the row of a token; None if the token is unknown or revoked.
 
-    Secrets are compared in constant time. For an unknown selector, a comparison is made as well, so that the time of an
-    answer does not reveal which selectors exist.
+    Takes the same time for an unknown selector as for a wrong secret, so it does not reveal which selectors exist.
     """
     parts = _TOKEN.fullmatch(token)
     if parts is None:

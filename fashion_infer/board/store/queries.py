@@ -1,7 +1,4 @@
-"""Queries for the API and the pages: submissions, the queue, logs, and the people of a class.
-
-Functions that take a viewer return only what the viewer may see.
-"""
+"""Queries for the API and the pages. Functions that take a viewer return only what the viewer may see."""
 
 import json
 from datetime import datetime
@@ -29,8 +26,6 @@ class NotFound(FashionInferError):
 
 
 class SubmissionDetail(NamedTuple):
-    """Everything that a viewer may see of one submission."""
-
     submission: SubmissionRow
     wait: Optional[ExpectedWait]  # None if the submission neither waits nor runs
     verdict: Optional[Dict[str, Any]]  # the grader's document; for students, without what the rubric hides
@@ -145,11 +140,7 @@ class QueuedJob(NamedTuple):
     pseudonym: str
 
     def seen(self, viewer: Person) -> SeenJob:
-        """Return the job as a viewer sees it.
-
-        The author's name is visible to the author, to the staff of the class and, if `names_open` is set, to all people
-        of the class. Others see the author's pseudonym.
-        """
+        """Return the job as a viewer sees it: others' names are pseudonyms unless for staff or with `names_open`."""
         own, same_class = self.person_id == viewer.id, self.class_id == viewer.class_id
         readable = own or (same_class and sees_all(viewer))
         named = readable or (same_class and viewer.of_class.names_open)
@@ -189,7 +180,6 @@ def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJo
 
 
 def waiting(session: Session, backend: str) -> int:
-    """Return the number of waiting jobs in a backend's queue."""
     query = select(func.count()).select_from(JobRow).where(JobRow.backend == backend, JobRow.state == QUEUED)
     return session.scalar(query) or 0
 

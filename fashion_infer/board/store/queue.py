@@ -74,7 +74,6 @@ def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
 
 
 def states(session: Session) -> List[QueueRow]:
-    """Return the rows of all backends' queues."""
     return list(session.scalars(select(QueueRow)))
 
 
@@ -95,10 +94,7 @@ def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: 
 
 
 def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime] = None) -> Optional[Claimed]:
-    """Mark the next job of a queue as running, under a new lease, and return it; None if no job waits.
-
-    The lease begins with `owner`, the dispatcher's name, so that `recover` finds the dispatcher's jobs.
-    """
+    """Mark a queue's next job as running, under a new lease that begins with `owner`; return it, None if none waits."""
     at = at or now()
     queue = state_of(session, backend, lock=True)
     job = session.scalar(
@@ -131,10 +127,7 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
 
 
 def renew(session: Session, leases: List[str], at: Optional[datetime] = None) -> List[str]:
-    """Renew leases, and return those that are still valid.
-
-    The jobs of the other leases were cancelled or returned to the queue, so that the caller must stop their graders.
-    """
+    """Renew leases, and return those that are still valid. The caller must stop the graders of the others."""
     if not leases:
         return []
     at = at or now()
@@ -154,15 +147,8 @@ def give_back(
 ) -> None:
     """Return a job to its old position in the queue, because its grader died or could not judge it.
 
-    Parameters
-    ----------
-    why
-        The reason, for the submission's log.
-    outcome
-        The report of a grader that could not judge; None if the grader died.
-    counted
-        Whether the call counts as a failed attempt. After `MOST_DEATHS` or `MOST_FAILURES` attempts, the job is judged
-        as failed instead.
+    After `MOST_DEATHS` or `MOST_FAILURES` calls with `counted`, the job is judged as failed instead. `outcome` is the
+    report of a grader that could not judge; None if the grader died.
     """
     job = _running(session, lease)
     if job is None:
@@ -175,10 +161,7 @@ def give_back(
 
 
 def recover(session: Session, owner: Optional[str] = None, at: Optional[datetime] = None) -> int:
-    """Move running jobs back to the queue, and return their number.
-
-    If `owner` is None, these are the jobs with expired leases; otherwise all that the dispatcher `owner` has started.
-    """
+    """Move running jobs back to the queue, and return their number: those of `owner`; for None, expired ones."""
     dead = JobRow.lease_until < (at or now())
     if owner is not None:
         dead = JobRow.lease.startswith(f"{owner}.", autoescape=True)
@@ -242,6 +225,5 @@ def cancel(session: Session, submission: SubmissionRow, actor: str, address: str
 
 
 def log(session: Session, submission_id: str, lines: List[str], at: Optional[datetime] = None) -> None:
-    """Add lines to a submission's log."""
     at = at or now()
     session.add_all([LogLine(submission_id=submission_id, at=at, text=line[:2000]) for line in lines])

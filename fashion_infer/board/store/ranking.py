@@ -18,8 +18,6 @@ Key = Tuple[str, int]
 
 
 class RankedPlace(NamedTuple):
-    """A line of the ranking."""
-
     place: int  # from 1
     name: str  # name of the person or team, or a pseudonym
     own: bool  # whether the viewer is this person or a member of this team
@@ -46,20 +44,9 @@ class RankedBest(NamedTuple):
 def ranking(
     session: Session, of_class: Class, viewer: Optional[Person], rows: Optional[List[Row]] = None
 ) -> List[RankedPlace]:
-    """Return the ranking of a class as a viewer sees it.
+    """Return the ranking of a class as a viewer sees it: final runs first, by medians, then the others by best time.
 
-    Parameters
-    ----------
-    viewer
-        A person of the same class; None for a stranger, who sees pseudonyms.
-    rows
-        The result of `judged`, if the caller already has it.
-
-    Returns
-    -------
-    list of RankedPlace
-        Submissions with final runs come first, by their medians, then all others by the best time. With equal times,
-        the earlier submission is first.
+    With equal times, the earlier submission is first. `rows` is the result of `judged`, if the caller has it.
     """
     rows = judged(session, of_class) if rows is None else rows
     found = bests(rows)
@@ -100,10 +87,7 @@ def key_of(one: Any) -> Key:
 
 
 def judged(session: Session, of_class: Class) -> List[Row]:
-    """Return the judgements of a class that are not refused or failed, as rows in the order of submission.
-
-    Rows are used instead of objects because a class may have thousands of judgements.
-    """
+    """Return a class's judgements that are not refused or failed, as rows, in the order of submission."""
     query = (
         select(
             Judgement.submission_id,
@@ -134,10 +118,10 @@ def best_of(session: Session, of_class: Class) -> List[RankedBest]:
 
 
 def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
-    """Return each person's or team's best submission.
+    """Return the best submission per person or team.
 
-    A submission with final runs counts with the median of their times, and is better than any submission without final
-    runs. A submission with too few correct final runs is left out.
+    A submission with final runs counts with the median of their times, and is better than any without; with too few
+    correct final runs, it is left out.
     """
     finals: Dict[str, List[Row]] = {}
     for row in rows:

@@ -23,15 +23,7 @@ class SignInAttempt(NamedTuple):
 
 
 class RefusedSignIns:
-    """The refused sign-ins of one service.
-
-    Parameters
-    ----------
-    store
-        The board's database.
-    clock
-        Function that returns the time in seconds.
-    """
+    """The refused sign-ins of one service. `clock` returns the time in seconds."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic):
         self._store, self._clock = store, clock
@@ -70,9 +62,9 @@ class RefusedSignIns:
 
 
 def network_of(address: str) -> str:
-    """Return the /64 network of an IPv6 address, all of which may belong to one household.
+    """Return the /64 network of an IPv6 address, which one household may own; other texts are returned unchanged.
 
-    An IPv4 address written as IPv6 is returned as IPv4; an IPv4 address or any other text is returned unchanged.
+    An IPv4 address written as IPv6 is returned as IPv4.
     """
     try:
         found = ip_address(address)

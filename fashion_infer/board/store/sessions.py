@@ -62,6 +62,5 @@ def csrf_ok(of: WebSession, value: str) -> bool:
 
 
 def sign_out(session: Session, of: WebSession) -> None:
-    """End a session."""
     session.execute(delete(WebSession).where(WebSession.id == of.id))
     record(session, of.person.name, "sign out", "", of.person.class_id)

@@ -32,12 +32,10 @@ class Utc(TypeDecorator):
         return value.astimezone(timezone.utc).replace(tzinfo=None)
 
     def process_result_value(self, value: Optional[datetime], dialect) -> Optional[datetime]:
-        """Convert a time from the database."""
         return None if value is None else value.replace(tzinfo=timezone.utc)
 
 
 def now() -> datetime:
-    """Return the current time in UTC."""
     return datetime.now(timezone.utc)
 
 

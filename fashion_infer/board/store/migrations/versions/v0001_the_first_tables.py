@@ -33,7 +33,6 @@ def _id():
 
 
 def _of(table, name, **options):
-    """Return a column that refers to another table."""
     return sa.Column(name, sa.ForeignKey(f"{table}.id"), **{"nullable": False, **options})
 
 
@@ -163,10 +162,8 @@ sa.Table(
 
 
 def upgrade() -> None:
-    """Create the tables."""
     _TABLES.create_all(op.get_bind(), checkfirst=False)
 
 
 def downgrade() -> None:
-    """Drop the tables."""
     _TABLES.drop_all(op.get_bind(), checkfirst=False)

@@ -10,11 +10,9 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Migrate to this version."""
     op.add_column("classes", sa.Column("cudnn_ms", sa.Double(), nullable=True))
 
 
 def downgrade() -> None:
-    """Migrate back."""
     with op.batch_alter_table("classes") as batch_op:
         batch_op.drop_column("cudnn_ms")

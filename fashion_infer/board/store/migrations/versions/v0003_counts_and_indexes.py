@@ -10,14 +10,12 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Migrate to this version."""
     op.add_column("audit", sa.Column("times", sa.Integer(), nullable=False, server_default="1"))
     op.create_index("ix_jobs_arrived", "jobs", ["backend", "queued_at"])
     op.create_index("ix_jobs_running", "jobs", ["state", "lease_until"])
 
 
 def downgrade() -> None:
-    """Migrate back."""
     op.drop_index("ix_jobs_running", "jobs")
     op.drop_index("ix_jobs_arrived", "jobs")
     with op.batch_alter_table("audit") as batch_op:
