@@ -27,7 +27,7 @@ def check(session: Session, of_class: Class) -> None:
 
 
 def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = "command line") -> List[str]:
-    """Queue the final runs of the first `leaders` places not yet queued or done; return the submissions' identifiers."""
+    """Queue the leaders' final runs that are not yet queued or done; return their submissions' identifiers."""
     fresh = []
     for best in best_of(session, of_class)[:leaders]:
         there = set(session.scalars(select(JobRow.purpose).where(JobRow.submission_id == best.submission_id)))
