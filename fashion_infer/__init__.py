@@ -8,12 +8,13 @@
 
 from typing import TYPE_CHECKING
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from .api import bench_conv, check, compare, explain_kernel, infer
     from .errors import CheckFailed, CheckpointError, DataError, DeviceError, FashionInferError, UsageError
     from .result import Result
 
-__version__ = "0.2.0"
 _ERRORS = ("CheckFailed", "CheckpointError", "DataError", "DeviceError", "FashionInferError", "UsageError")
 _FUNCTIONS = ("bench_conv", "check", "compare", "explain_kernel", "infer")
 # The module of each public name. It is imported when the name is first used, so that `import fashion_infer` is fast.

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 
 import numpy as np
 
-from . import __version__, _mxnet
+from . import _mxnet
 from .inference.layer_times import LayerTime
 from .library import build
 from .library.op_times import OpTime
 from .system import process
+from .version import __version__
 
 if TYPE_CHECKING:
     from .judging.verdict import Verdict

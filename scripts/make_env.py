@@ -24,8 +24,8 @@ MXNET = ROOT / "fashion_infer" / "_mxnet" / "requirement.txt"
 # Variables that are set are recorded, so that a later call without them does not rebuild everything. A variable set to
 # the empty string is forgotten.
 SETTINGS = ("CXX", "CUDACXX", "FASHION_INFER_CUDA", "FASHION_OPS_CUDA_ARCHS")
-PACKAGE_SOURCES = (MXNET, ROOT / "setup.cfg", ROOT / "pyproject.toml", ROOT / "fashion_infer" / "__init__.py")
-LIBRARY_SOURCES = (ROOT / "custom_ops", ROOT / "setup.py", ROOT / "fashion_infer" / "__init__.py")
+PACKAGE_SOURCES = (MXNET, ROOT / "setup.cfg", ROOT / "pyproject.toml", ROOT / "fashion_infer" / "version.py")
+LIBRARY_SOURCES = (ROOT / "custom_ops", ROOT / "setup.py", ROOT / "fashion_infer" / "version.py")
 COMPILED = {".cpp", ".cu", ".h", ".cuh", ".inc", ".txt", ".cmake", ".map", ".py"}
 
 compilers = runpy.run_path(str(ROOT / "fashion_infer" / "system" / "compilers.py"))

@@ -41,7 +41,7 @@ def problems(root):
     if git(root, "status", "--porcelain"):
         lines.append("there are changes that are not committed")
     if git(root, "tag", "--list", f"v{number}"):
-        lines.append(f"v{number} is tagged already: raise the version in fashion_infer/__init__.py")
+        lines.append(f"v{number} is tagged already: raise the version in fashion_infer/version.py")
     if f"\nversion: {number}\n" not in (root / "CITATION.cff").read_text():
         lines.append(f"CITATION.cff is not at version {number}")
     if not re.search(
@@ -52,7 +52,7 @@ def problems(root):
 
 
 def version():
-    text = (ROOT / "fashion_infer" / "__init__.py").read_text()
+    text = (ROOT / "fashion_infer" / "version.py").read_text()
     return re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE).group(1)
 
 

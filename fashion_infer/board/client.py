@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import requests
 
-from .. import __version__
 from ..errors import CheckFailed, DataError, DeviceError, UsageError
+from ..version import __version__
 
 _TIMEOUT = (10, 60)  # longest wait in seconds for a connection, and for the next bytes of an answer
 _WAIT = 20  # seconds for which the board waits for the next log line before it answers a request

@@ -6,7 +6,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from starlette.datastructures import MutableHeaders
 
-from .. import __version__
+from ..version import __version__
 from .api import failures, monitoring, routes
 from .page import routes as pages
 from .page.queue_cache import QueueCache

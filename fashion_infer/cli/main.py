@@ -11,8 +11,8 @@ import traceback
 
 import click
 
-from .. import __version__
 from ..errors import FashionInferError
+from ..version import __version__
 from . import candidates
 from .groups import ExampleGroup
 

@@ -9,10 +9,10 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 import numpy as np
 
-from .. import __version__
 from ..errors import DataError, UsageError
 from ..library import build
 from ..system import inputs
+from ..version import __version__
 from . import rubric as rubrics
 from .marks import Mark, Marks
 from .referee.findings import Finding

@@ -6,12 +6,12 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from .. import __version__
 from ..errors import UsageError
 from ..graph.rewrite import Normalisation
 from ..inference.model import LoadedModel
 from ..library.fused import FusedNetwork
 from ..request import BlockRequest
+from ..version import __version__
 from . import places, sources
 from .blocks import MOST_BLOCKS, Blocks, default_size
 from .reading import Held

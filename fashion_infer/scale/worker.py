@@ -7,12 +7,12 @@ from typing import Any, List, NamedTuple, Optional
 import numpy as np
 import pyarrow
 
-from .. import __version__
 from ..errors import DeviceError
 from ..inference.sharing import share
 from ..library import thread_pool
 from ..library.fused import FusedNetwork
 from ..pipeline import check_scores
+from ..version import __version__
 from .blocks import ImageBlock
 from .folder import ResultFolder
 from .job import Spec

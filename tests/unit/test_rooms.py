@@ -41,7 +41,7 @@ def imports(module):
             for alias in node.names:
                 name = ".".join([*base, alias.name])
                 ours.add(name if name in SOURCES else ".".join(base))
-    return ours - {""}, others  # without the package itself, which has only the version
+    return ours - {""}, others
 
 
 OURS = {module: imports(module)[0] for module in SOURCES if module}
