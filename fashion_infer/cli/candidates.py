@@ -1,7 +1,6 @@
-"""Completions that a shell offers for an option's value: names of models, editions, kernels and formats, and files.
+"""Completions that a shell offers for an option's value.
 
-Click calls `complete` when the script that `fashion-infer completion show` printed asks for completions. Each function
-imports what it needs, so that a completion waits for few imports.
+Each function imports what it needs, so that a completion waits for few imports.
 """
 
 import os

@@ -9,10 +9,10 @@ _WHOLE = 1000  # limit for the characters of a summary in a list; so high that n
 
 
 class _Examples:
-    """Adds examples, which are command lines that the user can copy, to the end of a command's help.
+    """Adds examples, which users can copy, to the end of a command's help.
 
-    Each of `examples` is a command line without the program's name. The examples run one after the other in an empty
-    folder. An example that needs more is a pair (command line, what it needs).
+    Each is a command line without the program's name, or a pair (command line, what it needs). The examples run one
+    after the other in an empty folder.
     """
 
     def __init__(self, *arguments, examples=(), **options):
@@ -52,7 +52,7 @@ class ExampleCommand(_Examples, click.Command):
 class ExampleGroup(_Examples, click.Group):
     """A group of commands whose list shows each command's whole summary.
 
-    `following` is the command line that the error message suggests if the user names no command of the group.
+    The error message suggests the command line `following` if the user names no command of the group.
     """
 
     command_class = ExampleCommand
@@ -85,7 +85,6 @@ class ExampleGroup(_Examples, click.Group):
         return [(name, command.get_short_help_str(_WHOLE)) for name, command in commands]
 
     def format_commands(self, ctx, formatter):
-        """Write the list of commands for --help."""
         with formatter.section("Commands"):
             formatter.write_dl(self.summaries(ctx))
 

@@ -10,10 +10,7 @@ from ..system import isolation
 
 
 def run_isolated(kernels: Sequence[Optional[str]], timeout: float) -> None:
-    """If one of `kernels` is a file, run this command line in a child process, and exit with the child's exit code.
-
-    The function returns if there is no kernel file, or if this process is the child.
-    """
+    """Run this command line in a child process if one of `kernels` is a file, and exit with the child's exit code."""
     files = paths.among([name for name in kernels if name])
     if not files or isolation.inside():
         return

@@ -1,4 +1,4 @@
-"""The command line's entry point: finds a command, calls it, and converts errors to one line and an exit code.
+"""The command line's entry point, which converts errors to one line and an exit code.
 
 Results, which scripts may read, go to stdout; progress, notices and errors go to stderr.
 """
@@ -53,7 +53,6 @@ class _Text(click.ParamType):
         return value if value != "" else self.fail("it is empty", param, ctx)
 
     def shell_complete(self, ctx, param, incomplete):
-        """Return the completions that a shell offers for this argument."""
         return candidates.complete(ctx, param, incomplete)
 
 
@@ -81,7 +80,6 @@ class LazyGroup(ExampleGroup):
             raise
 
     def list_commands(self, ctx):
-        """Return the names of all commands, in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(self, ctx, name):

@@ -18,7 +18,6 @@ class Finite(click.types.FloatParamType):
     """Type of a finite number. Click's own type accepts NaN and infinity."""
 
     def convert(self, value, param, ctx):
-        """Return the number; raise click's UsageError for any other text."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"{value} is not a finite number.", param, ctx)
@@ -39,17 +38,7 @@ class _DeviceType(click.ParamType):
 
 
 def of_request(name, *, choices=None, help=None):
-    """Return the command-line option for a field of a request.
-
-    Parameters
-    ----------
-    name
-        The field's name.
-    choices
-        The allowed values, if the command allows fewer than the field.
-    help
-        The option's help text, if the field's text is not true for the command.
-    """
+    """Return the option for a field of a request. `choices` and `help` replace the field's own."""
     field = BlockRequest.__dataclass_fields__[name]
     settings = dict(help=help or field.metadata["help"], default=field.default)
     settings["show_default"] = field.default not in (None, False)
@@ -127,10 +116,9 @@ def takes(*options):
 
 
 def takes_request(*options):
-    """Return a decorator that adds these options to a command, and passes their values to it as one checked request.
+    """Return a decorator that adds options to a command, and passes it one checked request as the first argument.
 
-    The request is the command's first argument. The value of an option that is not a field of a request is passed as a
-    separate argument.
+    The value of an option that is not a field of a request is passed as a separate argument.
     """
 
     def decorate(function):

@@ -66,10 +66,7 @@ def refuse(**given: Any) -> None:
 
 @contextlib.contextmanager
 def bar(images: int) -> Iterator[Any]:
-    """Show progress on stderr, and yield the function that `scale.classify` calls to report progress.
-
-    `images` is the total number of images. If stderr is not a terminal, a line is printed every few seconds.
-    """
+    """Show progress on stderr, and yield the function that reports it. Without a terminal, print lines instead."""
     from ..present.render.progress import ProgressBar
 
     with ProgressBar("images", lines=True, every=2) as shown:

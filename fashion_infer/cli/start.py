@@ -14,10 +14,7 @@ _NAMES = {0: "stdin", 1: "stdout", 2: "stderr"}
 def prepare() -> None:
     """Record Ctrl-C, connect closed standard streams to /dev/null, and ignore warnings if they are set to be errors.
 
-    Raises
-    ------
-    DataError
-        When standard output is closed, because the output would be lost.
+    Raise DataError when standard output is closed, because the output would be lost.
     """
     interrupts.record()
     closed = [number for number in _NAMES if not _is_open(number)]

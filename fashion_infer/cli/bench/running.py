@@ -14,7 +14,6 @@ class Percentage(click.ParamType):
     name = "percentage"
 
     def convert(self, value, param, ctx):
-        """Return the percentage as a fraction; raise click's UsageError unless it is a number of at least 0."""
         return options.Number(min=0).convert(str(value).rstrip("%"), param, ctx) / 100
 
 
@@ -36,21 +35,9 @@ OUTPUTS = (
 def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, reads=()):
     """Run a benchmark, show each completed case and the conclusions, and write the requested files.
 
-    Parameters
-    ----------
-    make
-        Function that makes the `bench.protocol.Benchmark`. It is called after all options have been checked.
-    draw
-        Function that writes the chart, called as draw(path, result).
-    reads
-        Files that the command reads and must not overwrite.
-
-    Raises
-    ------
-    UsageError
-        Before the measurement, when a file cannot be written, or nothing is saved under the name `against_saved`.
-    CheckFailed
-        When a kernel or network is incorrect, or slower than --fail-above allows.
+    `make` makes the `bench.protocol.Benchmark` once all options have been checked; `draw(path, result)` writes the
+    chart; `reads` are files that must not be overwritten. Raise CheckFailed for an incorrect or too slow kernel or
+    network.
     """
     from ...bench import documents, history, verdicts
     from ...present import comparison, files
@@ -98,10 +85,7 @@ def refuse(given, why):
 
 
 def numbers(option, words):
-    """Return the whole numbers of an option that may be repeated and takes a list with commas.
-
-    Raise UsageError for any other text.
-    """
+    """Return the whole numbers of an option that may be repeated and takes a list with commas; UsageError otherwise."""
     try:
         return tuple(int(word) for part in words for word in part.split(","))
     except ValueError:

@@ -1,7 +1,4 @@
-"""The `board` commands for people who submit: login, status, log, cancel, history, ranking.
-
-They work without the extra `board`.
-"""
+"""The `board` commands for people who submit, which work without the extra `board`."""
 
 import sys
 from types import SimpleNamespace
@@ -28,7 +25,6 @@ JOINED = "a board that you have joined (`board login`)"  # requirement of an exa
 
 
 def client_of(url, authority):
-    """Return a client for the board that the options select."""
     from ...board import credentials
     from ...board.client import Client
     from ...present.render import terminal
@@ -146,7 +142,6 @@ def ranking(url, authority):
 
 
 def line(one):
-    """Describe a submission in one line."""
     final = "  final" if one["final"] else ""
     start = f"{one['id']}  {one['submitted_at'][:16]}  {one['name']}{final}  {one['status']}"
     if one.get("wait"):
@@ -169,7 +164,6 @@ def waits(wait):
 
 
 def outcome(judged):
-    """Describe the outcome of judging a submission in words."""
     if judged["status"] != "judged":
         return judged["reason"]
     time_ms = f", Op Time {judged['op_ms']:.4f} ms" if judged["op_ms"] is not None else ""

@@ -17,10 +17,10 @@ STORE = (data, database)
 
 
 def takes_store(*more, makes=False):
-    """Return a decorator that adds the options `more` and those of the database, and passes the opened store first.
+    """Return a decorator that adds `more` and the database's options, and passes the opened store first.
 
-    Without `makes`, the command fails if the folder has no board. With `makes`, it creates the board, and removes it
-    again if the command fails.
+    Without `makes`, a folder without a board is an error. With it, the board is created, and removed if the command
+    fails.
     """
 
     def decorate(function):

@@ -71,10 +71,7 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 
 
 def _check_counters(request):
-    """Raise an error if the run would be on the CPU, which has no hardware counters, or if the profiler is missing.
-
-    The check does not start CUDA.
-    """
+    """Raise an error for a run on the CPU, or if the profiler is missing. The check does not start CUDA."""
     from ...library import kernels
     from ...profiling import counters as hardware
 

@@ -33,9 +33,9 @@ def notices(request, result):
 
 
 def _unexpected(request, result):
-    """Return a line if the correctness differs from the known one; None if they are equal or none is known.
+    """Return a line if the correctness differs from the known one. tf32 and fp16 may differ.
 
-    For tf32 and fp16, which may change predictions, return None: the output says how many predictions changed.
+    The output says how many predictions they change.
     """
     if result.expected in (None, result.correctness) or result.precision != "float32":
         return None
@@ -55,10 +55,7 @@ def _unexpected(request, result):
 
 
 def check_submission(request, result):
-    """Raise CheckFailed if the run's kernel file is wrong.
-
-    The message names the edition that the file's format is made for, if the run used another edition.
-    """
+    """Raise CheckFailed if the run's kernel file is wrong, naming the edition that its format is made for."""
     verdict = result.submission
     if verdict is None or not verdict.wrong:
         return

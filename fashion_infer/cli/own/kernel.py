@@ -17,7 +17,6 @@ class Sizes(click.ParamType):
     name = "sizes"
 
     def convert(self, value, param, ctx):
-        """Return the four numbers; raise click's UsageError for any other text."""
         words = value.split(",") if isinstance(value, str) else value
         if len(words) != 4 or not all(str(word).isdecimal() and 1 <= int(word) <= 4096 for word in words):
             self.fail(
