@@ -33,20 +33,11 @@ class ImageBlock:
 
     @property
     def count(self) -> int:
-        """Number of images in the block."""
         return sum(part.count for part in self.parts)
 
 
 class Blocks:
-    """The blocks of a job. Each block is created on demand.
-
-    Parameters
-    ----------
-    sources
-        The sources, in the order of the images.
-    size
-        Number of images per block. The last block may have fewer.
-    """
+    """The blocks of a job, `size` images each (the last may have fewer), created on demand."""
 
     def __init__(self, sources: Sequence[Source], size: int):
         self.sources, self.size = sources, size
@@ -54,7 +45,6 @@ class Blocks:
 
     @property
     def images(self) -> int:
-        """Number of all images."""
         return self._ends[-1] if self._ends else 0
 
     @property
@@ -66,11 +56,9 @@ class Blocks:
         return self.number
 
     def count(self, index: int) -> int:
-        """Return the number of images of a block."""
         return min(self.size, self.images - index * self.size)
 
     def block(self, index: int) -> ImageBlock:
-        """Return the block with this index, from 0."""
         first = index * self.size
         left, parts = self.count(index), []
         place = bisect.bisect_right(self._ends, first)

@@ -26,13 +26,10 @@ class NodeShare(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Number of images per second."""
         return self.images / self.seconds if self.seconds else 0.0
 
 
 class BatchOutcome(NamedTuple):
-    """The outcome of a completed job."""
-
     model: str  # the model's label
     data_source: str  # "fashion-mnist", "synthetic", "own" or "files"
     images: int
@@ -70,7 +67,6 @@ Bar = Callable[[int], ContextManager[Progress]]
 
 @contextlib.contextmanager
 def no_bar(images: int) -> Iterator[Progress]:
-    """Yield a progress function that shows nothing."""
     yield lambda images, nodes: None
 
 
@@ -82,25 +78,11 @@ def execute(
     invert: Optional[bool] = None,
     bar: Bar = no_bar,
 ) -> BatchOutcome:
-    """Classify a request's images in blocks: on the Ray cluster that it names, or in this process.
+    """Classify a request's images in blocks, on the Ray cluster that it names or in this process.
 
-    Parameters
-    ----------
-    request, images, model
-        Request, images and model from `pipeline.run_in_blocks`. If the images are None, and there are no files, the
-        built-in set is drawn.
-    files
-        Files from `sources.of`, whose images are classified instead of `images`.
-    invert
-        Whether pictures are inverted; None to decide for each picture.
-    bar
-        Function that returns the context of the progress display, as `Bar`.
-
-    Raises
-    ------
-    FashionInferError
-        When the job is invalid (before Ray starts), or a worker raises an error. The results of finished blocks are
-        kept.
+    `files` (from `sources.of`) replace `images`; without both, the built-in set is drawn. If `invert` is None, it is
+    decided for each picture. An invalid job raises an error before Ray starts. If a worker raises one, the results of
+    finished blocks are kept.
     """
     held = None
     if files is not None:
@@ -126,9 +108,7 @@ def _connected(request: BlockRequest) -> ContextManager[None]:
 
 
 def _placed(request: BlockRequest) -> BlockRequest:
-    """Return the request with the backend "auto" replaced: by "gpu" if this machine, or the cluster, has a GPU, else by
-    "cpu".
-    """
+    """Return the request with "auto" replaced by "gpu" if this machine, or the cluster, has a GPU, else by "cpu"."""
     if request.backend != "auto":
         return request
     if request.ray is None:
@@ -141,21 +121,10 @@ def _placed(request: BlockRequest) -> BlockRequest:
 def classify(
     job: BlockJob, address: Optional[str] = None, progress: Progress = lambda images, nodes: None
 ) -> BatchOutcome:
-    """Classify the blocks of a job that have no results in its folder.
+    """Classify the blocks of a job that have no results in its folder, on a cluster (see `nodes.connected`) or here.
 
-    Parameters
-    ----------
-    job
-        The job, from `job.plan`.
-    address
-        Address of a Ray cluster (see `nodes.connected`); None to classify in this process.
-    progress
-        Function that is called at the beginning and after each block, as `Progress`.
-
-    Raises
-    ------
-    FashionInferError
-        When a worker raises an error. The results of finished blocks are kept.
+    `progress` is called at the beginning and after each block. If a worker raises an error, the results of finished
+    blocks are kept.
     """
     start, tally = time.monotonic(), _Tally()
     folder = ResultFolder(job.spec.out, job.spec.identity) if job.spec.out else None
@@ -202,7 +171,6 @@ class _Tally:
         self.nodes: Dict[str, List[Any]] = {}
 
     def take(self, folder: ResultFolder, job: BlockJob) -> None:
-        """Add the blocks whose results are in the folder."""
         for index in folder.kept():
             kept = folder.read(index)
             if kept is not None and index < len(job.blocks) and kept.images == job.blocks.count(index):
@@ -210,7 +178,6 @@ class _Tally:
                 self._count(kept.images, kept.correct)
 
     def add(self, done: Done) -> None:
-        """Add a block that a worker has finished."""
         self._count(done.images, done.correct)
         node = self.nodes.setdefault(done.node, [set(), 0, done.began, done.ended])
         node[0].add(done.process)

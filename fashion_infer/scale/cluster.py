@@ -1,8 +1,7 @@
 """Classifies a job's blocks on a Ray cluster: Ray Data sends blocks to workers, one per GPU or one per group of cores.
 
-On CPUs, a worker reads the images of its blocks itself. A GPU classifies faster than a single core can read, so for
-GPUs, separate tasks on all cores read the images, and pass the pixels to the workers through Ray's object store. Ray
-Data delays these tasks when the store is full.
+A GPU classifies faster than one core reads, so for GPUs, tasks on all cores read the images, and pass the pixels
+through Ray's object store. Ray Data delays these tasks when the store is full.
 """
 
 import pickle
@@ -27,23 +26,8 @@ def execute(
 ) -> Iterator[Done]:
     """Classify the missing blocks, and yield the result of each block once, in any order.
 
-    Parameters
-    ----------
-    job, missing
-        The job, and the indices of its missing blocks. On CPUs, the job's number of threads is the number of cores per
-        worker (default: 1).
-    address
-        Address of the cluster (see `nodes.connected`).
-    separate_readers
-        Whether separate tasks read the images for the workers. By default, they do so for GPUs only.
-    tries
-        Number of times that a block is tried if its worker dies.
-
-    Raises
-    ------
-    FashionInferError
-        When a worker raises an error. It is a DeviceError if the cluster lacks resources for a worker, or if blocks
-        fail repeatedly.
+    By default, separate tasks read the images for GPUs only. A block is tried `tries` times if its worker dies. Raise
+    the error of a worker, or DeviceError if the cluster lacks resources or blocks fail repeatedly.
     """
     spec = job.spec._replace(threads=job.spec.threads or (1 if job.spec.backend == "cpu" else None))
     with nodes.connected(address), nodes.explained():
@@ -60,10 +44,7 @@ def execute(
 
 
 def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[bool], tries: int) -> Iterator[Done]:
-    """Classify blocks on as many workers as the cluster has resources for, and yield the results.
-
-    The results of blocks whose node died are missing.
-    """
+    """Classify blocks on as many workers as fit, and yield the results. Those of blocks whose node died are missing."""
     import ray
 
     count = nodes.shares(spec.backend, spec.threads or 1)
@@ -82,10 +63,7 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
 
 
 def _rows_of(reference: Any) -> List[bytes]:
-    """Return a worker's answer for a block, as a list of one row.
-
-    The list is empty if the worker's node died; the next pass then repeats the block.
-    """
+    """Return a worker's answer for a block as a list of one row; an empty list if the worker's node died."""
     import ray
 
     try:
@@ -108,10 +86,7 @@ def _stream(
     count: int,
     separate_readers: Optional[bool],
 ) -> Any:
-    """Return a Ray data set with one row per block, whose column `done` has the block's result.
-
-    `given` has the arguments of `_Worker`, and `count` is the number of workers.
-    """
+    """Return a Ray data set with one row per block, whose column `done` has its result. `given` goes to `_Worker`."""
     import ray.data
 
     nodes.hush()
@@ -134,10 +109,7 @@ def _stream(
 
 
 class _Worker:
-    """A worker that Ray Data creates and calls.
-
-    A call returns errors as results, because Ray would repeat a call that raises, and print long messages.
-    """
+    """A worker that Ray Data calls. It returns errors as results, because Ray would repeat a call that raises."""
 
     def __init__(self, shared: List[Any], register: Any, tries: int):
         import ray

@@ -15,10 +15,7 @@ _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", (b"\xff\xd8\xff", b"\xff\xd9")
 
 
 def of_images(schema: pyarrow.Schema, name: str) -> str:
-    """Return the name of the column that holds the images: the first of `NAMES` in the file, or the file's only column.
-
-    Raise DataError if there is no such column, or if its type is not suitable. `name` is the file's name for messages.
-    """
+    """Return the name of the image column: the first of `NAMES` there, or the only one; DataError if unsuitable."""
     known = [column for column in NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
     if not known:
         raise DataError(f"{name} has no column of images: name the column {' or '.join(NAMES)}")
@@ -29,15 +26,10 @@ def of_images(schema: pyarrow.Schema, name: str) -> str:
 
 
 def decoded(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarray:
-    """Return the images of a piece of an image column, (n,1,s,s) uint8.
+    """Return the images of a piece of an image column, (n,1,s,s) uint8; DataError unless all are squares of one size.
 
-    Lists of integers from 0 to 255 (flat or row by row), and bytes that are neither a PNG nor a JPEG file, are pixels.
-    Encoded pictures (a struct's `bytes`, or the bytes of a PNG or a JPEG file) are read as `predict` reads pictures.
-
-    Raises
-    ------
-    DataError
-        When a row is empty, is not a square, or differs in size from other rows of the piece.
+    Lists of integers from 0 to 255, and bytes that are neither a PNG nor a JPEG file, are pixels. Encoded pictures (a
+    struct's `bytes`, or plain bytes) are read as `predict` reads pictures.
     """
     if isinstance(array, pyarrow.ExtensionArray):
         array = array.storage

@@ -23,8 +23,6 @@ _NAME = re.compile(r"part-(\d{9})\.parquet")
 
 
 class Kept(NamedTuple):
-    """What the header of a block's file says."""
-
     images: int  # number of images in the block
     correct: Optional[int]  # number of predictions that equal their labels; None without labels
 
@@ -35,15 +33,7 @@ def name_of(index: int) -> str:
 
 
 class ResultFolder:
-    """The folder of a job's results.
-
-    Parameters
-    ----------
-    place
-        Absolute path, or URI, of the folder.
-    identity
-        Digest that identifies the job.
-    """
+    """The folder of a job's results: an absolute path or a URI. The digest `identity` identifies the job."""
 
     def __init__(self, place: str, identity: str):
         self.place, self.identity = place, identity
@@ -52,11 +42,7 @@ class ResultFolder:
 
     @contextlib.contextmanager
     def claimed(self, facts: Dict[str, Any]) -> Iterator[None]:
-        """Return a context that claims the folder (see `claim`) when it is entered.
-
-        If an error leaves the context and the folder has no results, what was created is removed again: the manifest
-        and the folder.
-        """
+        """Return a context that claims the folder. On an error without results, what was created is removed again."""
         with contextlib.ExitStack() as undo:
             if self._local:
                 with self._explained():
@@ -71,12 +57,9 @@ class ResultFolder:
                 raise
 
     def claim(self, facts: Dict[str, Any]) -> bool:
-        """Write this job's manifest into the folder, unless it is there; return whether it was written.
+        """Write this job's manifest unless it is there; return whether it was written.
 
-        Raises
-        ------
-        DataError
-            When the folder belongs to another job, contains other files, or cannot be written.
+        Raise DataError when the folder belongs to another job, contains other files, or cannot be written.
         """
         with self._explained():
             self._system.create_dir(self._path, recursive=True)
@@ -122,10 +105,7 @@ class ResultFolder:
         return Kept(metadata.num_rows, said.get("correct")) if whole else None
 
     def write(self, index: int, table: pyarrow.Table, correct: Optional[int]) -> None:
-        """Write a block's file; raise DataError if it cannot be written.
-
-        `correct` is the number of predictions that equal their labels; None without labels.
-        """
+        """Write a block's file; DataError if that fails. `correct` counts correct predictions; None without labels."""
         said = {"job": self.identity, "block": index, "correct": correct}
         table = table.replace_schema_metadata({_KEY: json.dumps(said).encode()})
         content = io.BytesIO()

@@ -37,8 +37,6 @@ class Spec(NamedTuple):
 
 
 class BlockJob(NamedTuple):
-    """A planned job."""
-
     model: LoadedModel
     blocks: Blocks
     spec: Spec
@@ -50,21 +48,8 @@ def plan(
 ) -> BlockJob:
     """Plan a job, and check on this machine's CPU that the network can run as fused stages.
 
-    Parameters
-    ----------
-    request, model
-        The request, whose backend must be "cpu" or "gpu", and the request's model.
-    of
-        The sources of the images, in order.
-    invert
-        Whether pictures are inverted; None to decide for each picture.
-    held
-        Images in memory and their labels, if `of` has such a source.
-
-    Raises
-    ------
-    UsageError
-        For too many blocks, or a network with a node that cannot be fused.
+    The request's backend must be "cpu" or "gpu". If `invert` is None, it is decided for each picture. Raise UsageError
+    for too many blocks, or a network with a node that cannot be fused.
     """
     checkpoint, size = model.checkpoint, model.input_size
     try:

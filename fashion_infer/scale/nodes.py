@@ -30,18 +30,8 @@ _STORE = 1 << 30  # size in bytes of the object store of a Ray that we start; pi
 def connected(address: str) -> Iterator[None]:
     """Return a context in which this process is connected to a Ray cluster. If it already is, that connection is used.
 
-    Parameters
-    ----------
-    address
-        HOST:PORT of a head node, or "auto". "auto" connects to the cluster that this machine belongs to; if there is
-        none, this process starts a local Ray.
-
-    Raises
-    ------
-    UsageError
-        For an address of another form.
-    DeviceError
-        When no Ray answers at the address, or its version does not match the version on this machine.
+    The address is HOST:PORT of a head node, or "auto": this machine's cluster or, if there is none, a local Ray. Raise
+    DeviceError when no Ray answers, or its version differs from this machine's.
     """
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
@@ -94,10 +84,7 @@ class _OutputWithoutRay:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Return a context that discards stderr, to which Ray's C++ code prints its log level.
-
-    No message about a failure is lost, because failures raise exceptions.
-    """
+    """Return a context that discards stderr, to which Ray's C++ code prints its log level. Failures still raise."""
     kept = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -155,7 +142,6 @@ class Register:
         self._begun: Dict[int, int] = {}
 
     def add(self, node: str, worker: Any) -> None:
-        """Record that a worker has started, or restarted, on a node."""
         self._workers.setdefault(node, []).append(worker)
 
     def take(self, nodes: Set[str]) -> List[Any]:
@@ -175,13 +161,8 @@ class Register:
 class Watch:
     """Ends the workers of nodes that have died, because Ray would wait for these nodes to come back.
 
-    A worker that Ray has restarted on another node has registered there again. It is ended, too, and the next pass
-    repeats its block.
-
-    Parameters
-    ----------
-    patience
-        Seconds without a finished block, after a node has died, until the watch gives up.
+    A worker that Ray has restarted on another node is ended, too, and the next pass repeats its block. `patience` is in
+    seconds.
     """
 
     def __init__(self, patience: float):
@@ -197,17 +178,13 @@ class Watch:
         self._patience, self._heard, self._over = patience, time.monotonic(), False
 
     def heard(self) -> None:
-        """Record that a block has been finished."""
         self._heard = time.monotonic()
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
         """Return a context in which the nodes are checked once per second. Only the main thread may enter it.
 
-        Raises
-        ------
-        DeviceError
-            When nodes have died, and the other nodes do not finish a block within `patience`.
+        Raise DeviceError when nodes have died, and the others do not finish a block within `patience`.
         """
         done = threading.Event()
         thread = threading.Thread(target=self._run, args=(done,), name="watch", daemon=True)

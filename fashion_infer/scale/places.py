@@ -25,7 +25,6 @@ class FileEntry(NamedTuple):
 
 
 def is_uri(name: str) -> bool:
-    """Return whether a name is a URI, not a path."""
     return "://" in name
 
 
@@ -35,13 +34,7 @@ def absolute(name: str) -> str:
 
 
 def filesystem(place: str) -> Tuple[fs.FileSystem, str]:
-    """Return the filesystem of a place, and the path in that filesystem.
-
-    Raises
-    ------
-    DataError
-        For a URI of a kind that PyArrow does not know.
-    """
+    """Return the filesystem of a place, and the path in it; DataError for a URI that PyArrow does not know."""
     if not is_uri(place):
         return fs.LocalFileSystem(), place
     try:
@@ -59,19 +52,9 @@ def joined(place: str, name: str) -> str:
 
 
 def files(name: str) -> Tuple[List[FileEntry], bool]:
-    """List the files of a name: the file itself, all files in a folder and its subfolders, or all matches of a pattern.
+    """Return the sorted files of a path, a folder with its subfolders or a pattern, and False for a folder.
 
-    Returns
-    -------
-    entries : list of FileEntry
-        The files, sorted by path. In a folder, paths with a part that begins with "." or "_" are left out.
-    named : bool
-        Whether the name is a file or a pattern, not a folder.
-
-    Raises
-    ------
-    DataError
-        When no file is found, or the place cannot be read.
+    In a folder, paths with a part that begins with "." or "_" are left out. Raise DataError when no file is found.
     """
     place = absolute(name)
     try:

@@ -20,30 +20,14 @@ Held = Optional[Tuple[np.ndarray, np.ndarray]]  # images (n,1,s,s) and labels (n
 
 
 class Pixels(NamedTuple):
-    """A block's images in the network's input size."""
-
     images: np.ndarray  # (n,1,S,S) uint8
     labels: Optional[np.ndarray]  # (n,); None unless all labels are known
 
 
 def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held: Held = None) -> Pixels:
-    """Read a block's images and resize them.
+    """Read a block's images, and resize them to `input_size`; DataError if a file has changed or cannot be read.
 
-    Parameters
-    ----------
-    block
-        The block to read.
-    input_size
-        The network's input size S.
-    invert
-        Whether to invert pictures (see `pictures.read`).
-    held
-        Images in memory, for a block whose source is "held".
-
-    Raises
-    ------
-    DataError
-        When a file has changed since the job was planned, or cannot be read.
+    `held` is for a block whose source is "held".
     """
     images = np.empty((block.count, 1, input_size, input_size), np.uint8)
     labels: List[np.ndarray] = []
@@ -91,10 +75,7 @@ def _picture(source: sources.Source, invert: Optional[bool]) -> np.ndarray:
 
 @functools.lru_cache(maxsize=1)
 def _packed(place: str, size: int, modified: int) -> np.ndarray:
-    """Return all images of a compressed file, which must be read from its beginning.
-
-    The last result is cached. Size and date are parts of the cache's key, so that a changed file is read again.
-    """
+    """Return all images of a compressed file. The last result is cached, with size and date in the cache's key."""
     return own.as_images(own.array(Path(place)), Path(place))
 
 

@@ -1,4 +1,4 @@
-"""Finds the sources of a job's images, and the kind and the number of images of each source.
+"""Finds the sources of a job's images, and the kind and number of images of each.
 
 Pixels are not read, except in compressed files.
 """
@@ -52,13 +52,7 @@ def held(images: np.ndarray) -> Source:
 
 
 def of(names: Sequence[str]) -> List[Source]:
-    """Return the sources of files, folders and patterns, in the order of the names, and sorted within each name.
-
-    Raises
-    ------
-    DataError
-        When a name does not exist or has no images, or the header of a file is invalid.
-    """
+    """Return the sources of files, folders and patterns, in the order of the names; DataError if one has no images."""
     found: List[Source] = []
     for name in names:
         entries, named = places.files(name)
@@ -99,13 +93,7 @@ def _kind_by_content(entry: places.FileEntry) -> str:
 
 
 class stream_of:
-    """A context with a stream of a file's bytes. It converts errors of the filesystem and of PyArrow to DataErrors.
-
-    Parameters
-    ----------
-    place, name
-        Place of the file, and its name in messages.
-    """
+    """A context with a stream of a file's bytes, in which errors of the filesystem and of PyArrow become DataErrors."""
 
     def __init__(self, place: str, name: str):
         self._place, self._name = place, name
@@ -164,11 +152,7 @@ class Array:
 def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[Array]:
     """Read the header of a .npy or an IDX file; return None if the file does not hold square images.
 
-    Raises
-    ------
-    DataError
-        When the file's length does not match its header, or when its elements are in Fortran's order, in which an image
-        is not contiguous.
+    Raise DataError for a file of the wrong length, or in Fortran's order, in which an image is not contiguous.
     """
     if kind == "npy":
         shape, fortran, dtype = own.npy_header(stream, Path(entry.name))

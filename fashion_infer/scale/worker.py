@@ -24,8 +24,6 @@ _SLICE = {"cpu": 10_000, "gpu": 25_000}  # number of images per slice
 
 
 class Done(NamedTuple):
-    """Result of a finished block."""
-
     block: int  # index of the block
     images: int  # number of its images
     correct: Optional[int]  # number of predictions that equal their labels; None without labels
@@ -36,20 +34,9 @@ class Done(NamedTuple):
 
 
 class BlockWorker:
-    """Classifies blocks with a network.
+    """Classifies blocks with a network on one node; creating it raises an error if the node cannot do the job.
 
-    Parameters
-    ----------
-    spec
-        The job's specification.
-    node
-        Name of the node that the worker runs on.
-
-    Raises
-    ------
-    FashionInferError
-        When this node cannot do the job, because it has another version of this package, no library, no GPU, or no
-        access to the folder of results.
+    The node may lack this package's version, the library, a GPU, or access to the folder of results.
     """
 
     def __init__(self, spec: Spec, node: str):
@@ -69,13 +56,7 @@ class BlockWorker:
         ]
 
     def classify(self, block: ImageBlock, pixels: Optional[Pixels] = None) -> Done:
-        """Classify a block: read it unless `pixels` is given, run the network, and write the block's file, if any.
-
-        Raises
-        ------
-        FashionInferError
-            When the block's images cannot be read, its scores are not finite, or its file cannot be written.
-        """
+        """Classify a block: read it unless `pixels` is given, run the network, and write the block's file, if any."""
         spec, began = self._spec, time.time()
         if pixels is None:
             pixels = read(block, spec.input_size, spec.invert, spec.held)
@@ -103,10 +84,10 @@ class BlockWorker:
 
 
 def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
-    """Make the table of a block's results.
+    """Make the table of a block's results: `index` (int64, in the job), `class` and perhaps `scores` and `source`.
 
-    Its columns are `index`, the image's index in the job (int64); `class` (uint8, or uint16 for a network with more
-    than 256 classes); with `keep`, `scores` (float32); and, if an image is from a file, `source`, the file's name.
+    `class` is uint8, or uint16 for more than 256 classes; `scores`, with `keep`, are float32; `source` is the name of
+    each image's file.
     """
     kind = np.uint8 if scores.shape[1] <= 256 else np.uint16
     found = {
