@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import DeviceError
 from ..library import thread_pool
-from ..system import child_process
+from ..system import programs
 from .machines import open_machine
 
 # Number of bytes to fill and to copy: on a GPU, 17 times the 60 MB L2 cache of an H200; on a CPU, more than most L3
@@ -92,11 +92,11 @@ def measure_in_child(backend: str, device: int = 0, threads: int = 0) -> Dict[st
     """
     command = [sys.executable, "-m", "fashion_infer.bench.ceilings", backend, str(device), str(threads)]
     try:
-        done = child_process.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))
+        done = programs.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"the ceilings could not be measured: {error}") from None
     if done.returncode:
-        raise DeviceError(child_process.last_line(done))
+        raise DeviceError(programs.last_line(done))
     return json.loads(done.stdout)
 
 

@@ -19,16 +19,12 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..errors import DeviceError
 from ..kernel_files import build, loading
 from ..kernel_files.formats import KernelFile
-from ..profiling import counters
 from ..system import compilers, installation, resources
+from ..system.programs import COUNTERS_FORBIDDEN, find_tool
 from . import hardware, programs, sanitizer
 from .findings import KernelFinding, at_line, plain_name
 from .hardware import Layer
 
-NO_SANITIZER = (
-    "compute-sanitizer is not installed: it comes with the CUDA toolkit, as NVIDIA's package cuda-sanitizer; "
-    "have compute-sanitizer on the PATH"
-)
 _IMAGES = 1000  # default number of images in a profiled call
 _TOOL = 25  # time limit of a tool in seconds: a barrier that some threads do not reach may wait forever
 _REGISTERS = 1 << 16  # registers per SM, from compute capability 7.0 on; allocated in units of 8 per thread
@@ -61,7 +57,7 @@ def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     DeviceError
         Without compute-sanitizer, or when the file does not build.
     """
-    tool = find_sanitizer()
+    tool = find_tool("compute-sanitizer")
     _, library = loading.built(file, arch=arch)
     end = time.monotonic() + seconds
     jobs = [(case, name) for case in cases[:2] for name in sanitizer.TOOLS]
@@ -123,15 +119,6 @@ def _stores(text: str) -> List[Tuple[int, str]]:
         match = pattern.search(row.split("//")[0])
         if match and not row.lstrip().startswith("#"):
             found.append((number, match.group("how")))
-    return found
-
-
-def find_sanitizer() -> str:
-    """Return the path of compute-sanitizer. If there is none, the DeviceError says how to install it."""
-    places = sorted(glob.glob("/usr/local/cuda*/bin/compute-sanitizer"), reverse=True)
-    found = shutil.which("compute-sanitizer") or next((place for place in places if os.access(place, os.X_OK)), None)
-    if found is None:
-        raise DeviceError(NO_SANITIZER)
     return found
 
 
@@ -282,7 +269,7 @@ def _last_json(said: str) -> Dict[str, Any]:
 
 def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """Return ncu's tables of a call; DeviceError without ncu, its Python module, or permission to read counters."""
-    ncu = counters.find()
+    ncu = find_tool("ncu")
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         report = Path(folder) / "report.ncu-rep"
         command = [
@@ -304,7 +291,7 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no 
         ]
         said = _ran(command, end - time.monotonic())
         if "ERR_NVGPUCTRPERM" in said:
-            raise DeviceError(counters.FORBIDDEN)
+            raise DeviceError(COUNTERS_FORBIDDEN)
         if not report.is_file():
             lines = [line for line in said.splitlines() if "==ERROR==" in line] or ["it did not end in time"]
             raise DeviceError(f"ncu profiled no kernel: {lines[0].strip()}")

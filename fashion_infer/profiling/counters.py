@@ -1,27 +1,16 @@
 """Reads hardware counters of each kernel with Nsight Compute, but only the few that explain a convolution."""
 
 import csv
-import glob
 import io
-import os
 import re
-import shutil
 import subprocess
 import sys
 from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from ..errors import DeviceError
-from ..system import child_process
+from ..system import programs
 from .demangle import demangle
 
-INSTALL = (
-    "Nsight Compute (ncu) is not installed: it comes with the CUDA toolkit, as NVIDIA's package "
-    "nsight-compute, or alone from developer.nvidia.com/nsight-compute; put ncu on the PATH"
-)
-FORBIDDEN = (
-    "the driver does not let this user read GPU counters (ERR_NVGPUCTRPERM): run as root, or have an administrator put "
-    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf and restart"
-)
 _TIMEOUT = 1800
 
 
@@ -65,23 +54,6 @@ class KernelCounters(NamedTuple):
     values: List[Optional[float]]  # in the order of COUNTERS
 
 
-def find() -> str:
-    """Return the path of ncu.
-
-    Raises
-    ------
-    DeviceError
-        When ncu is not installed. The message says how to install it.
-    """
-    places = [*glob.glob("/usr/local/cuda*/bin/ncu"), *glob.glob("/opt/nvidia/nsight-compute/*/ncu")]
-    found = shutil.which("ncu") or next(
-        (place for place in sorted(places, reverse=True) if os.access(place, os.X_OK)), None
-    )
-    if found is None:
-        raise DeviceError(INSTALL)
-    return found
-
-
 def count(arguments: Sequence[str]) -> List[KernelCounters]:
     """Run `fashion-infer` under ncu, which repeats each kernel until it has read all counters.
 
@@ -99,7 +71,7 @@ def count(arguments: Sequence[str]) -> List[KernelCounters]:
     # `--clock-control none` keeps the clock rates of a normal run; ncu would otherwise set the base rates. With
     # `--print-units base`, times are in nanoseconds and sizes in bytes.
     command = [
-        find(),
+        programs.find_tool("ncu"),
         "--csv",
         "--page",
         "raw",
@@ -112,11 +84,11 @@ def count(arguments: Sequence[str]) -> List[KernelCounters]:
     ]
     program = [sys.executable, "-m", "fashion_infer", *arguments]
     try:
-        done = child_process.run([*command, *program], _TIMEOUT)
+        done = programs.run([*command, *program], _TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"ncu could not be run: {error}") from None
     if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
-        raise DeviceError(FORBIDDEN)
+        raise DeviceError(programs.COUNTERS_FORBIDDEN)
     kernels = parse(done.stdout)
     if not kernels:
         raise DeviceError(f"ncu counted no kernel: {_reason(done)}")

@@ -14,7 +14,7 @@ from typing import NamedTuple, Sequence
 from ..profiling.figures import Figures, from_dict
 from ..profiling.tables import ProfileTable, Row
 from ..result import Result
-from ..system import child_process
+from ..system import programs
 
 _TIMEOUT = 600  # seconds; a profile of 10,000 images takes ten seconds
 
@@ -44,10 +44,10 @@ def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile
         file = Path(folder, "profile.json")
         program = [sys.executable, "-m", "fashion_infer", *words, "--json", str(file)]
         try:
-            done = child_process.run(program, _TIMEOUT)
+            done = programs.run(program, _TIMEOUT)
             if done.returncode == 0:
                 return ReportProfile(result.mode, command, from_dict(json.loads(file.read_text(encoding="utf-8"))), "")
-            said = child_process.last_line(done)
+            said = programs.last_line(done)
             reason = said.partition("fashion-infer: ")[2] or said
         except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
             reason = str(error)

@@ -6,18 +6,18 @@ import pytest
 from fashion_infer.errors import DeviceError
 from fashion_infer.explain import gpu
 from fashion_infer.kernel_files import formats
-from fashion_infer.profiling import counters
+from fashion_infer.system.programs import find_tool
 
 
 def needs(tool):
     try:
-        tool()
+        find_tool(tool)
     except DeviceError as error:
         pytest.skip(str(error))
 
 
 def test_the_faulty_line_is_named(tmp_path):
-    needs(gpu.find_sanitizer)
+    needs("compute-sanitizer")
     named = 0
     for name, (_, text) in planted.WRONG.items():
         path = tmp_path / f"{name}.cu"
@@ -28,7 +28,7 @@ def test_the_faulty_line_is_named(tmp_path):
 
 
 def test_the_cause_of_slowness_is_named(tmp_path):
-    needs(counters.find)
+    needs("ncu")
     named = 0
     for name, ((images, channels, side, filters, taps), text) in planted.SLOW.items():
         path = tmp_path / f"{name}.cu"

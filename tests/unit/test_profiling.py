@@ -24,7 +24,7 @@ from fashion_infer.profiling.sources import log as stages
 from fashion_infer.profiling.sources import mxnet as mxnet_source
 from fashion_infer.profiling.sources.cupti import CuptiSource
 from fashion_infer.result import LayerResult
-from fashion_infer.system import compilers, installation, process
+from fashion_infer.system import compilers, installation, process, programs
 
 MANGLED = "_ZN4fops3runEPKff"
 
@@ -522,8 +522,8 @@ def test_ncu_that_fails(monkeypatch, tmp_path, body, words):
 
 
 def test_without_ncu(monkeypatch, invoke):
-    monkeypatch.setattr(counters.shutil, "which", lambda name: None)
-    monkeypatch.setattr(counters.glob, "glob", lambda pattern: [])
+    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
+    monkeypatch.setattr(programs.glob, "glob", lambda pattern: [])
     status, out, err = invoke("profile", "--data", "synthetic", "--n", "5", "--counters")
     assert status == 4 and len(err.splitlines()) == 1 and not out
 

@@ -14,8 +14,9 @@ from fashion_infer.data import dataset, synthetic
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 from fashion_infer.inference import model as models
 from fashion_infer.library import kernels
-from fashion_infer.profiling import counters, session
+from fashion_infer.profiling import session
 from fashion_infer.request import BlockRequest, Request
+from fashion_infer.system import programs
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ class TestCounters:
 
     @pytest.fixture(autouse=True)
     def _never_measured(self, monkeypatch):
-        monkeypatch.setattr(counters, "find", lambda: "/usr/bin/ncu")
+        monkeypatch.setattr(programs, "find_tool", lambda name: "/usr/bin/ncu")
         monkeypatch.setattr(pipeline, "run", lambda *a, **o: pytest.fail("measured"))
 
     def refused(self, invoke, *options):

@@ -73,12 +73,12 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 def _check_counters(request):
     """Raise an error for a run on the CPU, or if the profiler is missing. The check does not start CUDA."""
     from ...library import kernels
-    from ...profiling import counters as hardware
+    from ...system import programs
 
     cpu = UsageError("--counters works only on a GPU, and this would run on the CPU")
     if request.backend == "cpu":
         raise cpu
-    hardware.find()
+    programs.find_tool("ncu")
     if not kernels.table("gpu"):
         raise cpu
 

@@ -1,0 +1,66 @@
+"""Finds NVIDIA's profiler and sanitizer, and runs programs for measurements that need a separate process."""
+
+import glob
+import os
+import shutil
+import subprocess
+import sys
+from typing import Sequence
+
+from ..errors import DeviceError
+
+COUNTERS_FORBIDDEN = (
+    "the driver does not let this user read GPU counters (ERR_NVGPUCTRPERM): run as root, or have an administrator put "
+    "'options nvidia NVreg_RestrictProfilingToAdminUsers=0' into /etc/modprobe.d/nvidia.conf and restart"
+)
+_PACKAGES = {
+    "ncu": "nsight-compute, or alone from developer.nvidia.com/nsight-compute",
+    "compute-sanitizer": "cuda-sanitizer",
+}
+
+
+def find_tool(name: str) -> str:
+    """Return the path of "ncu" or "compute-sanitizer". If there is none, the DeviceError says how to install it."""
+    places = glob.glob(f"/usr/local/cuda*/bin/{name}") + glob.glob(f"/opt/nvidia/nsight-compute/*/{name}")
+    usable = (place for place in sorted(places, reverse=True) if os.access(place, os.X_OK))
+    found = shutil.which(name) or next(usable, None)
+    if found is None:
+        package = _PACKAGES[name]
+        raise DeviceError(
+            f"{name} is not installed: it comes with the CUDA toolkit, as NVIDIA's package {package}; put {name} on "
+            "the PATH"
+        )
+    return found
+
+
+def run(program: Sequence[str], timeout: float, **environment: str) -> subprocess.CompletedProcess:
+    """Run a program to its end. It can import the same modules as this process.
+
+    Parameters
+    ----------
+    program
+        The command, as a list of words.
+    timeout
+        Time limit in seconds.
+    **environment
+        Additional environment variables.
+
+    Returns
+    -------
+    subprocess.CompletedProcess
+        The result, with the program's output as text.
+
+    Raises
+    ------
+    OSError, subprocess.TimeoutExpired
+        When the program cannot start, or does not end in time.
+    """
+    path = os.pathsep.join(part for part in sys.path if part)
+    known = {**os.environ, "PYTHONPATH": path, **environment}
+    return subprocess.run(program, capture_output=True, text=True, timeout=timeout, env=known)
+
+
+def last_line(done: subprocess.CompletedProcess) -> str:
+    """Return the last line that a failed program wrote on stderr; if it wrote nothing, its exit code in words."""
+    lines = done.stderr.strip().splitlines()
+    return lines[-1] if lines else f"exit code {done.returncode}"
