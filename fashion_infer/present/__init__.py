@@ -1,5 +1,1 @@
-"""Presentation of results.
-
-One module per subject converts a result to `content`. The renderers in `render` show the content on a terminal, in
-Markdown and in HTML; `charts` draws pictures.
-"""
+"""Presentation of results: modules convert results to `content`, which the renderers in `render` show."""

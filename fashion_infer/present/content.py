@@ -40,8 +40,6 @@ class Text(NamedTuple):
 
 
 class Output(NamedTuple):
-    """The printed output of a program: one or more lines."""
-
     text: str
     kind: str = "output"
 
@@ -69,8 +67,6 @@ class Picture(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """A headline figure."""
-
     name: str
     figure: str  # the value
     note: str = ""  # what the value measures
@@ -78,8 +74,6 @@ class Fact(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """The facts at the top of a page, side by side."""
-
     facts: List[Fact]
     kind: str = "strip"
 
@@ -88,16 +82,12 @@ Part = Union[Table, Text, Strip, Output, Missing, Command, Picture]
 
 
 class Section(NamedTuple):
-    """A section of a page."""
-
     name: str  # name of the section's anchor
     title: str
     parts: List[Part]
 
 
 class Page(NamedTuple):
-    """A whole page."""
-
     title: str
     head: List[Part]  # parts before the first section: what was run, where and when
     sections: List[Section]
@@ -111,16 +101,9 @@ def table(
     detail_rows: Collection[int] = (),
     listing: bool = False,
 ) -> Table:
-    """Make a table of plain values.
+    """Make a table of plain values: strings, numbers, pairs (number, text) whose text is shown, or None (empty).
 
-    Parameters
-    ----------
-    columns
-        Columns, or their names. The name of a column of numbers begins with ">".
-    rows
-        Rows of cells. A cell is a string, a number, a pair (number, text) whose text is shown, or None (empty).
-    caption, detail_rows, listing
-        As in `Table`.
+    The name of a column of numbers begins with ">".
     """
     known = tuple(c if isinstance(c, Column) else Column(c.lstrip(">"), c.startswith(">")) for c in columns)
     return Table(caption, known, [tuple(map(_cell, row)) for row in rows], frozenset(detail_rows), listing)

@@ -14,20 +14,15 @@ def findings(found: Sequence, caption: str = "") -> Table:
 
 
 def versions(known: Mapping[str, str], caption: str = "") -> Table:
-    """Make a table of versions by name."""
     return table(caption, ["what", "version"], [list(item) for item in known.items()])
 
 
 def datasets(rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table of the folders that are searched for Fashion-MNIST.
-
-    A row has a description of the folder, its path, the state of the test set, and the state of the training set.
-    """
+    """Make a table of the folders that are searched for Fashion-MNIST, and the state of their sets."""
     return table("", ["where", "folder", "test set", "training set"], rows)
 
 
 def own_dataset(found) -> Table:
-    """Make the table that describes the user's own dataset."""
     side = found.images.shape[-1]
     row = [found.location, f"{len(found.images):,}", f"{side} x {side}", found.classes]
     return table("", ["file", ">images", "pixels", ">classes"], [row])
@@ -37,18 +32,9 @@ _KEPT = {"resized": "resized sets of images", "kernels": "built kernels", "grade
 
 
 def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, variable: str) -> Table:
-    """Make a table of what is kept in the user's cache.
+    """Make a table of what is kept in the user's cache: `found` has each folder's name and its entries' bytes.
 
-    Parameters
-    ----------
-    folder
-        The cache's path.
-    found
-        The name of each folder in the cache, and the sizes of its entries in bytes.
-    bound
-        The limit of the cache in bytes.
-    variable
-        Name of the environment variable that sets the limit.
+    `variable` is the environment variable that sets the limit `bound`, in bytes.
     """
     rows = [[_KEPT[name], name, len(sizes), f"{sum(sizes) / 1e6:,.0f}"] for name, sizes in found]
     share = f"{sum(sum(sizes) for _, sizes in found) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
@@ -56,8 +42,5 @@ def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, va
 
 
 def models(rows: Sequence[Sequence[Any]]) -> Table:
-    """Make the table of shipped models.
-
-    A row has the name, the edition, the correctness, whether the original weights have been fetched, and a summary.
-    """
+    """Make the table of shipped models."""
     return table("", ["model", "edition", ">correctness", "original weights", "what it is"], rows)

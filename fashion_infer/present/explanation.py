@@ -34,7 +34,6 @@ def _speed(figures) -> str:
 
 
 def _size(count: int) -> str:
-    """Format a number of bytes as KiB or MiB."""
     return f"{count / 1024:,.3g} KiB" if count < 1 << 20 else f"{count / (1 << 20):,.3g} MiB"
 
 

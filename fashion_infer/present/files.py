@@ -19,21 +19,10 @@ def check(
     inputs: Sequence[str] = (),
     error: Type[FashionInferError] = UsageError,
 ) -> None:
-    """Check the paths of all files that a command will write.
+    """Raise `error` if a file in `paths` or `pictures` (.png or .svg) cannot be written. None is ignored.
 
-    Parameters
-    ----------
-    paths, pictures
-        Files that will be written; None for an option that was not given. A picture's name must end in .png or .svg.
-    inputs
-        Files that the command reads, and must not overwrite.
-    error
-        Class of the error that is raised if a file cannot be written.
-
-    Raises
-    ------
-    UsageError
-        For a picture with another suffix, and if two outputs, or an output and an input, are the same file.
+    Raise UsageError for a picture with another suffix, and if two outputs, or an output and one of `inputs`, are the
+    same file.
     """
     for path in pictures:
         check_path(path)
@@ -57,22 +46,9 @@ def save_benchmark(
     plot: Optional[str],
     as_markdown: Optional[str],
 ) -> None:
-    """Write a benchmark's result as JSON, chart and Markdown page. A file whose name is None is not written.
+    """Write a benchmark's result as JSON, chart and Markdown page; DataError if that fails.
 
-    Parameters
-    ----------
-    result
-        The benchmark; its `as_dict()` is the JSON.
-    draw
-        Function draw(path, result) that writes the chart.
-    page
-        Function page(result, name, plot, as_json) that returns the page. Its arguments are the file names of the page
-        itself, of the chart and of the JSON, without folders; the files are in the same folder.
-
-    Raises
-    ------
-    DataError
-        When a file cannot be written.
+    A file whose name is None is not written. `page(result, name, plot, as_json)` gets file names without folders.
     """
     if as_json:
         write_json(as_json, result.as_dict())
@@ -94,10 +70,7 @@ def write_page(path: str, page: Page) -> None:
 
 
 def _lines(value: Any, depth: int = 0) -> str:
-    """Format a value as JSON in which only the outer four levels have line breaks, so that a measurement is one line.
-
-    With one line per number, the file would consist mostly of line breaks and spaces.
-    """
+    """Format a value as JSON in which only the outer four levels have line breaks, so a measurement is one line."""
     if depth == 4 or not value or not isinstance(value, (dict, list)):
         return _compact(value)
     inside = "\n" + " " * (depth + 1)

@@ -26,7 +26,7 @@ def verdict(found) -> List[Part]:
 
 
 def check(found, verbose: bool = False) -> List[Part]:
-    """Show the result of `kernel check` (a `judging.trials.Checked`): the verdict, a table, and one incorrect output.
+    """Show a `judging.trials.Checked`: the verdict, a table, and one incorrect output.
 
     With `verbose`, the table also has the times of one call, and each incorrect shape gets a line of explanation.
     """
@@ -68,6 +68,5 @@ def _word(one) -> str:
 
 
 def formats(known: Sequence) -> Table:
-    """Make the table of `kernel formats`."""
     rows = [[entry.name, entry.years, entry.backend, entry.looked_for] for entry in known]
     return table("", ["format", "years", "backend", "what the file has"], rows)

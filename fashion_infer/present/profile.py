@@ -14,20 +14,10 @@ from .units import arithmetic
 def parts(
     figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = "", backend: str = "gpu", timed: str = ""
 ) -> List[Part]:
-    """Make all tables of a profile.
+    """Make all tables of a profile, whose `figures` are from `profiling.session` or from its JSON.
 
-    Parameters
-    ----------
-    figures
-        Figures from `profiling.session`, or from its JSON.
-    ceilings
-        Ceilings of the device (see `bench.ceilings`); None if they were not measured.
-    mode
-        Mode of the run, if a page shows two modes.
-    backend
-        Backend of the run. Arithmetic is in GFLOP/s on a CPU.
-    timed
-        Sentence that says how the convolutions were timed; "" for the default sentence about the profile's passes.
+    `ceilings` are None if they were not measured. `mode` is for a page that shows two modes. `timed` says how the
+    convolutions were timed, instead of the default sentence about the profile's passes.
     """
     of_mode = f", {mode} mode" if mode else ""
     found: List[Part] = [_folded(each, activities(each, of_mode)) for each in figures.tables]
@@ -47,7 +37,6 @@ def _folded(found: tables.ProfileTable, shown: Table) -> Table:
 
 
 def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
-    """Make the table of the overhead of profiling."""
     if not overhead:
         return [Text("Profiling overhead: not measured")]
     of_mode = f", {mode} mode" if mode else ""
@@ -61,7 +50,6 @@ def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
 
 
 def activities(found: tables.ProfileTable, of_mode: str = "") -> Table:
-    """Make a table with the columns that nvprof printed."""
     columns = [">Time(%)", ">Time", ">Calls", ">Avg", ">Min", ">Max", "Name"]
     rows = []
     for row in found.rows:

@@ -22,9 +22,9 @@ def lines(result) -> str:
 
 
 def minidnn_lines(result) -> str:
-    """Return the lines that the programs of mini-dnn printed: times of convolutions in milliseconds, then the accuracy.
+    """Return the lines that mini-dnn's programs printed: times of convolutions in milliseconds, then the accuracy.
 
-    Layer Time, which only GPU runs have, is the sum of the op time and of the transfers before and after it.
+    Layer Time, which only GPU runs have, is the op time plus the transfers before and after it.
     """
     said = []
     for layer in (layer for layer in result.layers if layer.custom):
@@ -38,7 +38,6 @@ def minidnn_lines(result) -> str:
 
 
 def _data(result) -> str:
-    """Return a remark after the correctness that names the dataset, if it is not Fashion-MNIST."""
     return "" if result.data_source == "fashion-mnist" else f" Data: {result.data_source}"
 
 
@@ -50,7 +49,7 @@ def minidnn_parts(result) -> List[Part]:
 def parts(result, caption: str = "") -> List[Part]:
     """Show a run: the lines that scripts parse, and the layers.
 
-    For a precision below float32, also show the number of changed predictions; for a kernel file, its verdict.
+    Below float32, also show the number of changed predictions; for a kernel file, its verdict.
     """
     found: List[Part] = [Output(lines(result)), layers(result, caption)]
     if result.changed is not None:

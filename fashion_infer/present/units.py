@@ -9,10 +9,7 @@ def arithmetic(backend: str) -> Tuple[str, float]:
 
 
 def ceiling(name: str, value: float, backend: str) -> Tuple[str, float]:
-    """Convert a ceiling of `bench.ceilings` for display.
-
-    Return its description, which ends with a unit, and its value in this unit.
-    """
+    """Convert a ceiling of `bench.ceilings`: return its description, which ends with a unit, and its value in it."""
     unit, scale = arithmetic(backend)
     for end, what, of, factor in (("_gb_s", "memory", "GB/s", 1.0), ("_tflop_s", "matrix product", unit, scale)):
         if name.endswith(end):

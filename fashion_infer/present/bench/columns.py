@@ -62,12 +62,10 @@ def _class(row: Measurement, case: BenchCase) -> Optional[str]:
 
 
 def note(row: Measurement, case: BenchCase) -> Optional[str]:
-    """Return the reason why a row has no time."""
     return {WRONG: "(WRONG)", SKIPPED: "(does not take this layer)"}.get(row.status)
 
 
 def idea(row: Measurement) -> str:
-    """Return a description of a contender's idea."""
     return row.summary or ("peer" if row.kind == PEER else "")
 
 

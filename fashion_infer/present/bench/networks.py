@@ -53,10 +53,7 @@ def checks(result: BenchResult) -> Table:
 
 
 def places(cases: List[BenchCase]) -> List[List[BenchCase]]:
-    """Group cases by their network and the place of their images, in ascending order of batch sizes.
-
-    Cases of single stages are left out.
-    """
+    """Group cases by their network and the place of their images, by batch size. Single stages are left out."""
     found = dict.fromkeys((case.edition, case.where) for case in cases if case.where != STAGE)
     return [[case for case in cases if (case.edition, case.where) == place] for place in found]
 

@@ -22,14 +22,7 @@ def text_of(result: BenchResult) -> BenchText:
 
 
 def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """Make a page of documentation.
-
-    Parameters
-    ----------
-    file, plot, as_json
-        File names, without folders, of the page itself, of its chart and of its JSON; None for a file that is not
-        written. All are in the same folder.
-    """
+    """Make a page of documentation. The names of page, chart and JSON have no folder; None for a file not written."""
     text = text_of(result)
     files = [f"--{option} {name}" for option, name in (("json", as_json), ("plot", plot)) if name]
     writer = f"fashion-infer bench {result.benchmark}"

@@ -32,23 +32,10 @@ class Level(NamedTuple):
 def draw(
     path: str, curves: Sequence[Steps], levels: Sequence[Level], now: float, deadline: Optional[float], narrow: bool
 ) -> None:
-    """Draw the curves up to now, and the levels.
+    """Draw the curves that have a point up to `now`, and the levels above 0, as SVG or PNG; DataError if that fails.
 
-    Parameters
-    ----------
-    path
-        Path of the SVG or PNG file.
-    curves, levels
-        The curves and levels to draw. Curves without a point and levels of 0 are left out.
-    now, deadline
-        Moments in seconds since the epoch. The chart ends at the deadline if it is near (see `span`), else now.
-    narrow
-        Whether the chart is for a phone's narrow screen.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be written.
+    The chart ends at the deadline if it is near (see `span`), else now, both in seconds since the epoch. `narrow` is
+    for a phone's screen.
     """
     with _LOCK:
         _draw(path, [one for one in curves if one.points], [one for one in levels if one.ms > 0], now, deadline, narrow)
@@ -95,10 +82,10 @@ def _draw(path, curves, levels, now, deadline, narrow):
 
 
 def span(curves: Sequence[Steps], now: float, deadline: Optional[float]) -> Tuple[float, float, float]:
-    """Return the start, the end and the length of the time axis, in seconds.
+    """Return start, end and length of the time axis in seconds.
 
-    The axis ends at the deadline, unless the deadline is further away than twice the days so far (but at least two
-    days): otherwise it ends now, so that the curves are not too narrow.
+    The axis ends at the deadline, unless that is further away than twice the days so far (but at least two days): then
+    it ends now, so that the curves are not too narrow.
     """
     start = min((one.points[0][0] for one in curves), default=now - _DAY)
     last = max((one.points[-1][0] for one in curves), default=now)

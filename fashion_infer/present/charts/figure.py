@@ -41,11 +41,7 @@ _FONT = "text { font-family: system-ui, sans-serif }"
 
 
 def themed(draw: Callable) -> Callable:
-    """Decorate a function so that it draws in the common style.
-
-    The style must be set while the function runs: matplotlib reads colours when an artist is created, not when the
-    figure is saved.
-    """
+    """Decorate a function so that it draws in the common style, which matplotlib reads when an artist is created."""
 
     @functools.wraps(draw)
     def drawn(*arguments, **options):
@@ -118,16 +114,9 @@ def colour(row, auto: str) -> str:
 
 
 def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: Sequence[int] = (1,)) -> None:
-    """Set up a logarithmic axis from low to high.
+    """Set up the logarithmic axis `which` ("x" or "y") from low to high, with `unit` after each tick's number.
 
-    Parameters
-    ----------
-    which
-        "x" or "y".
-    unit
-        Text after each tick's number.
-    steps
-        Ticks are at these multiples of the powers of ten; at 1, 2 and 5 if fewer than two ticks would be in the range.
+    Ticks are at the multiples `steps` of the powers of ten; at 1, 2 and 5 if fewer than two would be in the range.
     """
     marks: List[float] = []
     for several in (steps, (1, 2, 5)):
@@ -143,11 +132,10 @@ def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: S
 
 
 def apart(values: Sequence[float], low: float, high: float, room: int) -> List[float]:
-    """Compute positions for labels of ascending positive values on a logarithmic axis, so that labels do not overlap.
+    """Return positions for labels of ascending positive values on a logarithmic axis, so that labels do not overlap.
 
-    The axis, from low to high, has space for `room` labels, which gives the least distance between two labels. Labels
-    are moved as little as possible (least squares) to keep this distance, so that crowded labels spread to both sides.
-    The algorithm is isotonic regression: it pools neighbours that are out of order.
+    The axis has space for `room` labels. Labels move as little as possible (least squares) to keep this distance. The
+    algorithm is isotonic regression: it pools neighbours that are out of order.
     """
     step = math.log(high / low) / room
     # For each pool of adjacent labels: the mean of log(value) - index * step over its labels, and their number.

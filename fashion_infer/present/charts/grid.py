@@ -28,10 +28,7 @@ def draw(path: str, result: GridResult) -> None:
 
 
 def _map(axes, found):
-    """Draw a heat map of the ratios `found`.
-
-    It has a column for each pair of kernel size and image size, and a row for each pair of channels and filters.
-    """
+    """Draw a heat map of ratios: columns are kernel and image sizes, rows are channels and filters."""
     columns = [(side, size) for side in points.KERNEL_SIDES for size in points.IMAGE_SIDES]
     rows = [(channels, filters) for channels in points.CHANNELS for filters in points.FILTERS]
     values = np.full((len(rows), len(columns)), np.nan)

@@ -11,10 +11,7 @@ MOST = 100  # largest number of pictures on one sheet
 
 @figures.themed
 def confusion(path: str, labels: np.ndarray, predictions: np.ndarray, names: Sequence[str], title: str) -> None:
-    """Draw the confusion matrix in percent of each true class, with emphasis on mistakes.
-
-    Rows are true classes, columns are predicted classes.
-    """
+    """Draw the confusion matrix in percent of each true class (row), with emphasis on mistakes."""
     counts = np.zeros((len(names), len(names)), int)
     np.add.at(counts, (labels, predictions), 1)
     share = 100 * counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
@@ -67,15 +64,7 @@ def sheet(
     title: str,
     labels: Optional[np.ndarray] = None,
 ) -> None:
-    """Draw at most 100 images (`MOST`), each with its predicted class and, if `labels` is given, its true class.
-
-    Parameters
-    ----------
-    images
-        (n,1,s,s) uint8.
-    predictions, labels
-        (n,) class numbers.
-    """
+    """Draw at most `MOST` images (n,1,s,s) uint8, each with its predicted class and, with `labels`, its true class."""
     shown = min(len(images), MOST)
     if shown < len(images):
         title += f" (the first {shown} of {len(images)})"

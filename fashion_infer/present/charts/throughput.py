@@ -8,10 +8,7 @@ _ROOM = 14  # number of labels that fit above each other
 
 @figures.themed
 def draw(path: str, result: BenchResult) -> None:
-    """Draw a line for each contender; our network in float32 is the line at 1.
-
-    Each network, and each place of its images (see `records.WHERE`), has a diagram.
-    """
+    """Draw a line for each contender relative to our network in float32, a diagram per network and place of images."""
     places = list(dict.fromkeys((case.edition, case.where) for case in result.cases if case.where != STAGE))
     columns = 1 if len(places) < 3 else 2
     rows = max(1, -(-len(places) // columns))

@@ -39,10 +39,7 @@ def fragment(parts: List[Part]) -> str:
 
 
 def _inline(drawing: str) -> str:
-    """Convert the text of an SVG file to an element of an HTML page.
-
-    The element takes its size and colours from the page. Screen readers skip it and read the description around it.
-    """
+    """Convert an SVG file's text to an element that takes size and colours from the page. Screen readers skip it."""
     drawing = re.sub(r"<style>.*?</style>", "", drawing, count=1, flags=re.DOTALL)
     head, end, rest = drawing.partition(">")
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', head)

@@ -2,14 +2,7 @@
 
 
 def environment(escape: bool):
-    """Create a Jinja environment for the folder `templates`.
-
-    Parameters
-    ----------
-    escape
-        Whether inserted values are escaped for HTML. A table's cell may contain anything, such as kernel names with <
-        and |.
-    """
+    """Create a Jinja environment for the folder `templates`. With `escape`, inserted values are escaped for HTML."""
     import jinja2
 
     return jinja2.Environment(

@@ -9,20 +9,10 @@ import click
 
 
 class ProgressBar:
-    """A progress bar of one line. It is drawn only by calls of `tick`, because a thread would disturb timed work.
+    """A one-line progress bar, drawn only by calls of `tick`, because a thread would disturb timed work.
 
-    Parameters
-    ----------
-    title
-        Name of the work.
-    lines
-        Whether to write a line for each new part of the work if stderr is not a terminal.
-    estimate
-        Text about the expected duration, which is written at the first call of `tick`.
-    every
-        Minimum number of seconds from the beginning to the first line, and between lines.
-    results
-        Whether the lines are results, which are written on a terminal too, above the bar.
+    With `lines`, each new part is a line if stderr is not a terminal, at most once in `every` seconds. If they are
+    `results`, they are also written on a terminal, above the bar. `estimate` is written at the first `tick`.
     """
 
     def __init__(self, title: str, lines: bool = False, estimate: str = "", every: float = 0.0, results: bool = False):

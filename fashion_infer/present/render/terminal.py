@@ -23,7 +23,6 @@ def notice(text: Optional[str]) -> None:
 
 
 def say(text: str) -> None:
-    """Print one line on stdout."""
     click.echo(shown(text))
 
 
@@ -57,10 +56,7 @@ def _short(table: Table) -> Table:
 
 
 def _show(table: Table) -> None:
-    """Print a table. On a narrow screen, headers and text wrap.
-
-    If that is not enough, the table is wider than the screen, so that no number loses digits and no name is cut off.
-    """
+    """Print a table, whose headers and text wrap on a narrow screen, and which is wider than that if necessary."""
     from rich import box
     from rich.cells import cell_len
     from rich.console import Console
@@ -115,10 +111,7 @@ def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
 
 
 def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
-    """Return widths of columns that fit into `room`: the widest column shrinks first, and none below its least width.
-
-    If the least widths do not fit, return the least widths.
-    """
+    """Return widths of columns that fit into `room`, or the least widths: the widest column shrinks first."""
     widths = list(widths)
     while sum(widths) > room:
         excess = [(width, index) for index, width in enumerate(widths) if width > least[index]]

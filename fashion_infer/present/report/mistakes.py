@@ -12,30 +12,22 @@ _MOST_CONFUSED = 10
 
 
 def title(result) -> str:
-    """Return the title of pictures of a run's predictions."""
     return f"{result.model}, correctness {result.correctness} on {result.n} images"
 
 
 def draw_confusion(path: str, result, class_names) -> None:
-    """Draw the confusion matrix of a run, as SVG or PNG by the suffix of `path`."""
     sheets.confusion(path, result.labels, result.predictions, class_names, title(result))
 
 
 def draw_sheet(path: str, result, images: np.ndarray, class_names) -> None:
-    """Draw the misclassified images of a run, as SVG or PNG by the suffix of `path`.
-
-    `images` are all images of the run, (n,1,s,s) uint8.
-    """
+    """Draw the misclassified images of a run, out of all its `images` (n,1,s,s) uint8, as SVG or PNG."""
     wrong = result.predictions != result.labels
     chosen = images[wrong], result.predictions[wrong]
     sheets.sheet(path, *chosen, class_names, f"mistakes of {title(result)}", result.labels[wrong])
 
 
 def charts(measured) -> Dict[str, Callable[[str], None]]:
-    """Return the functions that draw the section's pictures, by file name.
-
-    The sheet is missing if no image is misclassified.
-    """
+    """Return functions that draw the pictures, by file name. Without a mistake, there is no sheet."""
     result, names = measured.runs[1], measured.class_names
     found: Dict[str, Callable[[str], None]] = {CONFUSION: lambda path: draw_confusion(path, result, names)}
     if (result.predictions != result.labels).any():

@@ -20,21 +20,9 @@ LADDER, ROOFLINE, NETWORK = "ladder.svg", "roofline.svg", "network.svg"
 
 
 def write(folder: Path, measured, out: str) -> str:
-    """Draw the pictures, and write the page as HTML and as Markdown.
+    """Draw the pictures, write the page as HTML and as Markdown, and return the HTML page's file name.
 
-    Parameters
-    ----------
-    folder
-        Folder for all files.
-    measured
-        The measurements, from `report.gather.measure`.
-    out
-        The folder's path as the user gave it, for the command that makes the report again.
-
-    Returns
-    -------
-    str
-        File name of the HTML page.
+    `out` is the folder as the user gave it, for the command that makes the report again.
     """
     content = page(measured, out, draw(folder, measured))
     (folder / HTML).write_text(html.page(content, folder), encoding="utf-8")

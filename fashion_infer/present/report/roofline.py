@@ -19,19 +19,7 @@ _HOW = (
 def parts(
     result: BenchResult, ceilings: Dict[str, float], no_ceilings: str, commands: List[str], picture: Optional[str]
 ) -> List[Part]:
-    """Make the roofline section of the report's page.
-
-    Parameters
-    ----------
-    result
-        The benchmark of convolutions.
-    ceilings, no_ceilings
-        The ceilings from `bench.ceilings`, and the reason if they could not be measured.
-    commands
-        Commands that measure the figures again.
-    picture
-        The chart's file, if there is one.
-    """
+    """Make the roofline section. `no_ceilings` is the reason if `ceilings` could not be measured."""
     found: List[Part] = [Text(_HOW), *map(Command, commands)]
     if picture:
         shown = "; ".join(f"{case.title} at {case.shape.intensity:.1f} operations a byte" for case in result.cases)

@@ -10,11 +10,7 @@ _PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
 
 
 def strip(measured) -> Strip:
-    """Make the headline facts.
-
-    They are the verdict, the ratio to the best peer, the distance to the write floor, and the number of predictions
-    that differ.
-    """
+    """Make the headline facts: verdict, ratio to the best peer, distance to the write floor, changed predictions."""
     known = conclusions(measured.convolutions) if measured.convolutions else []
     one = known[0] if known else None
     kernel = measured.kernel
