@@ -15,8 +15,6 @@ _TIMEOUT = 1800
 
 
 class Counter(NamedTuple):
-    """A line of the table of counters."""
-
     what: str  # the line's title, with the unit
     metrics: Sequence[str]  # names of ncu's metrics, whose values are added
     digits: int = 1  # number of decimal places
@@ -55,17 +53,9 @@ class KernelCounters(NamedTuple):
 
 
 def count(arguments: Sequence[str]) -> List[KernelCounters]:
-    """Run `fashion-infer` under ncu, which repeats each kernel until it has read all counters.
+    """Run `fashion-infer ARGUMENTS` under ncu, which repeats each kernel until it has read all counters.
 
-    Parameters
-    ----------
-    arguments
-        The command line, starting with "run".
-
-    Raises
-    ------
-    DeviceError
-        When ncu is missing, when this user may not read counters, or when the program fails.
+    Raise DeviceError when ncu is missing, this user may not read counters, or the program fails.
     """
     metrics = ",".join(metric for counter in COUNTERS for metric in counter.metrics)
     # `--clock-control none` keeps the clock rates of a normal run; ncu would otherwise set the base rates. With

@@ -7,10 +7,7 @@ from ..result import LayerResult
 
 
 class Schedule(NamedTuple):
-    """Order of the passes of a profiled run.
-
-    First come the passes that the profile shows. Then passes without and with the profiler alternate.
-    """
+    """Order of passes: those that the profile shows, then passes without and with the profiler alternate."""
 
     shown: int  # number of passes that the profile shows
     turns: int  # number of passes without the profiler that count for the overhead, and also of passes with it
@@ -43,20 +40,11 @@ class Overhead(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Time with the profiler divided by time without it."""
         return self.profiled / self.without
 
 
 def of_layers(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
-    """Compute the overhead of each Op Time and of a whole pass.
-
-    Parameters
-    ----------
-    layers
-        Layers of a run with this schedule.
-    walls
-        Seconds of every pass of that run.
-    """
+    """Compute the overhead of each Op Time and of a whole pass; `walls` are the seconds of every pass."""
     series = [(f"Op Time of {layer.name}", layer.seconds) for layer in layers if layer.custom]
     found = []
     for what, seconds in [*series, ("a whole pass", walls)]:
@@ -68,5 +56,4 @@ def of_layers(layers: Sequence[LayerResult], walls: Sequence[float], schedule: S
 
 
 def as_dict(overhead: Overhead) -> Dict[str, Any]:
-    """Convert an overhead to a dictionary for JSON."""
     return {**overhead._asdict(), "ratio": overhead.ratio}

@@ -21,7 +21,6 @@ class Record(NamedTuple):
 
     @property
     def end(self) -> int:
-        """End of the activity, in nanoseconds since 1970."""
         return self.start + self.duration
 
 
@@ -31,9 +30,9 @@ def of(records: Sequence[Record], *kinds: str) -> List[Record]:
 
 
 def outermost(records: Sequence[Record]) -> List[Record]:
-    """Leave out records that are nested in another record of their lane, because their time would count twice.
+    """Drop records nested in another record of their lane, whose time would count twice.
 
-    For example, the CUDA runtime calls the driver, and MXNet's forward pass calls back into Python, which calls MXNet.
+    For example, the CUDA runtime calls the driver.
     """
     kept: List[Record] = []
     ends: Dict[Any, int] = {}

@@ -22,14 +22,11 @@ from .sources.mxnet import MXNetSource, with_layer_names
 
 
 class ProfiledRun(NamedTuple):
-    """The results of a profiled run."""
-
     result: Result
     figures: Figures
     records: List[Record]  # all records, for a timeline
 
     def as_dict(self) -> Dict[str, Any]:
-        """Convert the results to a dictionary for JSON."""
         return {"run": self.result.as_dict(), **self.figures.as_dict()}
 
 
@@ -42,26 +39,8 @@ def profile(
 ) -> ProfiledRun:
     """Run a network under the profiler, then run more passes to measure the profiler's overhead.
 
-    Parameters
-    ----------
-    request
-        The run. The tables and the timeline show its passes. These are the program's first passes, and so include the
-        set-up of CUDA and MXNet.
-    turns
-        Number of further passes without the profiler, and also of further passes with it, from which the overhead is
-        computed; 0 for none.
-    with_ceilings
-        Whether to measure the device's ceilings.
-    with_counters
-        Whether the caller will read hardware counters; if the run would be on a CPU, this raises
-        UsageError before any measurement.
-    announce
-        As in `pipeline.run`.
-
-    Raises
-    ------
-    UsageError, DataError, CheckpointError, DeviceError
-        For the reasons of `pipeline.run`; DeviceError also for a GPU without CUPTI.
+    The profile shows the program's first passes, which include the set-up of CUDA and MXNet. `turns` is the number of
+    further passes without, and also with, the profiler. With `with_counters`, a run on a CPU is a UsageError.
     """
     request.check()
     if turns < 0:
@@ -102,7 +81,7 @@ def profile(
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
-    """Start recording with CUPTI if the run will use a GPU; else return None.
+    """Start CUPTI if the run will use a GPU; else return None.
 
     CUPTI must start before CUDA is first called, and finding out whether the run will use a GPU calls CUDA.
     """
@@ -129,16 +108,15 @@ def _ceilings(result: Result, device):
 
 
 def _first(layer: LayerResult, passes: int) -> LayerResult:
-    """Return a layer with only its first passes."""
     return layer._replace(
         **{field: getattr(layer, field)[:passes] for field in ("seconds", "upload", "download", "log")}
     )
 
 
 def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
-    """Return a layer with only its counted passes without the profiler; if there are none, return it unchanged.
+    """Return a layer with only its counted passes without the profiler, or all if there are none.
 
-    The counted passes do not include the first pass of the run, in which a fused network on a GPU loads code.
+    These do not include the first pass, in which a fused network on a GPU loads code.
     """
     return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
@@ -170,10 +148,7 @@ class _Watch:
             source.start()
 
     def between(self, index: int) -> None:
-        """Switch the sources on or off as scheduled, and keep the records of the passes that the profile shows.
-
-        `pipeline.run` calls this before each pass and after the last one.
-        """
+        """Switch the sources as scheduled before each pass and after the last, and keep the records of shown passes."""
         if self._began is not None:
             self.walls.append(time.perf_counter() - self._began)
         shown = index == self._schedule.shown

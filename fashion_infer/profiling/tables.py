@@ -18,7 +18,6 @@ class Row(NamedTuple):
 
     @property
     def avg(self) -> float:
-        """Mean time per call."""
         return self.time / self.calls
 
 
@@ -90,10 +89,7 @@ def write_csv(path: str, tables: Sequence[ProfileTable]) -> None:
 
 
 def as_dict(table: ProfileTable) -> Dict:
-    """Convert a table to a dictionary for JSON, with times in nanoseconds.
-
-    Its key "majority" has the names of the rows that make up 90% of the time.
-    """
+    """Return a dictionary for JSON, in nanoseconds. "majority" names the rows that make up 90% of the time."""
     return {
         "title": table.title,
         "time": table.time,

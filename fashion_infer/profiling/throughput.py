@@ -7,10 +7,7 @@ from ..result import LayerResult
 
 
 class Throughput(NamedTuple):
-    """Throughput of a layer's convolution.
-
-    It counts input, weights and output as moved once, and a multiply-add as two operations.
-    """
+    """Throughput of a convolution, whose tensors move once, and whose multiply-adds are two operations."""
 
     layer: str
     kernel: str
@@ -20,12 +17,10 @@ class Throughput(NamedTuple):
 
     @property
     def gb_s(self) -> float:
-        """Throughput in 10^9 bytes per second."""
         return self.bytes / self.seconds / 1e9
 
     @property
     def tflop_s(self) -> float:
-        """Throughput in 10^12 floating-point operations per second."""
         return self.operations / self.seconds / 1e12
 
 
@@ -43,10 +38,7 @@ def of(layers: Sequence[LayerResult]) -> List[Throughput]:
 
 
 def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
-    """Return the number of bytes of input, weights and output.
-
-    The output of a fused stage has the size of `after`, the next stage's input, because a pool may have reduced it.
-    """
+    """Return bytes of input, weights and output; a pooled output has the size of `after`, the next stage's input."""
     images, channels, height, width, filters, size = op.shape
     out = filters * (height - size + 1) * (width - size + 1)
     if after is not None:
@@ -63,5 +55,4 @@ def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) ->
 
 
 def as_dict(t: Throughput) -> Dict[str, Any]:
-    """Convert a throughput to a dictionary for JSON."""
     return {**t._asdict(), "gb_s": t.gb_s, "tflop_s": t.tflop_s}

@@ -11,10 +11,7 @@ _ORDER = ("stages", "MXNet", "host calls", "GPU")
 
 
 def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
-    """Return the events of a trace, with one process per group and one thread per lane.
-
-    Times are in microseconds from the first record.
-    """
+    """Return a trace's events in microseconds from the first record: a process per group, a thread per lane."""
     origin = min((record.start for record in records), default=0)
     groups = [name for name in _ORDER if any(_GROUPS[r.kind] == name for r in records)]
     lanes: Dict[tuple, int] = {}
@@ -45,7 +42,7 @@ def events(records: Sequence[Record]) -> List[Dict[str, Any]]:
 def _microseconds(nanoseconds: int) -> float:
     """Convert to microseconds, rounded down to 1024ths, which float64 adds and subtracts exactly.
 
-    With thousandths, rounding could put a slice's end after the next slice's start, and viewers then nest the two.
+    Rounding to thousandths could let a slice end after the next one starts, and viewers then nest the two.
     """
     return nanoseconds * 1024 // 1000 / 1024
 

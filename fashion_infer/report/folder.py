@@ -19,15 +19,7 @@ _KIND = "fashion-infer report"
 
 
 def check(out: str) -> Path:
-    """Check that a report may be written to a folder, and return the folder's absolute path.
-
-    The folder must be new, empty, or contain only an earlier report.
-
-    Raises
-    ------
-    UsageError
-        For any other path. The caller checks this before it spends minutes on measurements.
-    """
+    """Return the absolute path of a folder that must be new, empty, or an earlier report; UsageError otherwise."""
     try:
         path = paths.expanded(out).resolve()
         here = paths.working_folder()
@@ -62,14 +54,9 @@ def _listed(path):
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a new folder that replaces `path` if the block succeeds, and is removed if the block fails.
+    """Yield a new folder that replaces `path` if the block succeeds, and is removed if it fails; DataError for files.
 
     An earlier report stays until the new one is complete. Both folders are renamed, not copied.
-
-    Raises
-    ------
-    DataError
-        When the files cannot be written.
     """
     with contextlib.ExitStack() as cleaning:
         try:

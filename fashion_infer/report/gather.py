@@ -65,8 +65,6 @@ class Baseline(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """All measurements of a report."""
-
     request: ReportRequest
     started: str
     seconds: float  # time of all measurements
@@ -94,7 +92,6 @@ class Measured(NamedTuple):
 
     @property
     def wrong(self) -> List[str]:
-        """One text for each thing that is incorrect."""
         found = [text for result in (self.convolutions, self.networks) if result for text in result.wrong]
         found += [
             f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
@@ -109,10 +106,7 @@ class Measured(NamedTuple):
 
 
 def within(tick: Tick, part: str) -> Tick:
-    """Report the beginning of one of `PARTS`, and return the function with which that part reports its progress.
-
-    The function takes the share of the part that is done, 0 to 1, and reports the share of the whole report.
-    """
+    """Report the beginning of one of `PARTS`, and return the function that reports that part's progress, 0 to 1."""
     starts = [*PARTS.values(), 1.0]
     start, end = next((a, b) for name, a, b in zip(PARTS, starts, starts[1:]) if name == part)
     tick(start, part)
@@ -120,23 +114,10 @@ def within(tick: Tick, part: str) -> Tick:
 
 
 def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Measured:
-    """Measure everything that a report shows.
+    """Measure everything that a report shows, calling `tick` with the share that is done, 0 to 1, and the current part.
 
-    This takes about a minute with --quick on two cores, and some minutes otherwise.
-
-    Parameters
-    ----------
-    request
-        The user's request.
-    tick
-        Function that is called with the share of the work that is done, 0 to 1, and the part that is measured now.
-
-    Raises
-    ------
-    UsageError, DataError, CheckpointError
-        For an unknown model, an n out of range, or a damaged dataset.
-    DeviceError
-        When the request has --backend gpu and there is no GPU. Anything else that is missing is named in the report.
+    Raise an error for an unusable model, n or dataset, and for --backend gpu without a GPU. Anything else that is
+    missing is named in the report.
     """
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     kernel = _loaded(request)

@@ -32,10 +32,7 @@ def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel
 
 
 def harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:
-    """Explain a file that must not run in this process, because it crashes, does not end or writes outside its tensors.
-
-    `wrong` is the reason why it is incorrect.
-    """
+    """Explain a file that must not run in this process: it crashes, hangs or writes outside tensors (`wrong`)."""
     shapes = list(editions.convolution_shapes(editions.get(edition)))
     return _wrong(file.name, trials.check(file, shapes=shapes, device=device), wrong, seconds)
 

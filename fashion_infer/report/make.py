@@ -12,26 +12,10 @@ from .request import ReportRequest
 def make(
     out: str, request: ReportRequest, tick: gather.Tick = lambda share, what: None
 ) -> Tuple[Path, gather.Measured]:
-    """Make a report: index.html, report.md with its pictures, and JSON files that `fashion-infer compare` reads.
+    """Make a report, and return the path of its page and the measurements.
 
-    Parameters
-    ----------
-    out
-        The folder. It must be new, empty, or contain an earlier report, which the complete new report replaces.
-    request
-        The measurements to make.
-    tick
-        Progress function, as in `gather.measure`.
-
-    Returns
-    -------
-    pathlib.Path, Measured
-        The path of the page, and the measurements. `Measured.wrong` lists everything that is incorrect.
-
-    Raises
-    ------
-    UsageError, DataError, CheckpointError, DeviceError
-        As in `folder.check` and `gather.measure`. No files are left behind.
+    The folder `out` must be new, empty, or contain an earlier report, which the complete new report replaces. No files
+    are left behind by an error.
     """
     path = folder.check(out)
     measured = gather.measure(request, tick)

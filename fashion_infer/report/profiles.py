@@ -1,7 +1,6 @@
 """Makes the report's profiles: with `fashion-infer profile` or, if that fails, from the runs' op times.
 
-`fashion-infer profile` runs in a separate process, because CUPTI must start before CUDA is first called, and because a
-profile includes the times and the memory of a whole program.
+It runs in a separate process, because CUPTI must start before CUDA is first called.
 """
 
 import json
@@ -20,8 +19,6 @@ _TIMEOUT = 600  # seconds; a profile of 10,000 images takes ten seconds
 
 
 class ReportProfile(NamedTuple):
-    """The profile of one mode."""
-
     mode: str
     command: str  # command that repeats the profile
     figures: Figures
@@ -31,14 +28,7 @@ class ReportProfile(NamedTuple):
 def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile:
     """Run a `fashion-infer profile` command. If it fails, make a table of the result's op times instead.
 
-    Parameters
-    ----------
-    words
-        The words of the command line after "fashion-infer".
-    result
-        A run of the same network in the same mode.
-    command
-        The command line as the report shows it.
+    `words` follow "fashion-infer"; `command` is the line that the report shows.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "profile.json")

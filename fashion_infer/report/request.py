@@ -42,12 +42,10 @@ class ReportRequest(NamedTuple):
         return shlex.join([*words, "--edition", edition, *self._device()])
 
     def kernel_options(self) -> List[str]:
-        """Return the options that name the kernel and its format."""
         words = ["--kernel", self.kernel] if self.kernel else []
         return [*words, *(["--format", self.kernel_format] if self.kernel_format else [])]
 
     def _where(self) -> List[str]:
-        """Return the options that name the dataset."""
         words = ["--data", self.data] if self.data else []
         return [*words, *(["--data-dir", self.data_dir] if self.data_dir else [])]
 

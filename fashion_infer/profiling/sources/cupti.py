@@ -19,13 +19,7 @@ _FLUSH_ALL = 1
 
 
 class CuptiSource:
-    """CUPTI's activity records, which can be switched on and off.
-
-    Raises
-    ------
-    DeviceError
-        When cupti-python is missing, or CUPTI cannot be loaded.
-    """
+    """CUPTI's activity records, which can be switched on and off; DeviceError if CUPTI cannot be loaded."""
 
     def __init__(self):
         try:
@@ -44,13 +38,7 @@ class CuptiSource:
         self._threads: Dict[int, int] = {}
 
     def start(self) -> None:
-        """Start recording.
-
-        Raises
-        ------
-        DeviceError
-            When CUPTI refuses, because another profiler uses it, or the driver is missing or too old.
-        """
+        """Start recording; DeviceError if CUPTI refuses: another profiler uses it, or the driver is too old."""
         if self._on:
             return
         try:

@@ -1,7 +1,7 @@
 """Converts the log of the fused mode's stages to records.
 
-The library's log has each stage's time, summed over the slices of one forward pass, but not its start. On the timeline,
-the first stage of a pass starts when MXNet's profiler says that the pass starts, and each stage follows the one before.
+The log has each stage's time per pass, but not its start: on the timeline, stages follow one another from the start of
+the pass in MXNet's profile.
 """
 
 from typing import Iterable, List, Sequence, Tuple
@@ -14,20 +14,9 @@ _LANE = "stages, summed over the slices and laid end to end"
 
 
 def stage_records(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Record]:
-    """Create the stage records of forward passes.
+    """Return STAGE records of forward passes, from the library's log (oldest first) and MXNet's subgraph records.
 
-    Parameters
-    ----------
-    log
-        The library's records, oldest first, each with the name of its layer.
-    passes
-        MXNet's records of the subgraph operator.
-
-    Returns
-    -------
-    list of Record
-        Records of kind STAGE: one per stage and pass, "[upload]" and "[download]" for transfers, and
-        "[between the stages]" for the remaining time of a pass.
+    Besides the stages, there are "[upload]", "[download]", and "[between the stages]" for the rest of a pass.
     """
     laid = []
     for each, node in zip(_split(log), sorted(passes, key=lambda r: r.start)):

@@ -15,10 +15,7 @@ _API = "MXNET_C_API"
 
 
 class MXNetSource:
-    """MXNet's profiler, which can be switched on and off.
-
-    Its records contain the nodes' operators but not the layers' names, which `with_layer_names` adds.
-    """
+    """MXNet's profiler. Its records lack the layers' names, which `with_layer_names` adds."""
 
     def __init__(self):
         self._mx = _mxnet.load()
@@ -30,7 +27,6 @@ class MXNetSource:
         self._mx.profiler.set_config(filename=self._path, **on, **off)
 
     def start(self) -> None:
-        """Start recording."""
         self._mx.profiler.set_state("run")
 
     def stop(self) -> None:
@@ -54,19 +50,11 @@ class MXNetSource:
             ) from None
 
     def close(self) -> None:
-        """Remove the profiler's file."""
         self._folder.cleanup()
 
 
 def parse(text: str) -> List[Record]:
-    """Parse the records of a dump.
-
-    Parameters
-    ----------
-    text
-        JSON in the Chrome trace format. In all but its first dump in a process, MXNet 1.9.1 begins the list of events
-        with a comma.
-    """
+    """Parse a dump in the Chrome trace format. Except in its first dump, MXNet 1.9.1 begins the events with a comma."""
     events = json.loads(re.sub(r"\[\s*,", "[", text, count=1))["traceEvents"]
     found: List[records.Record] = []
     threads: Dict[Any, int] = {}
@@ -97,14 +85,9 @@ def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
 
 
 def with_layer_names(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]]) -> List[Record]:
-    """Add layers' names to the names of records: the second "Activation" becomes "Activation(activation1)".
+    """Add layers' names to those of records: the second "Activation" becomes "Activation(activation1)".
 
-    Parameters
-    ----------
-    nodes
-        Records from `take`.
-    layers
-        Pairs (name, operator), in the order in which the layers run in each pass.
+    `layers` are pairs (name, operator), in the order in which the layers run in each pass.
     """
     names: Dict[str, List[str]] = {}
     for name, operator in layers:
