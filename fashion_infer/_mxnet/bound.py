@@ -25,28 +25,8 @@ _LARGEST_OUTPUT = 256 << 20  # bytes
 class BoundGraph:
     """A graph with its weights on a device. Its input is called `data`; its output has one score per class.
 
-    Parameters
-    ----------
-    graph
-        The network, from `symbol.parse`.
-    weights
-        Arrays by name.
-    input_shape
-        (C,H,W) of one image.
-    dtype
-        Type of `data`: numpy.uint8 or numpy.float32.
-    context, device
-        Where MXNet keeps its tensors: "cpu", or "gpu" and its index.
-    fuse
-        Options of our partitioner, which replaces every chain of nodes that it can run as fused stages. With None,
-        MXNet's executor runs the whole graph.
-
-    Raises
-    ------
-    CheckpointError
-        When the weights do not fit the network, or the network does not fit the images.
-    DeviceError
-        When MXNet or the operator library cannot be loaded.
+    With the partitioner's options in `fuse`, every chain of nodes that it can run becomes fused stages. CheckpointError
+    if the network does not fit its weights or the images (C,H,W).
     """
 
     def __init__(
@@ -75,7 +55,6 @@ class BoundGraph:
         self._executors: Dict[int, Any] = {}
 
     def stopwatch(self) -> Stopwatch:
-        """Return a new stopwatch for `forward`."""
         return Stopwatch(self._mx)
 
     def seconds(self, watch: Stopwatch) -> Dict[int, float]:
@@ -98,25 +77,7 @@ class BoundGraph:
         self._executor(batch)
 
     def forward(self, images: np.ndarray, watch: Stopwatch) -> np.ndarray:
-        """Run one slice.
-
-        Parameters
-        ----------
-        images
-            (n,C,H,W), uint8 or float32.
-        watch
-            Records the time of every node of MXNet's graph.
-
-        Returns
-        -------
-        numpy.ndarray
-            The network's output, (n, ...) float32.
-
-        Raises
-        ------
-        DeviceError
-            When an operator fails or memory runs out.
-        """
+        """Run one slice (n,C,H,W), uint8 or float32; return the output, (n, ...) float32. DeviceError if that fails."""
         executor = self._executor(len(images))
         try:
             executor.arg_dict[self._data][:] = images.astype(self._dtype, copy=False)
@@ -141,10 +102,7 @@ class BoundGraph:
         raise CheckpointError("the network has no input called 'data'")
 
     def _shapes_of_slopes(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Tuple[int, ...]]:
-        """Return the shapes of slopes of PReLUs with one slope for all channels.
-
-        MXNet would infer one slope per channel.
-        """
+        """Return the shapes of PReLUs' slopes with one value for all channels; MXNet would infer one per channel."""
         names = {number: self._graph["nodes"][number]["name"] for number in slopes(self._graph)}
         single = [i for i, name in names.items() if name in weights and weights[name].shape == (1,)]
         return {rewrite.name_of(i): (1,) for i in single}
@@ -208,10 +166,7 @@ class BoundGraph:
         return dict(zip(names, [*shapes, *auxiliary]))
 
     def _inferred(self, of: Any, batch: int) -> Tuple[List[Tuple[int, ...]], ...]:
-        """Return the inferred shapes of the arguments, outputs and auxiliary states of symbol `of`.
-
-        A shape that is () or contains 0 is unknown.
-        """
+        """Return the inferred shapes of arguments, outputs and auxiliary states; () or a 0 in a shape means unknown."""
         try:
             return of.infer_shape_partial(**{**self._given, self._data: (batch, *self._input_shape)})
         except self._mx.MXNetError as error:

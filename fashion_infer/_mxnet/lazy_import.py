@@ -1,11 +1,8 @@
 """A faster `import mxnet`: the Python function of an operator is created when it is first called.
 
-On import, MXNet generates and compiles some 3,000 Python functions, one for each operator and namespace. Whenever an
-operator library is loaded, MXNet generates half of the functions again. This takes most of the time of the import, and
-of loading the library. It is avoided by creating each function when it is first called.
-
-Modules that MXNet imports but inference never uses are deferred as well, such as `scipy.stats`. scikit-learn, which
-imports pandas, is hidden: MXNet needs it only as a base class of mx.model.FeedForward, and works without it.
+MXNet compiles some 3,000 functions at import, and half of them again whenever an operator library is loaded. Modules
+that inference never uses are deferred too. scikit-learn, which imports pandas, is hidden: MXNet needs it only for
+mx.model.FeedForward, and works without it.
 """
 
 import contextlib

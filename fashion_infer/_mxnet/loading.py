@@ -1,8 +1,4 @@
-"""Import of MXNet: its build, its prerequisites, and the message for a failed import.
-
-MXNet is Apache MXNet 1.9.1, under the Apache License 2.0. Its wheel is installed separately, or downloaded (see
-`wheel`); no part of it is copied here.
-"""
+"""Imports MXNet 1.9.1 (Apache License 2.0), whose wheel is installed separately, or downloaded (see `wheel`)."""
 
 import importlib
 import os
@@ -30,18 +26,7 @@ _PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
 
 @once
 def load():
-    """Import MXNet once, with any installed NumPy.
-
-    Returns
-    -------
-    module
-        `mxnet`.
-
-    Raises
-    ------
-    DeviceError
-        When MXNet cannot be downloaded or loaded on this machine; the message says what to do.
-    """
+    """Import MXNet once, with any installed NumPy, and return it; DeviceError, which says what to do, if that fails."""
     if build() is None:
         wheel.fetch()
     _check_room()
@@ -70,13 +55,7 @@ def _check_room():
 
 
 def build():
-    """Find out which wheel MXNet came from, without importing it.
-
-    Returns
-    -------
-    str or None
-        "cpu", "cu112", or None if MXNet is not installed.
-    """
+    """Return MXNet's build without importing it: "cpu", "cu112", or None if it is not installed."""
     folder = wheel.locate()
     if folder is None:
         return None
@@ -85,9 +64,9 @@ def build():
 
 
 def _recorded_size(distribution):
-    """Return the size of libmxnet.so from an installed wheel's list of files; None if the wheel is not installed.
+    """Return the size of libmxnet.so in a wheel's list of files; None if it is not installed.
 
-    The CPU wheel and mxnet-cu112 contain the same file, so that only its size tells them apart.
+    Only the size tells CPU and CUDA builds apart: the CPU wheel and mxnet-cu112 contain the same file.
     """
     from importlib import metadata
 

@@ -10,10 +10,7 @@ _LOG_LINE = re.compile(rb"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 @contextlib.contextmanager
 def quiet():
-    """Return a context that drops MXNet's log lines from stderr. Other output on stderr appears when the context ends.
-
-    MXNet 1.9.1 writes its log from C++ and has no setting that turns it off.
-    """
+    """Return a context that drops MXNet's log lines, which MXNet cannot turn off, and delays other output on stderr."""
     try:
         sys.stderr.flush()
         stderr = os.dup(2)

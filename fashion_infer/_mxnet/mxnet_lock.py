@@ -1,11 +1,7 @@
-"""Lock for MXNet and other state of the process that only one thread at a time may use.
+"""Lock for MXNet, the op-time log, the number of threads and stderr, which only one thread at a time may use.
 
-MXNet 1.9.1 must not be called from two threads concurrently: when two partition a graph, one graph stays unfused; when
-two import MXNet, both fail. The process also has only one op-time log, one number of threads and one stderr. Code that
-uses any of these holds this lock. Waiting for the lock costs no time, because the library's thread pool serves only one
-caller at a time anyway.
-
-A fork waits until no other thread holds the lock. MXNet is then idle in the child, as its fork handlers require.
+MXNet 1.9.1 must not be called from two threads at once: when two partition a graph, one graph stays unfused. A fork
+waits until no other thread holds the lock, because MXNet's fork handlers require that MXNet is idle.
 """
 
 import functools

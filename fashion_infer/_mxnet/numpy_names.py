@@ -4,20 +4,9 @@ import warnings
 
 
 def restore(np):
-    """Restore names that NumPy removed and MXNet needs; keep existing names.
+    """Restore names that NumPy removed and MXNet needs; return those names.
 
-    Replacing a name that NumPy still has would break NumPy itself: `numpy.bool` is a scalar type again since
-    2.0, and `numpy.ma` relies on it.
-
-    Parameters
-    ----------
-    np : module
-        NumPy, or a similar object.
-
-    Returns
-    -------
-    list of str
-        The restored names.
+    Names that NumPy still has are not replaced: `numpy.ma` relies on `numpy.bool`, a scalar type again since 2.0.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy 1.24 to 1.26 warn on every access to np.bool

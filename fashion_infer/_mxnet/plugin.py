@@ -21,13 +21,7 @@ _LONGEST = 300  # largest number of characters of a message
 
 @once
 def load_operators() -> None:
-    """Register the library's operators with MXNet, once per process.
-
-    Raises
-    ------
-    DeviceError
-        When the library is missing or built for another MXNet.
-    """
+    """Register the library's operators with MXNet, once per process; DeviceError if it was built for another MXNet."""
     bindings.load()
     mx, path = load(), bindings.library_path()
     try:

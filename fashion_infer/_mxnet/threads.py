@@ -8,15 +8,10 @@ _threads = None
 
 
 def set_threads(threads):
-    """Set the number of CPU threads for MXNet's operators, if it has not been loaded yet.
+    """Set the number of CPU threads for MXNet's operators, if MXNet has not been loaded yet.
 
     The number must not change later: oneDNN sizes its scratch memory by the number of threads when it prepares a layer.
     When such a layer ran on more threads (3 or 4 instead of 2), it gave incorrect results or crashed.
-
-    Parameters
-    ----------
-    threads : int
-        At least 1.
     """
     global _threads
     if "mxnet" not in sys.modules:
@@ -24,14 +19,9 @@ def set_threads(threads):
 
 
 def set_networks(networks):
-    """Let MXNet run this many graphs on the CPU at the same time, if it has not been loaded yet. The default is one.
+    """Let MXNet run this many graphs on the CPU at once, if it has not been loaded yet. The default is one.
 
     Our operators wait for their GPU on a thread of MXNet. With only one thread, the GPUs would take turns.
-
-    Parameters
-    ----------
-    networks : int
-        At least 1.
     """
     if "mxnet" not in sys.modules:
         os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(networks)
@@ -46,9 +36,8 @@ def openmp_thread_count():
 def openmp_threads():
     """Return a context for loading MXNet that sets its number of threads and makes idle threads sleep.
 
-    The context sets environment variables, which MXNet reads only when it loads. By default MXNet uses half of the
-    cores, and its threads spin for milliseconds after their work, which slows down the fused network. The variables
-    are removed afterwards, because they would affect other libraries.
+    MXNet reads these environment variables only when it loads. By default it uses half of the cores, and idle threads
+    spin, which slows down the fused network. The variables are removed afterwards: they would affect other libraries.
     """
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
     before = {name: os.environ.get(name) for name in names}

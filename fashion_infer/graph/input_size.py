@@ -16,25 +16,10 @@ _ONE_VALUE_A_CHANNEL = ("mean", "max", "sum")
 
 
 def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[int] = ()) -> int:
-    """Infer the number of pixels per side of the images that a network accepts.
+    """Return the pixels per side of a network's images: the first preferred size that fits, else the smallest.
 
-    Several sizes may fit because pooling rounds down. The first preferred size that fits is returned, else
-    the smallest.
-
-    Parameters
-    ----------
-    graph
-        A symbol, from `symbol.parse`.
-    weights
-        Its weights.
-    preferred
-        Sizes to try before others.
-
-    Raises
-    ------
-    CheckpointError
-        When there is no fully connected layer, when no size up to 512 fits, or when a node before the first fully
-        connected layer has an operator whose output size is not known here.
+    Several sizes may fit because pooling rounds down. CheckpointError if none up to 512 fits, or if a node before the
+    first fully connected layer has an operator whose output size is not known here.
     """
     nodes = graph["nodes"]
     first = next((number for number, node in enumerate(nodes) if node["op"] == "FullyConnected"), None)

@@ -1,8 +1,4 @@
-"""Types of layers, and a walk over a chain of them.
-
-Editions, symbols, benchmarks, peers and tests all describe a network as a list of these layers. `walk` gives each layer
-its name, the shapes of its input and output, and the shapes of its parameters.
-"""
+"""Types of layers, and a walk over a chain of them. Editions, symbols, benchmarks, peers and tests use them."""
 
 from typing import Dict, Iterator, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -29,11 +25,7 @@ class Relu(NamedTuple):
 
 
 class MaxPool(NamedTuple):
-    """Max pooling with square windows.
-
-    `size` and `stride` are in pixels; the stride defaults to the size. A partial window at the lower or right border
-    is dropped unless `full` is set (MXNet calls this pooling_convention "full", other frameworks ceil mode).
-    """
+    """Max pooling with square windows; a partial window at the right or lower border is dropped unless `full`."""
 
     size: int = 2
     stride: Optional[int] = None
@@ -86,26 +78,9 @@ class Step(NamedTuple):
 
 
 def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Iterator[Step]:
-    """Walk over a chain of layers.
+    """Yield the layers of a network for items of a shape, (C,H,W) or (values,); UsageError if a layer does not fit.
 
-    Parameters
-    ----------
-    layers
-        In network order.
-    shape
-        Shape of one item: (C,H,W), or (values,).
-    convolution
-        Base name of convolution nodes: "new" for the custom operator, "convolution" for MXNet's own.
-
-    Yields
-    ------
-    Step
-        One per layer. Names are as in the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
-
-    Raises
-    ------
-    UsageError
-        When a layer does not fit the output of the layers before it.
+    Names are as in the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
     """
     counts: Dict[str, int] = {}
 

@@ -1,8 +1,7 @@
 """Operators allowed in an untrusted network, with their attributes and allowed values.
 
-MXNet 1.9.1 has 1,171 operators. Some call a function whose address is in an attribute (`_Native`), many crash the
-process on unusual input, and some use unbounded memory. Networks that classify images need only the operators of this
-table. All others are refused before MXNet sees them, unless the user trusts the file.
+Of MXNet's 1,171 operators, some call a function whose address is in an attribute (`_Native`), many crash the process on
+unusual input, and some use unbounded memory. MXNet sees only those of this table, unless the user trusts the file.
 """
 
 import re
@@ -271,19 +270,9 @@ _PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU"
 
 
 def check(graph: Graph, source: str) -> None:
-    """Check a graph from `structure.read` against the table, and remove attributes that do not affect inference.
+    """Check a graph from `structure.read` against the table; CheckpointError for the first node that it does not allow.
 
-    Parameters
-    ----------
-    graph
-        The graph. Attributes for training are removed from its nodes, and all attributes from its variables.
-    source
-        Its origin, for messages.
-
-    Raises
-    ------
-    CheckpointError
-        For the first node that the table does not allow, with the reason.
+    Attributes for training are removed from the graph's nodes, and all attributes from its variables.
     """
     for node in graph["nodes"]:
         why = _refusal(node)

@@ -67,11 +67,7 @@ def with_normalisation(graph: Graph, by: Normalisation) -> Graph:
 def with_operator(graph: Graph, operator: str) -> Graph:
     """Return a copy of the graph whose convolutions are all `New` ("custom") or all `Convolution` ("builtin").
 
-    Raises
-    ------
-    CheckpointError
-        When a `Convolution` has something that `New` does not support: a bias, padding, groups, or a stride or
-        dilation other than 1.
+    CheckpointError for a `Convolution` that `New` does not support: with a bias, padding, groups, stride or dilation.
     """
     graph = _copy(graph)
     for node in graph["nodes"]:
@@ -86,8 +82,7 @@ def with_operator(graph: Graph, operator: str) -> Graph:
 def with_pixel_input(graph: Graph) -> Graph:
     """Return a copy of the graph with `New` in place of every `Convolution` that it can replace.
 
-    The fused mode treats both operators the same, but MXNet's type inference accepts uint8 data only for `New`. With
-    `New`, the images need not be converted on the host.
+    The fused mode treats both operators the same, but MXNet's type inference accepts uint8 data only for `New`.
     """
     graph = _copy(graph)
     for node in graph["nodes"]:
@@ -106,11 +101,7 @@ def takes_pixels(graph: Graph) -> bool:
 
 
 def with_tags(graph: Graph, backend: str, device: int, kernel: str, first: int = 0) -> Graph:
-    """Return a copy of the graph with attributes that our operator reads.
-
-    Every node that is not a variable gets its number in the op-time log: its index plus `first`. Nodes of our operator
-    also get the backend, the device, the kernel and the layer's name.
-    """
+    """Return a copy with the attributes that our operator reads; log numbers are the nodes' indices plus `first`."""
     graph = _copy(graph)
     for number, node in enumerate(graph["nodes"], first):
         if node["op"] == "null":
@@ -126,8 +117,7 @@ def with_tags(graph: Graph, backend: str, device: int, kernel: str, first: int =
 def with_numbered_names(graph: Graph) -> Graph:
     """Return a copy of the graph in which every node is called "node" followed by its number.
 
-    MXNet sees only these names. Names in files may have any length and alphabet, may contain text that MXNet parses as
-    JSON or as the end of a name, and may occur twice.
+    Names in files may have any length, may occur twice, and may have text that MXNet parses as JSON or as a name's end.
     """
     return {**graph, "nodes": [{**node, "name": name_of(index)} for index, node in enumerate(graph["nodes"])]}
 

@@ -22,22 +22,18 @@ class ConvolutionShape(NamedTuple):
 
     @property
     def data(self) -> Tuple[int, int, int, int]:
-        """Shape of the data."""
         return self.B, self.C, self.H, self.W
 
     @property
     def weights(self) -> Tuple[int, int, int, int]:
-        """Shape of the weights."""
         return self.M, self.C, self.K, self.K
 
     @property
     def output(self) -> Tuple[int, int, int, int]:
-        """Shape of the output."""
         return self.B, self.M, self.H - self.K + 1, self.W - self.K + 1
 
     @property
     def outputs(self) -> int:
-        """Number of output values."""
         return math.prod(self.output)
 
     @property

@@ -1,8 +1,6 @@
-"""Parser that rebuilds a symbol's JSON into a consistent graph.
+"""Parser that rebuilds a symbol's JSON into a consistent graph, from checked values only.
 
-MXNet trusts the file: a wrong index, type or number of inputs can crash the process. The file's JSON is therefore never
-passed to MXNet. This module reads and checks every value, builds a new graph from the values, and drops the rest.
-See `operators` for the operators that a graph may have.
+MXNet trusts the file: a wrong index, type or number of inputs can crash the process.
 """
 
 import json
@@ -26,13 +24,8 @@ ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 def read(text: str) -> Graph:
     """Read a graph from JSON: `nodes` with `op`, `name`, `inputs` and `attrs`, `arg_nodes`, `heads` and `attrs`.
 
-    The graph has each node after its inputs, three numbers in each entry of `inputs` and `heads`, and no two variables
-    with the same name.
-
-    Raises
-    ------
-    ValueError
-        When the text is not JSON or not a graph. The message says why, as a clause about "it".
+    Each node follows its inputs, each entry of `inputs` and `heads` has three numbers, and names of variables are
+    unique. The message of a ValueError says why the text is not a graph, as a clause about "it".
     """
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"it has more than {LARGEST_TEXT >> 20} MiB")

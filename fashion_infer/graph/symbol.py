@@ -1,8 +1,4 @@
-"""MXNet symbols as plain JSON: build them from layers, read them from text, and query them. MXNet is not needed.
-
-A symbol is JSON text (the content of PREFIX-symbol.json); when parsed, it is called a graph. Symbols of MXNet 0.11 to
-1.9 are supported.
-"""
+"""MXNet symbols (0.11 to 1.9) as JSON text, or parsed as graphs: builds, reads and queries them without MXNet."""
 
 import itertools
 import json
@@ -22,30 +18,10 @@ FIRST_MOVING = 3  # index of the moving mean among the inputs of a BatchNorm; th
 def build(
     layers: Sequence[kinds.Layer], shape: kinds.Shape, operator: str = "custom", softmax_label: bool = True
 ) -> str:
-    """Build the symbol of a chain of layers.
+    """Build the symbol of a chain of layers for items of a shape, (C,H,W) or (values,); UsageError if one does not fit.
 
-    Parameters
-    ----------
-    layers
-        In network order.
-    shape
-        Shape of one item: (C,H,W), or (values,).
-    operator
-        "custom" for convolution layers with our `New`, "builtin" for MXNet's `Convolution`.
-    softmax_label
-        Whether scores come from `SoftmaxOutput` with its variable `softmax_label`, as in the course's networks, or from
-        `softmax`, which has no label.
-
-    Returns
-    -------
-    str
-        The symbol as JSON, with the nodes that MXNet would write. The input is `data`; nodes are named as in
-        `layers.walk`.
-
-    Raises
-    ------
-    UsageError
-        When a layer does not fit the output of the layers before it.
+    Convolutions are our `New` ("custom") or MXNet's `Convolution` ("builtin"). Scores come from `SoftmaxOutput` and its
+    variable `softmax_label`, as in the course's networks, or from `softmax`, which has no label.
     """
     nodes: List[Node] = []
 
@@ -102,20 +78,7 @@ def _text(nodes: List[Node], last: int) -> str:
 
 
 def parse(text: str, source: str) -> Graph:
-    """Read a symbol's JSON and check that its graph is consistent (see `structure.read`).
-
-    Parameters
-    ----------
-    text
-        The JSON.
-    source
-        Its origin, for messages.
-
-    Raises
-    ------
-    CheckpointError
-        When the text is not JSON, or not a graph.
-    """
+    """Read a symbol's JSON and check that its graph is consistent (see `structure.read`); CheckpointError if not."""
     try:
         return structure.read(text)
     except ValueError as error:
@@ -128,10 +91,7 @@ def variables(graph: Graph) -> List[str]:
 
 
 def auxiliary(graph: Graph) -> List[int]:
-    """Return the numbers of the nodes that are means or variances of batch normalisations.
-
-    MXNet stores them separately from weights.
-    """
+    """Return the numbers of the means and variances of batch normalisations, which MXNet stores apart from weights."""
     norms = (node for node in graph["nodes"] if node["op"] == BATCH_NORM)
     return [entry[0] for node in norms for entry in node["inputs"][FIRST_MOVING:]]
 
@@ -153,12 +113,7 @@ def attributes(node: Node) -> Dict[str, str]:
 def sizes(node: Node, key: str) -> List[int]:
     """Parse the integers of an attribute, in the forms of MXNet and Python 2: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
 
-    The result is empty if the attribute is missing or None, for which MXNet uses its default.
-
-    Raises
-    ------
-    CheckpointError
-        When the attribute holds something else.
+    The result is empty if the attribute is missing or None; other text raises CheckpointError.
     """
     text = attributes(node).get(key, "")
     if text == "None":
@@ -171,7 +126,6 @@ def sizes(node: Node, key: str) -> List[int]:
 
 
 def flag(node: Node, key: str) -> bool:
-    """Return whether an attribute is set and true."""
     return attributes(node).get(key, "False").lower() in ("true", "1")
 
 
