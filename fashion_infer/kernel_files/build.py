@@ -1,8 +1,7 @@
 """Build of a plug-in of the operator library from a kernel file, with the compilers of the library.
 
-Plug-ins are cached (`system.cache_limits`) under a key made from all inputs: the file, its neighbours, the adapter and
-our headers, the command, and the compiler's version. A build runs in a temporary folder, and only the finished library
-moves to the cache. A second process that needs the same plug-in waits for the first process.
+The key in the cache is made from all inputs: the file, its neighbours, the adapter, our headers, the command and the
+compiler's version. A second process that needs the same plug-in waits for the first process.
 """
 
 import functools
@@ -81,28 +80,11 @@ def compile_here(command: List[str], place: Path) -> Compiled:
 def build(
     kernel_file: KernelFile, arch: Optional[str] = None, compile: Compile = compile_here, within: Optional[Path] = None
 ) -> Built:
-    """Build the plug-in of a kernel file, or find it in the cache.
+    """Build the plug-in of a kernel file, or find it in the cache. `arch`, such as "90a", is required for GPU formats.
 
-    Parameters
-    ----------
-    kernel_file
-        The file; its format must have an adapter.
-    arch
-        GPU architecture to compile for, such as "80" or "90a"; required for GPU formats.
-    compile
-        Function that runs the compiler. For an untrusted file, it must use a sandbox.
-    within
-        Folder that neighbours must be in; None for anywhere.
-
-    Raises
-    ------
-    cache_limits.Unwritable
-        When the cache cannot be written.
-    UnusableCompiler
-        When the compiler also fails on a known-good file of this format.
-    DeviceError
-        When there is no compiler, or the compiler reports an error. The message has the first error, with file and
-        line.
+    An untrusted file needs a `compile` that uses a sandbox, and a folder `within` which its neighbours must be. The
+    message of a DeviceError has the compiler's first error. UnusableCompiler if the compiler fails on a known-good file
+    too; cache_limits.Unwritable if the cache cannot be written.
     """
     path = kernel_file.path.resolve()
     beside = neighbours.of(path, within)
@@ -137,17 +119,7 @@ def build(
 def command_in(
     place: Path, kernel_file: KernelFile, arch: Optional[str] = None, within: Optional[Path] = None
 ) -> List[str]:
-    """Return the compiler's command for a kernel file, without the output option.
-
-    The other files that the command needs are written to `place`.
-
-    Other parameters are those of `build`.
-
-    Raises
-    ------
-    DeviceError
-        When there is no compiler.
-    """
+    """Return the compiler's command without the output option; the other files that it needs are written to `place`."""
     path = kernel_file.path.resolve()
     beside = neighbours.of(path, within)
     return [*_command(kernel_file, path, beside, arch), *_supplied(path, beside, place)]
@@ -160,12 +132,9 @@ def _supplied(path: Path, beside: neighbours.Neighbours, place: Path) -> List[st
 
 
 def _course_tree(missing: List[str], place: Path) -> List[str]:
-    """Supply headers that a file names by paths in the course's tree, such as "../../src/layer/custom/matmul.h".
+    """Return compiler options for headers that a file names by paths in the course's tree, as "../../src/layer/x.h".
 
-    Returns
-    -------
-    list of str
-        The compiler's options that add a folder in `place`. Relative to this folder, the paths lead to our headers.
+    They add a folder in `place` relative to which these paths lead to our headers.
     """
     ours = {header.name: header for header in (resources.resource_dir("submission") / "headers/minidnn").glob("*.h")}
     below = place / "tree"
@@ -222,13 +191,7 @@ def first_error(output: str, path: Path) -> str:
 
 
 def gpu_arch(device: int) -> str:
-    """Return the architecture of a GPU, such as "80", or "90a" with architecture-specific features.
-
-    Raises
-    ------
-    DeviceError
-        When the GPU does not exist.
-    """
+    """Return the architecture of a GPU, such as "80", or "90a" with architecture-specific features."""
     from ..library import devices
 
     major, minor = devices.cuda_device(device).capability

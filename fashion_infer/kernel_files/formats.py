@@ -186,13 +186,7 @@ def find(name: str) -> KernelFormat:
 
 
 def insisted(files: Sequence[str], names: Optional[str]) -> List[Optional[str]]:
-    """Parse --format for kernel files: one name for all of them, or one for each, comma-separated.
-
-    Raises
-    ------
-    UsageError
-        For an unknown format, without a kernel file, and if the numbers of names and files differ.
-    """
+    """Parse --format: one name for all kernel files, or one per file, comma-separated; UsageError if it is wrong."""
     if names is None:
         return [None] * len(files)
     known: List[Optional[str]] = [find(name.strip()).name for name in names.split(",")]
@@ -206,13 +200,7 @@ def insisted(files: Sequence[str], names: Optional[str]) -> List[Optional[str]]:
 
 
 def template(name: str) -> str:
-    """Return the source of a naive kernel in a format, as a template.
-
-    Raises
-    ------
-    UsageError
-        For an unknown format, and one without source code.
-    """
+    """Return the source of a naive kernel in a format; UsageError for an unknown format or one without source code."""
     entry = find(name)
     if entry.template is None:
         raise UsageError(f"format {entry.name} has no source to start from: use c-gpu or c-cpu")
@@ -243,21 +231,9 @@ def _check_parameters(path: Path, code: str) -> None:
 
 
 def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None) -> KernelFile:
-    """Recognise a file's format by its content.
+    """Recognise a file's format by its content, or use the format `insist`; UsageError if the format is unknown.
 
-    Parameters
-    ----------
-    path
-        The file.
-    insist
-        Name of a format to use, whatever the file looks like.
-    backend
-        "cpu" or "gpu" restricts formats to that backend, for a file that has both. None or "auto" for any.
-
-    Raises
-    ------
-    UsageError
-        When the file does not exist, or has no known format; the message says what was looked for.
+    `backend` "cpu" or "gpu" selects between the formats of a file that has both.
     """
     path = Path(path)
     backend = None if backend == "auto" else backend

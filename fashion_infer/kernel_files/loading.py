@@ -40,27 +40,10 @@ _loaded: Dict[Tuple[str, str], LoadedKernel] = {}  # by file name and key of the
 def load(
     file: KernelFile, verbose: bool = False, arch: Optional[str] = None, device: int = 0, library: Optional[Path] = None
 ) -> LoadedKernel:
-    """Register a kernel file as a kernel of the operator library, under the file's name.
+    """Register a kernel file as a kernel of the operator library, under the file's name; DeviceError if that fails.
 
-    A file that changed since this process loaded it becomes a second kernel, such as "new-forward.cu#2".
-
-    Parameters
-    ----------
-    file
-        The kernel file, from `formats.recognise`.
-    verbose
-        Whether to show the compiler's warnings on stderr.
-    arch
-        GPU architecture to compile for, such as "90a"; None for that of the device.
-    device
-        Index of the GPU that will run it.
-    library
-        The built library, from `built`. If None, the file is built.
-
-    Raises
-    ------
-    DeviceError
-        When the file cannot be built or loaded, or needs a GPU and there is none.
+    A file that changed since this process loaded it becomes a second kernel, such as "new-forward.cu#2". `verbose`
+    shows the compiler's warnings on stderr. The file is not built if the caller gives its `library`, from `built`.
     """
     if library is None:
         file, library = built(file, verbose, arch, device)
@@ -89,15 +72,9 @@ def load(
 def built(
     file: KernelFile, verbose: bool = False, arch: Optional[str] = None, device: int = 0
 ) -> Tuple[KernelFile, Optional[Path]]:
-    """Build a kernel file, or find it in the cache; none of its code runs.
+    """Build a kernel file as `load` does, or find it in the cache; none of its code runs.
 
-    Parameters and errors are those of `load`.
-
-    Returns
-    -------
-    tuple
-        The file with the backend that it runs on, and the path of the plug-in's library. The path is None if nothing is
-        compiled.
+    Return the file with the backend that it runs on, and the plug-in's path; None if nothing is compiled.
     """
     file = file.placed()
     requirements.check(file, arch, device)

@@ -26,16 +26,9 @@ class Neighbours(NamedTuple):
 
 
 def of(path: Path, within: Optional[Path] = None) -> Neighbours:
-    """Find the neighbours of a kernel file by following its #include lines.
+    """Find the neighbours of a kernel file by following its #include lines, except those of macros.
 
-    An #include of a macro is not followed; a header in another folder is found by the path in the line.
-
-    Parameters
-    ----------
-    path
-        The kernel file.
-    within
-        Folder outside which no file is read, for an untrusted file; None for anywhere.
+    A header in another folder is found by the path in the line. With `within`, no file outside this folder is read.
     """
     path = path.resolve()
     course = [folder / _COURSE for folder in list(path.parents)[:_MOST_LEVELS]]

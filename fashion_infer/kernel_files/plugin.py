@@ -39,7 +39,6 @@ class Plugin(NamedTuple):
 
     @property
     def backend(self) -> str:
-        """The backend, "cpu" or "gpu"."""
         return {number: name for name, number in bindings.BACKENDS.items()}[self.description.backend]
 
 
@@ -61,10 +60,7 @@ def opened(library: Path) -> Plugin:
 
 
 def backend_of(library: Path) -> str:
-    """Return the backend of a prebuilt library.
-
-    A plug-in reports its backend. Another library is for the GPU if it names the CUDA runtime, else for the CPU.
-    """
+    """Return the backend that a plug-in reports; another library is for the GPU if it names the CUDA runtime."""
     data = library.read_bytes()
     if b"\0fops_kernel_plugin_main\0" in data:
         return opened(library.resolve()).backend
@@ -74,12 +70,7 @@ def backend_of(library: Path) -> str:
 def prebuilt(library: Path, backend: str) -> Plugin:
     """Load the kernel of a prebuilt library: a plug-in, or one that exports the plain C function.
 
-    Parameters
-    ----------
-    library
-        The file. conv_forward is called with the stream as an extra argument, which a function without one ignores.
-    backend
-        "cpu" if its pointers are on the host, "gpu" if they are on the device.
+    conv_forward is called with the stream as an extra argument, which a function without one ignores.
     """
     library = library.resolve()
     data = library.read_bytes()
@@ -110,19 +101,10 @@ def prebuilt(library: Path, backend: str) -> Plugin:
 def described(
     run, backend: str, summary: str, key: str, host_memory: bool, takes=None, source: Optional[Path] = None
 ) -> Plugin:
-    """Create a plug-in from a Python function.
+    """Create a plug-in from a Python function of a `bindings.PluginCall`, whose op_seconds the function may set.
 
-    Parameters
-    ----------
-    run
-        Function of a `bindings.PluginCall`, whose op_seconds it may set. If it raises an error, the call fails with
-        the error as its message.
-    backend, summary, key, host_memory
-        As in `PluginDescription` and `Plugin`.
-    takes
-        Function that returns whether `run` supports a `bindings.ConvSize`; None if it supports all sizes.
-    source
-        File whose line the message of an error names; None for no line.
+    If `run` raises an error, the call fails with its message, which names the line of `source`. `takes` returns whether
+    `run` supports a `bindings.ConvSize`; None means all.
     """
 
     def guarded(pointer):
@@ -151,13 +133,7 @@ def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
 
 
 def register(name: str, plugin: Plugin) -> None:
-    """Add a plug-in to the operator library's kernels under a name.
-
-    Raises
-    ------
-    UsageError, DeviceError
-        When the name is taken, or the plug-in is incompatible with this library.
-    """
+    """Add a plug-in to the library's kernels; UsageError or DeviceError for a taken name or an incompatible plug-in."""
     pointer = ctypes.cast(ctypes.pointer(plugin.description), ctypes.c_void_p)
     bindings.check(bindings.load().fops_register_kernel(name.encode(), pointer))
     _kept[name] = plugin
@@ -166,14 +142,7 @@ def register(name: str, plugin: Plugin) -> None:
 def run_over_zeros(name: str, x: np.ndarray, weight: np.ndarray) -> Optional[np.ndarray]:
     """Run a registered CPU plug-in on an output of zeros, and return the output; None if the call fails.
 
-    A call through the library would begin with an output of NaN.
-
-    Parameters
-    ----------
-    name
-        Its registered name.
-    x, weight
-        (B,C,H,W) and (M,C,K,K), float32.
+    A call through the library would begin with an output of NaN. x is (B,C,H,W) and weight (M,C,K,K), float32.
     """
     conv = kernels.describe(x.shape, weight.shape)
     y = np.zeros((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.float32)

@@ -18,23 +18,9 @@ from . import plugin
 
 
 def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
-    """Create a plug-in from the function of a Python file.
+    """Import a Python file, and create a plug-in from its function; UsageError if it has none or its import fails.
 
-    Parameters
-    ----------
-    path
-        The file. It is imported here.
-    backend
-        Where the tensors are, "cpu" or "gpu".
-    device
-        Index of the GPU.
-
-    Raises
-    ------
-    UsageError
-        When importing the file fails, or the file has no known function.
-    DeviceError
-        When torch, or a module that the file imports, is missing.
+    DeviceError if torch, or a module that the file imports, is missing.
     """
     try:
         import torch

@@ -9,17 +9,7 @@ from .formats import KernelFile
 
 
 def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None:
-    """Raise DeviceError if the machine lacks something.
-
-    Parameters
-    ----------
-    file
-        The file, whose backend is known.
-    arch
-        The architecture, if the user named one; the file is then only compiled, which needs no GPU.
-    device
-        Index of the GPU.
-    """
+    """Raise DeviceError if the machine lacks something. With `arch`, the file is only compiled, which needs no GPU."""
     on_gpu = file.backend == "gpu"
     missing: List[str] = []
     if file.format.adapter:
@@ -34,10 +24,7 @@ def check(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None
 
 
 def device_usable(backend: str) -> bool:
-    """Return whether the device still works after a failed call.
-
-    After an access to an illegal address, for example, this process cannot use the device any more.
-    """
+    """Return whether this process can still use the device after a failed call, such as one with an illegal address."""
     if backend != "gpu":
         return True
     try:

@@ -14,10 +14,7 @@ _STREAM = re.compile(r"\bcudaStream_t\b")
 
 
 def _over(devices: str, code: str) -> bool:
-    """Return whether the first parameter of any `forward` is a four-dimensional Tensor of one of `devices`.
-
-    `devices` is a regular expression, such as "cpu|xpu".
-    """
+    """Return whether a `forward` begins with a 4-dimensional Tensor of one of `devices`, a regular expression."""
     tensor = re.compile(rf"\bTensor\s*<\s*(?:\w+\s*::\s*)*(?:{devices})\s*,\s*4")
     found = source.definitions(code, "forward")
     return any(function.parameters and tensor.search(function.parameters[0]) for function in found)
@@ -38,9 +35,9 @@ def _const(parameter: str) -> bool:
 
 
 def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
-    """Return compiler definitions for the file's declarations of host pointers.
+    """Return compiler definitions for the file's declarations of host pointers, which differ by year.
 
-    The declarations differ by year, and the declaration of a class member must match its definition exactly.
+    The declaration of a class member must match its definition exactly.
     """
     defines = ("FOPS_HOST_OUTPUT_CONST",) if _const(parameters[0]) else ()
     return (*defines, "FOPS_HOST_POINTERS_CONST") if _const(parameters[1]) else defines
@@ -141,10 +138,7 @@ def python(code, suffix):
 
 
 def python_near_miss(code: str) -> str:
-    """Return the end of an error message about a Python file that is not a kernel.
-
-    It names the syntax error, the first class with `forward`, or the last function; it is "" without any of these.
-    """
+    """Return the end of the message for a Python file that is no kernel: its syntax error, or what is almost one."""
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError) as error:

@@ -37,15 +37,7 @@ def stripped(text: str) -> str:
 
 
 def definitions(code: str, name: str) -> List[Function]:
-    """Find the functions that a stripped source defines under a name. Calls and prototypes do not count.
-
-    Parameters
-    ----------
-    code
-        Source from `stripped`.
-    name
-        A regular expression for the name, with its class if it has one.
-    """
+    """Find the functions that a stripped source defines under a name, a regular expression. Prototypes do not count."""
     found: List[Function] = []
     past = 0  # skips nested matches, which would make this quadratic
     for match in re.finditer(rf"(?<![\w.>])(?:{name})\s*\(", code):
