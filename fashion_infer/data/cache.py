@@ -20,8 +20,7 @@ _DIGEST_BYTES = 4
 def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
     """Return the uint8 array that was cached under a name; None if there is no such file, or if the file is damaged.
 
-    The file is read once, and the returned array consists of the bytes whose digest was checked. A later change of the
-    file therefore does not change the array.
+    The array consists of the bytes whose digest was checked; a later change of the file does not change it.
     """
     place = cache_limits.folder(cache_limits.RESIZED)
     if place is None:
@@ -42,11 +41,7 @@ def get(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
 
 
 def put(name: str, array: np.ndarray) -> None:
-    """Cache a uint8 array under a name; delete the least recently used files of the cache if it would become too large.
-
-    If the array cannot be cached, for example on a full disk, the function returns without an error. The file is a .npy
-    file followed by its digest, which NumPy's reader ignores.
-    """
+    """Cache a uint8 array under a name, as a .npy file followed by its digest; do nothing if that fails."""
     place = cache_limits.folder(cache_limits.RESIZED)
     if (
         place is None

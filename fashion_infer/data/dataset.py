@@ -24,13 +24,7 @@ class Images(NamedTuple):
 
 
 def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tuple[np.ndarray, np.ndarray]:
-    """Load all images (n,1,28,28) and labels (n,), uint8, of Fashion-MNIST's "train" or "test" set.
-
-    Raises
-    ------
-    DataError
-        When a file is missing or damaged.
-    """
+    """Return Fashion-MNIST's "train" or "test" set: images (n,1,28,28) and labels (n,), uint8. DataError if damaged."""
     folder = locate.find(data_dir, split)
     if folder is None:
         raise DataError(f"the {split} set of Fashion-MNIST is not on this machine: run `fashion-infer data fetch`")
@@ -46,13 +40,7 @@ def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
 def source_of(
     source: Optional[str], data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]
 ) -> Optional[str]:
-    """Return the source of images that the options select, or None if they select none.
-
-    Raises
-    ------
-    UsageError
-        When the options contradict each other.
-    """
+    """Return the source of images that the options select, None if they select none; UsageError for contradictions."""
     if source is None and (images or labels):
         source = OWN
     if source == OWN:
@@ -69,28 +57,10 @@ def load(
     images: Optional[PathOrText] = None,
     labels: Optional[PathOrText] = None,
 ) -> Images:
-    """Load the first n test images.
+    """Load the first n test images, or all; the result names the source that was used.
 
-    Parameters
-    ----------
-    n
-        Number of images: 1 to 10,000, or to the size of your own dataset; None for all.
-    data_dir
-        The dataset's folder. None searches `locate.locations()`, and downloads Fashion-MNIST if it is not found.
-    source
-        "fashion-mnist"; "synthetic" for the built-in set; or "own" for your own dataset, which `own.load` reads from
-        `data_dir`, or from `images` and `labels`. None (the default) means "own" if `images` and `labels` are given.
-        Otherwise it means Fashion-MNIST, or the built-in set if Fashion-MNIST is not found and cannot be downloaded.
-        The result's `source` is the source that was used.
-    images, labels
-        Files of your own dataset, see `own.load`.
-
-    Raises
-    ------
-    UsageError
-        When n is out of range, or the options contradict each other.
-    DataError
-        When the requested dataset is missing or damaged.
+    Without a source it is "own" for `images` and `labels`, else "fashion-mnist", which is downloaded if no folder has
+    it, and "synthetic" if that fails. UsageError for contradictions, DataError for a missing or damaged set.
     """
     source = source_of(source, data_dir, images, labels)
     if source == OWN:
@@ -113,8 +83,7 @@ def load(
 def resized(images: Images, size: int) -> np.ndarray:
     """Return the images resized to (n,1,size,size) uint8, with the course's arithmetic (see `resize`).
 
-    10,000 or more resized images are cached, because resizing them takes about a second. If the cache cannot be used,
-    they are resized in every call.
+    10,000 or more resized images are cached, because resizing them takes about a second.
     """
     if size == images.images.shape[-1]:
         return images.images

@@ -1,11 +1,7 @@
 """Decodes untrusted pictures in a child process with limits on time, memory and open files.
 
-Pillow uses many C libraries. If a picture makes one of them crash or loop forever, only the child ends, and the user
-gets a one-line error. In the child, decoding one picture may use
-  - 60 s of processor time (a PNG of 67 megapixels, the largest size allowed, takes 2 s);
-  - 4 GiB of address space (that PNG takes 0.9 GiB; some decoders start a thread per core, each of which reserves 8 MB);
-  - no other file than the picture's, which it cannot write.
-All pictures of a command are decoded in one child process, so that Python, NumPy and Pillow start only one more time.
+If a picture makes one of Pillow's C libraries crash or loop forever, only the child ends. All pictures of a command are
+decoded in one child, so that Python, NumPy and Pillow start only one more time.
 """
 
 import io
@@ -26,18 +22,7 @@ _PIXELS = pictures.SIZE**2
 
 
 def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
-    """Read pictures as `pictures.read` does, but in a child process, so that no file can crash or block this process.
-
-    Returns
-    -------
-    numpy.ndarray
-        (n,1,28,28) uint8.
-
-    Raises
-    ------
-    DataError
-        When a file is missing, is not a picture, is too large, or cannot be decoded within the limits.
-    """
+    """Read pictures as `pictures.read` does, (n,1,28,28) uint8, but in a child; DataError also for exceeded limits."""
     for path in paths:
         pictures.check(path)
     words = [str(_CPU_SECONDS), json.dumps(invert)]
@@ -60,8 +45,7 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
 def child(cpu_seconds: str, invert: str) -> None:
     """Main function of the child: read the pictures whose paths are a JSON list on stdin, and write them to stdout.
 
-    The output for each picture is a dot and 28x28 bytes. At the first error, the child writes an exclamation mark and
-    the error message, and ends.
+    For each picture, it writes a dot and 28x28 bytes; at the first error, an exclamation mark and the message.
     """
     paths, out = json.load(sys.stdin), sys.stdout.buffer
     _rehearse()

@@ -14,32 +14,14 @@ MIRRORS = (
 
 
 def mirrors() -> List[str]:
-    """Return the URLs of the folders from which Fashion-MNIST can be downloaded, in the order in which they are tried.
-
-    If the environment variable FASHION_INFER_MIRRORS is set, it has these URLs, separated by blanks.
-    """
+    """Return the URLs of Fashion-MNIST's folders in the order of trial; FASHION_INFER_MIRRORS sets them."""
     return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
 
 
 def fetch(to: Optional[str] = None, split: str = "test") -> Path:
-    """Download the two files of Fashion-MNIST's "test" or "train" set, unless the folder already has them.
+    """Download Fashion-MNIST's "test" or "train" set, unless the folder already has it, and return the folder.
 
-    Parameters
-    ----------
-    to
-        The folder to download into. Its existing files are never changed. None for a folder in the user's cache.
-    split
-        "test" or "train".
-
-    Returns
-    -------
-    pathlib.Path
-        The folder with the files.
-
-    Raises
-    ------
-    DataError
-        When no mirror delivers a file, the folder cannot be written, or `to` has a different file of the same name.
+    Files in a folder `to` are never changed: DataError for a different file of the same name.
     """
     folder = paths.expanded(to) if to else locate.cache_dir()
     for name in locate.FILES[split]:

@@ -31,18 +31,7 @@ class UnknownScale(ValueError):
 
 
 def levels(picture) -> np.ndarray:
-    """Return the grey levels of a decoded picture, (h,w) uint8, with transparent parts filled.
-
-    Parameters
-    ----------
-    picture
-        A PIL.Image.Image. If its mode is I, its file format determines the scale of the values.
-
-    Raises
-    ------
-    UnknownScale
-        When the values fit none of the mode's scales, or the picture is fully transparent.
-    """
+    """Return the grey levels of a PIL.Image.Image, (h,w) uint8; UnknownScale if its values fit no scale of its mode."""
     grey, alpha = _split(picture)
     return grey if alpha is None or alpha.min() == 255 else _filled(grey, alpha)
 

@@ -1,7 +1,6 @@
 """Reads IDX files, gzipped or not. Every header is checked, and a file with more data than its header says is refused.
 
-Libraries' readers are not used: they unpack all data that follows a header, so that a small gzip file could fill the
-memory.
+Libraries' readers unpack all data that follows a header, so that a small gzip file could fill the memory.
 """
 
 import gzip
@@ -25,30 +24,9 @@ _PART = 1 << 20  # number of bytes read at a time
 
 
 def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advice: str = _AGAIN) -> np.ndarray:
-    """Read an IDX file of unsigned bytes.
+    """Read an IDX file of unsigned bytes as uint8; DataError, with `advice`, unless it is as its header says.
 
-    Parameters
-    ----------
-    path
-        The file.
-    magic, dimensions
-        The magic number with which the header must begin, and the number of dimension sizes that follow it. All of them
-        are big-endian uint32.
-    gzipped
-        Whether the file is compressed with gzip.
-    advice
-        What the user should do about a damaged file; part of the error messages.
-
-    Returns
-    -------
-    numpy.ndarray
-        The data, uint8, in the shape that the header gives.
-
-    Raises
-    ------
-    DataError
-        When the file is missing or cannot be read, its header is not the expected one, or it has more or less data than
-        its header says.
+    `dimensions` is the number of sizes that follow the magic number in the header.
     """
     if not Path(path).exists():
         raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`")
@@ -74,14 +52,9 @@ def _read(stream: Any, path: Path, magic: int, dimensions: int, advice: str) -> 
 
 
 def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray:
-    """Read the rest of a stream, which must have exactly `size` bytes, as (size,) uint8.
+    """Read the rest of a stream as (size,) uint8; DataError unless it has exactly `size` bytes, at most `MOST`.
 
-    `path` and `advice` are for error messages. The system provides memory only for the bytes that arrive.
-
-    Raises
-    ------
-    DataError
-        When the stream has more or fewer bytes, or `size` is more than `MOST`.
+    The system provides memory only for the bytes that arrive.
     """
     if size > MOST:
         raise DataError(f"{path}: its header says {size:,} bytes of data, more than the limit of {MOST:,}: {advice}")
@@ -100,13 +73,7 @@ def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray
 
 
 def read_pair(folder: Path, split: str = "test") -> Tuple[np.ndarray, np.ndarray]:
-    """Return the images (n,1,28,28) and labels (n,), uint8, of Fashion-MNIST's "test" or "train" set in a folder.
-
-    Raises
-    ------
-    DataError
-        When a file is missing or damaged, or the numbers of images and labels differ.
-    """
+    """Return Fashion-MNIST's "test" or "train" set in a folder: images (n,1,28,28) and labels (n,), uint8."""
     images_file, labels_file = (file_of(folder, name) for name in FILES[split])
     images = read_idx(images_file, IMAGES_MAGIC, 3, images_file.suffix == ".gz")
     labels = read_idx(labels_file, LABELS_MAGIC, 1, labels_file.suffix == ".gz")

@@ -79,13 +79,7 @@ def _folder(variable: str, home: Optional[Path], otherwise: str) -> Optional[Pat
 
 
 def inspect(folder: Path, split: str = "test") -> Optional[str]:
-    """Check whether a folder has the undamaged files of the "test" or "train" set.
-
-    Returns
-    -------
-    str or None
-        "missing" if a file is missing; a sentence that names the damaged file if one is damaged; otherwise None.
-    """
+    """Return "missing" if a folder lacks a file of the set, a sentence about a damaged file, or None."""
     files = [file_of(folder, name) for name in FILES[split]]
     if not all(file.is_file() for file in files):
         return "missing"
@@ -110,10 +104,7 @@ def file_of(folder: Path, name: str) -> Path:
 def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:
     """Return the first folder with the undamaged files of the "test" or "train" set; None if there is none.
 
-    Raises
-    ------
-    DataError
-        When a folder that the user named lacks a file, or a file in it is damaged.
+    DataError if the folder that the user named lacks a file, or has a damaged one.
     """
     for location in locations(data_dir):
         trouble = inspect(location.path, split)

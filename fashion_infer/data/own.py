@@ -51,25 +51,11 @@ def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: 
 def load(
     data_dir: Optional[PathOrText] = None, images: Optional[PathOrText] = None, labels: Optional[PathOrText] = None
 ) -> OwnDataset:
-    """Read your own dataset.
+    """Read your own dataset from a folder or from two files; UsageError for any other choice, DataError for bad files.
 
-    Parameters
-    ----------
-    data_dir
-        A folder that contains two files named as in `PAIRS` (also with .gz added), or exactly one .npz file.
-    images, labels
-        The two files, if no folder is given. Each is an IDX file of unsigned bytes (gzipped or not), a .npy file, or a
-        .npz file with one array, or with two arrays named as in `KEYS`. Both may be the same .npz file. The images are
-        integers from 0 to 255 of shape (n,s,s), (n,1,s,s) or (n,s,s,1). The labels are integers from 0 to 65535 of
-        shape (n,) or (n,1).
-
-    Raises
-    ------
-    UsageError
-        When neither a folder nor two files are given, or when both are given.
-    DataError
-        When a file is missing or damaged, its array is not as described above, or the numbers of images and labels
-        differ.
+    The folder has two files named as in `PAIRS` (also with .gz added), or one .npz file. A file is IDX, .npy, or .npz
+    with one array, or with two named as in `KEYS`. Images are integers of 0 to 255, (n,s,s), (n,1,s,s) or (n,s,s,1);
+    labels are integers of 0 to 65535, (n,) or (n,1).
     """
     check(data_dir, images, labels)
     files = (Path(images), Path(labels)) if images and labels else _find(paths.expanded(str(data_dir)))
@@ -135,17 +121,9 @@ def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
 
 
 def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np.dtype]:
-    """Read the header of a .npy file, and leave the stream at the beginning of the array's data.
+    """Return the shape, Fortran order and dtype in a .npy header, and leave the stream at the beginning of the data.
 
-    Returns
-    -------
-    tuple
-        The array's shape, whether it is stored in Fortran order, and its dtype.
-
-    Raises
-    ------
-    DataError
-        When the header is invalid, or the array does not have integers or Booleans.
+    DataError for an invalid header, and for an array of anything but integers or Booleans.
     """
     try:
         version = np.lib.format.read_magic(stream)

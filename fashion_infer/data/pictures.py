@@ -23,29 +23,10 @@ _STRIP = 1 << 24  # number of pixels of the padded picture that are processed at
 
 
 def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
-    """Read a picture of any size.
+    """Read a picture of any size as (1,28,28) uint8: rotated by EXIF, grey, padded to a square, and resized.
 
-    The picture is rotated by its EXIF orientation, converted to grey (`grey.levels`), padded to a square with the grey
-    of its border, and resized to 28x28 pixels. In a reduced picture, each pixel is the mean of the area that it covers,
-    so that thin lines remain visible.
-
-    Parameters
-    ----------
-    path
-        Path of a PNG, a JPEG, or a file in another of the `FORMATS`. Of an animation, the first frame is used.
-    invert
-        Whether to swap light and dark. None (the default) swaps them if the border is light, because Fashion-MNIST's
-        images are light on a black background.
-
-    Returns
-    -------
-    numpy.ndarray
-        (1,28,28) uint8.
-
-    Raises
-    ------
-    DataError
-        When the file is missing, is not a picture, is too large, or cannot be converted to grey.
+    Each pixel is the mean of the area that it covers, so that thin lines remain visible. If `invert` is None, a picture
+    with a light border is inverted: Fashion-MNIST's background is black. Only an animation's first frame is used.
     """
     check(path)
     return _input_of(_decoded(path, path), invert)
@@ -117,8 +98,7 @@ def _check_size(path: str, size) -> None:
 def _fitted(levels: np.ndarray, border: int) -> np.ndarray:
     """Return grey levels (h,w), padded to a square with the border's grey and resized to 28x28.
 
-    The result is the same as if Pillow resized the square. However, the whole square is never in memory, because it
-    would be very large for a long, thin picture.
+    The square is never in memory, because it would be very large for a long, thin picture.
     """
     from PIL import Image
 

@@ -1,13 +1,8 @@
 """Resizes square images to an edition's input size, with exactly the course's arithmetic.
 
-The course resized 28x28 images to SxS by bilinear interpolation with aligned pixel centres (source = (target + 0.5) *
-28 / S - 0.5), and with zeros outside of the image. It divided the pixels by 256, computed in double precision,
-multiplied the results by 256 and truncated them.
-
-The operations here have the same order and grouping as in scikit-image's `warp` (order 1, mode constant, cval 0).
-Another order would give other images: if the exact result is an integer, a rounding error can make the computed result
-slightly smaller, which is then truncated to the next smaller integer. scikit-image itself is not used, because its
-releases may change the order; Pillow and OpenCV use other orders.
+That is bilinear interpolation in float64 of pixels / 256, truncated after multiplication by 256. The operations have
+the same order as in scikit-image's `warp` (order 1, mode constant, cval 0): in another order, a rounding error would
+lower pixels whose exact value is an integer. Pillow and OpenCV use other orders; scikit-image may change its own.
 """
 
 import numpy as np
@@ -19,25 +14,7 @@ _SLICE = 250
 
 
 def resize(images: np.ndarray, size: int) -> np.ndarray:
-    """Resize square images.
-
-    Parameters
-    ----------
-    images
-        The images, (n,1,s,s) uint8.
-    size
-        The new size in pixels per side, at least 2.
-
-    Returns
-    -------
-    numpy.ndarray
-        (n,1,size,size) uint8; the images themselves if they already have that size.
-
-    Raises
-    ------
-    UsageError
-        When the size is out of range, or the images are not (n,1,s,s).
-    """
+    """Return images (n,1,s,s) uint8 as (n,1,size,size) uint8; UsageError for a wrong shape or a size out of range."""
     given = images.shape[-1]
     if images.ndim != 4 or images.shape[1] != 1 or images.shape[2] != given:
         raise UsageError(f"images must have shape (n, 1, s, s), not {images.shape}")

@@ -1,8 +1,6 @@
 """Downloads a file with pooch, unless it already exists, shows a progress bar, and verifies the file's digest.
 
-The module uses pooch's downloader, but not `pooch.retrieve`, which has no size limit, tries only one address, and
-overwrites a user's file of the same name. A file is downloaded under a temporary name, and gets its own name only when
-it is complete and verified.
+`pooch.retrieve` has no size limit, tries only one address, and overwrites a user's file of the same name.
 """
 
 import hashlib
@@ -44,28 +42,10 @@ def fetch_file(
     most: int,
     ours: bool = True,
 ) -> None:
-    """Download one file from the first address that delivers it, unless it already exists with the correct digest.
+    """Download a file from the first address that delivers it in at most `most` bytes, unless it already exists.
 
-    Parameters
-    ----------
-    path
-        Path to which the file is written.
-    addresses
-        URLs, which are tried in turn.
-    digest, expected
-        A function that returns the digest of a file, and the digest that the file must have.
-    advice
-        What the user can do if no address delivers the file; part of the error message.
-    most
-        Size limit in bytes. If an address sends more, the next address is tried.
-    ours
-        Whether the folder belongs to this program's cache, so that a different file at `path` may be replaced. In any
-        other folder that file is the user's, and is kept.
-
-    Raises
-    ------
-    DataError
-        When no address delivers the file, it cannot be written, or a different file at `path` must be kept.
+    It gets its name only when it is complete and verified. A different file at `path` is replaced only if the folder is
+    `ours`, else DataError is raised.
     """
     if os.path.lexists(path) and _is_there(path, digest, expected, most, ours):
         return

@@ -1,11 +1,8 @@
 """Draws the built-in synthetic set: labelled 28x28 images from a small statistical model of Fashion-MNIST.
 
-The model defines an endless stream of images. Image i depends only on the seed and i, and is the same on every machine
-with every NumPy since 1.17. The random numbers are the same because NumPy guarantees PCG64's raw 64-bit stream (unlike
-its distributions). The arithmetic is the same because it is exact: float64 holds only integers below 2**53 and their
-quotients by a power of two, so that neither the order of a sum nor a fused multiply-add can change a result.
-
-scripts/fit_synthetic.py creates the model's file, data/synthetic.npz.
+Image i depends only on the seed and i, and is the same on every machine with every NumPy since 1.17: NumPy guarantees
+PCG64's raw stream, and float64 holds only integers below 2**53 and their quotients by a power of two, so all arithmetic
+is exact. scripts/fit_synthetic.py creates the model's file, data/synthetic.npz.
 """
 
 import functools
@@ -35,40 +32,12 @@ _SLICE = 2000
 
 
 def load():
-    """Return the built-in set, which is the first 10,000 images of the stream.
-
-    Returns
-    -------
-    images : numpy.ndarray, shape (10000, 1, 28, 28), uint8
-        Grey levels, 0 (background) to 255.
-    labels : numpy.ndarray, shape (10000,), uint8
-        Classes 0 to 9, numbered as in Fashion-MNIST.
-    """
+    """Return the built-in set, the first 10,000 of the stream: images (10000,1,28,28) and labels (10000,), uint8."""
     return draw(0, COUNT)
 
 
 def draw(start, count, seed=SEED):
-    """Draw `count` consecutive images and labels of the stream, without drawing the images before them.
-
-    Parameters
-    ----------
-    start : int
-        Index of the first image, at least 0.
-    count : int
-        Number of images, at least 0. The result takes 785 bytes per image, so draw a large set by several calls.
-    seed : int
-        Seed of the stream. The default gives the built-in set.
-
-    Returns
-    -------
-    images : numpy.ndarray, shape (count, 1, 28, 28), uint8
-    labels : numpy.ndarray, shape (count,), uint8
-
-    Raises
-    ------
-    ValueError
-        When start or count is negative.
-    """
+    """Return images (count,1,28,28) and labels (count,), uint8, of the stream, without drawing those before `start`."""
     if start < 0 or count < 0:
         raise ValueError(f"start and count must not be negative, got {start} and {count}")
     images = np.empty((count, SIZE * SIZE), np.uint8)
@@ -82,8 +51,7 @@ def draw(start, count, seed=SEED):
 def differences(components):
     """Convert components (..., 784), int8, to the differences (..., 28, 28), int8, that the model's file stores.
 
-    Each pixel's left neighbour is subtracted from it, then each result's upper neighbour, modulo 256. The differences
-    compress better than the components.
+    Each pixel's left neighbour is subtracted, then each result's upper neighbour, modulo 256. They compress better.
     """
     images = components.reshape(*components.shape[:-1], SIZE, SIZE)
     return np.diff(np.diff(images, axis=-1, prepend=np.int8(0)), axis=-2, prepend=np.int8(0))

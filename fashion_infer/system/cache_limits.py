@@ -59,15 +59,7 @@ def folder(kind: CacheKind) -> Optional[Path]:
 
 
 def made_folder(kind: CacheKind) -> Path:
-    """Return the folder of a kind; create it if it is missing.
-
-    Raises
-    ------
-    DataError
-        For a user without a cache.
-    Unwritable
-        When the folder cannot be created.
-    """
+    """Return the folder of a kind; create it if it is missing. DataError for a user without a cache."""
     place = paths.needed_cache() / kind.folder
     with writing(place):
         place.mkdir(parents=True, exist_ok=True)
@@ -117,8 +109,7 @@ def use(path: Path) -> None:
 def make_room(size: int, path: Path) -> None:
     """Evict the least recently used entries until an entry of `size` bytes at `path` fits within the limit.
 
-    Entries that are being built, or that were used too recently (`CacheKind.seconds`), stay. Temporary files that are
-    more than a day old are removed.
+    Entries that are being built, or that were used too recently (`CacheKind.seconds`), stay.
     """
     kept = [entry for kind in KINDS for entry in entries(kind) if entry.path != path]
     total, most, now = sum(entry.size for entry in kept) + size, bound(), time.time()
@@ -136,10 +127,7 @@ def make_room(size: int, path: Path) -> None:
 
 
 def lock(path: Path, timeout: float = -1) -> filelock.BaseFileLock:
-    """Return a lock for creating or removing a file, as a context manager.
-
-    The lock file is next to the file and stays there. `make_room` removes the lock file a day after its last use.
-    """
+    """Return a lock for creating or removing a file, as a context manager. The lock file next to it stays for a day."""
     return filelock.FileLock(str(path.with_suffix(".lock")), timeout=timeout)
 
 

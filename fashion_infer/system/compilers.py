@@ -1,7 +1,6 @@
 """The compilers for the operator library and kernel files, and the number of CUDA devices.
 
-Uses only the standard library of Python 3.6: scripts/make_env.py and setup.py run this file by its path, before the
-package can be imported.
+Only the standard library of Python 3.6 is used: scripts/make_env.py and setup.py run this file by its path.
 """
 
 import ctypes
@@ -18,13 +17,7 @@ CXX_PACKAGES = "Debian, Ubuntu: apt install build-essential; Fedora: dnf install
 
 
 def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
-    """Find the CUDA compiler: in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place.
-
-    Parameters
-    ----------
-    sites
-        Folders in which to look for these wheels; None for those of this Python.
-    """
+    """Find the CUDA compiler: in CUDACXX, on PATH, in the wheels of extra `gpu`, or in its usual place."""
     if sites is None:
         # In an isolated build, sys.path has only the folders of the build. Also search the environment of this Python.
         sites = [*sys.path, sysconfig.get_path("purelib")]
@@ -53,19 +46,13 @@ def count_cuda_devices() -> int:
 
 
 def find_cxx() -> Optional[str]:
-    """Return the path of the C++ compiler: that in CXX, else c++; None if a program of CXX does not exist.
-
-    If CXX names several programs, such as "ccache g++", the compiler is the last one.
-    """
+    """Return the path of the C++ compiler: that in CXX (the last one in "ccache g++"), else c++; None if missing."""
     command = cxx_command()
     return [word for word in command if not word.startswith("-")][-1] if command else None
 
 
 def cxx_command() -> Optional[List[str]]:
-    """Return the command of the C++ compiler as words, with paths of programs; CXX may be "ccache g++ -m64".
-
-    Return None if one of the programs does not exist.
-    """
+    """Return the C++ compiler's command as words; CXX may be "ccache g++ -m64". None if a program is missing."""
     words = shlex.split(os.environ.get("CXX") or "") or ["c++"]
     found = [word if word.startswith("-") else shutil.which(word) for word in words]
     return None if None in found or words[0].startswith("-") else [str(word) for word in found]

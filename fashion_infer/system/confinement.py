@@ -1,7 +1,6 @@
-"""A child process with limits on time, memory and open files, for libraries that read untrusted files.
+"""Runs libraries that read untrusted files in a child process with limits on time, memory and open files.
 
-This is a limit, not a sandbox: it stops code that runs forever or uses all memory, and turns a crash into a one-line
-error.
+This is no sandbox: it stops code that runs forever or uses all memory, and turns a crash into a one-line error.
 """
 
 import contextlib
@@ -33,18 +32,9 @@ def code(module: str) -> str:
 def run(
     program: str, words: Sequence[str], seconds: float, environment: Dict[str, str], given: bytes = b""
 ) -> ChildEnd:
-    """Run Python code in a child that can import the same modules as this process.
+    """Run Python code, which must call `limit` after its imports, in a child; kill it after so many seconds.
 
-    Parameters
-    ----------
-    program, words
-        The code, and the words of its command line (see `code`). The code must call `limit` after its imports.
-    seconds
-        Time limit, after which the child is killed.
-    environment
-        Additional environment variables.
-    given
-        The child's stdin.
+    The child can import the same modules as this process. `environment` is added to its own; `given` is its stdin.
     """
     # Make all entries absolute: Python does not start in a deleted folder if sys.path has a relative entry, such as the
     # name of an import hook.

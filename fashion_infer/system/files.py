@@ -48,19 +48,10 @@ def check(path: _Path, error: Type[FashionInferError] = DataError) -> None:
 
 @contextlib.contextmanager
 def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, durable: bool = True) -> Iterator[str]:
-    """Return a context with a temporary file, whose content replaces `path` if the block succeeds.
+    """Return a context with a temporary file, whose content replaces `path` if the block succeeds (see the table).
 
-    Parameters
-    ----------
-    path
-        The path that the user named; see the table above.
-    durable
-        Whether the content is flushed to disk before it gets its name.
-
-    Raises
-    ------
-    error
-        When `path` cannot be written. The existing file is then unchanged.
+    If `path` cannot be written, `error` is raised, and the existing file is unchanged. Content that is `durable` is
+    flushed to disk before it gets its name.
     """
     with replacing_together([path], error, durable) as (temporary,):
         yield temporary

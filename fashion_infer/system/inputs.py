@@ -15,14 +15,9 @@ _Path = Union[str, Path]
 
 
 def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """Check that a path is a regular file (or a link to one), without opening it; return its size in bytes.
+    """Return the size in bytes of a regular file (or a link to one), without opening it; raise `error` for any other.
 
     `what` precedes the path in messages.
-
-    Raises
-    ------
-    error
-        When `path` does not exist, or is not a regular file.
     """
     try:
         status = os.stat(path)
@@ -33,13 +28,7 @@ def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "
 
 
 def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """Read all bytes of a regular file that has at most `most` bytes.
-
-    Raises
-    ------
-    error
-        When the file cannot be read, is not regular, or has more than `most` bytes.
-    """
+    """Read a regular file; raise `error` if it cannot be read or has more than `most` bytes."""
     size = check(path, error, what)
     if size > most:
         raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
@@ -54,12 +43,7 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
 def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
     """Read a file like `read`, from a folder in which other users can write.
 
-    Refuse a symbolic link, a file of another user, and a file with a second hard link.
-
-    Raises
-    ------
-    error
-        When the file is refused, cannot be read, is not regular, or has more than `most` bytes.
+    A symbolic link, a file of another user and a file with a second hard link are refused.
     """
     try:
         with open_regular(path, os.O_NOFOLLOW) as stream:
@@ -85,10 +69,7 @@ def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what
 
 
 def open_regular(path: _Path, flags: int = 0) -> BinaryIO:
-    """Open a regular file for reading bytes.
-
-    Raise OSError for any other file, without waiting for a FIFO's writer.
-    """
+    """Open a regular file for reading bytes; OSError for any other file, without waiting for a FIFO's writer."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         _check_regular(os.fstat(descriptor))

@@ -45,10 +45,9 @@ def extra(name: str) -> str:
 
 
 def _origin() -> Tuple[Optional[str], bool]:
-    """Return the wheel or folder that pip installed this package from, and whether the installation is editable.
+    """Return the wheel or folder that pip installed this package from (PEP 610), and whether that is editable.
 
-    pip records the wheel or folder in direct_url.json (PEP 610). The result is None if there is no record, or if the
-    wheel or folder was removed.
+    The wheel or folder is None if there is no record, or if it was removed.
     """
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")

@@ -9,11 +9,7 @@ _pressed = False
 
 
 def record() -> None:
-    """Start recording Ctrl-C.
-
-    This is necessary because C code that is interrupted during an import raises ImportError or TypeError instead of
-    KeyboardInterrupt.
-    """
+    """Start recording Ctrl-C: C code that it interrupts in an import raises ImportError or TypeError instead."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
 

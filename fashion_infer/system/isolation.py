@@ -1,10 +1,8 @@
 """Isolates commands that run a kernel file in a separate process, so that any failure gives a one-line error.
 
-This is convenience, not security: the file has the rights of the user who started the command.
-
-The parent starts the same command line again, as the leader of a new process group, and waits. The child reports over a
-pipe when the file's code starts, and when the command ends by itself. Any other end is attributed to the file.
-The module uses only the standard library, so that the parent does not repeat the child's imports.
+This is convenience, not security: the file has the user's rights. The child reports over a pipe when the file's code
+starts, and when the command ends by itself; any other end is attributed to the file. Only the standard library is used,
+so that the parent does not repeat the child's imports.
 """
 
 import contextlib
@@ -35,26 +33,10 @@ def inside() -> bool:
 
 
 def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEOUT) -> int:
-    """Run this program with arguments in a child process.
+    """Run this program with arguments in a child process, and return its exit code if it ended by itself.
 
-    Parameters
-    ----------
-    arguments
-        The command line after "fashion-infer".
-    kernels
-        The kernel files, for messages.
-    timeout
-        Time limit in seconds, from the start of the first file's code; compilation is not counted.
-
-    Returns
-    -------
-    int
-        The child's exit code, if it ended by itself.
-
-    Raises
-    ------
-    CheckFailed
-        When the child crashed, ended by exit() in the kernel's code, or did not end in time.
+    CheckFailed if it crashed, if the kernel's code called exit(), or if it did not end within `timeout` seconds from
+    the start of the first file's code; compilation is not counted.
     """
     what = ", ".join(PurePath(kernel).name for kernel in kernels)
     reports, to_report = os.pipe()

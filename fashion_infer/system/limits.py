@@ -1,7 +1,7 @@
-"""Checks early whether this process may allocate the address space that it will need.
+"""Checks early whether this process may allocate the address space that it will need (`ulimit -v`).
 
-If `ulimit -v` refuses memory later, third-party C++ aborts, hangs or crashes: OpenBLAS, libgomp and MXNet do not check
-allocations. This module uses only the standard library, because the command line calls it before other imports.
+OpenBLAS, libgomp and MXNet do not check allocations: later, they would abort, hang or crash. Only the standard library
+is used, because the command line calls this module before other imports.
 """
 
 import mmap
@@ -25,18 +25,7 @@ class AddressSpace(NamedTuple):
 
 
 def check(need: AddressSpace, threads: int, what: str) -> None:
-    """Reserve the needed address space for `threads` threads, and release it.
-
-    Parameters
-    ----------
-    what
-        Name of the part that needs the address space, for the message.
-
-    Raises
-    ------
-    DeviceError
-        When the system refuses it. If it is enough for fewer threads, the message says for how many.
-    """
+    """Reserve the address space for `what` and `threads` threads, and release it; DeviceError if the system refuses."""
     if _has(need.total(threads)):
         return
     fewer = next((count for count in range(threads - 1, 0, -1) if _has(need.total(count))), 0)

@@ -24,7 +24,6 @@ def expanded(path: PathOrText) -> Path:
 
 
 def home() -> Optional[Path]:
-    """Return the user's home; None for a user without one (no HOME, and no line in the password file)."""
     try:
         return Path.home()
     except (RuntimeError, KeyError):
@@ -40,10 +39,7 @@ def working_folder() -> Optional[Path]:
 
 
 def cache() -> Optional[Path]:
-    """Return this program's folder in the user's cache; None for a user without a home.
-
-    The environment variable XDG_CACHE_HOME sets the folder that contains it.
-    """
+    """Return this program's folder in the user's cache (in XDG_CACHE_HOME, if set); None for a user without a home."""
     try:
         folder = platformdirs.user_cache_path("fashion-infer")
     except RuntimeError:  # platformdirs 4.14 and later; earlier ones leave `~` unchanged

@@ -27,10 +27,9 @@ class ListedProcess(NamedTuple):
 
 
 def own() -> Optional[int]:
-    """Return the number of bytes of device memory that this process uses, on all devices.
+    """Return the bytes of device memory that this process uses, on all devices; None if the driver does not say.
 
-    Return None if the driver does not report it. This is the case without NVML, and in a container with other process
-    numbers, unless only one process is listed.
+    That is so without NVML, and in a container with other process numbers, unless only one process is listed.
     """
     try:
         listed = _listed()

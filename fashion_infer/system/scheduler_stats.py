@@ -10,8 +10,7 @@ TASKS = Path("/proc/self/task")
 def waited() -> Optional[float]:
     """Return for how many seconds this process's threads were ready but not running; None if Linux does not count.
 
-    The result is the sum over all threads that have not ended. Linux counts the time in nanoseconds, as the second
-    number of a thread's schedstat (Documentation/scheduler/sched-stats.rst).
+    The result is the sum over all threads that have not ended, from the second number of their schedstat.
     """
     total = 0
     try:

@@ -17,15 +17,7 @@ _unfinished: List[_Undo] = []
 
 @contextlib.contextmanager
 def vanishing(make: Callable[[], str]) -> Iterator[str]:
-    """Return a context with a temporary file or folder.
-
-    The file or folder is removed when the context ends, or when SIGTERM ends the program in the context.
-
-    Parameters
-    ----------
-    make
-        Function that creates the file or folder and returns its path. Ctrl-C and SIGTERM are deferred while it runs.
-    """
+    """Return a context with a temporary file or folder, which `make` creates; it is removed also if SIGTERM ends it."""
     made: List[str] = []
     with _undone(lambda: _remove(made)):
         with interrupt_deferred(signal.SIGTERM):
@@ -35,20 +27,7 @@ def vanishing(make: Callable[[], str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
-    """Return a context with a folder, created with its parents if missing.
-
-    At the end of the context, created folders that are empty are removed.
-
-    Parameters
-    ----------
-    mode
-        Mode of the folder itself. The mode of created parents follows from the umask.
-
-    Raises
-    ------
-    OSError
-        When the folder cannot be created.
-    """
+    """Return a context with a folder, created with its parents if missing. Empty created folders are removed again."""
     place = Path(os.path.abspath(path))
     missing = [each for each in (place, *place.parents) if not os.path.lexists(each)]
     with _undone(lambda: _remove_empty(missing)):
@@ -91,8 +70,8 @@ def _remove_empty(folders: List[Path]) -> None:
 def _terminating_cleanly() -> Iterator[None]:
     """Return a context in which SIGTERM removes unfinished files and then ends the process as usual.
 
-    The handler is installed only in this context. It runs only after the current call into C returns, and such a call
-    may be minutes of inference, for which SIGTERM should otherwise not wait.
+    The handler runs only after the current call into C returns, which may be minutes of inference. It is therefore
+    installed only in this context.
     """
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:

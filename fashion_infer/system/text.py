@@ -16,10 +16,7 @@ def printable(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    r"""Replace special characters of a text by escapes: a newline by `\n`, ESC by `\x1b`.
-
-    A byte of a path that is not UTF-8 becomes an escape like `\xff`, as in Python. Other text is unchanged.
-    """
+    r"""Replace special characters by escapes: a newline by `\n`, ESC by `\x1b`, a byte that is not UTF-8 by `\xff`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_escaped(c) if unicodedata.category(c) in _UNSHOWN else c for c in text)
