@@ -24,10 +24,10 @@ import numpy as np
 from fashion_infer.data import synthetic
 from fashion_infer.data.resize import resize
 from fashion_infer.inference import model as models
-from fashion_infer.inference.sharing import share
 from fashion_infer.library import thread_pool
 from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.request import Request
+from fashion_infer.system.sharing import share
 
 _START = 25.0  # time limit in seconds to start a process and prepare a kind
 LANES, SLICE, CHECKED = 3, 25_000, 2_000  # as in a worker (fashion_infer/scale/worker.py); CHECKED images are compared

@@ -12,10 +12,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from ..errors import UsageError
-from ..inference.sharing import share
 from ..judging import reference
 from ..library import devices as library_devices
 from ..library.fused import FusedNetwork
+from ..system.sharing import share
 from . import random_network
 from .machines.memory import check_memory, proc
 from .protocol import Benchmark, Trial

@@ -6,9 +6,9 @@ import numpy as np
 
 from .._mxnet import lock as mxnet_lock
 from ..library import op_times
+from ..system.sharing import share
 from .layer_times import LayerTime, of_slowest_devices
 from .predictor import Predictor
-from .sharing import share
 
 # Nodes of the network on device i are numbered from i * NODES, so that a record's number identifies the device.
 NODES = 1 << 20

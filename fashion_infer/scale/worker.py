@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow
 
 from ..errors import DeviceError
-from ..inference.sharing import share
 from ..library import thread_pool
 from ..library.fused import FusedNetwork
 from ..pipeline import check_scores
+from ..system.sharing import share
 from ..version import __version__
 from .blocks import ImageBlock
 from .folder import ResultFolder

@@ -10,9 +10,9 @@ from torch_chains import error, weights
 from fashion_infer import pipeline
 from fashion_infer.bench import stream
 from fashion_infer.bench.request import BenchRequest
-from fashion_infer.inference.sharing import share
 from fashion_infer.library import op_times
 from fashion_infer.request import Request
+from fashion_infer.system.sharing import share
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(library.device_count() < 2, reason="needs two CUDA devices")]
 GPUS = range(library.device_count())

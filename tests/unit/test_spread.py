@@ -17,11 +17,11 @@ from fashion_infer import devices, pipeline
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.inference import predictor, spread
 from fashion_infer.inference.layer_times import LayerTime, of_graph, of_slowest_devices
-from fashion_infer.inference.sharing import share
 from fashion_infer.library import devices as cuda
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
 from fashion_infer.request import Request
+from fashion_infer.system.sharing import share
 
 
 def two_gpus(monkeypatch, count=2):
