@@ -14,7 +14,7 @@ from .units import arithmetic
 def parts(
     figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = "", backend: str = "gpu", timed: str = ""
 ) -> List[Part]:
-    """Make all tables of a profile, whose `figures` are from `profiling.session` or from its JSON.
+    """Make all tables of a profile, whose `figures` are from `profiled_run.profile` or from its JSON.
 
     `ceilings` are None if they were not measured. `mode` is for a page that shows two modes. `timed` says how the
     convolutions were timed, instead of the default sentence about the profile's passes.

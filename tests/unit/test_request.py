@@ -9,12 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fashion_infer import _mxnet, devices, infer, pipeline, verification
+from fashion_infer import _mxnet, devices, infer, pipeline, profiled_run, verification
 from fashion_infer.data import dataset, synthetic
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 from fashion_infer.inference import model as models
 from fashion_infer.library import kernels
-from fashion_infer.profiling import session
 from fashion_infer.request import BlockRequest, Request
 from fashion_infer.system import programs
 
@@ -213,7 +212,7 @@ class TestCounters:
 
             stop = start
 
-        monkeypatch.setattr(session, "CuptiSource", Cupti)
+        monkeypatch.setattr(profiled_run, "CuptiSource", Cupti)
         self.refused(invoke)
 
 

@@ -41,13 +41,12 @@ from ..groups import ExampleCommand
 )
 def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     """Show where the time of a run goes, by kernel and by call."""
+    from ... import profiled_run
     from ...present import files, run
     from ...present import profile as present
     from ...present.render import terminal
     from ...present.report import roofline
     from ...profiling import counters as hardware
-    from ...profiling import files as profile_files
-    from ...profiling import session
     from . import running
 
     if request.device == "all":
@@ -55,7 +54,7 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     files.check(as_csv, as_json, timeline)
     if counters:
         _check_counters(request)
-    measured = session.profile(request, turns, ceilings, counters, running.announced)
+    measured = profiled_run.profile(request, turns, ceilings, counters, running.announced)
     running.notices(request, measured.result)
     figures = measured.figures
     terminal.show(run.parts(measured.result))
@@ -66,7 +65,7 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     if counters:
         counted = hardware.count(["run", *_arguments(request)])
         terminal.show(present.hardware_counters(counted))
-    profile_files.save(measured, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
+    profiled_run.save(measured, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
     running.check_submission(request, measured.result)
 
 

@@ -1,24 +1,27 @@
-"""Runs a network under the profiler: switches the sources of records on and off, and makes tables of the records."""
+"""Runs a network under the profiler, for the command `profile`, and makes tables of the records."""
 
+import json
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from .. import pipeline
-from ..bench import ceilings
-from ..errors import DeviceError, UsageError
-from ..inference.model import LoadedModel
-from ..library import kernels
-from ..library.op_times import OpTime
-from ..request import Request
-from ..result import LayerResult, Result
-from ..system import process
-from . import overhead, records, tables, throughput
-from .figures import Figures
-from .records import Record
-from .sources import log
-from .sources.cupti import CuptiSource
-from .sources.mxnet import MXNetSource, with_layer_names
+from . import pipeline
+from .bench import ceilings
+from .errors import DataError, DeviceError, UsageError
+from .inference.model import LoadedModel
+from .library import kernels
+from .library.op_times import OpTime
+from .profiling import counters, overhead, records, tables, throughput, trace
+from .profiling.figures import Figures
+from .profiling.records import Record
+from .profiling.sources import log
+from .profiling.sources.cupti import CuptiSource
+from .profiling.sources.mxnet import MXNetSource, with_layer_names
+from .request import Request
+from .result import LayerResult, Result
+from .system import process
+from .system.files import replacing
 
 
 class ProfiledRun(NamedTuple):
@@ -78,6 +81,29 @@ def profile(
         overhead=overhead.of_layers(result.layers, watch.walls, schedule),
     )
     return ProfiledRun(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
+
+
+def save(
+    profile: ProfiledRun,
+    counted: Sequence[counters.KernelCounters],
+    command: str,
+    as_csv: Optional[str],
+    as_json: Optional[str],
+    timeline: Optional[str],
+) -> None:
+    """Write each file whose path is not empty or None, atomically; raise DataError if one cannot be written."""
+    if as_csv:
+        with replacing(as_csv, DataError) as temporary:
+            tables.write_csv(temporary, profile.figures.tables)
+    if as_json:
+        names = [counter.what for counter in counters.COUNTERS]
+        listed = [{"name": k.name, "launches": k.launches, **dict(zip(names, k.values))} for k in counted]
+        content = {"command": command, **profile.as_dict(), "counters": listed}
+        with replacing(as_json, DataError) as temporary:
+            Path(temporary).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    if timeline:
+        with replacing(timeline, DataError) as temporary:
+            trace.write(temporary, profile.records)
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
