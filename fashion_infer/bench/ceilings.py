@@ -1,8 +1,7 @@
 """Measures a device's ceilings: the best rates of filling memory, copying memory, and matrix products.
 
-As a program, `python -m fashion_infer.bench.ceilings BACKEND DEVICE THREADS`, this module prints the ceilings as one
-JSON object. `measure_in_child` runs it. In a separate process, PyTorch does not interfere with the profiler's use of
-CUPTI, and its memory and its time do not count as the profiled run's.
+In the child of `measure_in_child`, PyTorch does not interfere with the profiler's use of CUPTI, and its memory and time
+do not count as the profiled run's.
 """
 
 import json
@@ -29,19 +28,10 @@ _TIMEOUT = 120
 
 
 def measure(backend: str, device: int = 0) -> Dict[str, float]:
-    """Measure the ceilings of a device, each as the median of ten runs.
+    """Measure the ceilings of a device, each as the median of ten runs; DeviceError without PyTorch or CuPy for a GPU.
 
-    Returns
-    -------
-    dict
-        fill_gb_s and copy_gb_s in 10^9 bytes per second (a copy counts bytes read and bytes written), and fp32_tflop_s
-        in 10^12 operations per second. On a GPU also fp16_tflop_s, for a half-precision matrix product on the tensor
-        cores.
-
-    Raises
-    ------
-    DeviceError
-        When the device is missing, or when neither PyTorch nor CuPy is installed for a GPU.
+    fill_gb_s and copy_gb_s are in 10^9 bytes per second (a copy counts bytes read and written), fp32_tflop_s and, on a
+    GPU's tensor cores, fp16_tflop_s in 10^12 operations per second.
     """
     machine = open_machine(backend, device)
     found: Dict[str, float] = {}
@@ -72,10 +62,9 @@ def _matrices(machine, matrix: np.ndarray) -> Dict:
 
 
 def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
-    """Return the highest rate that the ceilings allow at an arithmetic intensity (operations per byte), in TFLOP/s.
+    """Return the highest rate that the ceilings allow at an intensity (operations per byte), in TFLOP/s.
 
-    The result is the smaller of two limits: the best memory rate times the intensity, and the best rate of a matrix
-    product. If only one of them was measured, the result is that one; if neither was, None.
+    It is the smaller limit of memory and matrix product. Only those that were measured count; None without any.
     """
     memory = [intensity * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
     flat = [value for name, value in ceilings.items() if name.endswith("_tflop_s")]
@@ -83,13 +72,7 @@ def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
 
 
 def measure_in_child(backend: str, device: int = 0, threads: int = 0) -> Dict[str, float]:
-    """Run `measure` in a separate process, on a CPU with `threads` threads (0: one per core that the process may use).
-
-    Raises
-    ------
-    DeviceError
-        When the process fails or does not end in time.
-    """
+    """Run `measure` in a separate process, with `threads` threads (0: one per core); DeviceError if that fails."""
     command = [sys.executable, "-m", "fashion_infer.bench.ceilings", backend, str(device), str(threads)]
     try:
         done = programs.run(command, _TIMEOUT, **({"OPENBLAS_NUM_THREADS": str(threads)} if threads else {}))

@@ -44,10 +44,7 @@ class FirstRun(NamedTuple):
 
 
 def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun]:
-    """Fill the output with NaN, run a contender once, and return the result; None if the run raises an error.
-
-    If the run raises an error or its output has NaN, record that in `row`.
-    """
+    """Fill the output with NaN and run a contender once; None, and `row` says why, if that fails or NaN remains."""
     work.poison()
     try:
         ran = FirstRun(contender.run(), work.complete())

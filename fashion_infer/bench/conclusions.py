@@ -71,11 +71,9 @@ def fastest_peer(case: BenchCase) -> Optional[Measurement]:
 
 
 def faster_than_auto(case: BenchCase) -> Optional[Tuple[Measurement, float, bool]]:
-    """Return (row, ratio, whether the difference exceeds the noise) of the fastest kernel.
+    """Return (row, ratio, whether it exceeds the noise) of the fastest kernel; None if `auto` runs it or is not timed.
 
-    Return None if `auto` runs that kernel, or if one of the two was not timed.
-
-    The ratio is the median time of the kernel that `auto` runs divided by the median time of the fastest kernel.
+    The ratio is the median time of the kernel that `auto` runs divided by that of the fastest kernel.
     """
     auto, best = case.row(case.auto), fastest_kernel(case)
     if auto is None or best is None or not auto.timed or best.name == auto.name:

@@ -28,7 +28,6 @@ class Convolutions(Benchmark):
         self._kernels = self._chosen()
 
     def cases(self) -> List[BenchCase]:
-        """Return one case per convolution."""
         usual_batch, usual_repeat = self.machine.convolution_defaults
         self._batch = self.request.batches[0] if self.request.batches else None
         if self._batch is None and not self.request.layers:
@@ -42,7 +41,6 @@ class Convolutions(Benchmark):
         ]
 
     def options(self) -> Dict[str, Any]:
-        """Return the options of the command line that repeats this benchmark."""
         request = self.request
         return {
             "edition": () if request.layers else request.editions,
@@ -55,7 +53,6 @@ class Convolutions(Benchmark):
         }
 
     def prepare(self, case: BenchCase, index: int) -> Trial:
-        """Compare every kernel's output for a case with float64."""
         shape = case.shape
         assert shape is not None
         self.machine.check_convolution(shape)
@@ -83,7 +80,6 @@ class Convolutions(Benchmark):
         return Trial(work, timed, {limit.name: moved for limit, moved in limits})
 
     def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
-        """Compare a peer's output with float64."""
         assert contender.sample is not None
         row.error = reference.error(contender.sample(output, self._picked), self._want)
 

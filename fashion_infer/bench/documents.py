@@ -39,13 +39,7 @@ class MeasuredFile(NamedTuple):
 
 
 def read(path: str) -> MeasuredFile:
-    """Read a JSON file of measurements.
-
-    Raises
-    ------
-    DataError
-        When the file cannot be read, is too large, is not JSON, or is not the output of one of the three commands.
-    """
+    """Read a JSON file of measurements; DataError if it is not the output of one of the three commands."""
     try:
         data = json.loads(inputs.read(path, MOST).decode("utf-8"))
     except (ValueError, RecursionError):

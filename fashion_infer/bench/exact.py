@@ -16,15 +16,11 @@ _SMALLEST = float(np.finfo(np.float32).tiny)
 
 
 class Positions(NamedTuple):
-    """Positions of outputs.
-
-    `images` are the numbers of the images that contain the positions. The other fields have one index per position;
-    `image` is an index into `images`.
-    """
+    """Positions of outputs: one index per position, except `images`."""
 
     images: np.ndarray
-    image: np.ndarray
-    filter: np.ndarray
+    image: np.ndarray  # numbers of the images that contain the positions
+    filter: np.ndarray  # indices into `images`
     row: np.ndarray
     column: np.ndarray
 
@@ -40,21 +36,9 @@ def positions(shape: ConvolutionShape, rng: np.random.Generator) -> Positions:
 
 
 def worst(got: np.ndarray, x: np.ndarray, weight: np.ndarray, at: Positions) -> Tuple[float, float]:
-    """Return the largest error of outputs compared with float64.
+    """Return the largest error, divided by the largest output and by the bound; infinite if an output is NaN.
 
-    Parameters
-    ----------
-    got, x
-        The images `at.images` of the output (n,M,OH,OW) and of the input (n,C,H,W).
-    weight
-        The weights (M,C,K,K).
-    at
-        The positions to compare.
-
-    Returns
-    -------
-    float, float
-        The largest error divided by the largest output, and divided by the bound; infinite if an output is NaN.
+    `got` (n,M,OH,OW) and `x` (n,C,H,W) have only the images `at.images`.
     """
     exact, magnitude = _exact(x, weight, at)
     errors = np.abs(got[at.image, at.filter, at.row, at.column].astype(np.float64) - exact)

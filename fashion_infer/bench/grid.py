@@ -1,8 +1,4 @@
-"""`bench conv --grid`: checks `auto` on a grid of shapes, and times it and peers within a time budget per shape.
-
-Each point of the grid is one combination of channels, filters, kernel side, image side and batch size. A run
-measures all points or a random sample of them.
-"""
+"""`bench conv --grid`: checks `auto` on a grid of shapes, and times it and peers within a time budget per shape."""
 
 import random
 from dataclasses import dataclass
@@ -46,14 +42,10 @@ Batch = Union[int, str]
 
 
 class GridPoint(NamedTuple):
-    """A shape of the grid.
-
-    `number` is the number of the combination of channels, filters, kernel side and image side, from 1. Points that
-    differ only in the batch size have the same number.
-    """
+    """A shape of the grid."""
 
     number: int
-    batch: Batch
+    batch: Batch  # of the combination without the batch size, from 1
     shape: ConvolutionShape
 
     @property
@@ -83,10 +75,7 @@ def all_points(batches: Sequence[Batch]) -> List[GridPoint]:
 
 
 def shuffled_points(batches: Sequence[Batch], full: bool, seed: int) -> List[GridPoint]:
-    """Return all points, or a sample of SAMPLE points, in a random order that depends on the seed.
-
-    Because of the random order, a run that stops early has also measured a random sample.
-    """
+    """Return all points, or SAMPLE of them, in a random order, so that a run that stops early has measured a sample."""
     points = all_points(batches)
     random.Random(seed).shuffle(points)
     return points if full else points[:SAMPLE]
@@ -108,7 +97,6 @@ class GridResult(BenchResult):
     asked: int = 0  # number of requested points; `cases` has fewer if the time ran out
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the result, with the comparison with each peer, as a dictionary for JSON."""
         return {**super().as_dict(), "standings": [each.as_dict() for each in standings.standings(self)]}
 
 
@@ -120,7 +108,6 @@ class Grid(Benchmark):
     result_type = GridResult
 
     def cases(self) -> List[BenchCase]:
-        """Return one case per point."""
         batches = self.request.batches or BATCHES[self.machine.backend]
         points = shuffled_points(batches, self.request.full, self.request.seed)
         self.machine.check_drawn(max((point.shape for point in points), key=lambda shape: shape.bytes))
@@ -135,7 +122,6 @@ class Grid(Benchmark):
         return ",".join(peer.name for peer in self.peers if peer.in_grid)
 
     def options(self) -> Dict[str, Any]:
-        """Return the options of the command line that repeats this benchmark."""
         asked = self.request
         return {
             "batches": request.joined(asked.batches),

@@ -41,7 +41,6 @@ class BenchLayer(NamedTuple):
     images: int
 
     def shape(self, batch: int) -> ConvolutionShape:
-        """Return the layer's shape for a batch of images."""
         return ConvolutionShape(batch, self.C, self.H, self.W, self.M, self.K)
 
     def batch(self, backend: str) -> int:

@@ -56,16 +56,13 @@ class Networks(Benchmark):
         self._subject: Optional[_Subject] = None
 
     def known_peers(self) -> Dict[str, Callable]:
-        """Return the machine's peers for whole networks, by name."""
         return self.machine.network_peers
 
     def cases(self) -> List[BenchCase]:
-        """Return one case per edition, memory location and batch size."""
         places = self.machine.cases(self._batches)
         return [BenchCase(name, where, batch, 0) for name in self.request.editions for where, batch in places]
 
     def options(self) -> Dict[str, Any]:
-        """Return the options of the command line that repeats this benchmark."""
         asked = self.request
         batch = request.joined(self._batches)
         return {"edition": asked.editions, "against": asked.against, "batch": batch, "repeat": asked.repeat}
@@ -92,7 +89,6 @@ class Networks(Benchmark):
         return Trial(work, timed, {})
 
     def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
-        """Compare a peer's scores or predictions with float64."""
         assert contender.sample is not None
         _compare(row, contender.sample(output, self._picked), self._want, case.where)
 

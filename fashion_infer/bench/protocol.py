@@ -1,7 +1,6 @@
 """The protocol of every benchmark: check each contender of each case, time the contenders in turns, compare the times.
 
-A subclass of `Benchmark` defines the cases and our contenders. This module adds peers, measures the times, fills the
-rows, records the peers that are left out, and translates errors of frameworks.
+A subclass of `Benchmark` defines the cases and our contenders.
 """
 
 import functools
@@ -32,10 +31,7 @@ class Trial:
 
 
 class Benchmark:
-    """One kind of benchmark.
-
-    Subclasses set `name`, `peers` and `result_type`, and define `cases` and `prepare`. The other methods have defaults.
-    """
+    """One kind of benchmark. Subclasses define `cases` and `prepare`; the other methods have defaults."""
 
     name: ClassVar[str]  # NAME of the command `bench NAME`
     peers: ClassVar[Sequence[others.Peer]]  # peers that this benchmark knows
@@ -57,10 +53,7 @@ class Benchmark:
         raise NotImplementedError
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:
-        """Add rows of limits and of our contenders to a case, and check the contenders.
-
-        Return the limits and the correct contenders; None if none of our contenders can be timed.
-        """
+        """Add rows of limits and of our contenders to a case; return the limits and the correct contenders, or None."""
         raise NotImplementedError
 
     def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
@@ -83,27 +76,10 @@ class Benchmark:
         return None
 
     def measure(self, shown: Shown = lambda done: None, tick: Tick = lambda share, what: None) -> Any:
-        """Check and time every contender of every case.
+        """Check and time every contender of every case, in milliseconds; incorrect ones are in the result's `wrong`.
 
-        Parameters
-        ----------
-        shown
-            Called with each completed check of a network's logits, and with each completed case.
-        tick
-            Called with the fraction of the work that is done, 0 to 1, and a description of the current work.
-
-        Returns
-        -------
-        BenchResult
-            All cases; times are in milliseconds. An incorrect contender has a row, and `BenchResult.wrong` names it.
-
-        Raises
-        ------
-        UsageError
-            For an unknown edition, kernel or peer, and for numbers below 1.
-        DeviceError
-            When there is no device, when neither PyTorch nor CuPy is installed for a GPU, when memory does not suffice,
-            or when the GPU fails.
+        `shown` is called with each completed check of logits and each completed case, `tick` with the fraction of the
+        work that is done and the current work.
         """
         self.check()
         request = self.request
@@ -134,7 +110,6 @@ class Benchmark:
         return self.result
 
     def known_peers(self) -> Dict[str, Callable]:
-        """Return the machine's peers for this benchmark, by name."""
         return self.machine.convolution_peers
 
     def record_check(self, check: LogitsCheck) -> None:

@@ -1,7 +1,6 @@
 """Makes an edition's network with random weights, and random images for it; both are the same on every machine.
 
-The weights are scaled so that every layer's outputs have magnitudes around 1, although pixels go up to 255. In this
-range tanh is neither linear nor saturated, and an error in any layer changes the scores.
+Every layer's outputs have magnitudes around 1: tanh is neither linear nor saturated, and any error changes the scores.
 """
 
 from typing import Dict, NamedTuple, Tuple
@@ -30,10 +29,7 @@ class RandomNetwork(NamedTuple):
     weights: Dict[str, np.ndarray]  # float32 arrays by their names in `walk`
 
     def images(self, count: int) -> np.ndarray:
-        """Make uint8 images (count,C,H,W) of coarse patches with noise.
-
-        Images of noise alone would have nearly equal scores.
-        """
+        """Make uint8 images (count,C,H,W) of coarse patches with noise; noise alone would give nearly equal scores."""
         rng = np.random.default_rng(1)
         channels, height, _ = self.shape
         cell = np.arange(height) * _PATCHES // height
@@ -52,7 +48,6 @@ class RandomNetwork(NamedTuple):
         return self.first([isinstance(layer, MaxPool) for layer in self.layers].index(True) + 1)
 
     def logits(self) -> "RandomNetwork":
-        """Return the network without its softmax."""
         return self.first(len(self.layers) - 1)
 
 

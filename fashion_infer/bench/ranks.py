@@ -1,6 +1,6 @@
 """Rank test of whether samples are larger than others by more than chance. It assumes no distribution.
 
-The test is hand-written to avoid a dependency on SciPy; tests/unit/test_compare.py compares it with SciPy's test.
+It avoids a dependency on SciPy; tests/unit/test_compare.py compares both.
 """
 
 import math
@@ -17,15 +17,15 @@ _ALPHA = 0.0001
 def slower(first: Sequence[float], second: Sequence[float]) -> bool:
     """Return whether the second samples are larger: by the rank test, or because each exceeds all first samples.
 
-    Fewer than ten samples on each side cannot pass the rank test. They differ only if they do not overlap.
+    Fewer than ten samples on each side cannot pass the rank test.
     """
     return max(first) < min(second) or p_of_larger(first, second) < _ALPHA
 
 
 def p_of_larger(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the probability that the second samples rank this high, or higher, if both have the same distribution.
+    """Return the probability that the second samples rank this high by chance: the one-sided Mann-Whitney U test.
 
-    This is the one-sided Mann-Whitney U test, by the normal approximation with corrections for ties and continuity.
+    It is the normal approximation with corrections for ties and continuity.
     """
     ordered, pairs, n = sorted(first), len(first) * len(second), len(first) + len(second)
     u = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in second) / 2

@@ -137,21 +137,12 @@ class BenchCase:
 
     @property
     def below_floor(self) -> List[Measurement]:
-        """Rows of contenders that were faster than the write floor, by more than the noise.
-
-        Caches and varying clock rates make that possible. The write floor then does not apply to the case.
-        """
+        """Rows of contenders faster than the write floor, which caches and varying clock rates make possible."""
         fill = self.fill_ms
         return [row for row in self.timed if fill and row.median_ms < (1 - _FLOOR_NOISE) * fill]  # type: ignore[operator]
 
     def rate(self, moved: Dict[str, int]) -> None:
-        """Compute images, bytes and operations per second, and ratios of times, for each timed row.
-
-        Parameters
-        ----------
-        moved
-            Number of bytes that each limit moves, by the limit's name.
-        """
+        """Compute rates and ratios for each timed row; `moved` has the bytes that each limit moves, by name."""
         floor = None if self.below_floor else self.fill_ms
         peers = {row.name: row.median_ms for row in self.timed if row.kind == PEER}
         for row in self.rows:
@@ -215,10 +206,7 @@ class BenchResult:
 
 
 def restored(data: Dict[str, Any]) -> BenchResult:
-    """Restore a benchmark of convolutions or networks from the dictionary of `BenchResult.as_dict`.
-
-    Fields that older files lack get their default values. Raises KeyError or TypeError for other dictionaries.
-    """
+    """Restore a benchmark from `BenchResult.as_dict`, older files too; KeyError or TypeError for other dictionaries."""
     cases = []
     for each in data["cases"]:
         rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]

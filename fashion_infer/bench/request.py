@@ -10,52 +10,22 @@ from . import peers as others
 
 
 class BenchRequest(NamedTuple):
-    """A request for a benchmark. Each kind of benchmark uses some of the fields; none needs a dataset.
-
-    Attributes
-    ----------
-    editions
-        Editions of the course whose convolutions or networks are measured.
-    backend, device
-        "cpu" or "gpu", and the GPU's index.
-    against
-        Comma-separated names of peers, or "none"; None for the benchmark's default peers. A peer that is not installed
-        is left out, and `BenchResult.not_compared` says why.
-    batches
-        Batch sizes, each at least 1; for the grid also "largest". Empty for the benchmark's default.
-    repeat
-        Number of timed runs of each contender; None for the benchmark's default.
-    kernels
-        For `bench conv`: comma-separated names of library kernels ("all" or "ladder" for all of them) and paths of
-        kernel files.
-    files
-        For `bench conv`: the kernel files that `kernels` names, in the same order.
-    formats
-        For `bench conv`: the formats that the user gave for the kernel files, as the option's value.
-    layers
-        For `bench conv`: name of a set in `layers.SETS`, measured instead of `editions`.
-    full, seed
-        For the grid: whether to measure all points, and the seed that determines the order and the sample.
-    seconds
-        For the grid: time after which no point is started; None for no limit.
-    images
-        For `bench net --device all`: total number of images.
-    """
+    """A request for a benchmark. Each kind of benchmark uses some of the fields; none needs a dataset."""
 
     editions: Tuple[str, ...] = ("fa2017",)
     backend: str = "cpu"
     device: int = 0
-    against: Optional[str] = None
-    batches: Tuple[Any, ...] = ()
-    repeat: Optional[int] = None
-    kernels: str = "all"
-    files: Tuple[KernelFile, ...] = ()
-    formats: Optional[str] = None
-    layers: Optional[str] = None
-    full: bool = False
-    seed: int = 1
-    seconds: Optional[float] = None
-    images: Optional[int] = None
+    against: Optional[str] = None  # comma-separated peers, or "none"; peers that are not installed are left out
+    batches: Tuple[Any, ...] = ()  # each at least 1, or "largest" for the grid; empty: the benchmark's default
+    repeat: Optional[int] = None  # timed runs of each contender
+    kernels: str = "all"  # comma-separated kernels ("all" or "ladder" for all) and paths of kernel files
+    files: Tuple[KernelFile, ...] = ()  # those that `kernels` names, in the same order
+    formats: Optional[str] = None  # value of the option --format
+    layers: Optional[str] = None  # a set in `layers.SETS`, measured instead of `editions`
+    full: bool = False  # for the grid: whether to measure all points
+    seed: int = 1  # for the grid: determines the order and the sample
+    seconds: Optional[float] = None  # for the grid: no point is started after this time
+    images: Optional[int] = None  # for `bench net --device all`
 
 
 def check_numbers(request: BenchRequest) -> None:
@@ -80,14 +50,7 @@ def available(
 ) -> Tuple[List[str], Dict[str, str]]:
     """Return the peers that can run on this machine, and for each other peer the reason why it cannot.
 
-    Parameters
-    ----------
-    peers
-        Names of peers, from `peer_names`.
-    here
-        The machine's peers for this benchmark, by name.
-    asked
-        Whether the user named the peers. Only then is a reason given for peers that do not exist for the backend.
+    Peers that do not exist for the backend get a reason only if the user `asked` for them by name.
     """
     present, missing = [], {}
     for name in peers:
@@ -103,11 +66,7 @@ def available(
 
 
 def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
-    """Return the command line that runs a benchmark again.
-
-    The option "edition" is a sequence; each of its values gets an `--edition`. Other options that are None or False are
-    left out, and True gives a flag without a value.
-    """
+    """Return the command line that runs a benchmark again. None and False are left out; each edition is an option."""
     words = ["fashion-infer", "bench", what]
     for name in options.get("edition", ()):
         words += ["--edition", name]

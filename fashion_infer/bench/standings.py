@@ -17,7 +17,6 @@ class PeerRatio(NamedTuple):
     value: float
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the ratio as a dictionary for JSON."""
         assert self.case.shape is not None
         shape = self.case.shape._asdict()
         return {"shape": shape, "kernel": self.case.auto, "ratio": self.value, "ours_ms": self.ours.median_ms}
@@ -36,7 +35,6 @@ class PeerStanding(NamedTuple):
 
     @property
     def geometric_mean(self) -> float:
-        """Geometric mean of the ratios."""
         return statistics.geometric_mean([ratio.value for ratio in self.ratios])
 
     @property
@@ -45,7 +43,6 @@ class PeerStanding(NamedTuple):
         return [ratio for ratio in self.ratios if ratio.value < BEHIND]
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the comparison as a dictionary for JSON."""
         return {
             "peer": self.peer,
             "points": len(self.ratios),

@@ -1,8 +1,7 @@
 """`bench net --device all`: classifies millions of images with one GPU, and with all GPUs of this host concurrently.
 
-The images are taken repeatedly from a few buffers of pinned memory, so that host memory does not grow with the number
-of images. Every batch is copied to its device again. Each GPU has three threads, and each thread has its own fused
-network: while a thread waits for the end of its batch, the device works on another thread's batch.
+The images are taken repeatedly from a few pinned buffers, and every batch is copied to its device again. Each GPU has
+three threads with a fused network each: while one waits for its batch, the device works on another's.
 """
 
 import time
@@ -51,7 +50,6 @@ class StreamResult(BenchResult):
     resident: Optional[int] = None  # resident memory of the process before the first pass, in bytes
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the result with its passes as a dictionary for JSON."""
         (case,) = self.cases
         request = {"edition": case.edition, "images": case.batch, "batch": self.batches[0], "repeat": self.repeat}
         reason = next((row.reason for row in case.rows if row.status == WRONG), "")
@@ -100,7 +98,6 @@ class Stream(Benchmark):
         self._network = random_network.build(asked.editions[0])
 
     def cases(self) -> List[BenchCase]:
-        """Return the only case, the stream of all images."""
         assert self.request.images is not None
         self._images = self.request.images
         self._batch = min(self.request.batches[0], self._images)
@@ -108,7 +105,6 @@ class Stream(Benchmark):
         return [BenchCase(self.request.editions[0], STREAM, self._images, 0)]
 
     def options(self) -> Dict[str, Any]:
-        """Return the options of the command line that repeats this benchmark."""
         asked = self.request
         given = {"device": "all", "images": asked.images, "batch": asked.batches[0], "repeat": asked.repeat}
         return {"edition": asked.editions, **given}

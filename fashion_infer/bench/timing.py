@@ -26,19 +26,9 @@ class Contender(NamedTuple):
 def interleaved(
     clock, contenders: Sequence[Contender], repeat: int, tick: Callable[[float], None] = lambda share: None
 ) -> Dict[Contender, List[float]]:
-    """Time `repeat` runs of every contender, or three runs of a slow contender; return the times in seconds.
+    """Time `repeat` runs of every contender in turns, three of a slow one (`clock.slow`); return the seconds of each.
 
-    Parameters
-    ----------
-    clock
-        The clock for contenders without their own. Its `time(run, n)` returns the seconds of each of n runs; a run
-        that takes longer than its `slow`, in seconds, is slow.
-    contenders
-        The contenders. Each must have run once, so that the set-up of its first run is not timed.
-    repeat
-        Number of runs, at least 1.
-    tick
-        Called after each turn of a contender with the fraction of the turns that are done, 0 to 1.
+    Each contender must have run once, so that its set-up is not timed. `tick` gets the fraction of turns that are done.
     """
     times: Dict[Contender, List[float]] = {}
     slow = {}

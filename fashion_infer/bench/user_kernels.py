@@ -51,17 +51,7 @@ class FileContender(NamedTuple):
 
 
 def recognise_files(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> Tuple[KernelFile, ...]:
-    """Recognise kernel files, which must all run on the same backend; UsageError if their backends differ.
-
-    Parameters
-    ----------
-    files
-        Paths of the kernel files.
-    names
-        Formats of the files: the argument of `formats.insisted`.
-    backend
-        Backend for the files that support several backends.
-    """
+    """Recognise kernel files, which must all run on the same backend; UsageError if their backends differ."""
     forced = formats.insisted(files, names)
     found = [formats.recognise(file, format, backend).placed() for file, format in zip(files, forced)]
     if len({file.backend for file in found}) > 1:
@@ -87,23 +77,7 @@ def contender_if_correct(
 ) -> Optional[Contender]:
     """Return a contender for a kernel file that supports the layer and is correct; else None, and the row says why.
 
-    Parameters
-    ----------
-    backend, work
-        The backend, and the machine's object for the convolution.
-    row
-        Row in which error, precision class, findings, status and reason are recorded.
-    kernel
-        The kernel file.
-    picked, want
-        Indices of the compared images, and the reference output for these images.
-    x, weight
-        The input of the whole batch, and the weights.
-
-    Raises
-    ------
-    CheckFailed
-        When the file leaves the device in an error state, so that nothing more can be measured.
+    `want` is the reference output of the images `picked`. CheckFailed if the file leaves the device in an error state.
     """
     try:
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
@@ -144,10 +118,7 @@ def contender_if_correct(
 def where_wrong(
     found: Diagnosis, contender: Contender, y, picked: np.ndarray, x: np.ndarray, weight: np.ndarray
 ) -> str:
-    """Diagnose an incorrect kernel in one line: how many outputs differ, the first position, and the likely reason.
-
-    `found` is the diagnosis of the picked images of the contender's output y.
-    """
+    """Return in one line how many of the output's values differ, the first position, and the likely reason."""
     line = _numbered_in_batch(found, contender, y, picked, x, weight).line()
     return f"among the {len(picked)} images compared, {line}"
 

@@ -1,16 +1,8 @@
 """Compares two files of measurements and finds the differences that are larger than the noise.
 
-Two medians count as the same if their difference is at most the noise. The noise is the largest of three values: the
-spread of each measurement, and 3% of the first median. With fewer than four runs on either side, 10% replaces 3%. The
-spread of a run is the inter-quartile range of its passes. The spread of a benchmark, whose file may have no samples, is
-the median minus the minimum.
-
-If both files have samples, a difference must also pass `ranks.slower`, because medians of ten draws from one
-distribution sometimes differ by more than their quartiles.
-
-Time that other programs took does not count. A file of `run` has the time for which the threads waited for a processor,
-and other programs can hardly have cost more than that. If the slower run would not be slower without this waiting time,
-the verdict is BUSY.
+The noise is the largest of each measurement's spread (its passes' inter-quartile range; median minus minimum without
+samples) and 3% of the first median, or 10% with fewer than four runs. A difference must also pass `ranks.slower`. If
+the slower run would not be slower without the time for which its threads waited for a processor, the verdict is BUSY.
 """
 
 import statistics
@@ -76,23 +68,7 @@ class Comparison(NamedTuple):
 
 
 def compare(first: str, second: str, check: bool = False) -> Comparison:
-    """Compare two files of measurements.
-
-    Parameters
-    ----------
-    first, second
-        Paths of the files; the second is judged against the first.
-    check
-        Whether the caller uses `Comparison.faults`. Files with a single repeat are then refused.
-
-    Raises
-    ------
-    UsageError
-        When the files come from different commands, differ in the number of images, or have nothing in common; with
-        `check`, also when one of them has a single repeat.
-    DataError
-        When a file is damaged or was not written by this package.
-    """
+    """Compare two files of measurements; with `check`, UsageError also for files with a single repeat."""
     return compare_files(read(first), read(second), check)
 
 

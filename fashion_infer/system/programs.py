@@ -34,26 +34,9 @@ def find_tool(name: str) -> str:
 
 
 def run(program: Sequence[str], timeout: float, **environment: str) -> subprocess.CompletedProcess:
-    """Run a program to its end. It can import the same modules as this process.
+    """Run a program that can import what this process can, and return the result with its output as text.
 
-    Parameters
-    ----------
-    program
-        The command, as a list of words.
-    timeout
-        Time limit in seconds.
-    **environment
-        Additional environment variables.
-
-    Returns
-    -------
-    subprocess.CompletedProcess
-        The result, with the program's output as text.
-
-    Raises
-    ------
-    OSError, subprocess.TimeoutExpired
-        When the program cannot start, or does not end in time.
+    OSError if it cannot start, TimeoutExpired if it does not end within `timeout` seconds.
     """
     path = os.pathsep.join(part for part in sys.path if part)
     known = {**os.environ, "PYTHONPATH": path, **environment}

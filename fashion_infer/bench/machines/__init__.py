@@ -19,13 +19,7 @@ A machine has
 
 
 def open_machine(backend: str, device: int = 0):
-    """Open the machine of a backend, "cpu" or "gpu".
-
-    Raises
-    ------
-    DeviceError
-        When the device does not exist, or neither PyTorch nor CuPy can use the GPU.
-    """
+    """Open the machine of a backend; DeviceError if it does not exist, or neither PyTorch nor CuPy can use it."""
     if backend == "gpu":
         from .cuda import Cuda
 

@@ -41,7 +41,6 @@ class Cpu:
         _keep_freed_memory()
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        """Return the machine's identity, and versions of software."""
         device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
         packages = dict.fromkeys(others.find(peer).package for peer in peers)
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
@@ -51,7 +50,6 @@ class Cpu:
         check_memory(8 * shape.B * shape.C * shape.H * shape.W + 12 * shape.outputs)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
-        """Return a convolution of float32 tensors, whose output is allocated."""
         return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CpuConvolution":
@@ -66,28 +64,21 @@ class Cpu:
         return self.convolution(x, weight, shape.output)
 
     def check_drawn(self, shape: ConvolutionShape) -> None:
-        """Refuse a shape whose tensors do not fit in memory."""
         self.check_convolution(shape)
 
     def release(self) -> None:
         """Do nothing: malloc keeps freed memory on purpose (`_keep_freed_memory`)."""
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
-        """Return the cases of a network as (where, batch)."""
         return [(MEMORY, batch) for batch in batches]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
-        """Refuse a batch that does not fit in memory.
-
-        A peer keeps its two largest activations, and its heap adds half of their size. Three peers used 10.4 GB for
-        10,000 images of fa2017.
-        """
+        """Refuse a batch that does not fit: a peer's heap holds 1.5 times its two largest activations."""
         largest = max(int(np.prod(step.output)) for step in walk(network.layers, network.shape))
         packages = {others.find(peer).package for peer in peers}
         check_memory(batch * (12 * largest * len(packages) + 9 * int(np.prod(network.shape))))
 
     def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CpuNetwork":
-        """Return one case of a network on images (n,C,H,W) uint8."""
         return CpuNetwork(network, images, self.threads)
 
 
@@ -101,18 +92,13 @@ class CpuConvolution:
         self._threads, self._pool = threads, pool
 
     def kernel(self, name: str) -> Contender:
-        """Return a library kernel as a contender."""
         return Contender(name, kernels.prepare(self.x, self.weight, name, out=self.y), _items)
 
     def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """Return the input images with the indices `picked`, and the weights."""
         return self.x[picked], self.weight
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
-        """Return a kernel file as a contender.
-
-        The library fills the output with NaN before each call, outside of the logged time.
-        """
+        """Return a kernel file as a contender; the library fills its output with NaN outside of the logged time."""
 
         def run():
             return kernels.convolve(self.x, self.weight, kernel.name, node=0, out=self.y)
@@ -120,18 +106,16 @@ class CpuConvolution:
         return FileContender(Contender(kernel.name, run, _items, clock=LogClock(_CLOCK.slow)), self.complete)
 
     def poison(self) -> None:
-        """Fill the output with NaN."""
         self.y.fill(np.nan)
 
     def complete(self) -> bool:
-        """Return whether the output has no NaN."""
         return not np.isnan(self.y.max())
 
     def limits(self) -> List[Tuple[Contender, int]]:
         """Return contenders that only move memory, with the number of bytes that each moves.
 
         The write floor is the faster of two ways to fill the output. One thread is faster for outputs that fit in the
-        caches. All threads are faster for larger outputs, because one thread does not saturate the memory bus.
+        caches, but does not saturate the memory bus.
         """
         spare = np.empty_like(self.y)
         y, to, size = self.y.ctypes.data, spare.ctypes.data, self.y.nbytes
@@ -158,7 +142,6 @@ class CpuConvolution:
         ]
 
     def peers(self, peer) -> List[Contender]:
-        """Return a peer's variants of this convolution; ImportError or DeviceError if the peer cannot be loaded."""
         return peer(self.x, self.weight, self._threads)
 
     def _in_parts(self, call):
@@ -183,7 +166,6 @@ class CpuNetwork:
         return [Contender(name, lambda: fused.forward(images, out=out), _items)]
 
     def peers(self, peer) -> List[Contender]:
-        """Return a peer's variants on float32 images; ImportError or DeviceError if the peer cannot be loaded."""
         if self._floats is None:
             self._floats = self._images.astype(np.float32)
         return peer(self._network, self._floats, self._threads)
@@ -194,11 +176,7 @@ def _items(y, indices):
 
 
 def _keep_freed_memory() -> None:
-    """Let this process keep freed memory for later allocations.
-
-    Otherwise a peer that allocates its output in every run would wait for fresh pages, which can take several times as
-    long as the convolution.
-    """
+    """Let this process keep freed memory, so that peers that allocate their output do not wait for fresh pages."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # some C libraries have no mallopt
     if mallopt:
         mallopt(_M_MMAP_MAX, 0)

@@ -19,13 +19,7 @@ from .memory import check_memory
 
 
 class Cuda:
-    """One CUDA device.
-
-    Raises
-    ------
-    DeviceError
-        When the device does not exist, or neither PyTorch nor CuPy can use it.
-    """
+    """One CUDA device; DeviceError if it does not exist, or neither PyTorch nor CuPy can use it."""
 
     backend = "gpu"
     precisions = fused.PRECISIONS
@@ -42,7 +36,6 @@ class Cuda:
         _mxnet.set_threads(thread_pool.size())  # before MXNet builds the first network
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        """Return the device's identity, and versions of software."""
         device = self.device._asdict()
         del device["memory_free"]
         return device, {"numpy": np.__version__, **self.tensors.versions()}
@@ -52,7 +45,6 @@ class Cuda:
         check_memory(8 * shape.B * shape.C * shape.H * shape.W)
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CudaConvolution":
-        """Return one convolution on float32 tensors on the device, with memory for its output."""
         return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
     def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CudaConvolution":
@@ -62,10 +54,9 @@ class Cuda:
         return CudaConvolution(self.tensors, x, weight, shape.output, self.device.index, placed=True)
 
     def check_drawn(self, shape: ConvolutionShape) -> None:
-        """Refuse a shape whose tensors do not fit in device memory.
+        """Refuse a shape whose tensors do not fit in device memory: ours, and a peer's in NHWC, which take twice that.
 
-        The tensors are our input and output, and a peer's tensors in NHWC, which take twice as much memory as ours.
-        cuDNN's workspaces are not included: a variant whose workspace does not fit is left out.
+        cuDNN's workspaces do not count: a variant whose workspace does not fit is left out.
         """
         x, y = 4 * shape.B * shape.C * shape.H * shape.W, 4 * shape.outputs
         if 3 * (x + y) > self.device.memory_free:
@@ -75,11 +66,9 @@ class Cuda:
             )
 
     def release(self) -> None:
-        """Return the framework's cached memory to the device."""
         self.tensors.release()
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
-        """Return the cases of a network as (where, batch)."""
         return [(where, batch) for batch in batches for where in (DEVICE, HOST)] + [(STAGE, max(batches))]
 
     def check_network(self, network: RandomNetwork, batch: int, peers: Sequence[str]) -> None:
@@ -87,15 +76,11 @@ class Cuda:
         check_memory(batch * 6 * int(np.prod(network.shape)))
 
     def network(self, where: str, network: RandomNetwork, images: np.ndarray) -> "CudaNetwork":
-        """Return one case of a network on images (n,C,H,W) uint8."""
         return CudaNetwork(self.tensors, where, network, images)
 
 
 class CudaConvolution:
-    """One convolution on the device.
-
-    x and weight are NumPy arrays, which are copied to the device, or, with `placed`, tensors on the device.
-    """
+    """One convolution on the device, of NumPy arrays that are copied there, or, with `placed`, of tensors on it."""
 
     def __init__(self, tensors, x, weight, y_shape, device: int = 0, placed: bool = False):
         self.tensors, self.clock = tensors, _Queued(tensors)
@@ -106,7 +91,6 @@ class CudaConvolution:
         self._output_bytes = 4 * int(np.prod(y_shape))
 
     def kernel(self, name: str) -> Contender:
-        """Return a library kernel as a contender."""
         tensors = self.tensors
         pointers = [tensors.pointer(t) for t in (self.x, self.weight, self.y)]
 
@@ -117,7 +101,6 @@ class CudaConvolution:
         return Contender(name, run, tensors.take)
 
     def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        """Return the input images with the indices `picked`, and the weights, as NumPy."""
         return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
@@ -145,7 +128,6 @@ class CudaConvolution:
         return FileContender(contender, lambda: not np.isnan(out.max()))
 
     def poison(self) -> None:
-        """Fill the output with NaN."""
         self.tensors.fill(self.y, float("nan"))
 
     def complete(self) -> bool:
@@ -155,8 +137,7 @@ class CudaConvolution:
     def limits(self) -> List[Tuple[Contender, int]]:
         """Return contenders that only move memory, with the number of bytes that each moves.
 
-        The write floor is the faster of the framework's two ways to fill the output: with a value, and with zeros (CuPy
-        writes zeros with cudaMemsetAsync).
+        The write floor is the faster of filling with a value and with zeros (by cudaMemsetAsync in CuPy).
         """
         tensors, spare = self.tensors, self.tensors.empty(self.y.shape)
         return [
@@ -166,15 +147,11 @@ class CudaConvolution:
         ]
 
     def peers(self, peer) -> List[Contender]:
-        """Return a peer's variants of this convolution; ImportError if the peer cannot be loaded."""
         return peer(self.tensors, self.x, self.weight)
 
 
 class CudaNetwork:
-    """One case of a whole network.
-
-    Images and scores are on the device, or images and predictions are in pinned host memory.
-    """
+    """One case of a whole network: data on the device, or images and predictions in pinned host memory."""
 
     def __init__(self, tensors, where: str, network: RandomNetwork, images: np.ndarray):
         self._tensors, self._network, self._images = tensors, network, images
@@ -204,7 +181,6 @@ class CudaNetwork:
         return Contender(name, lambda: fused.predict(pinned, out=answer), lambda y, picked: y[picked])
 
     def peers(self, peer) -> List[Contender]:
-        """Return a peer's variants of this network; ImportError or DeviceError if the peer cannot be loaded."""
         to_host = self._pinned is not None
         return peer(self._tensors, self._network, self._pinned if to_host else self._images, to_host)
 
@@ -229,14 +205,10 @@ class _Events:
 
 
 class _Queued(_Events):
-    """A clock that uses device events and queues all runs before the device begins.
-
-    The times therefore do not include the host's part of a launch, during which the device would wait.
-    """
+    """A clock that queues all runs before the device begins, so that the device never waits for the host."""
 
     slow = 8e-3
 
     def time(self, run, n: int) -> List[float]:
-        """Queue n runs before the device begins, and return the seconds of each."""
         self._tensors.head_start()
         return super().time(run, n)

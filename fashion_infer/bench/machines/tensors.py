@@ -6,13 +6,7 @@ from ...errors import DeviceError
 
 
 def find(device: int):
-    """Return a TorchTensors for the device; if PyTorch does not work with CUDA here, a CupyTensors.
-
-    Raises
-    ------
-    DeviceError
-        When neither PyTorch nor CuPy works with CUDA here.
-    """
+    """Return the TorchTensors of a device, or CupyTensors if PyTorch does not work there; DeviceError without both."""
     for kind in (TorchTensors, CupyTensors):
         try:
             return kind(device)
@@ -123,7 +117,6 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
         tensor.fill(value)
 
     def zero(self, tensor):
-        """Write zeros with cudaMemsetAsync."""
         tensor.data.memset_async(0, tensor.nbytes)
 
     def copy(self, to, source):

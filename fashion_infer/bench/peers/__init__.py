@@ -1,13 +1,9 @@
 """Peers: third-party alternatives to our kernels and networks. Each has a row in `PEERS` and a file in this folder.
 
-A peer's functions return contenders, whose `sample` returns NumPy arrays. The functions raise ImportError or
-DeviceError if the peer cannot be loaded. Their arguments are
-- on the CPU, for a convolution: x (B,C,H,W) and weight (M,C,K,K), float32, and the number of threads,
-- on the CPU, for a network: a RandomNetwork, images x (n,C,H,W) float32, and the number of threads,
-- on a GPU, for a convolution: the framework from `machines.tensors`, x and weight,
-- on a GPU, for a network: the framework from `machines.tensors`, a RandomNetwork, images (n,C,H,W) uint8, and whether
-  images and predictions are in pinned host memory. If they are not, the images are converted to float32 on the device
-  before timing, and the scores stay on the device.
+A peer's functions return contenders, whose `sample` returns NumPy arrays. They raise ImportError or DeviceError if the
+peer cannot be loaded. On the CPU, data is (B,C,H,W) float32. On a GPU, the first argument is the framework from
+`machines.tensors`, and a network's images are uint8: in pinned memory if predictions go to the host, else converted to
+float32 before timing.
 """
 
 import importlib

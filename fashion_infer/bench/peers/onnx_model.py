@@ -22,21 +22,9 @@ _OPERATORS = {
 
 
 def network(layers: Sequence[Layer], weights: Dict[str, np.ndarray], x_shape) -> bytes:
-    """Build the model of a chain of layers, from the float32 input `x` to the float32 output `y`.
+    """Build the model of a chain of layers, from the float32 input `x` (B,C,H,W) to the float32 output `y`.
 
-    Parameters
-    ----------
-    layers
-        The layers in network order.
-    weights
-        float32 arrays by their names in `walk`.
-    x_shape
-        Shape of the input, (B,C,H,W).
-
-    Raises
-    ------
-    ImportError
-        When the package `onnx` (extra `peers`) is not installed.
+    `weights` has the names of `walk`. ImportError if the package `onnx` (extra `peers`) is not installed.
     """
     onnx = importlib.import_module("onnx")
     helper, arrays = importlib.import_module("onnx.helper"), importlib.import_module("onnx.numpy_helper")

@@ -109,26 +109,14 @@ def runner(tensors, function: Callable, images: np.ndarray, to_host: bool, tf32:
 
 
 def module(torch, network, where: str = "cpu", memory_format=None) -> Callable:
-    """Build a module that maps a float32 tensor (n,C,H,W) to the last layer's output.
-
-    Parameters
-    ----------
-    torch
-        The package `torch`.
-    network
-        A RandomNetwork.
-    where
-        Name of the device that holds the weights.
-    memory_format
-        Memory format of the convolutions' weights; None keeps NCHW.
-    """
+    """Build a RandomNetwork's module, from a float32 tensor (n,C,H,W) to the last layer's output."""
     F = torch.nn.functional
     steps = list(walk(network.layers, network.shape))
 
     class Network(torch.nn.Module):
         """The network, with its weights as buffers, which have fixed addresses in the compiler's CUDA graphs.
 
-        If the network were a plain function, the compiled code would copy the weights (14 MB for fa2017) in every run.
+        If it were a plain function, the compiled code would copy the weights (14 MB for fa2017) in every run.
         """
 
         def __init__(self):

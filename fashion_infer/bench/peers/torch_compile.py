@@ -33,8 +33,7 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[Contender]:
     """Compile the network and return it as contenders in float32 and TF32.
 
-    If predictions go to the host, two kernels run in addition to the compiled function: one converts the pixels, the
-    other finds the largest scores. They would not be necessary if these steps were compiled too.
+    If predictions go to the host, two more kernels run: one converts the pixels, one finds the largest scores.
     """
     functions = _by_precision(tensors, network, images)
     memory = tensors.torch.contiguous_format
@@ -66,10 +65,7 @@ def _by_precision(tensors, network, images):
 def compile_in_time(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Callable:
     """Compile a function for inputs with the shape of `x`, and run it three times, which completes its set-up.
 
-    Raises
-    ------
-    DeviceError
-        When the function cannot be compiled and run within `limit` seconds. The message is one line.
+    DeviceError if that takes more than `limit` seconds, or fails.
     """
     if x.device.type == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
         raise DeviceError("it needs a C++ compiler (g++, or the one that CXX names)")
