@@ -140,10 +140,7 @@ def _first(layer: LayerResult, passes: int) -> LayerResult:
 
 
 def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
-    """Return a layer with only its counted passes without the profiler, or all if there are none.
-
-    These do not include the first pass, in which a fused network on a GPU loads code.
-    """
+    """Return a layer with only its counted passes without the profiler (never the run's first), or all if none."""
     return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
 

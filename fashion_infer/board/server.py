@@ -30,10 +30,7 @@ REQUEST_SECONDS = 60.0  # time limit in seconds for receiving a whole request
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP/1.1 that closes a connection if no request arrives completely within `REQUEST_SECONDS`.
-
-    Uvicorn itself limits only the pause between two requests.
-    """
+    """Closes a connection if no request is complete within `REQUEST_SECONDS`; uvicorn limits only pauses."""
 
     _timer: Optional[asyncio.TimerHandle] = None
 

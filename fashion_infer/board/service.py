@@ -29,10 +29,7 @@ HEADERS = {
 
 
 def create_app(settings: BoardSettings) -> FastAPI:
-    """Create the web application of a board; DataError if the database cannot be opened.
-
-    Its `state` has the objects that all requests share.
-    """
+    """Create the web application, whose `state` all requests share; DataError if the database cannot be opened."""
     # FastAPI's pages of documentation are off, because they load scripts from other sites. The schema is available.
     app = FastAPI(
         title="fashion-infer board",

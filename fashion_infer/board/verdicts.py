@@ -1,7 +1,4 @@
-"""Converts a verdict to text and tables, for pages and the command line. Needs no extra.
-
-A submission can influence its verdict, so parts of a verdict may be malformed. Such parts are left out.
-"""
+"""Converts a verdict, whose malformed parts are left out, to text and tables. Needs no extra."""
 
 import math
 import shlex

@@ -1,7 +1,4 @@
-"""Completions that a shell offers for an option's value.
-
-Each function imports what it needs, so that a completion waits for few imports.
-"""
+"""Completions that a shell offers for an option's value. Each function imports only what it needs, for speed."""
 
 import os
 

@@ -50,10 +50,7 @@ class ExampleCommand(_Examples, click.Command):
 
 
 class ExampleGroup(_Examples, click.Group):
-    """A group of commands whose list shows each command's whole summary.
-
-    The error message suggests the command line `following` if the user names no command of the group.
-    """
+    """A group of commands with their whole summaries. An error for a missing command suggests `following`."""
 
     command_class = ExampleCommand
 

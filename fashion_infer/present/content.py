@@ -21,8 +21,6 @@ class Column(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table. Each row has one cell per column."""
-
     caption: str
     columns: Tuple[Column, ...]
     rows: List[Tuple[Cell, ...]]
@@ -33,8 +31,6 @@ class Table(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A paragraph of plain text."""
-
     text: str
     kind: str = "text"
 

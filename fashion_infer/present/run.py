@@ -42,15 +42,11 @@ def _data(result) -> str:
 
 
 def minidnn_parts(result) -> List[Part]:
-    """Show a run: the lines that the programs of mini-dnn printed, and the layers."""
     return [Output(minidnn_lines(result)), layers(result)]
 
 
 def parts(result, caption: str = "") -> List[Part]:
-    """Show a run: the lines that scripts parse, and the layers.
-
-    Below float32, also show the number of changed predictions; for a kernel file, its verdict.
-    """
+    """Show a run: the lines that scripts parse, the layers, and changed predictions or a kernel file's verdict."""
     found: List[Part] = [Output(lines(result)), layers(result, caption)]
     if result.changed is not None:
         changed = f"{result.changed} of {result.n} predictions differ from float32's"

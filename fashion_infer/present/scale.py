@@ -17,7 +17,6 @@ def run(outcome) -> List[Part]:
 
 
 def predict(outcome) -> List[Part]:
-    """Show a table of the nodes."""
     return list(_nodes(outcome))
 
 

@@ -30,10 +30,7 @@ def of(records: Sequence[Record], *kinds: str) -> List[Record]:
 
 
 def outermost(records: Sequence[Record]) -> List[Record]:
-    """Drop records nested in another record of their lane, whose time would count twice.
-
-    For example, the CUDA runtime calls the driver.
-    """
+    """Drop records nested in another of their lane (a driver call in a runtime call): their time would count twice."""
     kept: List[Record] = []
     ends: Dict[Any, int] = {}
     for record in sorted(records, key=lambda r: (r.start, -r.duration)):

@@ -26,10 +26,7 @@ class ReportProfile(NamedTuple):
 
 
 def measure(words: Sequence[str], result: Result, command: str) -> ReportProfile:
-    """Run a `fashion-infer profile` command. If it fails, make a table of the result's op times instead.
-
-    `words` follow "fashion-infer"; `command` is the line that the report shows.
-    """
+    """Run `fashion-infer WORDS`, a profile command. If it fails, make a table of the result's op times instead."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "profile.json")
         program = [sys.executable, "-m", "fashion_infer", *words, "--json", str(file)]

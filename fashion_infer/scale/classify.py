@@ -121,11 +121,7 @@ def _placed(request: BlockRequest) -> BlockRequest:
 def classify(
     job: BlockJob, address: Optional[str] = None, progress: Progress = lambda images, nodes: None
 ) -> BatchOutcome:
-    """Classify the blocks of a job that have no results in its folder, on a cluster (see `nodes.connected`) or here.
-
-    `progress` is called at the beginning and after each block. If a worker raises an error, the results of finished
-    blocks are kept.
-    """
+    """Classify those blocks of a job that have no results yet, here or on a cluster. An error keeps finished blocks."""
     start, tally = time.monotonic(), _Tally()
     folder = ResultFolder(job.spec.out, job.spec.identity) if job.spec.out else None
     with folder.claimed(job.facts) if folder else contextlib.nullcontext():

@@ -57,10 +57,7 @@ class ResultFolder:
                 raise
 
     def claim(self, facts: Dict[str, Any]) -> bool:
-        """Write this job's manifest unless it is there; return whether it was written.
-
-        Raise DataError when the folder belongs to another job, contains other files, or cannot be written.
-        """
+        """Write the manifest unless it is there; return whether it was written. DataError for another job's folder."""
         with self._explained():
             self._system.create_dir(self._path, recursive=True)
             known = self._manifest()

@@ -25,10 +25,7 @@ class Pixels(NamedTuple):
 
 
 def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held: Held = None) -> Pixels:
-    """Read a block's images, and resize them to `input_size`; DataError if a file has changed or cannot be read.
-
-    `held` is for a block whose source is "held".
-    """
+    """Read a block's images (`held` if its source is "held"), and resize them; DataError if a file has changed."""
     images = np.empty((block.count, 1, input_size, input_size), np.uint8)
     labels: List[np.ndarray] = []
     at = 0

@@ -1,7 +1,4 @@
-"""Finds the sources of a job's images, and the kind and number of images of each.
-
-Pixels are not read, except in compressed files.
-"""
+"""Finds the sources of a job's images, and the kind and number of images of each; reads compressed files whole."""
 
 import hashlib
 from dataclasses import dataclass
@@ -150,10 +147,7 @@ class Array:
 
 
 def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[Array]:
-    """Read the header of a .npy or an IDX file; return None if the file does not hold square images.
-
-    Raise DataError for a file of the wrong length, or in Fortran's order, in which an image is not contiguous.
-    """
+    """Read the header of a .npy or an IDX file; None if not square images. DataError for a wrong length or order."""
     if kind == "npy":
         shape, fortran, dtype = own.npy_header(stream, Path(entry.name))
         if fortran and len(shape) > 1:

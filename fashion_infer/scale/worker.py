@@ -34,10 +34,7 @@ class Done(NamedTuple):
 
 
 class BlockWorker:
-    """Classifies blocks with a network on one node; creating it raises an error if the node cannot do the job.
-
-    The node may lack this package's version, the library, a GPU, or access to the folder of results.
-    """
+    """Classifies blocks with a network on one node; creating it raises an error if the node cannot do the job."""
 
     def __init__(self, spec: Spec, node: str):
         if spec.version != __version__:

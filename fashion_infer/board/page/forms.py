@@ -69,7 +69,6 @@ def _login(request: Request, status: int = 200, notice: str = "") -> Response:
 
 @router.post("/logout")
 def logout(visit: Posted) -> Response:
-    """Sign out: end the session in the database, and delete the browser's cookie."""
     with visit.transaction() as session:
         sessions.sign_out(session, visit.web)
     answer = visit.see("/login")

@@ -1,7 +1,4 @@
-"""Computes a class's ranking and its curves of best times, and caches them for all readers.
-
-A ranking of 15,000 judgements is read far more often than it changes; a small query detects a new judgement.
-"""
+"""Computes a class's ranking and its curves of best times, and caches them, because they are read far more often."""
 
 import bisect
 import json

@@ -22,10 +22,7 @@ KEEPING = 5.0  # seconds between two renewals of the leases, each of which is va
 
 
 class Dispatcher:
-    """Starts graders for the waiting jobs, and writes their results to the database.
-
-    No other running dispatcher may have the name `owner`, by which `recover` finds the jobs of an earlier one.
-    """
+    """Starts graders for waiting jobs, and writes their results. No two running ones may have the same `owner`."""
 
     def __init__(self, store: Store, graders: Graders, owner: str):
         self._store, self._graders, self._owner = store, graders, owner

@@ -63,10 +63,7 @@ def _number(text: str, what: str) -> Optional[float]:
 
 
 def listed(text: str, most: int = _MOST_PEOPLE) -> List[ListedPerson]:
-    """Return the person of each line of CSV text, which may have a header with name, role and team in any order.
-
-    Raise UsageError when the text is not CSV, is empty, or has more than `most` people.
-    """
+    """Return the person of each line of CSV text; a header may order name, role and team. UsageError if invalid."""
     try:
         lines = [[cell.strip() for cell in line] for line in csv.reader(io.StringIO(text)) if any(map(str.strip, line))]
     except csv.Error as error:

@@ -24,8 +24,6 @@ class Base(DeclarativeBase):
 
 
 class Class(Base):
-    """A class of the course: its edition, rubric, deadline and limits."""
-
     __tablename__ = "classes"
     id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(unique=True)
@@ -93,8 +91,6 @@ class Token(Base):
 
 
 class WebSession(Base):
-    """A signed-in person's browser session."""
-
     __tablename__ = "sessions"
     id: Mapped[int] = mapped_column(primary_key=True)
     person_id: Mapped[int] = mapped_column(ForeignKey("people.id"), index=True)

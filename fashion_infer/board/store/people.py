@@ -78,10 +78,7 @@ def the_class(session: Session, name: Optional[str]) -> Class:
 def join(
     session: Session, of_class: Class, people: Iterable[ListedPerson], actor: str = _COMMAND, address: str = ""
 ) -> List[AddedPerson]:
-    """Add people to a class, each with a new token; UsageError for an invalid or repeated name.
-
-    Existing people get the new role and team, and a further token.
-    """
+    """Add people, or update their role and team; each gets a new token. UsageError for an invalid or repeated name."""
     joined, seen = [], set()
     for name, role, team in people:
         if not _NAME.fullmatch(name):

@@ -1,13 +1,8 @@
 """The queues of jobs, one per backend, with a fair order, leases, and at most one judgement per job.
 
-Each job has a round number, and a queue is ordered by round and then by time of arrival. A new job gets the round after
-that of the same person's previous job, but at least the round that is being served. If a person sends ten submissions
-at once, they get ten successive rounds. A later submission by another person gets the first of these rounds, and
-overtakes the other nine. (This is start-time fair queueing.)
-
-A job is started under a lease, which its dispatcher renews. When the lease expires, or the dispatcher is known to be
-dead, the job returns to its old position in the queue. Only the holder of the lease may end the job, in the same
-transaction that writes the judgement. A job may therefore run several times, but is judged only once.
+A queue is ordered by round, then by time of arrival (start-time fair queueing). A new job gets the round after that of
+the person's previous job, but at least the one being served: of ten submissions at once, the second waits for other
+people's first. Only the holder of a lease may end its job, so a job may run several times, but is judged once.
 """
 
 import secrets

@@ -62,10 +62,7 @@ class RefusedSignIns:
 
 
 def network_of(address: str) -> str:
-    """Return the /64 network of an IPv6 address, which one household may own; other texts are returned unchanged.
-
-    An IPv4 address written as IPv6 is returned as IPv4.
-    """
+    """Return the /64 network of an IPv6 address, an IPv4 address written as IPv6 as IPv4, or the text unchanged."""
     try:
         found = ip_address(address)
     except ValueError:

@@ -154,7 +154,6 @@ def line(one):
 
 
 def waits(wait):
-    """Describe in words how long a queued or running submission has to wait."""
     if wait["place"] == 0:
         return f"about {wait['end_in']:.0f} s to go"
     if wait["start_in"] is None:

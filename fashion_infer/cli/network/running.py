@@ -33,10 +33,7 @@ def notices(request, result):
 
 
 def _unexpected(request, result):
-    """Return a line if the correctness differs from the known one. tf32 and fp16 may differ.
-
-    The output says how many predictions they change.
-    """
+    """Return a line if the correctness differs from the known one; None for tf32 and fp16, which may change it."""
     if result.expected in (None, result.correctness) or result.precision != "float32":
         return None
     from ...checkpoints import zoo

@@ -20,10 +20,7 @@ LADDER, ROOFLINE, NETWORK = "ladder.svg", "roofline.svg", "network.svg"
 
 
 def write(folder: Path, measured, out: str) -> str:
-    """Draw the pictures, write the page as HTML and as Markdown, and return the HTML page's file name.
-
-    `out` is the folder as the user gave it, for the command that makes the report again.
-    """
+    """Draw the pictures, write the page as HTML and Markdown, and return the HTML file's name."""
     content = page(measured, out, draw(folder, measured))
     (folder / HTML).write_text(html.page(content, folder), encoding="utf-8")
     (folder / MARKDOWN).write_text(markdown.page(content), encoding="utf-8")

@@ -67,10 +67,7 @@ def parse(text: str) -> List[Record]:
 
 
 def _pairs(events: Sequence[Dict[str, Any]]) -> Iterator[Tuple[Dict, Dict]]:
-    """Yield pairs of a begin event and its end event.
-
-    MXNet writes the events of operators twice, as B/E and as b/e, and those of C API calls only as b/e.
-    """
+    """Yield (begin event, end event). MXNet writes operators' events as B/E and b/e, C API calls only as b/e."""
     open_ones: Dict[Tuple, List[Dict]] = {}
     for event in events:
         phase = event["ph"]
