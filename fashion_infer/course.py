@@ -48,24 +48,9 @@ def default_edition(program: str) -> str:
 def request(
     program: str, edition: Optional[str] = None, model: Optional[str] = None, n: Optional[int] = None, **options: Any
 ) -> Request:
-    """Turn a program's name and its positional arguments into a request.
+    """Turn a program's name and its positional arguments into a request that runs node by node, as the program did.
 
-    The network runs node by node, as in the course's programs.
-
-    Parameters
-    ----------
-    program, edition
-        Name of the program in `PROGRAMS`, and name of the edition (default: `default_edition`).
-    model, n
-        Arguments of the program: the model's short name, and the number of test images (default: 10,000). For a program
-        of mini-dnn, which took only the number, `model` may be the number.
-    **options
-        Other fields of the request.
-
-    Raises
-    ------
-    UsageError
-        For an unknown program, a program that the edition did not have, or arguments that the program did not take.
+    `model` is a short name, or for a program of mini-dnn the number n. UsageError for what the edition did not have.
     """
     if program not in PROGRAMS:
         raise UsageError(f"unknown program '{program}'; the course had {', '.join(PROGRAMS)}")

@@ -24,23 +24,9 @@ class Choice(NamedTuple):
 
 
 def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") -> Choice:
-    """Choose the backend that a request runs on.
+    """Choose the backend: "auto" is the GPU if the library can use one, else the CPU; `device` may be `ALL`.
 
-    Parameters
-    ----------
-    backend
-        "cpu", "gpu", or "auto": the GPU if there is one that the library can use, else the CPU.
-    device
-        Index of the GPU, or `ALL`.
-    mode
-        "operator" or "fused"; affects only the notice.
-
-    Raises
-    ------
-    DeviceError
-        When `backend` is "gpu" and there is no GPU.
-    UsageError
-        For an unknown backend.
+    `mode` affects only the notice. DeviceError if `backend` is "gpu" and there is no GPU.
     """
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend '{backend}'; known: {', '.join(BACKENDS)}")

@@ -74,10 +74,7 @@ def _library() -> List[InstalledPart]:
 
 
 def _set_up() -> List[InstalledPart]:
-    """Return the settings that `make` recorded for this environment (scripts/make_env.py).
-
-    The list is empty if `make` did not create the environment.
-    """
+    """Return the settings that scripts/make_env.py recorded; none if `make` did not create this environment."""
     record = Path(sys.prefix) / "fashion-infer.json"
     if not record.is_file():
         return []

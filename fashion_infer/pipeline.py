@@ -70,31 +70,11 @@ def run(
     between: Optional[Between] = None,
     judge: bool = True,
 ) -> Result:
-    """Run the network that a request names on the request's images.
+    """Run the network that a request names on the request's images, or with what the caller has loaded.
 
-    Parameters
-    ----------
-    request
-        The request. Its options are checked first.
-    images, model, kernel
-        The images, model and kernel file of the request, if the caller has already loaded them.
-    announce
-        Function that is called with the name of what is loaded, "fashion-mnist data" or "model", and returns the
-        context in which it is loaded.
-    between
-        Function that is called with the number of the pass, from 0, before each pass, and with the number of passes
-        after the last one. It starts and stops a profiler.
-    judge
-        Whether to judge a kernel file after the run. The verdict is `Result.submission`.
-
-    Raises
-    ------
-    UsageError, DataError, CheckpointError, DeviceError
-        When an option is invalid, or data, model or device cannot be used. All options are checked before anything is
-        loaded.
-    CheckFailed
-        When scores are not finite, or when a kernel file is harmful (crashes, does not end, writes outside its
-        tensors), fails in a call, or leaves the device in error.
+    `announce` returns the context in which "fashion-mnist data" or "model" is loaded. `between` is called with the
+    number of each pass before it, and with their count at the end; it controls a profiler. All options are checked
+    before anything is loaded. CheckFailed if scores are not finite, or if a kernel file is harmful or fails in a call.
     """
     request.check()
     kernel = kernel or _load_kernel(request)
@@ -121,29 +101,10 @@ def run_in_blocks(
     load_images: bool = True,
     announce: Announce = nullcontext,
 ) -> Outcome:
-    """Run a request whose images are classified in blocks, on this machine or on others.
+    """Run a request whose images `execute` classifies in blocks, on this machine or on others; return its result.
 
-    Parameters
-    ----------
-    request
-        The request. Its options are checked first.
-    execute
-        Function that classifies images with a model, and is called with both. Its images are None if the caller has
-        files to classify, or if the dataset is the built-in set, which is drawn block by block.
-    load_images
-        Whether to classify the request's dataset. If False, `execute` knows the files to classify.
-    announce
-        As in `run`.
-
-    Returns
-    -------
-    Outcome
-        The return value of `execute`.
-
-    Raises
-    ------
-    UsageError, DataError, CheckpointError
-        As in `run`; also any error that `execute` raises.
+    `execute` gets the images and the model. The images are None without `load_images`, when the caller has files to
+    classify, and for the built-in set, which is drawn block by block.
     """
     request.check()
     images = None
@@ -178,15 +139,7 @@ def load(
 
 
 def execute(run: Run, between: Optional[Between] = None) -> Execution:
-    """Run the network over all images, `repeat` times.
-
-    Raises
-    ------
-    DeviceError
-        When an operator fails or memory runs out.
-    CheckFailed
-        When the scores are not finite, or a call of a kernel file fails.
-    """
+    """Run the network over all images, `repeat` times; CheckFailed if scores are not finite or a kernel file fails."""
     memory = verdict.MemoryWatch(run.kernel, cast(int, run.request.device)) if run.kernel else None
     passes: List[List[LayerTime]] = []
     waits: List[Optional[float]] = []
@@ -224,13 +177,7 @@ def _probed_shapes(run: Run) -> List[Tuple[str, Size]]:
 
 
 def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
-    """Try a run's kernel file on each of the network's layers, in separate processes.
-
-    Raises
-    ------
-    CheckFailed
-        When the kernel writes outside its tensors, crashes or does not end, because it would harm this process.
-    """
+    """Try a run's kernel file on each layer, in separate processes; CheckFailed if it would harm this process."""
     assert run.kernel is not None
     tried = trials.try_layers(run.kernel, [(name, (C, H, M, K)) for name, (_, C, H, _, M, K) in shapes])
     for one in tried:
@@ -321,15 +268,7 @@ def _class_names(images: dataset.Images, model: LoadedModel, classes: int) -> Tu
 
 
 def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:
-    """Raise an error if the network's number of classes does not fit the images.
-
-    Raises
-    ------
-    DataError
-        When a label of your own dataset is not a class of the network.
-    CheckpointError
-        For another dataset, when the network does not have as many classes as the dataset.
-    """
+    """Raise DataError if one of your own labels is no class of the network, CheckpointError if class counts differ."""
     if images.source == dataset.OWN:
         highest = int(images.labels.max())
         if highest >= classes:
@@ -353,10 +292,7 @@ def check_scores(scores: np.ndarray) -> None:
 
 
 def choose(request: Request, model: LoadedModel) -> devices.Choice:
-    """Choose where the request runs, load MXNet, and set the number of threads.
-
-    MXNet keeps the number of threads that the process's first run set.
-    """
+    """Choose where the request runs, load MXNet, and set the number of threads; MXNet keeps that of the first run."""
     thread_pool.resize(request.threads)
     _mxnet.set_threads(thread_pool.size())
     if request.device == devices.ALL:

@@ -18,13 +18,7 @@ class Predictions(NamedTuple):
 
 
 def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = None) -> Predictions:
-    """Read pictures (see `data.pictures.read`) and run the request's network on them.
-
-    Raises
-    ------
-    FashionInferError
-        For a picture that cannot be read, and as in `pipeline.run`.
-    """
+    """Read pictures (see `data.pictures.read`) and run the request's network on them."""
     request.check()
     images = decoding.read(paths, invert)
     unlabelled = dataset.Images(images, np.zeros(len(images), np.uint8), "pictures", "")

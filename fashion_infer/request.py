@@ -21,20 +21,9 @@ AnyRequest = TypeVar("AnyRequest", bound="Request")
 
 
 def option(default: Any, help: str, choices: Sequence[str] = (), metavar: str = "", flags: Sequence[str] = ()) -> Any:
-    """Declare a field of a request, which is also a command-line option.
+    """Declare a field of a request, which is also a command-line option; `infer` has its `help` too.
 
-    Parameters
-    ----------
-    default
-        The field's default value.
-    help
-        The option's description, for `--help` and for the docstring of `infer`.
-    choices
-        The allowed values, if they are a short list; else empty.
-    metavar
-        Name of the value in `--help`; "PATH", "DIR" and "FILE" are file names.
-    flags
-        The option's names on the command line, if they do not follow from the field's name.
+    A `metavar` "PATH", "DIR" or "FILE" means a file name. Without `flags`, the option's name follows from the field's.
     """
     return field(default=default, metadata={"help": help, "choices": choices, "metavar": metavar, "flags": flags})
 

@@ -41,28 +41,9 @@ def verify(
 ) -> List[Check]:
     """Check models in each way of running them, at each number n of images for which `zoo` has a correctness.
 
-    The ways are the fused mode and the operator mode with our operator, on the requested backend (with "auto" on the
-    CPU and, if there is one, also on the GPU), and MXNet's own operators on the CPU. Original weights are checked, too,
-    if they have been fetched. Each network runs only once in each way, over its largest n, because a prediction does
-    not depend on later images.
-
-    Parameters
-    ----------
-    models
-        Names of models in `zoo`. If empty, all models are checked.
-    asked
-        Backend, device, threads, and location of the dataset. If it names a kernel (of the library, or a file), only
-        the operator mode with our operator runs, and that kernel computes every convolution.
-    tick
-        Function that is called after each run with the share of the work that is done, 0 to 1, and the run's checks.
-
-    Raises
-    ------
-    FashionInferError
-        When a model cannot be run. A wrong result raises nothing: its `Check` is not ok.
-    CheckFailed
-        When the kernel is a file whose results are wrong on three images. Three images are tried first, because 10,000
-        images of every model may take an hour.
+    The ways are both modes on the requested backend, and MXNet's own operators on the CPU; with a kernel in `asked`, the
+    operator mode alone. Each network runs once per way, over its largest n. A wrong result is a `Check` that is not ok,
+    but a kernel file that is incorrect on three images raises CheckFailed.
     """
     asked.check()
     if asked.source == dataset.OWN:
@@ -135,9 +116,6 @@ def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:
 
 
 def _weights(name: str, source: str) -> List[str]:
-    """Return the names of a model's weights to check: "shipped" and, if they have been fetched, "original".
-
-    The original weights are not checked on the built-in dataset, for which they have no known correctness.
-    """
+    """Return the weights to check: "shipped" and, if fetched, "original", which the built-in dataset cannot check."""
     fetched = source == dataset.REAL and originals.is_here(name)
     return ["shipped", "original"] if fetched else ["shipped"]
