@@ -41,9 +41,9 @@ def verify(
 ) -> List[Check]:
     """Check models in each way of running them, at each number n of images for which `zoo` has a correctness.
 
-    The ways are both modes on the requested backend, and MXNet's own operators on the CPU; with a kernel in `asked`, the
-    operator mode alone. Each network runs once per way, over its largest n. A wrong result is a `Check` that is not ok,
-    but a kernel file that is incorrect on three images raises CheckFailed.
+    The ways are both modes on the requested backend, and MXNet's own operators on the CPU; with a kernel in `asked`,
+    the operator mode alone. Each network runs once per way, over its largest n. A wrong result is a `Check` that is not
+    ok, but a kernel file that is incorrect on three images raises CheckFailed.
     """
     asked.check()
     if asked.source == dataset.OWN:
