@@ -47,7 +47,6 @@ class Run(NamedTuple):
 
     @property
     def n(self) -> int:
-        """The number of images."""
         return len(self.images.images)
 
 
@@ -114,7 +113,6 @@ def run_in_blocks(
 
 
 def load_data(request: Request, announce: Announce = nullcontext) -> dataset.Images:
-    """Load the request's images."""
     # The built-in set is drawn with OpenBLAS. If another thread forked meanwhile, OpenBLAS would stay locked in the
     # child; a fork waits for MXNet's lock.
     with announce("fashion-mnist data"), _mxnet.lock:
@@ -122,7 +120,6 @@ def load_data(request: Request, announce: Announce = nullcontext) -> dataset.Ima
 
 
 def load_model(request: Request, announce: Announce = nullcontext) -> LoadedModel:
-    """Load the request's model."""
     with announce("model"):  # MXNet's lock is not needed: h5py has a lock, for which a fork waits
         return models.load(request)
 

@@ -118,7 +118,6 @@ class Grid(Benchmark):
         ]
 
     def usual_peers(self) -> str:
-        """Return the names of the grid's default peers, with commas between them."""
         return ",".join(peer.name for peer in self.peers if peer.in_grid)
 
     def options(self) -> Dict[str, Any]:

@@ -49,7 +49,6 @@ class Networks(Benchmark):
     peers = peers.NETWORK
 
     def check(self) -> None:
-        """Refuse unknown editions."""
         for name in self.request.editions:
             editions.get(name)
         self._batches = sorted(set(self.request.batches or BATCHES))

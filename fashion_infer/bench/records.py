@@ -126,7 +126,6 @@ class BenchCase:
         return sorted(rows, key=lambda row: row.median_ms)  # type: ignore[arg-type, return-value]
 
     def row(self, name: str) -> Optional[Measurement]:
-        """Return the row of a contender; None if there is none."""
         return next((row for row in self.rows if row.name == name), None)
 
     @property

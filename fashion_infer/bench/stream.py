@@ -185,13 +185,11 @@ def _why_wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarr
 
 
 def _count_different(predictions: np.ndarray, wanted: np.ndarray) -> int:
-    """Count the predictions that differ from the wanted prediction for the same image."""
     buffers, batch = wanted.shape
     parts = (predictions[first : first + batch] for first in range(0, len(predictions), batch))
     return sum(int((part != wanted[place % buffers][: len(part)]).sum()) for place, part in enumerate(parts))
 
 
 def _resident() -> int:
-    """Return the resident memory of this process in bytes."""
     said = proc("self/status", "VmRSS")
     return int(said.split()[0]) * 1024 if said else 0

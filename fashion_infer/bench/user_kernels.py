@@ -61,7 +61,6 @@ def recognise_files(files: Sequence[str], names: Optional[str], backend: Optiona
 
 
 def row_of(kernel: LoadedKernel) -> Measurement:
-    """Return a row for a kernel file, still without measurements."""
     return Measurement(kernel.name, OURS, summary=f"{kernel.path} ({kernel.format})", file=str(kernel.path))
 
 

@@ -14,8 +14,6 @@ DEFAULT_EDITION = "fa2017"
 
 
 class Model(NamedTuple):
-    """A shipped model."""
-
     name: str  # the course's name of the model; except for fa2017, with the edition as a prefix
     edition: str
     operator: str  # operator of the convolution layers, "custom" or "builtin"

@@ -21,7 +21,6 @@ LONGEST = 900.0  # time limit in seconds for downloading a file from one address
 
 
 def md5(path: Path) -> str:
-    """Return the MD5 sum of a file, in hexadecimal."""
     import pooch
 
     return pooch.file_hash(str(path), alg="md5")

@@ -86,7 +86,6 @@ def parse(text: str, source: str) -> Graph:
 
 
 def variables(graph: Graph) -> List[str]:
-    """Return the names of all variables, such as the data, the weights and the label."""
     return [node["name"] for node in graph["nodes"] if node["op"] == "null"]
 
 

@@ -32,7 +32,6 @@ class KernelFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The file's name, without its folder."""
         return self.path.name
 
     def placed(self) -> "KernelFile":

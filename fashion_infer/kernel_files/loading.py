@@ -23,12 +23,10 @@ class LoadedKernel(NamedTuple):
 
     @property
     def path(self) -> Path:
-        """The file's path, as the user named it."""
         return self.file.path
 
     @property
     def format(self) -> str:
-        """The name of the file's format."""
         return self.file.format.name
 
 

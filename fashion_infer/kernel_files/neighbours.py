@@ -21,7 +21,6 @@ class Neighbours(NamedTuple):
 
     @property
     def all(self) -> List[Path]:
-        """Headers and helpers."""
         return [*self.included, *self.helpers]
 
 

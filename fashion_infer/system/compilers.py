@@ -27,7 +27,6 @@ def find_nvcc(sites: Optional[Sequence[str]] = None) -> Optional[str]:
 
 
 def has_driver() -> bool:
-    """Return whether this machine has an NVIDIA driver."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -21,7 +21,6 @@ class Usage(NamedTuple):
 
 
 def usage() -> Usage:
-    """Return the resource usage of the whole process since its start."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return Usage(
         _wall(),

@@ -11,8 +11,6 @@ from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 
 class Peer(NamedTuple):
-    """A third-party program that benchmarks compare with."""
-
     name: str  # name in `--against`
     title: str
     package: Optional[str]  # name of the package to import; None if the peer's function reports what is missing
@@ -38,7 +36,6 @@ NETWORK = tuple(peer for peer in PEERS if peer.network)
 
 
 def names(peers: Sequence[Peer]) -> List[str]:
-    """Return the names of peers, as `--against` takes them."""
     return [peer.name for peer in peers]
 
 
