@@ -60,6 +60,13 @@ class Execution(NamedTuple):
     leaked: int  # bytes of device memory that a kernel file leaks in each batch
 
 
+def check(request: Request) -> None:
+    """Raise UsageError unless all options of a request are valid; nothing is loaded."""
+    request.check()
+    models.check(request)
+    formats.insisted([request.kernel_file] if request.kernel_file else [], request.kernel_format)
+
+
 def run(
     request: Request,
     images: Optional[dataset.Images] = None,
@@ -75,7 +82,7 @@ def run(
     number of each pass before it, and with their count at the end; it controls a profiler. All options are checked
     before anything is loaded. CheckFailed if scores are not finite, or if a kernel file is harmful or fails in a call.
     """
-    request.check()
+    check(request)
     kernel = kernel or _load_kernel(request)
     placed = request if kernel is None else _with_kernel(request, kernel)
     kernels.check_kernel(str(placed.kernel), placed.backend)
@@ -105,7 +112,7 @@ def run_in_blocks(
     `execute` gets the images and the model. The images are None without `load_images`, when the caller has files to
     classify, and for the built-in set, which is drawn block by block.
     """
-    request.check()
+    check(request)
     images = None
     if load_images and request.source != dataset.SYNTHETIC:
         images = load_data(request, announce)

@@ -19,7 +19,7 @@ class Predictions(NamedTuple):
 
 def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = None) -> Predictions:
     """Read pictures (see `data.pictures.read`) and run the request's network on them."""
-    request.check()
+    pipeline.check(request)
     images = decoding.read(paths, invert)
     unlabelled = dataset.Images(images, np.zeros(len(images), np.uint8), "pictures", "")
     result = pipeline.run(request, images=unlabelled)

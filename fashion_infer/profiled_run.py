@@ -45,7 +45,7 @@ def profile(
     The profile shows the program's first passes, which include the set-up of CUDA and MXNet. `turns` is the number of
     further passes without, and also with, the profiler. With `with_counters`, a run on a CPU is a UsageError.
     """
-    request.check()
+    pipeline.check(request)
     if turns < 0:
         raise UsageError("the number of passes for the overhead must be at least 0")
     images, model = pipeline.load(request, announce)

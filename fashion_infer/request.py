@@ -155,12 +155,12 @@ class Request:
         return replace(self, **changes)
 
     def check(self) -> None:
-        """Check all options. Later code checks whether the GPU, the files and the kernel exist.
+        """Check the values of all options; `pipeline.check` also checks the names of models and formats.
 
         Raises
         ------
         UsageError
-            For a value out of range, an unknown name, or options that exclude each other.
+            For a value out of range, or options that exclude each other.
         """
         for each in fields(self):
             value = getattr(self, each.name)
@@ -168,9 +168,11 @@ class Request:
             if value is not None and each.metadata["choices"]:
                 check_known(each.name, value, each.metadata["choices"])
         self._check_n()
-        self._check_model()
+        if self.model and self.checkpoint:
+            raise UsageError("give either a model or a checkpoint, not both")
         self._check_normalisation()
-        self._check_kernel_file()
+        if self.kernel_file and self.device == "all":
+            raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
         if self.operator == "builtin" and self.kernel != "auto":
             raise UsageError("MXNet's own operator has no kernels to choose from: leave --op builtin or --kernel out")
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
@@ -190,30 +192,12 @@ class Request:
         if self.source != dataset.OWN:  # the size of an own dataset is known only after reading it
             dataset.check_n(self.n)
 
-    def _check_model(self) -> None:
-        from .checkpoints import editions, zoo
-
-        if self.model and self.checkpoint:
-            raise UsageError("give either a model or a checkpoint, not both")
-        if self.edition:
-            editions.get(self.edition)
-        if not self.checkpoint:
-            zoo.chosen(self.model, self.edition)
-
     def _check_normalisation(self) -> None:
         for name in NORMALISATION:
             if getattr(self, name) is not None:
                 if not self.checkpoint:
                     raise UsageError(f"--{name} needs --checkpoint: the shipped models take pixels from 0 to 255")
                 check_normalisation(name, getattr(self, name))
-
-    def _check_kernel_file(self) -> None:
-        if self.kernel_file and self.device == "all":
-            raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
-        if self.kernel_format is not None:
-            from .kernel_files import formats
-
-            formats.insisted([self.kernel_file] if self.kernel_file else [], self.kernel_format)
 
 
 def _check_kind(name: str, kind: Any, value: Any) -> None:

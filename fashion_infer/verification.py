@@ -45,7 +45,7 @@ def verify(
     the operator mode alone. Each network runs once per way, over its largest n. A wrong result is a `Check` that is not
     ok, but a kernel file that is incorrect on three images raises CheckFailed.
     """
-    asked.check()
+    pipeline.check(asked)
     if asked.source == dataset.OWN:
         raise UsageError("your own dataset has no published figures: use `fashion-infer run`")
     chosen = [zoo.get(name) for name in models or zoo.MODELS]
@@ -84,7 +84,7 @@ def _work(model: zoo.Model) -> int:
 def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel:
     """Load the kernel file; raise CheckFailed when it is incorrect on three images of a layer of these models."""
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
-    device = cast(int, asked.device)  # `asked.check` refuses `all` together with a kernel file
+    device = cast(int, asked.device)  # `pipeline.check` refuses `all` together with a kernel file
     file = formats.recognise(asked.kernel, asked.kernel_format, asked.backend)
     found = trials.check(file, shapes=shapes, device=device)
     wrong = len(found.wrong)

@@ -129,9 +129,11 @@ def takes_request(*options):
                 raise DeviceError("this machine has no CUDA device: use --backend cpu (see `fashion-infer doctor`)")
             timeout = values.pop("timeout", TIMEOUT)
             run_isolated([values.get("kernel")], timeout)
+            from .. import pipeline
+
             kind = BlockRequest if "ray" in values else Request
             request = kind(**{name: values.pop(name) for name in list(values) if name in kind.__dataclass_fields__})
-            request.check()
+            pipeline.check(request)
             return function(request, *arguments, **values)
 
         return takes(*options)(command)

@@ -29,6 +29,14 @@ class LoadedModel(NamedTuple):
         return editions.get(self.checkpoint.attributes.get("edition", "fa2017")).class_names
 
 
+def check(request: Request) -> None:
+    """Raise UsageError if the request names an unknown edition or model."""
+    if request.edition:
+        editions.get(request.edition)
+    if not request.checkpoint:
+        zoo.chosen(request.model, request.edition)
+
+
 def load(request: Request) -> LoadedModel:
     """Load a shipped model by name, or a checkpoint by path, with the requested operator for its convolutions.
 

@@ -260,7 +260,7 @@ def _kernel(request: ReportRequest, mode: str) -> List[str]:
 
 def _loaded(request: ReportRequest) -> Optional[LoadedKernel]:
     """Recognise, build and load the kernel file, once for all parts of the report; return None if there is no file."""
-    RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format).check()
+    pipeline.check(RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format))
     if request.kernel is None:
         return None
     if not paths.is_path(request.kernel):

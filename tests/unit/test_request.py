@@ -59,7 +59,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("options", REFUSED, ids=str)
 def test_options_are_refused_before_anything_is_loaded(options, nothing_is_loaded, invoke, tmp_path):
-    for call in (Request(**options).check, lambda: infer(**options)):
+    for call in (lambda: pipeline.check(Request(**options)), lambda: infer(**options)):
         with pytest.raises(UsageError):
             call()
     names = {"operator": "op"}
@@ -71,7 +71,7 @@ def test_options_are_refused_before_anything_is_loaded(options, nothing_is_loade
 
 @pytest.mark.parametrize("options", [{"threads": 1, "n": 10000}, {"repeat": 2, "batch_size": 1}, {"threads": 1024}])
 def test_options_within_their_range_are_accepted(options):
-    Request(**options).check()
+    pipeline.check(Request(**options))
 
 
 def kinds(kind):
@@ -88,25 +88,25 @@ def _kind(field):
 @pytest.mark.parametrize("value", ["", "a\0b", 1, ["x"], object()])
 def test_invalid_texts(name, value):
     with pytest.raises(UsageError):
-        Request(**{name: value}).check()
+        pipeline.check(Request(**{name: value}))
 
 
 @pytest.mark.parametrize("name", kinds("number"))
 @pytest.mark.parametrize("value", ["5", 1.5, [1], float("nan")])
 def test_invalid_numbers(name, value):
     with pytest.raises(UsageError):
-        Request(**{name: value}).check()
+        pipeline.check(Request(**{name: value}))
 
 
 @pytest.mark.parametrize("name", kinds("flag"))
 @pytest.mark.parametrize("value", ["", "yes", 1, [True]])
 def test_invalid_flags(name, value):
     with pytest.raises(UsageError):
-        Request(**{name: value}).check()
+        pipeline.check(Request(**{name: value}))
 
 
 def test_numpys_integers_are_accepted():
-    Request(n=np.int64(5), threads=np.uint8(2)).check()
+    pipeline.check(Request(n=np.int64(5), threads=np.uint8(2)))
 
 
 @pytest.mark.parametrize("value", [Path("/none/such"), b"/none/such", "/none/such"])
