@@ -35,16 +35,6 @@ MINIDNN: Dict[str, Program] = {
 PROGRAMS: Dict[str, Program] = {**MXNET, **MINIDNN}
 
 
-def of_minidnn(edition: str) -> bool:
-    """Return whether an edition used mini-dnn; raise UsageError for an unknown edition."""
-    return editions.get(edition).name == minidnn.EDITION
-
-
-def default_edition(program: str) -> str:
-    """Return the edition with which a program runs if the user does not name an edition."""
-    return minidnn.EDITION if program in MINIDNN else zoo.DEFAULT_EDITION
-
-
 def request(
     program: str, edition: Optional[str] = None, model: Optional[str] = None, n: Optional[int] = None, **options: Any
 ) -> Request:
@@ -54,8 +44,8 @@ def request(
     """
     if program not in PROGRAMS:
         raise UsageError(f"unknown program '{program}'; the course had {', '.join(PROGRAMS)}")
-    edition = edition or default_edition(program)
-    had = MINIDNN if of_minidnn(edition) else MXNET
+    edition = edition or (minidnn.EDITION if program in MINIDNN else zoo.DEFAULT_EDITION)
+    had = MINIDNN if editions.get(edition).name == minidnn.EDITION else MXNET
     if program not in had:
         raise UsageError(f"{edition} had no program '{program}'; it had {', '.join(had)}")
     preset = PROGRAMS[program]
