@@ -53,7 +53,7 @@ def _kernels(ctx):
 def _formats(ctx):
     from ..kernel_files import formats
 
-    found = {entry.name: f"{entry.years}: {entry.looked_for}" for entry in formats.FORMATS}
+    found = {entry.name: f"{entry.years}: {entry.signature}" for entry in formats.FORMATS}
     return {**found, **dict.fromkeys(formats.ALIASES)}
 
 

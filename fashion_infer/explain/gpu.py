@@ -250,7 +250,7 @@ def slow(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     for number, layer in enumerate(layers):
         part = seconds / len(layers)
         measured = measure(file, layer, part, profiler, arch, say if number == 0 else lambda line: None)
-        for finding in measured.findings(file.path, file.format.name in ("minidnn-2020",)):
+        for finding in measured.findings(file.path, file.format.host_memory and not file.format.phases):
             before = found.get(finding.code)
             if before is None or (finding.share or 0) > (before.share or 0):
                 found[finding.code] = finding

@@ -6,7 +6,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..checkpoints import editions
 from ..kernel_files import loading
-from ..kernel_files.formats import KernelFile
+from ..kernel_files.formats import KernelFile, KernelFormat
 from ..kernel_files.loading import LoadedKernel
 from ..system.isolation import TIMEOUT
 from . import processes, reasons
@@ -21,7 +21,6 @@ _UNEXPLAINED = (reasons.INCORRECT, "not_all_written", "not_written", "all_zero")
 OTHER_SHAPES: Tuple[Shape, ...] = ((3, 13, 5, 3), (1, 1, 1, 1), (2, 6, 3, 6), (5, 37, 67, 4))
 _FEW = 3  # images per call by default
 _MOST = 32  # limit of images per call of a kernel with threads, for any number of processors
-_YEARS = {"mxnet": ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"), "minidnn": ("fa2020",)}
 
 
 class Checked(NamedTuple):
@@ -100,12 +99,7 @@ class Checked(NamedTuple):
         )
 
 
-def years_of(format: str) -> Tuple[str, ...]:
-    """Return the editions in which a format was used; empty if the course never used it."""
-    return _YEARS.get(format.split("-")[0], ())
-
-
-def layers_of(format: str, edition: Optional[str] = None) -> List[Tuple[str, Shape]]:
+def layers_of(format: KernelFormat, edition: Optional[str] = None) -> List[Tuple[str, Shape]]:
     """Return the convolutions of a format's editions, or of one edition, each with its edition's name.
 
     Raises
@@ -113,7 +107,7 @@ def layers_of(format: str, edition: Optional[str] = None) -> List[Tuple[str, Sha
     UsageError
         For an unknown edition.
     """
-    names = (edition,) if edition else years_of(format) or tuple(sorted(editions.EDITIONS))
+    names = (edition,) if edition else format.editions or tuple(sorted(editions.EDITIONS))
     return [
         (f"{name}, layer {number}", shape)
         for name in names
@@ -165,9 +159,9 @@ def check(
     UsageError, DeviceError
         When the file cannot be built or loaded, or needs a GPU and there is none; for an unknown edition.
     """
-    wanted = layers_of(file.format.name, edition) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
+    wanted = layers_of(file.format, edition) if shapes is None else [(_in_words(shape), shape) for shape in shapes]
     file, library = loading.built(file, verbose, device=device)
-    thousands = file.backend == "gpu" and file.format.name.startswith(("mxnet", "minidnn"))
+    thousands = file.format.thousands
     count = images or (loading.TRIAL_IMAGES if thousands else _few(file))
     asked = [TrialShape(what, shape, count) for what, shape in wanted]
     if shapes is None and edition is None:

@@ -13,13 +13,18 @@ class KernelFormat(NamedTuple):
     """A calling convention. A format without an adapter is not compiled."""
 
     name: str
-    years: str
+    language: str  # "CUDA", "C++", "Python" or "machine code"
     backend: str  # "cpu" or "gpu"; "any" if the file does not determine it
-    looked_for: str  # description for messages
-    adapter: Optional[str]  # file of custom_ops/submission/adapters
-    template: Optional[str]  # file of templates/, for `kernel new`
+    signature: str  # the function that the file defines, for messages
+    years: str  # when the format was used, or by whom
     test: signs.Test
-    linked: bool = False  # the file is compiled separately and linked; otherwise the adapter includes it
+    editions: Tuple[str, ...] = ()  # the networks for which the course used the format; () if it never did
+    phases: bool = False  # prolog, forward and epilog instead of one function
+    thousands: bool = False  # a file may need multiples of 1,000 images
+    host_memory: bool = False  # on the GPU: the file is called with host tensors, and copies them itself
+    linked: bool = False  # the file is compiled separately and linked by name; otherwise the adapter includes it
+    adapter: Optional[str] = None  # file of custom_ops/submission/adapters
+    template: Optional[str] = None  # file of templates/, for `kernel new`
 
 
 class KernelFile(NamedTuple):
@@ -42,7 +47,7 @@ class KernelFile(NamedTuple):
         """
         if self.backend != "any":
             return self
-        if self.format.name == "prebuilt":
+        if self.format.language == "machine code":
             from . import plugin
 
             return self._replace(backend=plugin.backend_of(self.path))
@@ -55,109 +60,134 @@ class KernelFile(NamedTuple):
 
 
 MOST = 1 << 30  # size limit of a kernel file in bytes; a library may contain all of cuBLAS
+_MXNET_YEARS, _MINIDNN_YEARS = ("fa2017", "sp2018", "fa2018", "sp2019", "fa2019"), ("fa2020",)
+_PROLOG = "GPUInterface::conv_forward_gpu_prolog"
 # The first format that matches is used. A file with a GPU part and a CPU part is therefore for the GPU.
 FORMATS = (
     KernelFormat(
         "mxnet-gpu",
-        "fa2017 to fa2019",
-        "gpu",
-        "forward<gpu, float>(...), or the template, over mshadow::Tensor<gpu, 4, ...>",
-        "mxnet_gpu.cu",
-        "new-forward.cuh",
-        signs.mxnet_gpu,
+        language="CUDA",
+        backend="gpu",
+        signature="forward<gpu, float>(y, x, k), all of them mshadow::Tensor<gpu, 4, float>",
+        years="fa2017 to fa2019",
+        test=signs.mxnet_gpu,
+        editions=_MXNET_YEARS,
+        thousands=True,
+        adapter="mxnet_gpu.cu",
+        template="new-forward.cuh",
     ),
     KernelFormat(
         "minidnn-2021",
-        "sp2021 to fa2022, fa2024, fa2025",
-        "gpu",
-        "GPUInterface::conv_forward_gpu_prolog with 12 parameters",
-        "minidnn_phases.cu",
-        "new-forward-2021.cu",
-        signs.minidnn(12),
+        language="CUDA",
+        backend="gpu",
+        signature=f"{_PROLOG}(y, x, k, &device_y, &device_x, &device_k, B, M, C, H, W, K)",
+        years="sp2021 to fa2022, fa2024, fa2025",
+        test=signs.minidnn(12),
+        editions=_MINIDNN_YEARS,
+        phases=True,
+        thousands=True,
+        host_memory=True,
+        adapter="minidnn_phases.cu",
+        template="new-forward-2021.cu",
     ),
     KernelFormat(
         "minidnn-2023",
-        "fa2023",
-        "gpu",
-        "GPUInterface::conv_forward_gpu_prolog with 13 parameters, the stride last",
-        "minidnn_phases.cu",
-        "new-forward-2023.cu",
-        signs.minidnn(13, "FOPS_STRIDE"),
+        language="CUDA",
+        backend="gpu",
+        signature=f"{_PROLOG}(y, x, k, &device_y, &device_x, &device_k, B, M, C, H, W, K, stride)",
+        years="fa2023",
+        test=signs.minidnn(13, "FOPS_STRIDE"),
+        editions=_MINIDNN_YEARS,
+        phases=True,
+        thousands=True,
+        host_memory=True,
+        adapter="minidnn_phases.cu",
+        template="new-forward-2023.cu",
     ),
     KernelFormat(
         "minidnn-2020",
-        "fa2020",
-        "gpu",
-        "GPUInterface::conv_forward_gpu with 9 parameters and no prolog",
-        "minidnn_2020.cu",
-        "new-forward-2020.cu",
-        signs.minidnn_2020,
+        language="CUDA",
+        backend="gpu",
+        signature="GPUInterface::conv_forward_gpu(y, x, k, B, M, C, H, W, K), and no prolog",
+        years="fa2020",
+        test=signs.minidnn_2020,
+        editions=_MINIDNN_YEARS,
+        thousands=True,
+        host_memory=True,
+        adapter="minidnn_2020.cu",
+        template="new-forward-2020.cu",
     ),
     KernelFormat(
         "c-gpu",
-        "any; the one to write today",
-        "gpu",
-        'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K[, stream]) in a .cu file',
-        "c_gpu.cu",
-        "conv.cu",
-        signs.c_gpu,
-        True,
+        language="CUDA",
+        backend="gpu",
+        signature='extern "C" conv_forward(x, k, y, B, M, C, H, W, K[, stream])',
+        years="any; the one to write today",
+        test=signs.c_gpu,
+        linked=True,
+        adapter="c_gpu.cu",
+        template="conv.cu",
     ),
     KernelFormat(
         "leetgpu",
-        "LeetGPU's 2D convolution",
-        "gpu",
-        'extern "C" void solve(...) with 7 parameters',
-        "leetgpu.cu",
-        "solve.cu",
-        signs.leetgpu,
-        True,
+        language="CUDA",
+        backend="gpu",
+        signature='extern "C" solve(x, k, y, H, W, K, K)',
+        years="LeetGPU's 2D convolution",
+        test=signs.leetgpu,
+        linked=True,
+        adapter="leetgpu.cu",
+        template="solve.cu",
     ),
     KernelFormat(
         "mxnet-cpu",
-        "fa2017 to fa2019",
-        "cpu",
-        "a template forward(...) over mshadow::Tensor<cpu, 4, ...>",
-        "mxnet_cpu.cpp",
-        "new-forward.h",
-        signs.mxnet_cpu,
+        language="C++",
+        backend="cpu",
+        signature="a template forward(y, x, k), all of them mshadow::Tensor<cpu, 4, DType>",
+        years="fa2017 to fa2019",
+        test=signs.mxnet_cpu,
+        editions=_MXNET_YEARS,
+        adapter="mxnet_cpu.cpp",
+        template="new-forward.h",
     ),
     KernelFormat(
         "minidnn-cpu",
-        "fa2020 to fa2025",
-        "cpu",
-        "conv_forward_cpu(y, x, k, B, M, C, H, W, K[, S])",
-        "minidnn_cpu.cpp",
-        "cpu-new-forward.cc",
-        signs.minidnn_cpu,
+        language="C++",
+        backend="cpu",
+        signature="conv_forward_cpu(y, x, k, B, M, C, H, W, K[, stride])",
+        years="fa2020 to fa2025",
+        test=signs.minidnn_cpu,
+        editions=_MINIDNN_YEARS,
+        adapter="minidnn_cpu.cpp",
+        template="cpu-new-forward.cc",
     ),
     KernelFormat(
         "c-cpu",
-        "any; the one to write today",
-        "cpu",
-        'extern "C" void conv_forward(x, k, y, B, M, C, H, W, K) in a .c or .cpp file',
-        "c_cpu.cpp",
-        "conv.cpp",
-        signs.c_cpu,
-        True,
+        language="C++",
+        backend="cpu",
+        signature='extern "C" conv_forward(x, k, y, B, M, C, H, W, K)',
+        years="any; the one to write today",
+        test=signs.c_cpu,
+        linked=True,
+        adapter="c_cpu.cpp",
+        template="conv.cpp",
     ),
     KernelFormat(
         "python",
-        "any; KernelBot's and LeetGPU's too",
-        "any",
-        "conv_forward(x, k), custom_kernel(data) or solve with 7 parameters in a .py file",
-        None,
-        "conv.py",
-        signs.python,
+        language="Python",
+        backend="any",
+        signature="conv_forward(x, k), custom_kernel(data) or solve(x, k, y, H, W, K, K)",
+        years="any; KernelBot's and LeetGPU's too",
+        test=signs.python,
+        template="conv.py",
     ),
     KernelFormat(
         "prebuilt",
-        "any",
-        "any",
-        "a shared library that exports conv_forward or fops_kernel_plugin_main",
-        None,
-        None,
-        signs.never,
+        language="machine code",
+        backend="any",
+        signature="a shared library that exports conv_forward or fops_kernel_plugin_main",
+        years="any",
+        test=signs.never,
     ),
 )
 
@@ -251,7 +281,7 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
             return KernelFile(path, prebuilt, (), where or backend or prebuilt.backend)
         if exported and insist:
             raise UsageError(f"{path} is a compiled library, and no file of format {insist}: leave --format out")
-        raise UsageError(f"{path} is a program or library without a kernel: looked for {prebuilt.looked_for}")
+        raise UsageError(f"{path} is a program or library without a kernel: looked for {prebuilt.signature}")
     text = data.decode("utf-8-sig", "replace")  # Python takes a byte order mark, too
     suffix = path.suffix.lower()
     code = text if suffix == ".py" else source.stripped(text)
@@ -262,12 +292,12 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
     for seen, entry in [(seen, entry) for seen in dict.fromkeys((code, whole)) for entry in wanted]:
         defines = entry.test(seen, suffix)
         if defines is not None:
-            if entry.name in ("c-cpu", "c-gpu"):
+            if entry.linked:
                 _check_parameters(path, seen)
             return KernelFile(
                 path, entry, tuple(defines), (backend if entry.backend == "any" else None) or entry.backend
             )
-    looked_for = wanted[0].looked_for if insist else ", ".join(_MARKS)
+    looked_for = wanted[0].signature if insist else ", ".join(_MARKS)
     other = next((entry for entry in FORMATS if entry not in wanted and entry.test(whole, suffix) is not None), None)
     where = f", for the {other.backend.upper()}" if other and other.backend != "any" else ""
     near = f" (it has {other.name}{where})" if other else _near_miss(code, suffix)

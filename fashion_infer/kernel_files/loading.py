@@ -45,12 +45,12 @@ def load(
     """
     if library is None:
         file, library = built(file, verbose, arch, device)
-    if file.format.name == "python":
+    if file.format.language == "Python":
         from . import python
 
         isolation.started()
         made = python.make(file.path, file.backend, device)
-    elif file.format.name == "prebuilt":
+    elif file.format.language == "machine code":
         made = plugin.prebuilt(file.path, file.backend)
     else:
         assert library is not None  # a format with an adapter

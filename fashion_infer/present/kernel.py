@@ -68,5 +68,5 @@ def _word(one) -> str:
 
 
 def formats(known: Sequence) -> Table:
-    rows = [[entry.name, entry.years, entry.backend, entry.looked_for] for entry in known]
-    return table("", ["format", "years", "backend", "what the file has"], rows)
+    rows = [[entry.name, entry.years, entry.backend, entry.language, entry.signature] for entry in known]
+    return table("", ["format", "years", "backend", "language", "function"], rows)

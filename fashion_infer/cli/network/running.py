@@ -57,9 +57,8 @@ def check_submission(request, result):
     if verdict is None or not verdict.wrong:
         return
     from ...checkpoints import zoo
-    from ...judging import trials
 
-    made_for = trials.years_of(verdict.kernel.format)
+    made_for = verdict.kernel.file.format.editions
     run_with = None if request.checkpoint else zoo.chosen(request.model, request.edition).edition
     other = run_with is not None and len(made_for) == 1 and run_with not in made_for
     raise CheckFailed(verdict.wrong + (f" (such files are made for --edition {made_for[0]})" if other else ""))

@@ -76,7 +76,7 @@ def new(name, layers):
     """Print a naive kernel file to start from, as in `kernel new --format minidnn > new-forward.cu`."""
     from ...kernel_files import formats
 
-    text, mark = formats.template(name), "#" if formats.find(name).name == "python" else "//"
+    text, mark = formats.template(name), "#" if formats.find(name).language == "Python" else "//"
     for number, (channels, size, filters, side) in enumerate(layers, start=1):
         click.echo(f"{mark} Layer {number}: {channels} to {filters} channels, {side}x{side}, on {size}x{size}.")
     click.echo(text, nl=False)

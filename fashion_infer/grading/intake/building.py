@@ -63,16 +63,15 @@ def build(
         When this machine has no compiler for the submission, no GPU, or no disk space.
     """
     recognised = submission.kernel
-    name = recognised.format.name
     start = time.monotonic()
-    host_memory = backend == "cpu" or name.startswith("minidnn")
-    if name == "python":
+    host_memory = backend == "cpu" or recognised.format.host_memory
+    if recognised.format.language == "Python":
         if importlib.util.find_spec("torch") is None:
             raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
         # The worker may read the system's compiler, because Triton compiles with it.
         return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
-    if name == "prebuilt":
+    if recognised.format.language == "machine code":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
         return BuiltSubmission("c" if plain else "plugin", recognised.path, 0.0, host_memory)
     arch = _needed(recognised)
@@ -82,8 +81,8 @@ def build(
         raise
     except DeviceError as error:
         raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
-    phases = recognised.format.adapter == "minidnn_phases.cu"
-    return BuiltSubmission("plugin", built.library, time.monotonic() - start, host_memory, phases, _linked(recognised))
+    seconds, phases = time.monotonic() - start, recognised.format.phases
+    return BuiltSubmission("plugin", built.library, seconds, host_memory, phases, _linked(recognised))
 
 
 def explain(
