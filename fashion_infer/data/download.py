@@ -23,7 +23,7 @@ def fetch(to: Optional[str] = None, split: str = "test") -> Path:
 
     Files in a folder `to` are never changed: DataError for a different file of the same name.
     """
-    folder = paths.expanded(to) if to else locate.cache_dir()
+    folder = paths.expanded(to) if to else paths.needed_cache() / "fashion-mnist"
     for name in locate.FILES[split]:
         advice = "copy the four files of Fashion-MNIST to a folder and name that folder with --data-dir"
         addresses = [mirror + name for mirror in mirrors()]

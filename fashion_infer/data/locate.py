@@ -45,11 +45,6 @@ class Location(NamedTuple):
     explicit: bool  # whether the user named the folder, so that missing or damaged files in it are an error
 
 
-def cache_dir() -> Path:
-    """Return the folder for downloads in the user's cache, which the environment variable XDG_CACHE_HOME can move."""
-    return paths.needed_cache() / "fashion-mnist"
-
-
 def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
     """Return the folders to search, in order. A folder that the user named is searched alone."""
     if data_dir:
