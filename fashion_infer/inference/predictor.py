@@ -65,6 +65,7 @@ class Predictor:
         if mode == "fused":
             graph = rewrite.with_pixel_input(graph)
         self._pixels = rewrite.takes_pixels(graph)
+        fuse = {"fops_backend": backend, "fops_device": str(device), "fops_precision": precision}
         with mxnet_lock:
             self._bound = BoundGraph(
                 rewrite.with_tags(graph, backend, device, kernel, first_node),
@@ -73,7 +74,7 @@ class Predictor:
                 np.uint8 if self._pixels else np.float32,
                 context,
                 device,
-                None if mode == "operator" else _partitioning(backend, device, precision),
+                None if mode == "operator" else fuse,
             )
             self.batch_size = batch_size or self._suitable_batch_size()
         # CUDA loads a kernel's code at its first launch, and that takes much longer than a convolution stage. The
@@ -138,8 +139,3 @@ class Predictor:
         if self.mode == "fused" and self._pixels and not self._bound.unfused():
             return FUSED_BATCH_SIZE
         return GPU_BATCH_SIZE if self._backend == "gpu" else BATCH_SIZE
-
-
-def _partitioning(backend: str, device: int, precision: str):
-    """Return the options of our partitioner."""
-    return {"fops_backend": backend, "fops_device": str(device), "fops_precision": precision}
