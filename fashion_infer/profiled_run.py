@@ -12,12 +12,11 @@ from .errors import DataError, DeviceError, UsageError
 from .inference.model import LoadedModel
 from .library import kernels
 from .library.op_times import OpTime
-from .profiling import counters, overhead, records, tables, throughput, trace
-from .profiling.figures import Figures
+from .profiling import counters, mxnet, records, tables
+from .profiling.cupti import CuptiSource
+from .profiling.figures import Figures, Schedule, overheads, throughputs
+from .profiling.mxnet import MXNetSource
 from .profiling.records import Record
-from .profiling.sources import log
-from .profiling.sources.cupti import CuptiSource
-from .profiling.sources.mxnet import MXNetSource, with_layer_names
 from .request import Request
 from .result import LayerResult, Result
 from .system import process
@@ -52,7 +51,7 @@ def profile(
     cupti = _cupti(request, model)
     if with_counters and cupti is None:
         raise UsageError("only GPUs have hardware counters, and this would run on the CPU")
-    schedule = overhead.Schedule(request.repeat, turns, settling=0 if cupti is None else 1)
+    schedule = Schedule(request.repeat, turns, settling=0 if cupti is None else 1)
     watch = _Watch(cupti, MXNetSource(), schedule)
     try:
         watch.record()
@@ -61,24 +60,25 @@ def profile(
         watch.close()
     shown = result._replace(layers=[_first(layer, request.repeat) for layer in result.layers])
     layers = [(layer.name, layer.operator) for layer in result.layers]
-    nodes = with_layer_names(records.of(watch.mxnet, records.NODE), layers)
+    nodes = mxnet.with_layer_names(records.of(watch.mxnet, records.NODE), layers)
     mxnet_calls = records.of(watch.mxnet, records.API)
-    fused = log.stage_records(_log(shown.layers, request.repeat), [node for node in nodes if node.name == log.NETWORK])
+    passes = [node for node in nodes if node.name == mxnet.NETWORK]
+    fused = mxnet.stage_records(_log(shown.layers, request.repeat), passes)
     if result.backend == "gpu":
         activities = tables.tabulate("GPU activities", records.of(watch.cuda, *records.DEVICE_KINDS))
         calls = records.of(watch.cuda, records.API)
     else:
         # The table shows the stages instead of the subgraph operator that ran them.
-        rest = [node for node in nodes if not (fused and node.name == log.NETWORK)]
+        rest = [node for node in nodes if not (fused and node.name == mxnet.NETWORK)]
         activities, calls = tables.tabulate("CPU activities", [*fused, *rest]), records.outermost(mxnet_calls)
     limits, reason = _ceilings(result, request.device) if with_ceilings else (None, "not asked for")
     figures = Figures(
         tables=[activities, tables.tabulate("API calls", calls)],
         usage=watch.usage,
-        throughput=throughput.of([_unprofiled(layer, schedule) for layer in result.layers]),
+        throughput=throughputs([_unprofiled(layer, schedule) for layer in result.layers]),
         ceilings=limits,
         no_ceilings=reason,
-        overhead=overhead.of_layers(result.layers, watch.walls, schedule),
+        overhead=overheads(result.layers, watch.walls, schedule),
     )
     return ProfiledRun(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
 
@@ -103,7 +103,7 @@ def save(
             Path(temporary).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     if timeline:
         with replacing(timeline, DataError) as temporary:
-            trace.write(temporary, profile.records)
+            tables.write_timeline(temporary, profile.records)
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
@@ -139,7 +139,7 @@ def _first(layer: LayerResult, passes: int) -> LayerResult:
     )
 
 
-def _unprofiled(layer: LayerResult, schedule: overhead.Schedule) -> LayerResult:
+def _unprofiled(layer: LayerResult, schedule: Schedule) -> LayerResult:
     """Return a layer with only its counted passes without the profiler (never the run's first), or all if none."""
     return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
 
@@ -157,7 +157,7 @@ def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]
 class _Watch:
     """Turns the sources on and off between passes, and times the passes."""
 
-    def __init__(self, cupti: Optional[CuptiSource], mxnet: MXNetSource, schedule: overhead.Schedule):
+    def __init__(self, cupti: Optional[CuptiSource], mxnet: MXNetSource, schedule: Schedule):
         self._sources = [source for source in (cupti, mxnet) if source is not None]
         self._cupti, self._mxnet, self._schedule = cupti, mxnet, schedule
         self._began: Optional[float] = None

@@ -9,7 +9,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence
 
 from ..errors import DeviceError
 from ..system import programs
-from .demangle import demangle
+from .records import demangle
 
 _TIMEOUT = 1800
 

@@ -17,12 +17,10 @@ from fashion_infer.errors import DeviceError
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
 from fashion_infer.present import profile as present
-from fashion_infer.profiling import counters, demangle, overhead, records, tables, throughput, trace
-from fashion_infer.profiling.figures import Figures, from_dict
+from fashion_infer.profiling import counters, mxnet, records, tables
+from fashion_infer.profiling.cupti import CuptiSource
+from fashion_infer.profiling.figures import Figures, Overhead, Schedule, Throughput, from_dict, overheads, throughputs
 from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record
-from fashion_infer.profiling.sources import log as stages
-from fashion_infer.profiling.sources import mxnet as mxnet_source
-from fashion_infer.profiling.sources.cupti import CuptiSource
 from fashion_infer.result import LayerResult
 from fashion_infer.system import compilers, installation, process, programs
 
@@ -56,10 +54,10 @@ def test_figures_survive_json():
     figures = Figures(
         [tables.tabulate("CPU activities", [made(NODE, "n", 0, 5)]), tables.tabulate("API calls", [])],
         process.Usage(1.0, 0.5, 0.25, 1 << 20),
-        [throughput.Throughput("new0", "naive", 0.5, 100, 200)],
+        [Throughput("new0", "naive", 0.5, 100, 200)],
         {"fill_gb_s": 1.5},
         None,
-        [overhead.Overhead("a whole pass", 1.0, 1.5, 3)],
+        [Overhead("a whole pass", 1.0, 1.5, 3)],
     )
     assert from_dict(json.loads(json.dumps(figures.as_dict()))) == figures
 
@@ -119,9 +117,9 @@ def test_nested_calls_count_once():
 
 
 def test_demangle():
-    assert demangle.demangle(MANGLED) == "fops::run(float const*, float)"
-    assert demangle.demangle("[CUDA memcpy HtoD]") == "[CUDA memcpy HtoD]"
-    assert demangle.demangle("_Znonsense") == "_Znonsense"
+    assert records.demangle(MANGLED) == "fops::run(float const*, float)"
+    assert records.demangle("[CUDA memcpy HtoD]") == "[CUDA memcpy HtoD]"
+    assert records.demangle("_Znonsense") == "_Znonsense"
 
 
 # ---- Timeline.
@@ -135,7 +133,7 @@ def test_trace(tmp_path):
         made(STAGE, "new0", 500, 9_500, "stages"),
         made(NODE, "New(new0)", 400, 9_700, "thread 2"),
     ]
-    trace.write(str(tmp_path / "t.json"), found)
+    tables.write_timeline(str(tmp_path / "t.json"), found)
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
     assert list(processes.values()) == ["stages", "MXNet", "host calls", "GPU"]
@@ -166,7 +164,7 @@ def test_consecutive_slices_do_not_overlap_in_a_viewer(start, lengths):
     for number, length in enumerate(lengths):
         found.append(made(STAGE, str(number), at, length, "stages"))
         at += length
-    laid = [e for e in trace.events(found) if e["ph"] != "M" and e["cat"] == STAGE]
+    laid = [e for e in tables.timeline(found) if e["ph"] != "M" and e["cat"] == STAGE]
     assert {int(e["name"]) for e in laid} == set(range(len(lengths)))
     for e in laid:
         assert abs(1000 * e.get("dur", 0) - lengths[int(e["name"])]) < 2
@@ -179,7 +177,7 @@ def test_consecutive_slices_do_not_overlap_in_a_viewer(start, lengths):
 
 
 def test_trace_of_nothing():
-    assert trace.events([]) == []
+    assert tables.timeline([]) == []
 
 
 # ---- CUPTI.
@@ -271,7 +269,7 @@ def test_cupti(monkeypatch):
             ]
         ),
     )
-    monkeypatch.setattr("fashion_infer.profiling.sources.cupti.time.time_ns", lambda: 1_000_000)
+    monkeypatch.setattr("fashion_infer.profiling.cupti.time.time_ns", lambda: 1_000_000)
     source = CuptiSource()
     source.start()
     source.start()
@@ -316,7 +314,7 @@ def test_half_installed_cupti(monkeypatch):
     def load(name):
         raise ModuleNotFoundError("No module named 'elftools'", name="elftools")
 
-    monkeypatch.setattr("fashion_infer.profiling.sources.cupti.importlib.import_module", load)
+    monkeypatch.setattr("fashion_infer.profiling.cupti.importlib.import_module", load)
     with pytest.raises(DeviceError):
         CuptiSource()
 
@@ -344,13 +342,13 @@ def test_parse_of_mxnets_dump():
         {"ph": "M", "name": "process_name", "pid": 0, "args": {}},
     ]
     text = json.dumps({"traceEvents": events})
-    found = mxnet_source.parse(text)
+    found = mxnet.parse(text)
     assert found == [
         Record(NODE, "New", 10_000, 5_000, "MXNet, thread 1"),
         Record(API, "MXWait", 6_000, 10_000, "MXNet, thread 1"),
         Record(API, "MXForward", 5_000, 15_000, "MXNet, thread 1"),
     ]
-    assert mxnet_source.parse(text.replace("[", "[\n,\n", 1)) == found  # the beginning of a process's second dump
+    assert mxnet.parse(text.replace("[", "[\n,\n", 1)) == found  # the beginning of a process's second dump
 
 
 @pytest.mark.parametrize("written", [None, "", '{"traceEvents": [\n    {"name": "a"'])
@@ -358,7 +356,7 @@ def test_a_dump_that_mxnet_could_not_write(written, tmp_path, monkeypatch):
     """A missing or incomplete dump is an error. MXNet itself reports none if the disk is full."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    source = mxnet_source.MXNetSource()
+    source = mxnet.MXNetSource()
     profiler = types.SimpleNamespace(set_state=lambda _: None, dump=lambda finished: None)
     monkeypatch.setattr(source, "_mx", types.SimpleNamespace(profiler=profiler))
     if written is not None:
@@ -371,9 +369,9 @@ def test_a_dump_that_mxnet_could_not_write(written, tmp_path, monkeypatch):
 def test_nodes_get_their_layers_names():
     layers = [("new0", "New"), ("activation0", "Activation"), ("activation1", "Activation")]
     nodes = [made(NODE, name, i, 1) for i, name in enumerate(["New", "Activation", "Activation", "WaitForVar"] * 2)]
-    names = [node.name for node in mxnet_source.with_layer_names(nodes, layers)]
+    names = [node.name for node in mxnet.with_layer_names(nodes, layers)]
     assert names == ["New(new0)", "Activation(activation0)", "Activation(activation1)", "WaitForVar"] * 2
-    known = [node.name for node in mxnet_source.with_layer_names(nodes[:2], layers)]
+    known = [node.name for node in mxnet.with_layer_names(nodes[:2], layers)]
     assert known == ["New(new0)", "Activation"]  # unknown layer
 
 
@@ -386,8 +384,8 @@ DENSE = (10, 7200, 1, 1, 500, 1)
 def test_stages_are_consecutive():
     one = "conv", OpTime(2, 4, "fused", CONV, 2e-6, 1e-6, 0.0, 1)
     two = "dense", OpTime(5, 9, "fused", DENSE, 3e-6, 0.0, 0.5e-6)
-    passes = [made(NODE, stages.NETWORK, 50_000, 10_000), made(NODE, stages.NETWORK, 10_000, 6_000)]
-    found = stages.stage_records([one, two, one, two], passes)
+    passes = [made(NODE, mxnet.NETWORK, 50_000, 10_000), made(NODE, mxnet.NETWORK, 10_000, 6_000)]
+    found = mxnet.stage_records([one, two, one, two], passes)
     assert [(r.name, r.start, r.duration) for r in found] == [
         ("[upload]", 10_000, 1000),
         ("conv", 11_000, 2000),
@@ -409,7 +407,7 @@ def layer(name, kernel, seconds, log, operator="New"):
 
 def test_throughput():
     slices = (OpTime(2, 2, "naive", CONV, 1.0, 0, 0, 1),) * 2
-    (found,) = throughput.of([layer("new0", "naive", (2.0, 4.0, 2.0), (slices,) * 3)])
+    (found,) = throughputs([layer("new0", "naive", (2.0, 4.0, 2.0), (slices,) * 3)])
     assert found.seconds == 2.0
     assert found.operations == 2 * (2 * 10 * 50 * 24 * 24 * 25)
     assert found.bytes == 2 * (10 * 784 + 4 * (50 * 25 + 10 * 50 * 24 * 24))
@@ -424,32 +422,32 @@ def test_throughput():
 def test_bytes_of_a_fused_stage():
     conv, dense = OpTime(2, 3, "fused", CONV, 1.0, 0, 0, 1), OpTime(4, 4, "fused", DENSE, 1.0, 0, 0)
     layers = [layer("new0+pool", "fused", (1.0,), ((conv,),)), layer("fc", "fused", (1.0,), ((dense,),), "Dense")]
-    (found,) = throughput.of(layers)
+    (found,) = throughputs(layers)
     assert found.bytes == 10 * 784 + 4 * (50 * 25 + 10 * 7200)
 
 
 def test_layers_without_a_log_have_no_throughput():
-    assert throughput.of([layer("c", None, (1.0,), ((),)), layer("a", None, (1.0,), ((),), "Activation")]) == []
+    assert throughputs([layer("c", None, (1.0,), ((),)), layer("a", None, (1.0,), ((),), "Activation")]) == []
 
 
 def test_overhead():
     seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # a profiled pass, then in turn passes without and with profiling
-    schedule = overhead.Schedule(shown=1, turns=3, settling=0)
+    schedule = Schedule(shown=1, turns=3, settling=0)
     assert schedule.total == len(seconds)
     assert [schedule.recorded(i) for i in range(7)] == [True, False, True, False, True, False, True]
-    op, whole = overhead.of_layers([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], schedule)
+    op, whole = overheads([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], schedule)
     assert (op.what, op.without, op.profiled, op.passes) == ("Op Time of new0", 2.0, 2.2, 3)
     assert math.isclose(op.ratio, 1.1) and (whole.without, whole.profiled) == (20.0, 22.0)
-    none = overhead.Schedule(shown=1, turns=0, settling=1)
-    assert overhead.of_layers([layer("new0", "naive", (9.0,), ())], [1.0], none) == []
+    none = Schedule(shown=1, turns=0, settling=1)
+    assert overheads([layer("new0", "naive", (9.0,), ())], [1.0], none) == []
 
 
 def test_overhead_ignores_the_first_pass_after_a_switch():
-    schedule = overhead.Schedule(shown=2, turns=2, settling=1)
+    schedule = Schedule(shown=2, turns=2, settling=1)
     walls = [9.0, 9.0, 5.0, 1.0, 7.0, 1.5, 5.0, 3.0, 7.0, 4.5]
     assert schedule.total == len(walls)
     assert [i for i in range(schedule.total) if not schedule.recorded(i)] == [2, 3, 6, 7]
-    (whole,) = overhead.of_layers([], walls, schedule)
+    (whole,) = overheads([], walls, schedule)
     assert (whole.without, whole.profiled, whole.passes) == (2.0, 3.0, 2)
 
 

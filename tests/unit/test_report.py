@@ -21,7 +21,7 @@ from fashion_infer.present import content
 from fashion_infer.present.charts import roofline
 from fashion_infer.present.render import html, markdown
 from fashion_infer.present.report import pages, strip
-from fashion_infer.profiling.throughput import Throughput
+from fashion_infer.profiling.figures import Throughput
 from fashion_infer.report import folder, gather, kernel_file, make, profiles
 from fashion_infer.report.request import ReportRequest
 

@@ -1,17 +1,20 @@
-"""Records of MXNet's nodes and of calls into its C API, from its own profiler."""
+"""Records of MXNet's nodes and of calls into its C API, from its own profiler; and of the stages in fused nodes."""
 
 import json
 import os
 import re
 import tempfile
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Sequence, Tuple
 
-from ... import _mxnet
-from ...errors import DeviceError
-from .. import records
-from ..records import Record
+from .. import _mxnet
+from ..errors import DeviceError
+from ..library.op_times import OpTime
+from . import records
+from .records import Record
 
+NETWORK = "_fashion_infer_network"  # the registered name of the subgraph operator, which runs the fused stages
 _API = "MXNET_C_API"
+_LANE = "stages, summed over the slices and laid end to end"
 
 
 class MXNetSource:
@@ -100,3 +103,32 @@ def with_layer_names(nodes: Sequence[Record], layers: Sequence[Tuple[str, str]])
             node = node._replace(name=f"{node.name}({own[turn % len(own)]})")
         renamed.append(node)
     return renamed
+
+
+def stage_records(log: Sequence[Tuple[str, OpTime]], passes: Sequence[Record]) -> List[Record]:
+    """Return STAGE records of forward passes, from the library's log (oldest first) and MXNet's subgraph records.
+
+    Besides the stages, there are "[upload]", "[download]", and "[between the stages]" for the rest of a pass.
+    """
+    laid = []
+    for each, node in zip(_split(log), sorted(passes, key=lambda r: r.start)):
+        at = node.start
+        for layer, op in each:
+            for name, seconds in (("[upload]", op.upload), (layer, op.seconds), ("[download]", op.download)):
+                length = round(1e9 * seconds)
+                if length or name == layer:
+                    laid.append(Record(records.STAGE, name, at, length, _LANE))
+                at += length
+        if node.end > at:
+            laid.append(Record(records.STAGE, "[between the stages]", at, node.end - at, _LANE))
+    return laid
+
+
+def _split(log: Iterable[Tuple[str, OpTime]]) -> List[List[Tuple[str, OpTime]]]:
+    """Split the log into passes: a new pass begins when a stage's name repeats."""
+    passes: List[List[Tuple[str, OpTime]]] = []
+    for layer, op in log:
+        if not passes or any(layer == other for other, _ in passes[-1]):
+            passes.append([])
+        passes[-1].append((layer, op))
+    return passes

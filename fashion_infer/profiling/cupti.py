@@ -5,11 +5,10 @@ import re
 import time
 from typing import Any, Callable, Dict, List, Tuple
 
-from ...errors import DeviceError
-from ...system import installation
-from .. import records
-from ..demangle import demangle
-from ..records import Record
+from ..errors import DeviceError
+from ..system import installation
+from . import records
+from .records import Record, demangle
 
 # A record takes some 100 to 200 bytes. One buffer holds a whole run of the largest network, so that no buffer is
 # delivered during the measurement.
