@@ -26,9 +26,11 @@ from fashion_infer.system import compilers
 ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "tests" / "submissions"
 TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
-RIGHT = [TEMPLATES / "conv.cpp", TEMPLATES / "cpu-new-forward.cc", TEMPLATES / "new-forward.h",
-         *(SAMPLES / "right" / name for name in
-           ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "mxnet-cpu-alloc.h", "helper/conv.cpp"))]  # fmt: skip
+_OURS = ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "mxnet-cpu-alloc.h", "mxnet-cpu-assignments.h")
+RIGHT = [
+    *(TEMPLATES / name for name in ("conv.cpp", "cpu-new-forward.cc", "new-forward.h")),
+    *(SAMPLES / "right" / name for name in (*_OURS, "helper/conv.cpp")),
+]
 ON_GPU = [
     *(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
     *sorted(path for path in (SAMPLES / "right").glob("gpu-*") if "cublas" not in path.name),
