@@ -5,9 +5,12 @@ The rule is active if CI=true, or with --strict-skips.
 
 import os
 import re
+import shutil
 import sys
 
 import pytest
+
+from fashion_infer.system import compilers
 
 ACCEPTED = [
     r"no CUDA device",
@@ -18,6 +21,12 @@ ACCEPTED = [
 ]
 if sys.version_info < (3, 10):  # these packages need Python 3.10
     ACCEPTED += [r"Ray", r"could not import '(fastapi|ray|torch|onnx)"]
+
+
+def needs(program):
+    """Return a mark that skips a test if a program is missing. `.ci/run` installs each such program."""
+    found = compilers.find_nvcc() if program == "nvcc" else shutil.which(program)
+    return pytest.mark.skipif(not found, reason=f"needs {program}")
 
 
 def strict(config):

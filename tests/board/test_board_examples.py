@@ -4,7 +4,6 @@ import configparser
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ import board_trial
 import click
 import pytest
 import requests
+import skips
 import yaml
 from test_board_tls import certificate
 
@@ -72,14 +72,14 @@ class TestUnit:
         _, options = parsed(shlex.split(f"{line[1]} class new x {line[2]}"))
         assert options["data"] == parsed(shlex.split(unit()["Service"]["ExecStart"]))[1]["data"]
 
-    @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not here")
+    @skips.needs("systemd-analyze")
     def test_systemd_accepts_the_unit(self, tmp_path):
         there = tmp_path / UNIT.name
         there.write_text(UNIT.read_text().replace("/opt/board/bin/fashion-infer board serve", "/bin/true"))
         done = subprocess.run(["systemd-analyze", "verify", str(there)], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
 
-    @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+    @skips.needs("openssl")
     def test_the_command_line_starts_a_service(self, tmp_path):
         """The unit's command line, with this test's paths, serves pages over TLS and creates files only in its data
         folder.

@@ -11,6 +11,7 @@ import urllib.parse
 
 import board_trial
 import pytest
+import skips
 from sqlalchemy import select
 
 from fashion_infer.board.client import Client
@@ -19,7 +20,7 @@ from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store.models import AuditEntry
 from fashion_infer.errors import DataError, UsageError
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+pytestmark = skips.needs("openssl")
 
 
 def certificate(folder, name):

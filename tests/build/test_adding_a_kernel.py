@@ -14,6 +14,7 @@ from pathlib import Path
 import profiles
 import pytest
 import reference
+import skips
 from test_sanitizers import tool
 
 from fashion_infer.system import compilers
@@ -171,7 +172,7 @@ def test_an_added_cpu_kernel_does_not_change_what_auto_picks(tmp_path):
         assert chosen_on_the_cpu(conv, tmp_path) == before, place
 
 
-@pytest.mark.skipif(not compilers.find_nvcc(), reason="needs nvcc")
+@skips.needs("nvcc")
 def test_an_added_gpu_kernel_does_not_change_what_auto_picks(tmp_path):
     before = chosen_on_the_gpu(parts(tmp_path), tmp_path)
     assert set(before) >= {"few-products", "tensor-core", "register-tile", "implicit-gemm"}

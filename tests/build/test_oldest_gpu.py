@@ -6,6 +6,7 @@ from pathlib import Path
 
 import profiles
 import pytest
+import skips
 
 from fashion_infer.system import compilers
 
@@ -13,14 +14,12 @@ OPS = Path(__file__).resolve().parents[2] / "custom_ops"
 FILES = sorted(path for path in OPS.rglob("*.cu") if "submission" not in path.relative_to(OPS).parts)
 
 
+@skips.needs("nvcc")
 @pytest.mark.parametrize("file", profiles.drawn(FILES, 4), ids=lambda file: str(file.relative_to(OPS)))
 def test_compiles(file, of_scripts):
-    nvcc = compilers.find_nvcc()
-    if not nvcc:
-        pytest.skip("there is no CUDA compiler")
     oldest = re.match(r"\d+", of_scripts("make_wheel").CUDA_ARCHS)[0]
     # Without optimisation and assembly, the compiler still reports features that the oldest GPU lacks, but sooner.
     words = [f"-arch=compute_{oldest}", "-ptx", "-Xcicc", "-O0", "-std=c++17", "--expt-relaxed-constexpr"]
-    command = [nvcc, *words, f"-I{OPS}", f"-I{OPS}/include", "-o", "/dev/null", str(file)]
+    command = [compilers.find_nvcc(), *words, f"-I{OPS}", f"-I{OPS}/include", "-o", "/dev/null", str(file)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout

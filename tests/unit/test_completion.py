@@ -3,7 +3,6 @@
 import os
 import pty
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import reference
+import skips
 
 import fashion_infer
 from fashion_infer.checkpoints import editions, zoo
@@ -114,17 +114,15 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
+ZSHRC = "PROMPT='READY> '\nunsetopt zle_bracketed_paste\nautoload -Uz compinit && compinit -u\n"
+
+
 @pytest.mark.parametrize(
     "shell, start, before",
-    [
-        ("bash", ".bashrc", "PS1='READY> '\n"),
-        ("zsh", ".zshrc", "PROMPT='READY> '\nunsetopt zle_bracketed_paste\nautoload -Uz compinit && compinit -u\n"),
-    ],
+    [("bash", ".bashrc", "PS1='READY> '\n"), pytest.param("zsh", ".zshrc", ZSHRC, marks=skips.needs("zsh"))],
 )
 def test_an_interactive_shell_completes(home, shell, start, before):
     """An interactive shell completes names after the documented line was added to its start file."""
-    if not shutil.which(shell):
-        pytest.skip(f"needs {shell}")
     (home / start).write_text(before)
     subprocess.run(f"fashion-infer completion show --shell {shell} >> ~/{start}", shell=True, check=True)
     assert "ece408-high" in typed([shell, "-i"], "fashion-infer run --model ece408-h\t", "ece408-high")
@@ -132,7 +130,7 @@ def test_an_interactive_shell_completes(home, shell, start, before):
     assert "broadcast" in typed([shell, "-i"], "fashion-infer run --kernel broadc\t", "broadcast", seconds=20)
 
 
-@pytest.mark.skipif(not shutil.which("fish"), reason="needs fish")
+@skips.needs("fish")
 def test_fish_completes(home):
     (home / ".config/fish/completions").mkdir(parents=True)
     to = "~/.config/fish/completions/fashion-infer.fish"

@@ -6,7 +6,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import socket
 import struct
 import subprocess
@@ -22,6 +21,7 @@ from types import SimpleNamespace
 import numpy as np
 import planted_cpu
 import pytest
+import skips
 from attacks.verdicts import LAYERS
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -278,7 +278,7 @@ def test_inputs_differ_and_follow_from_the_seed():
     assert fresh(again.stream(1, 2), shape, False).x.tobytes() == fresh(seed.stream(1, 2), shape, False).x.tobytes()
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+@skips.needs("openssl")
 @given(st.binary(max_size=64), st.integers(1, 500))
 @settings(max_examples=examples(6))
 def test_the_secret_stream_is_shake128_of_key_and_counter(key, count):
