@@ -26,6 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 SAMPLES = ROOT / "tests" / "submissions"
 TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 ON_GPU = [entry for entry in formats.FORMATS if entry.backend == "gpu"]
+HALF = ("gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu")
+_LIMITED = (*HALF, "gpu-cublas.cu", "gpu-edition-sizes.cu", "gpu-solve.cu")
+STYLES = sorted(path.name for path in (SAMPLES / "right").glob("gpu-*") if path.name not in _LIMITED)
 SMALL = [(1, 28, 50, 5), (2, 33, 12, 5)]
 BEFORE = "the output was complete before forward ran: work outside Op Time"
 AFTER = "the output changed after Op Time was taken: work outside Op Time"
@@ -40,18 +43,13 @@ def test_templates_are_correct_for_all_editions(entry):
         assert (one.layer_seconds >= one.op_seconds) if entry.phases else one.layer_seconds == 0
 
 
-@pytest.mark.parametrize(
-    "file",
-    ["gpu-adds.cu", "gpu-constant.cu", "gpu-cooperative.cu", "gpu-host-pointer.cu", "gpu-mxnet-macros.cuh",
-     "gpu-mxnet-tensors.cuh", "gpu-no-stream.cu", "gpu-old-names.cu", "gpu-streams.cu", "gpu-template-only.cuh", "matmul/new-forward.cu",
-     "own-header/new-forward.cu"],
-)  # fmt: skip
+@pytest.mark.parametrize("file", [*STYLES, "matmul/new-forward.cu", "own-header/new-forward.cu"])
 def test_correct_files_in_various_styles(file):
     found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
 
 
-@pytest.mark.parametrize("file", ["gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu"])
+@pytest.mark.parametrize("file", HALF)
 def test_half_precision_is_reported(file):
     found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
