@@ -8,8 +8,6 @@ from .request import Request
 
 
 class Program(NamedTuple):
-    """A program of a milestone of the course."""
-
     summary: str
     operator: str  # "builtin" or "custom"
     backend: str  # "cpu" or "gpu"

@@ -51,8 +51,6 @@ class Run(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """The outcome of executing a run."""
-
     scores: np.ndarray  # (n, classes) float32
     predictions: np.ndarray  # (n,) int64
     layers: List[LayerResult]

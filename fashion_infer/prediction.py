@@ -10,8 +10,6 @@ from .request import Request
 
 
 class Predictions(NamedTuple):
-    """A network's predictions for some pictures."""
-
     images: np.ndarray  # (n,1,28,28) uint8: the pictures as converted for the network
     scores: np.ndarray  # (n, classes) float32: probabilities
     class_names: Tuple[str, ...]

@@ -95,7 +95,6 @@ class BoundGraph:
         return rewrite.with_names(explain(error), self._graph)
 
     def _find_data(self) -> str:
-        """Return MXNet's name of the input."""
         for number, node in enumerate(self._graph["nodes"]):
             if node["op"] == "null" and node["name"] == "data":
                 return rewrite.name_of(number)

@@ -66,7 +66,6 @@ def fastest_kernel(case: BenchCase) -> Optional[Measurement]:
 
 
 def fastest_peer(case: BenchCase) -> Optional[Measurement]:
-    """Return the fastest peer of a case; None if no peer was timed."""
     return next((row for row in case.timed if row.kind == PEER), None)
 
 

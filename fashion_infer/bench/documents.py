@@ -27,8 +27,6 @@ class MeasuredTime(NamedTuple):
 
 
 class MeasuredFile(NamedTuple):
-    """Contents of one file of measurements."""
-
     name: str
     kind: str  # RUN, CONV or NET
     times: Dict[str, MeasuredTime]  # key: what was timed

@@ -42,8 +42,6 @@ Batch = Union[int, str]
 
 
 class GridPoint(NamedTuple):
-    """A shape of the grid."""
-
     number: int
     batch: Batch  # of the combination without the batch size, from 1
     shape: ConvolutionShape
@@ -90,8 +88,6 @@ def _shape(batch: Batch, channels: int, filters: int, kernel_side: int, side: in
 
 @dataclass
 class GridResult(BenchResult):
-    """Result of a benchmark of the grid."""
-
     seed: int = 1
     full: bool = False
     asked: int = 0  # number of requested points; `cases` has fewer if the time ran out
@@ -101,8 +97,6 @@ class GridResult(BenchResult):
 
 
 class Grid(Benchmark):
-    """Benchmark of `auto` at points of the grid."""
-
     name = CONVOLUTIONS
     peers = peers.CONVOLUTION
     result_type = GridResult

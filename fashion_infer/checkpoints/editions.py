@@ -11,8 +11,6 @@ _LAST_POOL = MaxPool(4, full=True)  # of fa2020: reduces 34 pixels per side to 9
 
 
 class Edition(NamedTuple):
-    """The network of one edition of the course."""
-
     name: str
     input_size: int  # pixels per side
     layers: Tuple[Layer, ...]  # from the images to the scores

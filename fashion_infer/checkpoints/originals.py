@@ -22,8 +22,6 @@ HOME = "https://raw.githubusercontent.com/illinois-impact/ece408_mxnet_docker/"
 
 
 class Original(NamedTuple):
-    """A file of a model's original weights."""
-
     branch: Optional[str]  # branch of the repository; None for a file that is not in the repository
     file: str
     blob: str  # Git blob id of the file

@@ -59,8 +59,8 @@ def load(
 ) -> Images:
     """Load the first n test images, or all; the result names the source that was used.
 
-    Without a source it is "own" for `images` and `labels`, else "fashion-mnist", which is downloaded if no folder has
-    it, and "synthetic" if that fails. UsageError for contradictions, DataError for a missing or damaged set.
+    If `source` is None, it is "own" with `images` and `labels`; otherwise "fashion-mnist", which is downloaded if no
+    folder has it, or "synthetic" if the download fails. UsageError if options contradict each other.
     """
     source = source_of(source, data_dir, images, labels)
     if source == OWN:

@@ -14,7 +14,7 @@ MIRRORS = (
 
 
 def mirrors() -> List[str]:
-    """Return the URLs of Fashion-MNIST's folders in the order of trial; FASHION_INFER_MIRRORS sets them."""
+    """Return the URLs of Fashion-MNIST's folders, which are tried in order; FASHION_INFER_MIRRORS sets them."""
     return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
 
 

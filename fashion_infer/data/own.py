@@ -28,8 +28,6 @@ _DAMAGED = "make or copy it again"
 
 
 class OwnDataset(NamedTuple):
-    """The user's own dataset."""
-
     images: np.ndarray  # (n,1,s,s) uint8
     labels: np.ndarray  # (n,) int64, none negative
     location: str  # path of the file of images

@@ -16,7 +16,6 @@ class ConvolutionShape(NamedTuple):
 
     @property
     def title(self) -> str:
-        """A title with the shape."""
         images = f"{self.B:,} image{'s' if self.B > 1 else ''}"
         return f"{self.C} to {self.M} channels, {self.K}x{self.K}, on {self.H}x{self.W}, {images}"
 

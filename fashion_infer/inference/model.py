@@ -81,8 +81,7 @@ def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normali
 def expected(request: Request, source: str, n: int) -> Optional[float]:
     """Return the known correctness on the first n images of a data source; None if unknown.
 
-    It is known for some n, for shipped models at their edition's input size; for original weights on Fashion-MNIST
-    only.
+    It is known for some n and shipped models at their edition's input size; original weights need Fashion-MNIST.
     """
     if request.checkpoint or (request.weights == "original" and source != dataset.REAL):
         return None

@@ -40,8 +40,6 @@ _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
 
 
 class Built(NamedTuple):
-    """A built plug-in."""
-
     library: Path
     warnings: str  # the compiler's output; "" if none
     compiled: bool  # False if it was in the cache

@@ -87,7 +87,6 @@ def built(
 
 
 def names_of_loaded() -> Set[str]:
-    """Return the names of the kernel files that this process has loaded."""
     return {loaded.name for loaded in list(_loaded.values())}
 
 

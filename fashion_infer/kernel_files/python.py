@@ -61,8 +61,7 @@ def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
 
 
 def _function(path: Path):
-    """Return the file's function, adapted to tensors of data, weights and output, and a test of the sizes that it
-    supports (None if it supports all)."""
+    """Return the file's function of (data, weights, output), and a test of the sizes that it supports; None for all."""
     source = path.resolve()  # tracebacks name it
     spec = importlib.util.spec_from_file_location(f"fashion_infer_kernel_{abs(hash(path))}", source)
     assert spec is not None and spec.loader is not None  # true for every path that ends in .py

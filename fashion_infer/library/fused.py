@@ -45,8 +45,7 @@ class FusedNetwork:
     """A network as fused stages, ready to run.
 
     `symbol` is MXNet's JSON of a chain of nodes, `shape` that of one item: (C,H,W), or (values,). On the GPU,
-    `precision` may also be "tf32" or "fp16". UsageError for a node that cannot be fused, CheckpointError for weights
-    that do not fit.
+    `precision` may also be "tf32" or "fp16". UsageError if a node cannot be fused, CheckpointError for wrong weights.
     """
 
     def __init__(

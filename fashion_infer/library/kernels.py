@@ -11,8 +11,6 @@ from .bindings import BACKENDS, NOT_LOGGED, address, check, load
 
 
 class Kernel(NamedTuple):
-    """A line of a backend's table of kernels."""
-
     name: str
     summary: str
     takes: str  # a description of the shapes that the kernel supports; "" for all

@@ -27,8 +27,6 @@ class Unwritable(DeviceError):
 
 
 class CacheKind(NamedTuple):
-    """A kind of cache entry."""
-
     folder: str  # name of the folder in the cache
     names: Pattern[str]  # names of the entries
     seconds: float  # time since its last use for which an entry is not evicted, even above the limit

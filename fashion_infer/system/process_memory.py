@@ -20,8 +20,6 @@ class _Process(ctypes.Structure):
 
 
 class ListedProcess(NamedTuple):
-    """A process with a context on a device."""
-
     pid: int
     used: int  # bytes
 

@@ -83,8 +83,6 @@ class Cpu:
 
 
 class CpuConvolution:
-    """One convolution on the CPU."""
-
     clock = _CLOCK
 
     def __init__(self, x: np.ndarray, weight: np.ndarray, y_shape, threads: int, pool: ThreadPoolExecutor):
@@ -151,8 +149,6 @@ class CpuConvolution:
 
 
 class CpuNetwork:
-    """One case of a whole network on the CPU."""
-
     clock = _CLOCK
 
     def __init__(self, network: RandomNetwork, images: np.ndarray, threads: int):

@@ -18,8 +18,6 @@ def find(device: int):
 
 
 class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """Tensors of PyTorch on one CUDA device."""
-
     def __init__(self, device):
         self.torch = torch = importlib.import_module("torch")
         torch.cuda.set_device(device)
@@ -84,8 +82,6 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
 
 
 class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """Tensors of CuPy on one CUDA device."""
-
     def __init__(self, device):
         self.cupy = importlib.import_module("cupy")
         self.cupy.cuda.Device(device).use()

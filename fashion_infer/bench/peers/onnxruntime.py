@@ -17,7 +17,6 @@ def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """Return a contender that runs the network, with an output allocated once."""
     return _contenders(network.layers, network.weights, x, threads)
 
 

@@ -17,7 +17,6 @@ COMPILE_LIMIT = 120  # time limit per batch size in seconds, so that compilation
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """Compile the network and return it as a contender."""
     pytorch = eager.load(threads)
     pytorch._dynamo.reset()  # otherwise a second batch size is compiled for dynamic sizes
     data = pytorch.from_numpy(x)
