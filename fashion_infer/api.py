@@ -303,10 +303,10 @@ class NotebookComparison(Comparison):
     """A comparison that a notebook displays the way `compare` prints it."""
 
     def _repr_html_(self) -> str:
-        from .present import comparison
+        from .present.bench import pages
         from .present.render import html
 
-        return html.fragment(comparison.parts(self))
+        return html.fragment(pages.comparison(self))
 
 
 Measured = Union[Result, BenchResult, str, "PathLike[str]"]

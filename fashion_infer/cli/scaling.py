@@ -15,7 +15,7 @@ from .network import running
 def run(request, as_json):
     """Classify n labelled images in blocks. For the built-in synthetic set, n has no limit."""
     from .. import pipeline
-    from ..present import scale as present
+    from ..present import run as present
     from ..present.render import terminal
     from ..scale import requirements
 
@@ -26,14 +26,14 @@ def run(request, as_json):
     outcome = pipeline.run_in_blocks(request, functools.partial(execute, request, bar=bar), announce=announce)
     if as_json:
         return click.echo(json.dumps(outcome.as_dict(), indent=2))
-    terminal.show(present.run(outcome))
+    terminal.show(present.in_blocks(outcome))
     _show_folder(outcome, request)
 
 
 def predict(request, names, invert):
     """Classify the images of files and folders in blocks."""
     from .. import pipeline
-    from ..present import scale as present
+    from ..present import run as present
     from ..present.render import terminal
     from ..scale import requirements
 
@@ -45,12 +45,12 @@ def predict(request, names, invert):
 
     classify = functools.partial(execute, request, files=sources.of(names), invert=invert, bar=bar)
     outcome = pipeline.run_in_blocks(request, classify, load_images=False)
-    terminal.show(present.predict(outcome))
+    terminal.show(present.nodes(outcome))
     _show_folder(outcome, request)
 
 
 def _show_folder(outcome, request):
-    from ..present import scale as present
+    from ..present import run as present
     from ..present.render import terminal
 
     if request.out is not None:

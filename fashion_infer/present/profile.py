@@ -5,8 +5,7 @@ from typing import Dict, List, Optional, Sequence
 from ..profiling import counters, tables
 from ..profiling.figures import Figures, Overhead, Throughput, shares
 from ..system.process import as_time_prints
-from .content import Output, Part, Table, Text, number, percent, table
-from .units import arithmetic
+from .content import Output, Part, Table, Text, arithmetic, number, percent, table
 
 
 def parts(

@@ -1,4 +1,4 @@
-"""Output of `run`, `course` and `predict`: the lines that scripts parse, the table of layers, and the predictions."""
+"""Output of `run`, `course`, `predict` and `verify`: the lines that scripts parse, and tables."""
 
 import statistics
 from typing import List, Sequence, Union
@@ -89,3 +89,52 @@ def predictions(pictures: Sequence[str], scores: np.ndarray, class_names: Sequen
         best = row.argsort()[::-1][:2]
         rows.append([picture, *(cell for i in best for cell in (class_names[i], number(float(row[i]), ".3f")))])
     return table("", columns, rows)
+
+
+def in_blocks(outcome) -> List[Part]:
+    """Show the lines of `run` that scripts parse, and a table of the nodes."""
+    source = outcome.data_source
+    behind = "" if source == "fashion-mnist" else f" Data: {source}"
+    return [
+        Output(f"New Inference\nCorrectness: {outcome.correctness} Model: {shown(outcome.model)}{behind}"),
+        *nodes(outcome),
+    ]
+
+
+def kept(outcome, out: str) -> List[Part]:
+    """Say in which folder the results are, and how many of its files an earlier run had written."""
+    before = f"; {outcome.before:,} of its {outcome.blocks:,} files were already there" if outcome.before else ""
+    return [Text(f"{outcome.images:,} images in {out}{before}")]
+
+
+def nodes(outcome) -> List[Part]:
+    """Make a table of the images and times of each node; an empty list if none worked."""
+    if not outcome.nodes:
+        return []
+    rows = [
+        [node.name, node.processes, number(node.images, ","), number(node.seconds, ".2f"), number(node.rate, ",.0f")]
+        for node in outcome.nodes
+    ]
+    return [table("", ["node", ">processes", ">images", ">s", ">images/s"], rows)]
+
+
+def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> Table:
+    """Make the table of `verification.verify`'s checks.
+
+    With `verdict_first`, for a page that may cut off the right part of the table, the verdict follows the model.
+    """
+    columns = ["model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
+    rows = [
+        [c.model, c.weights, c.mode, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]
+        for c in found
+    ]
+    if verdict_first:
+        columns, *rows = [[line[0], line[-1], *line[-4:-1], *line[1:-4]] for line in (columns, *rows)]
+    return table(caption, columns, rows)
+
+
+def checks_line(found: Sequence) -> str:
+    """Summarise the checks of one run in a line."""
+    one = found[0]
+    verdicts = ", ".join(f"{'ok' if c.ok else 'WRONG'} on {c.n:,} images ({c.got:g})" for c in found)
+    return f"{one.model}, {one.weights} weights, {one.mode} mode, {one.operator}, {one.backend}: {verdicts}"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape, Measurement
 from fashion_infer.present import content
 from fashion_infer.present.charts import figure, images, kernels, roofline, throughput
+from fashion_infer.present.content import ceiling
 from fashion_infer.present.render import html, markdown, terminal
-from fashion_infer.present.units import ceiling
 
 SVG = "{http://www.w3.org/2000/svg}"
 

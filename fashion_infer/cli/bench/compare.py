@@ -39,7 +39,7 @@ def command(files, last, check, fail_above):
     correctness differs.
     """
     from ...bench import history, verdicts
-    from ...present import comparison
+    from ...present.bench import pages
     from ...present.render import terminal
 
     wanted = 2 - len(files)
@@ -51,7 +51,7 @@ def command(files, last, check, fail_above):
     first, second = list(files) + saved
     judged = check or fail_above is not None
     compared = verdicts.compare(first, second, judged)
-    terminal.show(comparison.parts(compared))
+    terminal.show(pages.comparison(compared))
     faults = compared.faults(fail_above or 0.0) if judged else []
     if faults:
         raise CheckFailed("; ".join(faults))

@@ -40,7 +40,7 @@ def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, re
     network.
     """
     from ...bench import documents, history, verdicts
-    from ...present import comparison, files
+    from ...present import files
     from ...present.bench import pages
     from ...present.render import terminal
     from ...present.render.progress import ProgressBar
@@ -68,7 +68,7 @@ def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, re
     if before:
         now = documents.parse("this run", json.loads(json.dumps(result.as_dict())))
         compared = verdicts.compare_files(before, now, check=fail_above is not None)
-        terminal.show(comparison.parts(compared))
+        terminal.show(pages.comparison(compared))
         faults = compared.faults(fail_above) if fail_above is not None else []
     terminal.show(pages.closing(result))
     if result.wrong:

@@ -38,12 +38,12 @@ def command(request, models):
     With --kernel, that kernel computes the convolutions of every model, in operator mode.
     """
     from ... import verification
-    from ...present import verify as present
+    from ...present import run as present
     from ...present.render import terminal
     from ...present.render.progress import ProgressBar
 
     with ProgressBar("verify", lines=True, results=True) as bar:
-        checks = verification.verify(models, request, lambda share, found: bar.tick(share, present.line(found)))
+        checks = verification.verify(models, request, lambda share, found: bar.tick(share, present.checks_line(found)))
     terminal.show([present.checks(checks)])
     if checks[0].source == "synthetic" and request.data != "synthetic":
         terminal.notice("Fashion-MNIST was not found: the models were verified on the built-in synthetic set")

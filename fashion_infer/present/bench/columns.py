@@ -1,13 +1,28 @@
-"""The columns of the tables of measurements, for all benchmarks. To add a column, add a `Field`."""
+"""What the texts of all benchmarks share: the columns of the tables of measurements, and the type of a text.
+
+To add a column, add a `Field`.
+"""
 
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from ...bench.conclusions import fastest_peer
 from ...bench.records import LIMIT, MEMORY, OURS, PEER, SKIPPED, STREAM, WRONG, BenchCase, Measurement
 from .. import kernel
-from ..content import Column, Part, Table, Text, number, table
+from ..content import Column, Part, Section, Table, Text, number, table
 
 _ORDER = {LIMIT: 0, OURS: 1, PEER: 1}
+PEERS = "A column x PEER says how many times faster than that peer a row is, by their medians."
+
+
+class BenchText(NamedTuple):
+    """The parts of a page that differ from benchmark to benchmark. Each function takes the benchmark's result."""
+
+    title: Callable[[Any], str]
+    chart: str  # title of the chart
+    how: Callable[[Any], List[str]]  # explanation of the measurement and of the columns
+    sections: Callable[[Any], List[Section]]
+    closing: Callable[[Any], List[Part]]  # tables and texts after the last case on a terminal
+    answer: Callable[[Any], List[str]]  # sentences at the end of the output on a terminal
 
 
 class Field(NamedTuple):

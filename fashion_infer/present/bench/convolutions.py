@@ -7,8 +7,7 @@ from ...bench.conclusions import Conclusion, conclusions, faster_than_auto
 from ...bench.records import LIMIT, PEER, WRONG, BenchResult
 from ..content import Part, Section, Table, Text, number, table
 from . import columns
-from .columns import Field, case_parts, measurements
-from .kinds import PEERS, BenchText
+from .columns import PEERS, BenchText, Field, case_parts, measurements
 
 _HOW = (
     "Random images, {batch}, tensors {where}. Times are of at least {repeat} runs, or of three runs if a contender "

@@ -6,9 +6,8 @@ from ...bench.grid import MAX_BYTES, GridResult
 from ...bench.records import OURS, WRONG, BenchCase
 from ...bench.standings import BEHIND, WORST, standings
 from ..content import Part, Section, Text, number, percent, table
-from .columns import Field
+from .columns import BenchText, Field
 from .convolutions import one_row_a_case
-from .kinds import BenchText
 
 _HOW = (
     "Every point is a convolution of random tensors: pixels if it has 1 or 3 channels, else values from -1 to 1. Ours "

@@ -5,11 +5,12 @@ from typing import Any, Dict, List, Optional, Union
 from ...bench.grid import GridResult
 from ...bench.records import BenchCase, BenchResult, LogitsCheck
 from ...bench.stream import StreamResult
+from ...bench.verdicts import Comparison
 from ...system import installation
-from ..content import Command, Missing, Page, Part, Picture, Text
-from . import convolutions, grid, networks, stream
-from .columns import case_parts
-from .kinds import BenchText
+from ...system.text import shown
+from ..content import Command, Missing, Page, Part, Picture, Text, number, table
+from . import convolutions, grid, networks
+from .columns import BenchText, case_parts
 
 
 def text_of(result: BenchResult) -> BenchText:
@@ -17,7 +18,7 @@ def text_of(result: BenchResult) -> BenchText:
     if isinstance(result, GridResult):
         return grid.TEXT
     if isinstance(result, StreamResult):
-        return stream.TEXT
+        return networks.STREAM_TEXT
     return {"conv": convolutions.TEXT, "net": networks.TEXT}[result.benchmark]
 
 
@@ -89,3 +90,18 @@ def device(known: Dict[str, Any]) -> str:
 def _left_out(result: BenchResult) -> List[Part]:
     said = not_compared(result)
     return [Missing(f"{said[0].upper()}{said[1:]}.")] if said else []
+
+
+def comparison(found: Comparison) -> List[Part]:
+    """Make the tables of `compare`: settings that differ, all times, and facts that must not change."""
+    parts: List[Part] = [Text(f"A: {shown(found.a.name)}\nB: {shown(found.b.name)}")]
+    if found.settings:
+        parts.append(table("", ["setting that differs", "A", "B"], found.settings))
+    rows = []
+    for line in found.lines:
+        times = [number(value, ".4g") for value in (line.a, line.b)]
+        rows.append([line.what, *times, number(line.ratio, ".3f"), number(line.noise, ".3g"), line.verdict])
+    parts.append(table("", ["median, ms", ">A", ">B", ">B / A", ">noise", "verdict of B"], rows))
+    if found.facts:
+        parts.append(table("", ["must not change", "A", "B", "verdict"], found.facts))
+    return parts

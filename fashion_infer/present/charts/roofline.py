@@ -4,7 +4,7 @@ import math
 from typing import Dict
 
 from ...bench.records import BenchResult
-from ..units import arithmetic, three_digits
+from ..content import arithmetic, three_digits
 from . import figure as figures
 
 _ROOM = 24  # number of labels that fit above each other

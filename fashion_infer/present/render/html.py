@@ -7,7 +7,7 @@ from typing import List
 
 from ..charts import figure
 from ..content import Page, Part, Table
-from .jinja import environment
+from . import environment
 
 
 def page(content: Page, folder: Path) -> str:

@@ -3,7 +3,7 @@
 import re
 
 from ..content import Cell, Page
-from .jinja import environment
+from . import environment
 
 
 def page(content: Page) -> str:

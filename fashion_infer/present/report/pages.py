@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Callable, Collection, Dict, List, Optional
 
 from ...bench.conclusions import conclusions
-from .. import environment, explanation, profile, run, verify
+from .. import environment, explanation, profile, run
 from ..bench import convolutions
 from ..bench import pages as benchmarks
 from ..charts import kernels as kernels_chart
@@ -180,7 +180,7 @@ def _correctness(measured) -> List[Part]:
     return [
         Text(f"{passed} of {len(measured.checks)} checks passed: `got` must be exactly equal to `expected`."),
         Command(measured.verify_command),
-        verify.checks(measured.checks, "Models at every n with a known correctness", verdict_first=True),
+        run.checks(measured.checks, "Models at every n with a known correctness", verdict_first=True),
     ]
 
 

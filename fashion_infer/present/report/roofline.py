@@ -4,8 +4,7 @@ from typing import Dict, List, Optional
 
 from ...bench.ceilings import roof
 from ...bench.records import BenchCase, BenchResult
-from ..content import Command, Missing, Part, Picture, Text, number, table
-from ..units import arithmetic, ceiling, three_digits
+from ..content import Command, Missing, Part, Picture, Text, arithmetic, ceiling, number, table, three_digits
 
 _HOW = (
     "Arithmetic intensity is a layer's number of operations divided by the bytes of its input, weights and output, "
