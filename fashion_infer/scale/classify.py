@@ -1,6 +1,7 @@
 """Runs a job: classifies the missing blocks, in this process or on a cluster, and adds up the results of all blocks."""
 
 import contextlib
+import platform
 import time
 from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
@@ -9,11 +10,11 @@ from ..data import dataset
 from ..inference.model import LoadedModel
 from ..request import BlockRequest
 from . import job as jobs
-from . import sources, this_process
+from . import sources
 from .folder import ResultFolder
 from .job import BlockJob
 from .sources import Source
-from .worker import Done
+from .worker import BlockWorker, Done
 
 
 class NodeShare(NamedTuple):
@@ -150,7 +151,8 @@ def classify(
 
 def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> Iterator[Done]:
     if address is None:
-        return this_process.execute(job, missing)
+        worker = BlockWorker(job.spec, platform.node())
+        return (worker.classify(job.blocks.block(index)) for index in missing)
     from . import cluster
 
     return cluster.execute(job, missing, address)
