@@ -42,7 +42,7 @@ HONEST = Path(board.__file__).parents[1] / "kernel_files" / "templates" / "conv.
 
 def claimed(content, name="k.cu", rubric="", backend="cpu"):
     """Return a claimed job, as the dispatcher gives it to a grader."""
-    return Claimed(1, "a.lease", "s", "first", backend, "fa2017", rubric, name, content)
+    return Claimed("a.lease", "s", "first", backend, "fa2017", rubric, name, content)
 
 
 class TestGraderProcess:

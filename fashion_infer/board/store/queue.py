@@ -24,7 +24,6 @@ MOST_DEATHS = 20  # a job is judged as failed after this many graders died durin
 class Claimed(NamedTuple):
     """A started job, with everything that a grader needs."""
 
-    job: int  # the job's id
     lease: str
     submission: str  # the submission's identifier
     purpose: str
@@ -109,15 +108,7 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
     of_class = submission.of_class
     content = session.get_one(Content, submission.id).content
     return Claimed(
-        job.id,
-        job.lease,
-        submission.id,
-        job.purpose,
-        backend,
-        of_class.edition,
-        of_class.rubric,
-        submission.name,
-        content,
+        job.lease, submission.id, job.purpose, backend, of_class.edition, of_class.rubric, submission.name, content
     )
 
 
