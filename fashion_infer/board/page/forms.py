@@ -1,5 +1,6 @@
 """Handlers of the pages' forms: signing in and out, submitting, cancelling, and changes by instructors."""
 
+import secrets
 from typing import Annotated, Any, Optional
 
 from fastapi import APIRouter, Depends, Request
@@ -60,7 +61,7 @@ def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> R
 
 def _login(request: Request, status: int = 200, notice: str = "") -> Response:
     cookie, _ = web.gate(request)
-    fresh = "" if cookie else web.fresh_gate()
+    fresh = "" if cookie else secrets.token_urlsafe(32)
     answer = html(request, "login.html", status, guard=web.gate_guard(fresh or cookie), notice=notice)
     if fresh:
         web.set_cookie(request, answer, "gate", fresh, 3600, "strict")

@@ -1,7 +1,6 @@
 """FastAPI dependencies of the pages: a signed-in person, perhaps with a role, and the fields of a form."""
 
 import contextlib
-import secrets
 from typing import Annotated, Any, Dict, Iterator, Optional, Tuple
 from urllib.parse import parse_qs
 
@@ -223,11 +222,6 @@ def gate(request: Request) -> Tuple[str, str]:
     """Return the sign-in page's cookie and the CSRF token of its form; both are "" if the browser sent no cookie."""
     cookie = request.cookies.get(cookie_name(request, "gate"), "")
     return (cookie, gate_guard(cookie)) if 20 < len(cookie) < 100 else ("", "")
-
-
-def fresh_gate() -> str:
-    """Return a new value for the sign-in page's cookie."""
-    return secrets.token_urlsafe(32)
 
 
 def gate_guard(cookie: str) -> str:
