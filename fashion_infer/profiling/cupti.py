@@ -77,7 +77,8 @@ class CuptiSource:
             elif a.kind == kinds.CONCURRENT_KERNEL:
                 self._raw.append((records.KERNEL, (a.name, a.start, a.end, a.device_id, a.stream_id, 0)))
             elif a.kind == kinds.MEMCPY:
-                name = _copy_name(self._cupti.ActivityMemcpyKind(a.copy_kind).name)
+                kind = self._cupti.ActivityMemcpyKind(a.copy_kind).name  # such as HTOD, which nvprof writes as HtoD
+                name = f"[CUDA memcpy {kind.replace('TO', 'to')}]"
                 self._raw.append((records.COPY, (name, a.start, a.end, a.device_id, a.stream_id, a.bytes)))
             elif a.kind == kinds.MEMSET:
                 self._raw.append((records.SET, ("[CUDA memset]", a.start, a.end, a.device_id, a.stream_id, a.bytes)))
@@ -105,11 +106,6 @@ def _call_name(ask: Callable[[Any, int], str], domain: Any, number: int) -> str:
 
 
 _names: Dict[Tuple[Any, int], str] = {}
-
-
-def _copy_name(kind: str) -> str:
-    """Return nvprof's name of a copy, such as [CUDA memcpy HtoD] for HTOD."""
-    return f"[CUDA memcpy {kind.replace('TO', 'to')}]"
 
 
 def _one_line(error: BaseException) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 
 from ...bench import grid as points
 from ...bench.grid import GridResult
-from ...bench.standings import PeerRatio, standings
+from ...bench.standings import standings
 from . import figure as figures
 
 _MOST = 3.0  # end of the colour scale, as a logarithm to base 2: 8 times faster or slower than the peer
@@ -33,7 +33,8 @@ def _map(axes, found):
     rows = [(channels, filters) for channels in points.CHANNELS for filters in points.FILTERS]
     values = np.full((len(rows), len(columns)), np.nan)
     for ratio in found:
-        values[rows.index(_row(ratio)), columns.index(_column(ratio))] = np.log2(ratio.value)
+        shape = ratio.case.shape
+        values[rows.index((shape.C, shape.M)), columns.index((shape.K, shape.H))] = np.log2(ratio.value)
     axes.set_facecolor(figures.LIGHT["rule"])
     mesh = axes.pcolormesh(np.ma.masked_invalid(values), cmap="RdBu", vmin=-_MOST, vmax=_MOST, linewidth=0)
     axes.invert_yaxis()
@@ -44,11 +45,3 @@ def _map(axes, found):
     axes.set_xlabel("kernel, side of the image", fontsize=7)
     axes.set_ylabel("channels to filters", fontsize=7)
     return mesh
-
-
-def _row(ratio: PeerRatio):
-    return ratio.case.shape.C, ratio.case.shape.M
-
-
-def _column(ratio: PeerRatio):
-    return ratio.case.shape.K, ratio.case.shape.H
