@@ -14,12 +14,11 @@ from .network import running
 
 def run(request, as_json):
     """Classify n labelled images in blocks. For the built-in synthetic set, n has no limit."""
-    from .. import pipeline
+    from .. import pipeline, scale
     from ..present import run as present
     from ..present.render import terminal
-    from ..scale import requirements
 
-    requirements.check(request.ray is not None)
+    scale.require(request.ray is not None)
     from ..scale.classify import execute
 
     announce = contextlib.nullcontext if as_json else running.announced
@@ -32,12 +31,11 @@ def run(request, as_json):
 
 def predict(request, names, invert):
     """Classify the images of files and folders in blocks."""
-    from .. import pipeline
+    from .. import pipeline, scale
     from ..present import run as present
     from ..present.render import terminal
-    from ..scale import requirements
 
-    requirements.check(request.ray is not None)
+    scale.require(request.ray is not None)
     if request.out is None:
         raise UsageError("predict --ray needs --out DIR, a folder for the predictions")
     from ..scale import sources
