@@ -8,6 +8,7 @@
 // consumer warpgroup multiplies and stores; while one team adds up, the other can multiply.
 // Costs: the filters' rows are in shared memory nearly twice. If there are few images, several blocks compute an image,
 // some rows each, and each block stages the whole image.
+#include <climits>
 #include <type_traits>
 
 #include "conv/cuda/kernels.h"
@@ -48,8 +49,11 @@ constexpr int kManyImages = 32;  // minimum images per block for which a counter
 // The 64 rows of a wgmma are 64 walks down an image, one pixel per step. The first walks are the image's columns in the
 // first band of rows, the next ones the same columns in the next band.
 struct Walk {
-  int column, start;  // column and row of its first output; the last band ends with the image, and may overlap another
-  bool real;          // false for surplus walks, whose pixels are zeros, because zeros take less power to multiply
+  int column, start;  // column and row of its first output
+  // Number of its first rows that it does not store: the last band ends with the image, and its first rows may be in the
+  // band before. INT_MAX for surplus walks, whose pixels are zeros, because zeros take less power to multiply.
+  int skipped;
+  __device__ bool real() const { return skipped < INT_MAX; }
 };
 struct Tiling {
   int rows;    // output rows of a band
@@ -63,7 +67,8 @@ struct Tiling {
   __device__ bool has_room() const { return kFilters * stride * sizeof(float) >= sizeof(FallbackScratch); }
   __device__ Walk walk(int n, const Dims& d) const {
     const int band = n / d.OW, want = band < bands ? (blockIdx.y * bands + band) * rows : d.OH;
-    return {n % d.OW, min(want, d.OH - rows), band < bands};
+    const int start = min(want, d.OH - rows);
+    return {n % d.OW, start, band < bands ? want - start : INT_MAX};
   }
 };
 
@@ -153,9 +158,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
   const Walk a = tiling.walk(warp * 16 + g, d), b = tiling.walk(warp * 16 + g + 8, d);
   // corner(walk) returns the index of a walk's first word; row_a and row_b are the distances in words to the walk's
   // next row. Surplus walks read the zeros at a plane's end.
-  const auto corner = [&](const Walk& it) { return t + kWords * (it.real ? it.start * d.W + it.column : pixels); };
+  const auto corner = [&](const Walk& it) { return t + kWords * (it.real() ? it.start * d.W + it.column : pixels); };
   const int corner_a = corner(a), corner_b = corner(b);
-  const int row_a = a.real ? d.W * kWords : 0, row_b = b.real ? d.W * kWords : 0;
+  const int row_a = a.real() ? d.W * kWords : 0, row_b = b.real() ? d.W * kWords : 0;
   const int out_a = 2 * t * tiling.stride + a.start * d.OW + a.column;
   const int out_b = 2 * t * tiling.stride + b.start * d.OW + b.column;
 
@@ -190,10 +195,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(kBlock), 1)
       store_shared_if(real, to, done[e]), store_shared_if(real, to + one, done[e + 1]);
       store_shared_if(real, to + 8 * one, done[e + 4]), store_shared_if(real, to + 9 * one, done[e + 5]);
     };
-    // Stores output row `row` - 1; before the first row is complete, stores zeros where that row will be. If bands
-    // overlap, two walks store the same values.
+    // Stores output row `row` - 1, unless the band before has it, or no row is complete yet.
     const auto store_done = [&] {
-      store(a.real, to_a, 0), store(b.real, to_b, 2);
+      store(row > a.skipped, to_a, 0), store(row > b.skipped, to_b, 2);
       const uint32_t by = row > 0 ? 4 * d.OW : 0;
       to_a += by, to_b += by;
     };
