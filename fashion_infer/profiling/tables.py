@@ -51,9 +51,9 @@ def tabulate(title: str, records: Sequence[Record]) -> ProfileTable:
     return ProfileTable(title, sorted(rows, key=lambda row: (-row.time, row.name)))
 
 
-def majority(table: ProfileTable, share: float = 0.9) -> List[Row]:
-    """Return the fewest rows that together take at least a share of the table's time, longest first."""
-    needed, reached, found = share * table.time, 0, []
+def majority(table: ProfileTable) -> List[Row]:
+    """Return the fewest rows that together take at least 90% of the table's time, longest first."""
+    needed, reached, found = 0.9 * table.time, 0, []
     for row in table.rows:
         if reached >= needed:
             break

@@ -210,6 +210,6 @@ def cancel(session: Session, submission: SubmissionRow, actor: str, address: str
     return True
 
 
-def log(session: Session, submission_id: str, lines: List[str], at: Optional[datetime] = None) -> None:
-    at = at or now()
+def log(session: Session, submission_id: str, lines: List[str]) -> None:
+    at = now()
     session.add_all([LogLine(submission_id=submission_id, at=at, text=line[:2000]) for line in lines])

@@ -39,6 +39,6 @@ def now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def short_id(letters: int = 12) -> str:
+def short_id() -> str:
     """Return a random identifier that people can type. 12 letters from an alphabet of 31 have 59 random bits."""
-    return "".join(secrets.choice(_LETTERS) for _ in range(letters))
+    return "".join(secrets.choice(_LETTERS) for _ in range(12))
