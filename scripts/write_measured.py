@@ -12,7 +12,7 @@ from pathlib import Path
 from fashion_infer.bench import records
 from fashion_infer.present import files
 from fashion_infer.present.bench import pages
-from fashion_infer.present.charts import kernels, throughput
+from fashion_infer.present.charts import benchmarks
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -21,7 +21,7 @@ NETWORKS = ("results-cpu", "results-cpu-avx2", "results-gpu", "results-gpu-editi
 
 def main():
     for name in NETWORKS:
-        throughput.draw(str(DOCS / f"{name}.svg"), measured(name))
+        benchmarks.draw_networks(str(DOCS / f"{name}.svg"), measured(name))
     write_kernels(DOCS)
     runpy.run_path(str(ROOT / "scripts" / "draw_ladder.py"), run_name="__main__")
 
@@ -29,7 +29,7 @@ def main():
 def write_kernels(folder):
     """Write the page about the kernels and its chart into a folder."""
     result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
-    kernels.draw(str(folder / names[1]), result)
+    benchmarks.draw_convolutions(str(folder / names[1]), result)
     files.write_page(str(folder / names[0]), pages.page(result, *names))
 
 

@@ -5,7 +5,7 @@ from typing import Dict, List, Optional, Sequence
 from ..profiling import counters, tables
 from ..profiling.figures import Figures, Overhead, Throughput, shares
 from ..system.process import as_time_prints
-from .content import Output, Part, Table, Text, arithmetic, number, percent, table
+from .content import Missing, Output, Part, Table, Text, arithmetic, ceiling, number, percent, table, three_digits
 
 
 def parts(
@@ -112,6 +112,15 @@ def _row(found: Throughput, ceilings: Optional[Dict[str, float]], backend: str) 
     scale = arithmetic(backend)[1]
     rates = number(found.gb_s, ".1f"), of_fill, number(scale * found.tflop_s, ".3f" if scale == 1 else ".1f"), of_fp32
     return [found.layer, found.kernel, number(1e3 * found.seconds, ".3f"), *rates]
+
+
+def ceilings(known: Optional[Dict[str, float]], why_not: Optional[str], backend: str) -> List[Part]:
+    """Show the device's ceilings, or the reason why they were not measured."""
+    if not known:
+        return [Missing(f"No ceilings measured: {why_not}.")]
+    named = [ceiling(name, value, backend) for name, value in known.items()]
+    rows = [[name, (value, three_digits(value))] for name, value in named]
+    return [table("Ceilings", ["ceiling", ">measured"], rows)]
 
 
 def hardware_counters(kernels: Sequence[counters.KernelCounters]) -> List[Part]:

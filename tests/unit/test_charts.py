@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape, Measurement
 from fashion_infer.present import content
-from fashion_infer.present.charts import figure, images, kernels, roofline, throughput
+from fashion_infer.present.charts import benchmarks, figure, images, roofline
 from fashion_infer.present.content import ceiling
 from fashion_infer.present.render import html, markdown, terminal
 
@@ -59,7 +59,8 @@ def drawn(tmp_path):
 
 
 def test_ladder_shows_powers_of_ten_and_times(drawn):
-    texts = drawn(kernels.draw, benchmark("cpu", [convolution(n, [0.54321, 1.4142, 271.828]) for n in (1, 2, 3, 4)]))
+    cases = [convolution(n, [0.54321, 1.4142, 271.828]) for n in (1, 2, 3, 4)]
+    texts = drawn(benchmarks.draw_convolutions, benchmark("cpu", cases))
     for tick in ("1 ms", "10 ms", "100 ms"):
         assert texts.count(tick) == 4
     for said in ("0.543", "1.41", "272", "34.6"):
@@ -92,7 +93,7 @@ def test_network_charts_show_ratios_to_our_time(drawn):
     for batch in (1, 100):
         rows = [contender("fashion-infer", "ours", 2.0), contender("slow", "peer", 8.0), contender("fast", "peer", 1.6)]
         cases.append(BenchCase("x", "memory", batch, 3, rows))
-    texts = drawn(throughput.draw, benchmark("cpu", cases))
+    texts = drawn(benchmarks.draw_networks, benchmark("cpu", cases))
     assert {"slow 0.25 x", "fast 1.2 x", "fashion-infer: 1 x"} <= set(texts)
     assert {"1", "100"} <= set(texts)
 

@@ -20,7 +20,7 @@ from fashion_infer.library import kernels
 from fashion_infer.present import content
 from fashion_infer.present.charts import roofline
 from fashion_infer.present.render import html, markdown
-from fashion_infer.present.report import pages, strip
+from fashion_infer.present.report import pages, sections
 from fashion_infer.profiling.figures import Throughput
 from fashion_infer.report import folder, gather, kernel_file, make, profiles
 from fashion_infer.report.request import ReportRequest
@@ -237,7 +237,7 @@ class TestStrip:
     """The strip of facts at the top of the report, compared with figures computed from the measurements."""
 
     def facts(self, measured):
-        return {fact.name: fact for fact in strip.strip(measured).facts}
+        return {fact.name: fact for fact in sections.strip(measured).facts}
 
     def test_verdict_and_distances(self, small_report):
         measured = small_report.measured

@@ -94,7 +94,7 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
     from ...bench import user_kernels
     from ...bench.conv import Convolutions
     from ...bench.request import BenchRequest
-    from ...present.charts import kernels as chart
+    from ...present.charts import benchmarks as charts
 
     own = paths.among(kernels)
 
@@ -115,14 +115,14 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
         )
         return Convolutions(asked)
 
-    running.run(make, chart.draw, reads=own, **rest)
+    running.run(make, charts.draw_convolutions, reads=own, **rest)
 
 
 def _grid(backend, device, against, grid, outputs):
     from ... import devices
     from ...bench.grid import Grid, parse_batches
     from ...bench.request import BenchRequest
-    from ...present.charts import grid as chart
+    from ...present.charts import benchmarks as charts
 
     batches, seed = parse_batches(grid["batches"]), 1 if grid["seed"] is None else grid["seed"]
 
@@ -131,4 +131,4 @@ def _grid(backend, device, against, grid, outputs):
         options = {"full": grid["full"], "seed": seed, "seconds": grid["seconds"]}
         return Grid(BenchRequest(backend=where, device=device, against=against, batches=batches, **options))
 
-    running.run(make, chart.draw, **outputs)
+    running.run(make, charts.draw_grid, **outputs)

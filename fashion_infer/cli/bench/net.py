@@ -55,7 +55,7 @@ def command(editions, backend, device, against, batch, repeat, images, **outputs
     from ...bench.network import Networks
     from ...bench.request import BenchRequest
     from ...bench.stream import Stream
-    from ...present.charts import throughput as chart
+    from ...present.charts import benchmarks as charts
 
     def make():
         request = BenchRequest(editions or ("fa2017",), against=against, batches=batches, repeat=repeat, images=images)
@@ -63,4 +63,4 @@ def command(editions, backend, device, against, batch, repeat, images, **outputs
             return Stream(request._replace(backend="gpu"))
         return Networks(request._replace(backend=devices.choose(backend, device, "fused").backend, device=device))
 
-    running.run(make, chart.draw, **outputs)
+    running.run(make, charts.draw_networks, **outputs)

@@ -45,7 +45,6 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     from ...present import files, run
     from ...present import profile as present
     from ...present.render import terminal
-    from ...present.report import roofline
     from ...profiling import counters as hardware
     from . import running
 
@@ -59,7 +58,7 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     figures = measured.figures
     terminal.show(run.parts(measured.result))
     terminal.show(present.parts(figures, figures.ceilings, backend=measured.result.backend))
-    terminal.show(roofline.ceilings_parts(figures.ceilings, figures.no_ceilings, measured.result.backend))
+    terminal.show(present.ceilings(figures.ceilings, figures.no_ceilings, measured.result.backend))
     terminal.show(present.costs(figures.overhead))
     counted = []
     if counters:

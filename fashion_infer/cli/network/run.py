@@ -37,8 +37,8 @@ def command(request, as_json, confusion, mistakes):
     from ... import pipeline
     from ...present import files
     from ...present import run as present
+    from ...present.charts import images as pictures
     from ...present.render import terminal
-    from ...present.report import mistakes as pictures
     from . import running
 
     files.check(pictures=[confusion, mistakes], error=DataError)
@@ -52,4 +52,4 @@ def command(request, as_json, confusion, mistakes):
     if confusion:
         pictures.draw_confusion(confusion, result, result.class_names)
     if mistakes:
-        pictures.draw_sheet(mistakes, result, result.images, result.class_names)
+        pictures.draw_mistakes(mistakes, result, result.images, result.class_names)

@@ -89,3 +89,18 @@ def sheet(
     said = title + ("" if labels is None else "; true class in brackets")
     figure.suptitle(said, fontsize=9, fontweight="bold", ha="left", x=0.01)
     figures.save(figure, path)
+
+
+def title(result) -> str:
+    return f"{result.model}, correctness {result.correctness} on {result.n} images"
+
+
+def draw_confusion(path: str, result, class_names) -> None:
+    confusion(path, result.labels, result.predictions, class_names, title(result))
+
+
+def draw_mistakes(path: str, result, images: np.ndarray, class_names) -> None:
+    """Draw the misclassified images of a run, out of all its `images` (n,1,s,s) uint8, as SVG or PNG."""
+    wrong = result.predictions != result.labels
+    chosen = images[wrong], result.predictions[wrong]
+    sheet(path, *chosen, class_names, f"mistakes of {title(result)}", result.labels[wrong])

@@ -1,1 +1,1 @@
-"""Presentation of the report: `pages` makes the whole page, and the other modules make parts of it."""
+"""Presentation of the report: `pages` makes the whole page, and `sections` makes parts of it."""

@@ -7,12 +7,11 @@ from ...bench.conclusions import conclusions
 from .. import environment, explanation, profile, run
 from ..bench import convolutions
 from ..bench import pages as benchmarks
-from ..charts import kernels as kernels_chart
-from ..charts import roofline as roofline_chart
-from ..charts import throughput as throughput_chart
+from ..charts import benchmarks as charts_of_benchmarks
+from ..charts import roofline
 from ..content import Command, Missing, Page, Part, Section, Text
 from ..render import html, markdown
-from . import clocks, mistakes, roofline, strip
+from . import sections
 
 _TIMED = "Times are the op times of the section above, which compares them with those of the profiled passes. "
 HTML, MARKDOWN = "index.html", "report.md"
@@ -31,11 +30,11 @@ def draw(folder: Path, measured) -> List[str]:
     """Draw every picture for which there are measurements; return the pictures' file names."""
     charts: Dict[str, Callable[[str], None]] = {}
     if measured.convolutions:
-        charts[LADDER] = lambda path: kernels_chart.draw(path, measured.convolutions)
-        charts[ROOFLINE] = lambda path: roofline_chart.draw(path, measured.convolutions, measured.ceilings)
+        charts[LADDER] = lambda path: charts_of_benchmarks.draw_convolutions(path, measured.convolutions)
+        charts[ROOFLINE] = lambda path: roofline.draw(path, measured.convolutions, measured.ceilings)
     if measured.networks and measured.networks.cases:  # an incorrect network is not timed
-        charts[NETWORK] = lambda path: throughput_chart.draw(path, measured.networks)
-    charts.update(mistakes.charts(measured))
+        charts[NETWORK] = lambda path: charts_of_benchmarks.draw_networks(path, measured.networks)
+    charts.update(sections.mistakes_charts(measured))
     for name, chart in charts.items():
         chart(str(folder / name))
     return list(charts)
@@ -47,9 +46,9 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
     def drawn(name: str) -> Optional[str]:
         return name if name in pictures else None
 
-    sections = [  # correctness comes before speed
+    found = [  # correctness comes before speed
         Section("correctness", "Correctness", _correctness(measured)),
-        Section("mistakes", "What it gets wrong", mistakes.parts(measured, drawn(mistakes.SHEET))),
+        Section("mistakes", "What it gets wrong", sections.mistakes(measured, drawn(sections.SHEET))),
         Section("baseline", "Baseline: MXNet's own convolution", _baseline(measured)),
         Section("ladder", "The ladder of kernels", _ladder(measured, drawn(LADDER))),
         Section("roofline", "Roofline", _roofline(measured, drawn(ROOFLINE))),
@@ -59,9 +58,9 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
         Section("environment", "Environment", _environment(measured)),
     ]
     if measured.kernel is not None:
-        sections.insert(0, Section("kernel", f"Your kernel: {measured.kernel.name}", _kernel(measured)))
-    head: List[Part] = [strip.strip(measured), *_head(measured, out)]
-    return Page("fashion-infer report", head, sections, "quick" if measured.request.quick else "")
+        found.insert(0, Section("kernel", f"Your kernel: {measured.kernel.name}", _kernel(measured)))
+    head: List[Part] = [sections.strip(measured), *_head(measured, out)]
+    return Page("fashion-infer report", head, found, "quick" if measured.request.quick else "")
 
 
 def _kernel(measured) -> List[Part]:
@@ -137,7 +136,7 @@ def _roofline(measured, picture: Optional[str]) -> List[Part]:
     if measured.convolutions is None:
         return _nothing_measured(measured, measured.no_convolutions)
     commands = [measured.convolutions.command, measured.profiles[-1].command]
-    parts = roofline.parts(measured.convolutions, measured.ceilings, measured.no_ceilings, commands, picture)
+    parts = sections.roofline(measured.convolutions, measured.ceilings, measured.no_ceilings, commands, picture)
     return [*parts, *_not_measured(measured)]
 
 
@@ -156,7 +155,7 @@ def _op_times(measured) -> List[Part]:
         parts += [Command(command), *run.parts(result, caption)]
     changed = int((measured.runs[0].predictions != measured.runs[1].predictions).sum())
     parts.append(Text(f"Predictions that differ between the two modes: {changed} of {measured.runs[0].n:,}."))
-    return [*parts, *clocks.parts(measured), *_not_measured(measured)]
+    return [*parts, *sections.timings(measured), *_not_measured(measured)]
 
 
 def _profile(measured) -> List[Part]:
@@ -166,7 +165,7 @@ def _profile(measured) -> List[Part]:
         if found.missing:
             because = f"No profiler: {found.missing}."
             parts.append(Missing(f"{because} The table shows the op times above; each call is a pass."))
-        times = {each.layer: clocks.op_seconds(result, each.layer) for each in found.figures.throughput}
+        times = {each.layer: sections.op_seconds(result, each.layer) for each in found.figures.throughput}
         rates = [each._replace(seconds=times[each.layer] or each.seconds) for each in found.figures.throughput]
         figures = found.figures._replace(throughput=rates)
         parts += profile.parts(figures, measured.ceilings, found.mode, measured.backend, _TIMED)

@@ -1,0 +1,236 @@
+"""The report's strip of main results, and those of its sections that no other output has."""
+
+from typing import Callable, Dict, List, Optional
+
+import numpy as np
+
+from ...bench.ceilings import roof
+from ...bench.conclusions import Conclusion, conclusions
+from ...bench.records import BenchCase, BenchResult
+from .. import profile
+from ..bench import convolutions, networks
+from ..charts import images
+from ..content import Command, Fact, Part, Picture, Strip, Text, arithmetic, number, table
+
+CONFUSION, SHEET = "confusion.svg", "mistakes.svg"
+_MOST_CONFUSED = 10
+_PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
+_TIMINGS = (
+    "The first row of each convolution has its op time, from which every rate below is computed. The ladder and the "
+    "profiler time the same kernel under other conditions, which the last column names. To make the times comparable, "
+    "each is divided by its number of images."
+)
+_ROOFLINE = (
+    "Arithmetic intensity is a layer's number of operations divided by the bytes of its input, weights and output, "
+    "each moved once: all kernels have the same intensity on a layer. A kernel above a ceiling of memory kept part of "
+    "its data in the caches. The roof is the lower of two rates: the rate that the faster of fill and copy allows at "
+    "that intensity, and the rate of the fastest matrix product. The points are the times of the ladder; the ceilings "
+    "are those of the profile below."
+)
+
+
+def strip(measured) -> Strip:
+    """Make the strip: verdict, ratio to the best peer, distance to the write floor, changed predictions.
+
+    If the report has a kernel file, the results are about it.
+    """
+    known = conclusions(measured.convolutions) if measured.convolutions else []
+    one = known[0] if known else None
+    kernel = measured.kernel
+    facts = [_verdict(measured), _against_peers(measured, one), _against_the_floor(one), _differing(measured)]
+    if kernel is not None and kernel.wrong:  # the speed of an incorrect kernel is meaningless
+        facts = [facts[0], *(Fact(fact.name, "WRONG", kernel.wrong, "wrong") for fact in facts[1:])]
+    return Strip(facts)
+
+
+def _verdict(measured) -> Fact:
+    passed = sum(check.ok for check in measured.checks)
+    checked = f"{passed} of {len(measured.checks)} checks of the models passed"
+    if measured.wrong:
+        return Fact("Verdict", "WRONG", f"{'; '.join(measured.wrong)}; {checked}", "wrong")
+    kernel = measured.kernel
+    if kernel is not None:
+        return Fact("Verdict", "correct", f"{kernel.name}, {kernel.precision}; {checked}", "ok")
+    bench = measured.convolutions
+    kernels = len({row.name for case in bench.cases for row in case.rows if row.error is not None}) if bench else 0
+    return Fact("Verdict", "correct", f"{checked}; {kernels} kernels and peers compared with float64", "ok")
+
+
+def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
+    """Compare a kernel file's convolutions, or the whole network at the largest batch size, with the fastest peer."""
+    result = measured.networks
+    if result and result.cases and (one is None or one.auto):
+        largest = networks.places(result.cases)[-1][-1]
+        ours, peer = networks.fastest(largest, "ours"), networks.fastest(largest, "peer")
+        if ours and peer:
+            what = f"the speed of {peer.title}: whole network, batches of {largest.batch:,}"
+            return Fact(_PEER, f"{peer.median_ms / ours.median_ms:.2f} x", what)  # type: ignore[operator]
+    if one is not None and one.peer:
+        return Fact(
+            _PEER,
+            f"{one.peer[1]:.2f} x",
+            f"the speed of {convolutions.peer_title(one.peer[0])}: {one.name}, convolutions",
+        )
+    return Fact(_PEER, "--", "no peer was measured here")
+
+
+def _against_the_floor(one: Optional[Conclusion]) -> Fact:
+    if one is None or one.percent_of_floor is None:
+        return Fact(_FLOOR, "--", "the write floor does not apply, or nothing was timed")
+    return Fact(_FLOOR, f"{100 / one.percent_of_floor:.2f} x", f"the time to write the output: {one.name}")
+
+
+def _differing(measured) -> Fact:
+    operator, fused = measured.runs
+    changed = int((operator.predictions != fused.predictions).sum())
+    kernel = measured.kernel
+    state = "wrong" if changed else "ok"
+    between = "between the two modes" if kernel is None else f"between {kernel.name} and our kernels"
+    return Fact("Predictions that differ", f"{changed:,}", f"of {operator.n:,}, {between}", state)
+
+
+def mistakes_charts(measured) -> Dict[str, Callable[[str], None]]:
+    """Return functions that draw the pictures, by file name. Without a mistake, there is no sheet."""
+    result, names = measured.runs[1], measured.class_names
+    found: Dict[str, Callable[[str], None]] = {CONFUSION: lambda path: images.draw_confusion(path, result, names)}
+    if (result.predictions != result.labels).any():
+        found[SHEET] = lambda path: images.draw_mistakes(path, result, measured.images.images, names)
+    return found
+
+
+def mistakes(measured, sheet: Optional[str]) -> List[Part]:
+    """Make the section; `sheet` is the file name of the picture with the misclassified images, None without one."""
+    result, names = measured.runs[1], measured.class_names
+    wrong = int((result.predictions != result.labels).sum())
+    files = ("--confusion", CONFUSION, *(("--mistakes", SHEET) if wrong else ()))
+    command = measured.request.run_command(result.model, result.n, measured.backend, "fused", 1, *files)
+    rows = _most_frequent(result, names)
+    worst = f" Most often {rows[0][0]} is taken for {rows[0][1]}, {rows[0][2]} times." if rows else ""
+    shares = "in percent of each true class, true by predicted"
+    matrix = f"Confusion matrix of {result.model} on {result.n:,} images, {shares}.{worst}"
+    found: List[Part] = [
+        Text(f"{wrong:,} of {result.n:,} images are misclassified, correctness {result.correctness}."),
+        Command(command),
+        Picture(CONFUSION, matrix),
+    ]
+    if rows:
+        found.append(table("Most frequent mistakes", ["true class", "predicted", ">images"], rows))
+    if sheet:
+        shown = "Misclassified images, each with the predicted class and the true class in brackets"
+        found.append(Picture(sheet, f"{shown}: the first {min(wrong, images.MOST)} of {wrong:,}."))
+    return found
+
+
+def _most_frequent(result, names) -> List[List]:
+    """Return [true class, predicted class, number of images] of the pairs of classes that are confused most often."""
+    counts = np.zeros((len(names), len(names)), int)
+    np.add.at(counts, (result.labels, result.predictions), 1)
+    np.fill_diagonal(counts, 0)
+    most = np.argsort(-counts, axis=None, kind="stable")[:_MOST_CONFUSED]
+    pairs = [divmod(int(index), len(names)) for index in most if counts.flat[index]]
+    return [[names[true], names[said], int(counts[true, said])] for true, said in pairs]
+
+
+def op_seconds(result, layer: str) -> Optional[float]:
+    """Return the median op time of a run's layer in seconds; None if the run has no such layer."""
+    return next((each.median for each in result.layers if each.name == layer), None)
+
+
+def timings(measured) -> List[Part]:
+    """Make the table of the convolutions' times, with one row per way of timing."""
+    rows: List[List] = []
+    for result, profiled in zip(measured.runs, measured.profiles):
+        known = {each.layer: each for each in profiled.figures.throughput}
+        custom = [layer for layer in result.layers if layer.custom]
+        for place, layer in enumerate(custom, 1):
+            base = layer.median / result.n
+            spread = f"{1e3 * min(layer.seconds):.4g} to {1e3 * max(layer.seconds):.4g} ms"
+            slices = f"in slices of {result.batch_size:,}" if result.batch_size < result.n else "all images at once"
+            why = f"median of {len(layer.seconds)} passes, {spread}, {slices}"
+            rows.append(_timing(layer, result, "op time", layer.median, result.n, base, why))
+            if layer.kernel != "fused":
+                rows += _timings_of_the_ladder(measured, result, layer, place, base)
+            if layer.name in known:
+                seconds, how = known[layer.name].seconds, _how_profiled(profiled)
+                rows.append(_timing(layer, result, "profile", seconds, result.n, base, how))
+    if not rows:
+        return []
+    columns = ["layer", "mode", "kernel", "where", ">ms", ">images", ">us an image", ">of op time", "how it was timed"]
+    return [Text(_TIMINGS), table("One kernel, one time", columns, rows)]
+
+
+def _timing(layer, result, where, seconds, images, base, why) -> List:
+    an_image = seconds / images
+    ratio = number(an_image / base if base else None, ".2f")
+    return [layer.name, result.mode, layer.kernel, where, number(1e3 * seconds, ".4g"), images,
+            number(1e6 * an_image, ".3f"), ratio, why]  # fmt: skip
+
+
+def _timings_of_the_ladder(measured, result, layer, place, base) -> List[List]:
+    cases = measured.convolutions.cases if measured.convolutions else ()
+    found = [(case, row) for case in cases if case.number == place for row in case.rows if row.name == layer.kernel]
+    return [
+        _timing(
+            layer,
+            result,
+            "ladder",
+            row.median_ms / 1e3,
+            case.shape.B,
+            base,
+            f"median of {row.runs} runs of one batch of {case.shape.B:,} random images, all contenders in turn",
+        )
+        for case, row in found
+        if row.timed
+    ]
+
+
+def _how_profiled(profile) -> str:
+    passes = profile.figures.overhead[0].passes if profile.figures.overhead else 0
+    if passes:
+        return f"median of {passes} passes without the profiler, in a separate process"
+    return "one pass, the first of a separate process: it loads code, allocates memory, and is profiled"
+
+
+def roofline(
+    result: BenchResult, ceilings: Dict[str, float], no_ceilings: str, commands: List[str], picture: Optional[str]
+) -> List[Part]:
+    """Make the roofline section. `no_ceilings` is the reason if `ceilings` could not be measured."""
+    found: List[Part] = [Text(_ROOFLINE), *map(Command, commands)]
+    if picture:
+        shown = "; ".join(f"{case.title} at {case.shape.intensity:.1f} operations a byte" for case in result.cases)
+        unit, _ = arithmetic(result.backend)
+        found.append(Picture(picture, f"Roofline: {unit} of every kernel under the measured ceilings. {shown}."))
+    return [*found, *profile.ceilings(ceilings, no_ceilings, result.backend), *_under_the_roof(result, ceilings)]
+
+
+def _under_the_roof(result: BenchResult, ceilings: Dict[str, float]) -> List[Part]:
+    unit, scale = arithmetic(result.backend)
+    columns = ["kernel", "layer", ">operations a byte", f">{unit}", ">% of the roof"]
+    rows: List[List] = []
+    reasons: List[Part] = []
+    for case in result.cases:
+        at = case.shape.intensity
+        highest = roof(at, ceilings)
+        above = []
+        for row in case.rows:
+            if row.tflop_s:
+                percent = 100 * row.tflop_s / highest if highest else None
+                rate = number(scale * row.tflop_s, ".4f" if scale == 1 else ".1f")
+                above += [row.title] if percent and percent > 100 else []
+                under = percent if percent is None or percent <= 100 else None
+                rows.append([row.title, case.name, number(at, ".2f"), rate, number(under, ".1f")])
+        reasons += [_why_above(case, above, ceilings)] if above else []
+    return [table("Kernels and peers under the roof", columns, rows), *reasons]
+
+
+def _why_above(case: BenchCase, above: List[str], ceilings: Dict[str, float]) -> Text:
+    """Name the kernels that are above the roof, and say why this can happen: the roof is a measurement, too."""
+    memory = roof(case.shape.intensity, {name: gb_s for name, gb_s in ceilings.items() if name.endswith("_gb_s")})
+    bound_by_memory = memory is not None and memory == roof(case.shape.intensity, ceilings)
+    moved = f"the layer moves {case.shape.bytes / 1e6:,.1f} MB"
+    why = (
+        f"here the roof is the rate of memory; {moved}, and the part that stays in the caches is not limited by it"
+        if bound_by_memory
+        else "here the roof is the rate of one library's matrix product, which may be below the hardware's limit"
+    )
+    return Text(f"No % of the roof for {', '.join(above)} on {case.name}, which are above it: {why}.")
