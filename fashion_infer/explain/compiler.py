@@ -61,7 +61,7 @@ def findings(
         return [dataclasses.replace(one, share=None) for one in found[:_MOST]]
     assembly, report = place / "out.s", place / "vectors.txt"
     flag = f"-fopt-info-vec-optimized-missed={report}"
-    done = compile([*cpu.assembly_command(command, file.path, assembly), flag], place)
+    done = compile([*cpu.assembly_command(command, file, assembly), flag], place)
     if done.code:
         return []
     texts = [

@@ -538,15 +538,14 @@ def _assembly(file: KernelFile, place: Path) -> Tuple[str, str]:
     Return its assembly with line numbers, which is empty after an error, and what the compiler printed.
     """
     target = place / "out.s"
-    said = _said(assembly_command(build.command_in(place, file), file.path, target), _BUILD, place)
+    said = _said(assembly_command(build.command_in(place, file), file, target), _BUILD, place)
     return target.read_text() if target.is_file() else "", said
 
 
-def assembly_command(command: Sequence[str], kernel: Path, target: Path) -> List[str]:
+def assembly_command(command: Sequence[str], file: KernelFile, target: Path) -> List[str]:
     """Return the command that writes the assembly of a kernel file, made from the command that builds its plug-in."""
-    path = str(kernel.resolve())
-    sources = [word for before, word in zip(command, command[1:]) if before in ("c", "c++") or word == path]
-    kept = path if path in sources else next(word for word in sources if "adapters" in word)
+    sources = [word for before, word in zip(command, command[1:]) if before in ("c", "c++")]
+    kept = sources[0] if file.format.linked else sources[-1]  # the adapter includes the file if it is not linked
     dropped = {*sources, "-shared", "-lpthread"} - {kept}
     words = [word for word in command if word not in dropped and not word.startswith("-Wl,")]
     return [*words, "-g", "-S", "-o", str(target)]

@@ -4,6 +4,7 @@ The key in the cache is made from all inputs: the file, its neighbours, the adap
 compiler's version. A second process that needs the same plug-in waits for the first process.
 """
 
+import codecs
 import functools
 import hashlib
 import os
@@ -12,12 +13,12 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
 from ..system import cache_limits, compilers, inputs, installation, resources
 from ..system.temporary import vanishing
-from . import formats, neighbours
+from . import formats, neighbours, source
 from .formats import KernelFile
 
 _CUBLAS = {"cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasXt.h": "cublas", "cublasLt.h": "cublasLt"}
@@ -25,9 +26,9 @@ _HEADERS = ("minidnn", "mxnet-years", "leetgpu")
 # GNU unique symbols are shared in a process: two plug-ins would share a template's static variables.
 _HOST_FLAGS = ["-fPIC", "-fno-gnu-unique"]
 _LINK_FLAGS = ["-Bsymbolic", "-z,defs", "--exclude-libs,ALL"]
-# gcc, clang: FILE:LINE:COLUMN: error: TEXT; nvcc: FILE(LINE): error: TEXT, error #20: TEXT
+# gcc, clang: FILE:LINE:COLUMN: error: TEXT; nvcc: FILE(LINE): error: TEXT, error #20: TEXT. FILE may be "conv (1).cpp".
 _ERROR = re.compile(
-    r"^(?P<file>[^\s:(][^:(\n]*)(?::(?P<line>\d+)(?::\d+)?|\((?P<cuda>\d+)\))\s*:\s*(?:fatal )?(?:catastrophic )?"
+    r"^(?P<file>\S.*?)(?::(?P<line>\d+)(?::\d+)?|\((?P<cuda>\d+)\))\s*:\s*(?:fatal )?(?:catastrophic )?"
     r"error\b[^:\n]*:\s*(?P<text>.*)$",
     re.MULTILINE,
 )
@@ -36,6 +37,7 @@ _LARGEST = 1 << 28  # size limit of a library in bytes
 # Hints that are appended to the compiler's error: {word in the error: hint}.
 _HINTS = {"texture": "texture references left CUDA with version 12: read through a pointer, or a texture object"}
 _LONGEST_PATH = 100  # limit for a header's path in the course's tree, in characters
+_UNSAFE = re.compile(r"[^\w.+-]", re.ASCII)  # characters of file names that a compiler's own commands may misread
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
 
 
@@ -100,7 +102,7 @@ def build(
             outside = Path(temporary)
             place = outside / "compiler"
             place.mkdir()
-            done = compile([*command, *_supplied(path, beside, place), "-o", str(place / "plugin.so")], place)
+            done = compile([*_placed(command, path, beside, place), "-o", str(place / "plugin.so")], place)
             if done.code:
                 (outside / "room").write_bytes(bytes(_ROOM))  # fails if the disk is full, which is not the file's fault
                 _blame_compiler(kernel_file, arch, compile, outside)
@@ -120,13 +122,46 @@ def command_in(
     """Return the compiler's command without the output option; the other files that it needs are written to `place`."""
     path = kernel_file.path.resolve()
     beside = neighbours.of(path, within)
-    return [*_command(kernel_file, path, beside, arch), *_supplied(path, beside, place)]
+    return _placed(_command(kernel_file, path, beside, arch), path, beside, place)
 
 
-def _supplied(path: Path, beside: neighbours.Neighbours, place: Path) -> List[str]:
-    """Write the other files that a build needs into `place`, and return the compiler's options for them."""
-    (place / "fops_submission.inc").write_text(f'#include "{path}"\n')
-    return [f"-I{place}", *_course_tree(beside.missing, place)]
+def _placed(command: List[str], path: Path, beside: neighbours.Neighbours, place: Path) -> List[str]:
+    """Write the other files that a build needs into `place`, and return the compiler's command with them."""
+    copies = _copies(path, beside, place)
+    (place / "fops_submission.inc").write_text(f'#include "{copies.get(path, path)}"\n')
+    folders = {f"-I{file.parent}": f"-I{copy.parent}" for file, copy in copies.items()}
+    files = {str(file): str(copy) for file, copy in copies.items()}
+    words: List[str] = []
+    for word in command:
+        words += [folders[word], word] if word in folders else [files.get(word, word)]
+    return [*words, f"-I{place}", *_course_tree(beside.missing, place)]
+
+
+def _copies(path: Path, beside: neighbours.Neighbours, place: Path) -> Dict[Path, Path]:
+    """Copy a kernel file and its neighbours into `place` if the compiler cannot read one of them as it is.
+
+    The copies are prepared (`source.prepared`), and the compiled ones have plain names. The compiler's messages name
+    the originals.
+    """
+    compiled = [path, *beside.helpers]
+    contents = {file: _bytes(file) for file in [path, *beside.all]}
+    ready = {file: source.prepared(data) for file, data in contents.items()}
+    if ready == contents and not any(_UNSAFE.search(file.name) or '"' in str(file) for file in compiled):
+        return {}
+    root = os.path.commonpath([file.parent for file in contents])
+    copies = {}
+    for file, data in ready.items():
+        name = _UNSAFE.sub("_", file.name) if file in compiled else file.name
+        copies[file] = place / "source" / file.parent.relative_to(root) / name
+        copies[file].parent.mkdir(parents=True, exist_ok=True)
+        named = _named(file).replace("\\", "\\\\")
+        copies[file].write_bytes(os.fsencode(f'#line 1 "{named}"\n') + data[3 * data.startswith(codecs.BOM_UTF8) :])
+    return copies
+
+
+def _named(file: Path) -> str:
+    """Return a file's path as a copy gives it to the compiler: ptxas refuses quotes."""
+    return str(file).replace('"', "'")
 
 
 def _course_tree(missing: List[str], place: Path) -> List[str]:
@@ -177,7 +212,7 @@ def first_error(output: str, path: Path) -> str:
     match = _ERROR.search(output)
     if match:
         file = match.group("file").strip()
-        shown = str(path) if Path(file).name == path.name else file
+        shown = str(path) if Path(file).name in (path.name, Path(_named(path)).name) else file
         text = match.group("text").strip()
         hints = [f"; {hint}" for word, hint in _HINTS.items() if re.search(rf"\b{word}\b", text)]
         return f"{shown}:{match.group('line') or match.group('cuda')}: {text}{''.join(hints)}"
@@ -211,7 +246,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
     flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
     flags += [f"-I{place}" for place in places]
     flags += ["-include", str(ours / "headers" / "first_token.h")]
-    text = "".join(_text(file) for file in [path, *beside.all])
+    text = "".join(source.text(_bytes(file)) for file in [path, *beside.all])
     openmp = ["-fopenmp"] if re.search(r"omp\.h|#\s*pragma\s+omp\b", text) else []
     cxx, words = compilers.find_cxx(), compilers.cxx_command()
     if cxx is None or words is None:
@@ -305,8 +340,8 @@ def _processor(command: List[str]) -> str:
     return next((line for line in lines if line.startswith("flags")), platform.machine())
 
 
-def _text(path: Path) -> str:
+def _bytes(path: Path) -> bytes:
     try:
-        return path.read_text(errors="replace")
+        return path.read_bytes()
     except OSError as error:
         raise DeviceError(f"cannot read {path}: {error.strerror}") from None

@@ -282,8 +282,10 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
         if exported and insist:
             raise UsageError(f"{path} is a compiled library, and no file of format {insist}: leave --format out")
         raise UsageError(f"{path} is a program or library without a kernel: looked for {prebuilt.signature}")
-    text = data.decode("utf-8-sig", "replace")  # Python takes a byte order mark, too
     suffix = path.suffix.lower()
+    if suffix == ".py" and source.utf16(data):
+        raise UsageError(f"{path} is UTF-16 text, which Python does not read: save it as UTF-8")
+    text = source.text(data)
     code = text if suffix == ".py" else source.stripped(text)
     # Read neighbours too: the file may only include the kernel's source. Files outside its folder are not read, because
     # the file may be untrusted.

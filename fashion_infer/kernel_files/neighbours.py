@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import List, NamedTuple, Optional
 
+from . import source
+
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 _HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inc")
 # Header folders in the course's tree, and how deep below its root milestone files are, as in project/m3/req_0.
@@ -77,6 +79,6 @@ def _sources(header: Path) -> List[Path]:
 def text_of(path: Path) -> str:
     """Return a source's text; "" if it cannot be read."""
     try:
-        return path.read_text(errors="replace")
+        return source.text(path.read_bytes())
     except OSError:
         return ""

@@ -1,8 +1,9 @@
-"""Minimal C and C++ parsing for recognising formats: strips comments and strings, and finds functions by name."""
+"""Reading of C and C++ sources, and minimal parsing for recognising formats: finds functions by name."""
 
+import codecs
 import functools
 import re
-from typing import Dict, List, NamedTuple
+from typing import Dict, List, NamedTuple, Optional
 
 _TOKEN = re.compile(
     r"""
@@ -15,6 +16,7 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
+_INCLUDE = re.compile(rb"""^(?P<include>[ \t]*#[ \t]*include[ \t]*)["<](?P<path>[^">\n]{1,300})[">]""", re.MULTILINE)
 _BODY = re.compile(r"\s*(?:noexcept\s*)?\{")
 
 
@@ -23,6 +25,43 @@ class Function(NamedTuple):
 
     name: str
     parameters: List[str]
+
+
+def utf16(data: bytes) -> Optional[str]:
+    """Return the codec of a text in UTF-16, with or without a byte order mark; None for other texts."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    low, high = data[:256:2], data[1:256:2]
+    if 2 * max(low.count(0), high.count(0)) <= len(high) or min(low.count(0), high.count(0)):
+        return None
+    return "utf-16-be" if low.count(0) else "utf-16-le"
+
+
+def prepared(data: bytes) -> bytes:
+    """Return a source that today's compilers can read; every line keeps its number.
+
+    UTF-16 becomes UTF-8, line ends of CR alone become LF, and CUDA headers are found on the include path.
+    """
+    codec = utf16(data)
+    if codec:
+        data = data.decode(codec, "replace").encode("utf-8", "replace")
+    if data.count(b"\r") - data.count(b"\r\n") > data.count(b"\n"):
+        data = data.replace(b"\r", b"\n")
+    return _INCLUDE.sub(_without_folder_of_cuda, data)
+
+
+def _without_folder_of_cuda(match) -> bytes:
+    """Replace an absolute path, such as "/usr/local/cuda-8.0/include/cuda_runtime.h", by <cuda_runtime.h>."""
+    parts = re.split(rb"[/\\]", match.group("path"))
+    absolute = not parts[0] or parts[0].endswith(b":")
+    if not absolute or b"include" not in parts or not any(part.lower().startswith(b"cuda") for part in parts):
+        return match.group()
+    return match.group("include") + b"<" + b"/".join(parts[parts.index(b"include") + 1 :]) + b">"
+
+
+def text(data: bytes) -> str:
+    """Decode a source as its compiler gets it."""
+    return prepared(data).decode("utf-8-sig", "replace").replace("\r\n", "\n")
 
 
 def stripped(text: str) -> str:

@@ -29,7 +29,7 @@ TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 _OURS = ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "mxnet-cpu-alloc.h", "mxnet-cpu-assignments.h")
 RIGHT = [
     *(TEMPLATES / name for name in ("conv.cpp", "cpu-new-forward.cc", "new-forward.h")),
-    *(SAMPLES / "right" / name for name in (*_OURS, "helper/conv.cpp")),
+    *(SAMPLES / "right" / name for name in (*_OURS, "utf-16.cpp", "helper/conv.cpp")),
 ]
 ON_GPU = [
     *(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
@@ -117,6 +117,45 @@ def test_the_first_compiler_error_is_one_line():
         kernel_loading.load(path)
     assert str(failed.value).startswith(f"{path}:9: ")
     assert failed.value.exit_code == 4 and "\n" not in str(failed.value)
+
+
+@pytest.mark.parametrize("name", ["conv (1).cpp", '-a "b" #2, größe\\$c.cpp'])
+def test_names_of_any_characters(tmp_path, name):
+    folder = tmp_path / name
+    shutil.copytree(SAMPLES / "right" / "helper", folder)
+    path = (folder / "conv.cpp").rename(folder / name)
+    assert kernel_loading.check(path, shapes=SMALL, images=2).right
+    path.write_text((SAMPLES / "wrong" / "second-download (1).cpp").read_text())
+    with pytest.raises(DeviceError) as failed:
+        kernel_loading.load(path)
+    assert str(failed.value).startswith(f"{path}:2: ") and "undefined_name" in str(failed.value)
+
+
+@pytest.mark.parametrize("encoding, line_end", [("utf-16", "\n"), ("utf-16-be", "\r\n"), ("utf-8-sig", "\r")])
+def test_texts_of_other_encodings(own, encoding, line_end):
+    for file in (own.path, own.header, own.source):
+        file.write_bytes(file.read_text().replace("\n", line_end).encode(encoding))
+    assert kernel_loading.check(own.path, shapes=SMALL, images=2).right
+    text = own.header.read_bytes().decode(encoding) + f"{line_end}int n = undefined_name;{line_end}"
+    own.header.write_bytes(text.encode(encoding))
+    with pytest.raises(DeviceError) as failed:
+        kernel_loading.load(own.path)
+    line = text.split(line_end).index("int n = undefined_name;") + 1
+    assert str(failed.value).startswith(f"{own.header}:{line}: ")
+
+
+def test_headers_of_cuda_are_found_in_any_version(tmp_path):
+    if compilers.find_nvcc() is None:
+        pytest.skip("no nvcc")
+    path = tmp_path / "new-forward (1).cu"
+    names = '"/usr/local/cuda-8.0/include/cuda_runtime.h"', "</usr/local/cuda/targets/x86/include/crt/host_config.h>"
+    header = "".join(f"#include {name}\n" for name in names)
+    path.write_text(header + (TEMPLATES / "conv.cu").read_text())
+    assert build.build(formats.recognise(path), arch="90").library.is_file()
+    path.write_text(header + '#include "/opt/cuda/include/no_such_header.h"\n' + (TEMPLATES / "conv.cu").read_text())
+    with pytest.raises(DeviceError) as failed:
+        build.build(formats.recognise(path), arch="90")
+    assert str(failed.value).startswith(f"{path}:3: ") and "no_such_header.h" in str(failed.value)
 
 
 def test_a_missing_function():
