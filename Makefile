@@ -11,7 +11,9 @@ WORKERS ?= 2
 
 BIN := .venv/bin
 # The tests of a file run in one process (--dist loadfile), because they share expensive results.
-PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(if $(COVERAGE),--cov=fashion_infer $(FLOOR))
+PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(if $(COVERAGE),--cov=fashion_infer)
+# `make test ARGS=tests/...` also runs the slow tests of the files that ARGS names.
+FAST = $(if $(filter tests/%,$(ARGS)),,-m "not slow")
 # The least coverage applies only to the whole suite, because the tests named in ARGS cover only a part of the code.
 FLOOR = $(if $(ARGS),,--cov-fail-under=90)
 
@@ -29,10 +31,10 @@ newer, or name one: make PYTHON=/path/to/python" >&2; exit 1; }; $(PYTHON) scrip
 $(if $(filter file,$(origin PYTHON)),,--keep-to-this-python) $(if $(MXNET),--mxnet=$(MXNET)) \
 $(if $(filter gpu,$(BACKEND)),--cuda)
 
-.PHONY: help setup run test test-all mutants bench lint docs wheel release clean
+.PHONY: help setup run test test-slow test-all mutants bench lint docs wheel release clean
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## Create .venv and build the operator library (PYTHON=, MXNET=cpu|cu112, BACKEND=gpu, EXTRAS="test docs")
 	$(ENV) $(addprefix --extra=,$(EXTRAS))
@@ -41,14 +43,18 @@ run: ## Run `fashion-infer run` (MODEL=, N=, BACKEND=auto|cpu|gpu, ARGS=)
 	$(ENV)
 	@$(BIN)/fashion-infer run --model $(MODEL) --n $(N) --backend $(BACKEND) $(ARGS)
 
-test: ## Run the tests, with a random sample of each sweep (WORKERS=2, COVERAGE=1; ARGS= is passed to pytest)
+test: ## Run the fast tests, with a random sample of each sweep (WORKERS=2, COVERAGE=1; ARGS= is passed to pytest)
 	$(ENV) --extra=test
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) $(FAST) $(ARGS)
+
+test-slow: ## Run the slow tests; COVERAGE=1 adds to what `make test COVERAGE=1` measured
+	$(ENV) --extra=test
+	@$(PYTEST) -m slow $(if $(COVERAGE),--cov-append) $(ARGS)
 
 test-all: COVERAGE = 1
-test-all: ## Run the tests with complete sweeps, and measure coverage (more than an hour; ARGS= is passed to pytest)
+test-all: ## Run all tests with complete sweeps, and measure coverage (more than an hour; ARGS= is passed to pytest)
 	$(ENV) --extra=test
-	@HYPOTHESIS_PROFILE=all $(PYTEST) $(ARGS)
+	@HYPOTHESIS_PROFILE=all $(PYTEST) $(FLOOR) $(ARGS)
 
 mutants: ## Put random faults into a copy of the code, and count how many the nearest tests find (N=300, ARGS="--seed 1")
 	$(ENV) --extra=test --extra=mutants

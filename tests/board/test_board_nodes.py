@@ -15,7 +15,8 @@ from fashion_infer.board.store import expectation, queries
 from fashion_infer.board.store.models import JobRow, Judgement, LogLine
 from fashion_infer.board.store.types import now
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not here")
+no_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not here")
+pytestmark = [no_ray, pytest.mark.slow]
 
 
 @pytest.fixture

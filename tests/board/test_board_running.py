@@ -397,6 +397,7 @@ class TestTrial:
         assert invoke("board", "cancel", identifier)[0] == 1
         assert invoke("board", "log", "../../etc")[0] == 2
 
+    @pytest.mark.slow
     def test_submit_waits_for_a_board_that_restarts(self, trial, own_home):
         trial.process.kill()
         trial.process.wait()
@@ -429,6 +430,7 @@ class TestTrial:
         store.close()
         assert sorted(count for _, count in purposes) == [5, 5]
 
+    @pytest.mark.slow
     def test_no_submission_is_lost_by_injected_faults(self, trial):
         trial.command("class", "set", "trial", "--most-an-hour", "100000")
         kinds = ["service", "dispatcher", "worker", "database"]
@@ -464,6 +466,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available().isolated, reason="no sandbox")
 def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
     """The real grader on the board's own Ray ranks an honest kernel, and keeps a hostile kernel from the board's ports.
@@ -522,6 +525,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available().isolated, reason="no sandbox")
 def test_a_class_ranks_by_the_layers_that_its_rubric_lists(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -9,6 +9,7 @@ import pytest
 from chromium import LOW_CONTRAST
 
 pytest.importorskip("fastapi")
+pytestmark = pytest.mark.slow
 
 STUDENT, STAFF = "student001", "Ada Instructor"
 PAGES = {

@@ -20,9 +20,8 @@ from fashion_infer.graph.layers import Convolution, Dense
 EMULATORS = ("qemu-aarch64", "qemu-aarch64-static")
 SYSTEM = "/usr/aarch64-linux-gnu"  # the folder in which Debian's cross compiler has its libraries
 
-pytestmark = pytest.mark.skipif(
-    not profiles.pick(False, True), reason="minutes under an emulator: part of make test-all"
-)
+all_only = pytest.mark.skipif(not profiles.pick(False, True), reason="minutes in an emulator: part of make test-all")
+pytestmark = [all_only, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

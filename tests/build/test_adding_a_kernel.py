@@ -172,6 +172,7 @@ def test_an_added_cpu_kernel_does_not_change_what_auto_picks(tmp_path):
         assert chosen_on_the_cpu(conv, tmp_path) == before, place
 
 
+@pytest.mark.slow
 @skips.needs("nvcc")
 def test_an_added_gpu_kernel_does_not_change_what_auto_picks(tmp_path):
     before = chosen_on_the_gpu(parts(tmp_path), tmp_path)
@@ -201,6 +202,7 @@ def tree(tmp_path_factory):
     return copied(tmp_path_factory.mktemp("added"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
 @pytest.mark.parametrize("place", CPU_PLACES)
 def test_the_test_suite_passes_with_an_added_cpu_kernel(place, tree):

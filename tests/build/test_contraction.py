@@ -13,7 +13,8 @@ import profiles
 import pytest
 from test_sanitizers import OPS, tool
 
-pytestmark = pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
+all_only = pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
+pytestmark = [all_only, pytest.mark.slow]
 
 
 def test_steady_if_the_compiler_avoids_chains_of_fused_multiply_adds(tmp_path):

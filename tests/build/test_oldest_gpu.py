@@ -14,6 +14,7 @@ OPS = Path(__file__).resolve().parents[2] / "custom_ops"
 FILES = sorted(path for path in OPS.rglob("*.cu") if "submission" not in path.relative_to(OPS).parts)
 
 
+@pytest.mark.slow
 @skips.needs("nvcc")
 @pytest.mark.parametrize("file", profiles.drawn(FILES, 4), ids=lambda file: str(file.relative_to(OPS)))
 def test_compiles(file, of_scripts):

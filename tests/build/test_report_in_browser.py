@@ -19,7 +19,7 @@ WIDTHS, SCHEMES = (390, 768, 1280, 1920), ("light", "dark")
 
 
 # The browser is requested first, so that tests are skipped without one before a report is made.
-pytestmark = pytest.mark.usefixtures("browser")
+pytestmark = [pytest.mark.usefixtures("browser"), pytest.mark.slow]
 
 
 @pytest.fixture

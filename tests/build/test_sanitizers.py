@@ -16,6 +16,7 @@ import profiles
 import pytest
 
 OPS = Path(__file__).resolve().parents[2] / "custom_ops"
+pytestmark = pytest.mark.slow
 
 
 def tool(name):

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -242,5 +243,5 @@ def test_doctor_shows_how_the_environment_was_made(monkeypatch, tmp_path, plan):
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_make_lists_its_commands():
     out = subprocess.run(["make", "-C", str(ROOT)], check=True, stdout=subprocess.PIPE, text=True).stdout
-    for target in ("setup", "run", "test", "test-all", "bench", "lint", "docs", "wheel", "release", "clean"):
-        assert f"make {target} " in out
+    targets = re.search(r"^\.PHONY: (.*)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert len(targets) > 9 and all(f"make {target} " in out for target in targets)

@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 VIEWS = profiles.drawn([(width, scheme) for width in (390, 1280) for scheme in ("light", "dark")], 1)
 
-pytestmark = pytest.mark.skipif(not (ROOT / "mkdocs.yml").exists(), reason="needs the checkout")
+no_checkout = pytest.mark.skipif(not (ROOT / "mkdocs.yml").exists(), reason="needs the checkout")
+pytestmark = [no_checkout, pytest.mark.slow]
 
 
 def build(root, out):

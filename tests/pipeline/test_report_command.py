@@ -8,6 +8,7 @@ import pytest
 
 from fashion_infer.report import gather
 
+pytestmark = pytest.mark.slow
 FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
 
 

@@ -86,6 +86,7 @@ def test_patterns_allow_only_other_figures_and_verdicts():
     assert not pattern_of("10 right").search("110 right")
 
 
+@pytest.mark.slow
 def test_commands_print_what_the_page_shows(data_dir, tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")

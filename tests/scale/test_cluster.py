@@ -22,7 +22,8 @@ from fashion_infer.scale import cluster, nodes, sources
 from fashion_infer.scale.classify import classify
 from fashion_infer.scale.folder import ResultFolder
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray needs Python 3.10 or newer")
+no_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray needs Python 3.10 or newer")
+pytestmark = [no_ray, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parents[2]
 
 
