@@ -1,8 +1,10 @@
 """Shared fixtures: the dataset's folder, the command line, and a user without data or mirrors."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,21 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: order.place(item.path))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_folder(tmp_path_factory):
+    """The folder of temporary files, removed at the end: programs that a test kills cannot remove theirs.
+
+    Its path is short, because Ray and PostgreSQL have sockets below it.
+    """
+    tmp_path_factory.getbasetemp()  # pytest's own folder is not in it
+    folder = tempfile.mkdtemp(prefix="tests-")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TMPDIR", folder)
+        patched.setattr(tempfile, "tempdir", folder)
+        yield
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
