@@ -16,8 +16,8 @@ from ..errors import DeviceError
 from ..judging.calls import most_images
 from ..kernel_files import build
 from ..kernel_files.formats import KernelFile
-from ..system import resources
-from . import programs, samples, source
+from ..system import programs, resources
+from . import samples, source
 from .findings import KernelFinding, at_line
 
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)

@@ -19,9 +19,8 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..errors import DeviceError
 from ..kernel_files import build, loading
 from ..kernel_files.formats import KernelFile
-from ..system import compilers, installation, resources
-from ..system.programs import COUNTERS_FORBIDDEN, find_tool
-from . import hardware, programs, sanitizer
+from ..system import compilers, installation, programs, resources
+from . import hardware, sanitizer
 from .findings import KernelFinding, at_line, plain_name
 from .hardware import Layer
 
@@ -57,7 +56,7 @@ def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     DeviceError
         Without compute-sanitizer, or when the file does not build.
     """
-    tool = find_tool("compute-sanitizer")
+    tool = programs.find_tool("compute-sanitizer")
     _, library = loading.built(file, arch=arch)
     end = time.monotonic() + seconds
     jobs = [(case, name) for case in cases[:2] for name in sanitizer.TOOLS]
@@ -269,7 +268,7 @@ def _last_json(said: str) -> Dict[str, Any]:
 
 def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no cover (needs a GPU; tests/gpu runs it)
     """Return ncu's tables of a call; DeviceError without ncu, its Python module, or permission to read counters."""
-    ncu = find_tool("ncu")
+    ncu = programs.find_tool("ncu")
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         report = Path(folder) / "report.ncu-rep"
         command = [
@@ -291,7 +290,7 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no 
         ]
         said = _ran(command, end - time.monotonic())
         if "ERR_NVGPUCTRPERM" in said:
-            raise DeviceError(COUNTERS_FORBIDDEN)
+            raise DeviceError(programs.COUNTERS_FORBIDDEN)
         if not report.is_file():
             lines = [line for line in said.splitlines() if "==ERROR==" in line] or ["it did not end in time"]
             raise DeviceError(f"ncu profiled no kernel: {lines[0].strip()}")

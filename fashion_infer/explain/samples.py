@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from . import programs
+from ..system import programs
 
 FLAGS = ["-g", "-DFOPS_SAMPLES", "-Wl,--wrap=GOMP_parallel", "-ldl", "-lpthread"]
 _TOOL = 20  # time limit of addr2line and of objdump, in seconds

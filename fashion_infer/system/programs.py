@@ -1,11 +1,14 @@
-"""Finds NVIDIA's profiler and sanitizer, and runs programs for measurements that need a separate process."""
+"""Finds NVIDIA's profiler and sanitizer, and runs programs within a time limit."""
 
+import contextlib
 import glob
 import os
 import shutil
+import signal
 import subprocess
 import sys
-from typing import Sequence
+from pathlib import Path
+from typing import Mapping, Optional, Sequence
 
 from ..errors import DeviceError
 
@@ -47,3 +50,42 @@ def last_line(done: subprocess.CompletedProcess) -> str:
     """Return the last line that a failed program wrote on stderr; if it wrote nothing, its exit code in words."""
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"exit code {done.returncode}"
+
+
+def output(
+    command: Sequence[str], seconds: float, folder: Optional[Path] = None, more: Optional[Mapping[str, str]] = None
+) -> str:
+    """Run a program in a folder, and return its output up to its end or the time limit, at which it is stopped.
+
+    With less than a second left, the program is not started. `more` are additional environment variables.
+    """
+    if seconds <= 1:
+        return ""
+    try:
+        started = subprocess.Popen(
+            list(command),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, **(more or {})},
+            start_new_session=True,
+        )
+    except OSError as error:
+        return str(error)
+    try:
+        return started.communicate(timeout=seconds)[0]
+    except subprocess.TimeoutExpired:
+        _end(started)
+        return started.communicate()[0]
+    except BaseException:
+        _end(started)
+        raise
+
+
+def _end(program: subprocess.Popen) -> None:
+    """Kill a program and its children. Otherwise a kernel that never leaves a barrier would keep the GPU busy."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(program.pid, signal.SIGKILL)
