@@ -24,7 +24,7 @@ from .kernel_files.loading import LoadedKernel
 from .library import kernels, thread_pool
 from .request import BlockRequest, Request
 from .result import LayerResult, Result, merge
-from .system import isolation, scheduler_stats
+from .system import isolation, process
 
 _MAX_DEVICES = 8  # largest number of devices that run through MXNet at the same time; the others wait
 
@@ -148,14 +148,14 @@ def execute(run: Run, between: Optional[Between] = None) -> Execution:
     for index in range(run.request.repeat):
         if between is not None:
             between(index)
-        before = scheduler_stats.waited()
+        before = process.waited()
         try:
             scores, times = run.network.predict(run.pixels, memory)
         except DeviceError as error:
             if run.kernel is None:
                 raise
             raise CheckFailed(f"{run.kernel.name} failed: {error}") from None
-        after = scheduler_stats.waited()
+        after = process.waited()
         passes.append(times)
         waits.append(None if before is None or after is None else max(0.0, after - before))
     if between is not None:

@@ -1,9 +1,12 @@
-"""Measures the resource usage of this process so far, as /usr/bin/time does."""
+"""Measures the resource usage of this process so far, as /usr/bin/time does, and how long its threads waited."""
 
 import os
 import resource
 import time
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+TASKS = Path("/proc/self/task")
 
 
 class Usage(NamedTuple):
@@ -67,3 +70,22 @@ def _wall() -> float:
     with open("/proc/self/stat") as stat:
         ticks = int(stat.read().rpartition(")")[2].split()[19])
     return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def waited() -> Optional[float]:
+    """Return for how many seconds this process's threads were ready but not running; None if Linux does not count.
+
+    The result is the sum over all threads that have not ended, from the second number of their schedstat.
+    """
+    total = 0
+    try:
+        for thread in os.listdir(TASKS):
+            file = TASKS / thread / "schedstat"
+            try:
+                total += int(file.read_text().split()[1])
+            except (FileNotFoundError, ProcessLookupError):
+                if file.parent.exists():  # a thread that has ended does not count
+                    return None
+    except (OSError, ValueError, IndexError):
+        return None
+    return total / 1e9

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fashion_infer.bench import ranks, verdicts
-from fashion_infer.system import scheduler_stats
+from fashion_infer.system import process
 
 # Many values are from a few whole numbers, so that there are ties.
 VALUES = st.one_of(st.integers(1, 8).map(float), st.floats(0.01, 10, allow_subnormal=False))
@@ -329,26 +329,26 @@ class TestOtherPrograms:
         for thread, text in (("7", "900 1500000000 3\n"), ("8", "900 250000000 3\n")):
             (tmp_path / thread).mkdir()
             (tmp_path / thread / "schedstat").write_text(text)
-        monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path)
-        assert scheduler_stats.waited() == 1.75
+        monkeypatch.setattr(process, "TASKS", tmp_path)
+        assert process.waited() == 1.75
         (tmp_path / "8" / "schedstat").unlink()
-        assert scheduler_stats.waited() is None  # a thread without a count: no result
-        monkeypatch.setattr(scheduler_stats, "TASKS", tmp_path / "nowhere")
-        assert scheduler_stats.waited() is None
+        assert process.waited() is None  # a thread without a count: no result
+        monkeypatch.setattr(process, "TASKS", tmp_path / "nowhere")
+        assert process.waited() is None
 
     def test_waited_beside_another_program(self):
         """The wait of this process grows while another program computes on the same processor."""
         allowed = os.sched_getaffinity(0)
-        if scheduler_stats.waited() is None:
+        if process.waited() is None:
             pytest.skip("Linux does not count it here")
         other = None
         try:
             os.sched_setaffinity(0, {min(allowed)})
             other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            before, end = scheduler_stats.waited(), time.thread_time() + 0.2
+            before, end = process.waited(), time.thread_time() + 0.2
             while time.thread_time() < end:
                 pass
-            assert scheduler_stats.waited() > before
+            assert process.waited() > before
         finally:
             os.sched_setaffinity(0, allowed)
             if other is not None:
