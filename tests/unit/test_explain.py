@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import planted_cpu
 import profiles
@@ -196,10 +197,23 @@ def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     found = json.loads((tmp_path / "a").read_text())
     assert code == 0 and found["right"] and found["milliseconds"] > 0 and found["layer"] == "sp2019, layer 2"
     assert found["findings"][0]["code"] == "one_thread" and found["findings"][0]["what"] in out
-    # Two of our kernels are named, a slower and a faster one.
-    assert all(found["between"]) and "row[w]" in found["listing"]
+    assert any(found["between"]) and "row[w]" in found["listing"]
     figures = found["figures"]
     assert 0 < figures["gflop_s"] < figures["peak_gflop_s"] and figures["threads"] == 1
+
+
+@pytest.mark.parametrize("ms, between", [(5, ("naive", "direct")), (10, (None, "naive")), (0.5, ("tiles", None))])
+def test_the_neighbours_of_a_file_are_our_next_slower_and_next_faster_kernel(tmp_path, monkeypatch, ms, between):
+    times = {"direct": 3, "conv.cpp": ms, "tiles": 1, "naive": 9}
+    rows = [
+        SimpleNamespace(name=name, median_ms=time, kind=explanation.OURS, file=name.endswith(".cpp"))
+        for name, time in times.items()
+    ]
+    result = SimpleNamespace(cases=[SimpleNamespace(rows=rows)])
+    monkeypatch.setattr(explanation._OneConvolution, "measure", lambda _: result)
+    monkeypatch.setattr(explanation, "conclusions", lambda _: ["faster"])
+    found = explanation._standing(recognised(tmp_path, planted_cpu.naive()), "sp2019", 1, 0)
+    assert found == ("faster", ms, between)
 
 
 def test_a_fast_kernel_has_no_finding(tmp_path):
