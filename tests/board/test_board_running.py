@@ -413,6 +413,7 @@ class TestTrial:
             out, err = going.communicate(timeout=120)
         assert going.returncode == 0 and "Op Time 7.000 ms" in out and "the board does not answer" in err
 
+    @pytest.mark.slow
     def test_finalise_and_export(self, trial, own_home):
         self.submit(trial, own_home, "p000", "ms=3.5")
         trial.command("finalise", "--leaders", "2")

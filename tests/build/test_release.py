@@ -126,6 +126,7 @@ def test_a_wheel_that_needs_a_newer_glibc_is_refused(wheels, tmp_path, verdict, 
         assert not list(tmp_path.glob("dist/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 def test_a_library_linked_with_the_stubs_needs_an_old_glibc(script, tmp_path):
     """A library linked with the stubs of scripts/glibc_stubs.py needs at most glibc 2.28.
