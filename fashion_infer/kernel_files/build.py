@@ -34,8 +34,10 @@ _ERROR = re.compile(
 )
 _ROOM = 8 << 20  # bytes; the compiler's intermediate files for each of the course's files are smaller
 _LARGEST = 1 << 28  # size limit of a library in bytes
-# Hints that are appended to the compiler's error: {word in the error: hint}.
-_HINTS = {"texture": "texture references left CUDA with version 12: read through a pointer, or a texture object"}
+_TEXTURE = "texture references left CUDA with version 12: read through a pointer, or a texture object"
+# The header whose class a file may have extended, and nvcc's errors if the file gets ours in its place.
+_INTERFACE = "gpu-new-forward.h"
+_MEMBER = re.compile(r'\bGPUInterface\b|^identifier "(?P<name>\w+)" is undefined')
 _LONGEST_PATH = 100  # limit for a header's path in the course's tree, in characters
 _UNSAFE = re.compile(r"[^\w.+-]", re.ASCII)  # characters of file names that a compiler's own commands may misread
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
@@ -106,7 +108,7 @@ def build(
             if done.code:
                 (outside / "room").write_bytes(bytes(_ROOM))  # fails if the disk is full, which is not the file's fault
                 _blame_compiler(kernel_file, arch, compile, outside)
-                raise DeviceError(first_error(done.output, kernel_file.path))
+                raise DeviceError(first_error(done.output, kernel_file.path, _INTERFACE in map(_last, beside.missing)))
             (outside / "log").write_text(done.output)
             data = inputs.read_own(place / "plugin.so", _LARGEST, DeviceError, "what the compiler made, ")
             (outside / "plugin.so").write_bytes(data)
@@ -207,15 +209,22 @@ def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compi
         )
 
 
-def first_error(output: str, path: Path) -> str:
-    """Return the compiler's first error in one line, with the file's name as the user gave it."""
+def first_error(output: str, path: Path, our_interface: bool = False) -> str:
+    """Return the compiler's first error in one line, with the file's name as the user gave it.
+
+    `our_interface` is whether the file includes our gpu-new-forward.h, having none of its own.
+    """
     match = _ERROR.search(output)
     if match:
         file = match.group("file").strip()
         shown = str(path) if Path(file).name in (path.name, Path(_named(path)).name) else file
         text = match.group("text").strip()
-        hints = [f"; {hint}" for word, hint in _HINTS.items() if re.search(rf"\b{word}\b", text)]
-        return f"{shown}:{match.group('line') or match.group('cuda')}: {text}{''.join(hints)}"
+        hint = f"; {_TEXTURE}" if re.search(r"\btexture\b", text) else ""
+        member = _MEMBER.search(text) if our_interface else None
+        # A misspelt name usually occurs once, a member in several functions.
+        if member and len(re.findall(rf"\b{member.group('name') or ''}\b", neighbours.text_of(path))) > 1:
+            hint = f"; if your own {_INTERFACE} declares it, put that header beside the file"
+        return f"{shown}:{match.group('line') or match.group('cuda')}: {text}{hint}"
     match = _UNDEFINED.search(output)
     if match:
         return f"{path}: {match.group('name')} is used but defined nowhere, neither in this file nor in those beside it"

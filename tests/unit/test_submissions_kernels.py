@@ -373,6 +373,20 @@ def test_errors_of_nvcc_are_one_line():
     assert str(failed.value).startswith(f"{path}:33: ")
 
 
+def test_a_file_without_its_own_interface_is_told_to_have_it_beside(tmp_path):
+    if compilers.find_nvcc() is None:
+        pytest.skip("no nvcc")
+    path = tmp_path / "new-forward.cu"
+    text = (SAMPLES / "right" / "own-header" / "new-forward.cu").read_text()
+    function = text.replace("images = B;", "").replace("images", "B") + "void GPUInterface::reset() {}\n"
+    for body, name in ((text, "images"), (function, "reset")):
+        path.write_text(body)
+        with pytest.raises(DeviceError) as failed:
+            build.build(formats.recognise(path), arch="90")
+        line = next(number for number, row in enumerate(body.splitlines(), 1) if name in row)
+        assert str(failed.value).startswith(f"{path}:{line}: ") and "gpu-new-forward.h" in str(failed.value)
+
+
 def test_a_texture_reference_is_refused():
     if compilers.find_nvcc() is None:
         pytest.skip("no nvcc")
