@@ -193,16 +193,6 @@ FORMATS = (
 
 # Shorter names, for the format that a newcomer usually means.
 ALIASES = {"mxnet": "mxnet-gpu", "minidnn": "minidnn-2021", "c": "c-gpu"}
-# Descriptions for the message that a file has no known format; `kernel formats` lists all formats.
-_MARKS = (
-    "forward<gpu, float>",
-    "forward over Tensor<cpu, 4>",
-    "GPUInterface::conv_forward_gpu",
-    "conv_forward_cpu",
-    'extern "C" conv_forward',
-    'extern "C" solve',
-    "Python's conv_forward, custom_kernel or solve",
-)
 _EXPORTS = (b"\0conv_forward\0", b"\0fops_kernel_plugin_main\0")
 
 
@@ -236,19 +226,22 @@ def template(name: str) -> str:
     return (Path(__file__).parent / "templates" / entry.template).read_text()
 
 
-def _near_miss(code: str, suffix: str) -> str:
-    """Return the end of a message that names the part of the file that is almost a kernel."""
-    if suffix == ".py":
-        return signs.python_near_miss(code)
-    if source.definitions(code, "solution"):
-        return (
-            " (it has solution, as Tensara's problems do: their convolutions pad with zeros, and these layers do not)"
-        )
-    for name in (signs.MEMBER + "_prolog", signs.MEMBER, "conv_forward_cpu", "conv_forward"):
-        for function in source.definitions(code, name):
-            linkage = ', without extern "C"' if name == "conv_forward" and not re.search(r'extern\s*"C"', code) else ""
-            return f" (it has {function.name} with {len(function.parameters)} parameters{linkage})"
-    return ""
+def _nearest(entries: Sequence[KernelFormat], code: str) -> Tuple[KernelFormat, str]:
+    """Return the format that a file of no known format resembles most, and what was found in the file.
+
+    `entries` are the formats that it may have; the first one is for files that resemble none.
+    """
+    found = source.likely_kernel(code, [entry.signature for entry in entries])
+    if found is None:
+        return entries[0], "no function"
+    same = [entry for entry in entries if found.called_in(entry.signature)]
+    nearest = min(same or entries[:1], key=lambda entry: abs(entry.signature.count(",") + 1 - len(found.parameters)))
+    note = ""
+    if same and "extern" in nearest.signature and not re.search(r'extern\s*"C"', code):
+        note = ' without extern "C"'
+    elif found.name == "solution":
+        note = " (Tensara's problems pad with zeros, and these layers do not)"
+    return nearest, f"{found}{note}"
 
 
 def _check_parameters(path: Path, code: str) -> None:
@@ -299,13 +292,18 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
             return KernelFile(
                 path, entry, tuple(defines), (backend if entry.backend == "any" else None) or entry.backend
             )
-    looked_for = wanted[0].signature if insist else ", ".join(_MARKS)
     other = next((entry for entry in FORMATS if entry not in wanted and entry.test(whole, suffix) is not None), None)
-    where = f", for the {other.backend.upper()}" if other and other.backend != "any" else ""
-    near = f" (it has {other.name}{where})" if other else _near_miss(code, suffix)
-    plain = "python" if suffix == ".py" else "c-gpu" if suffix in (".cu", ".cuh") and backend != "cpu" else "c-cpu"
-    start = insist if insist and wanted[0].template else plain
+    on_gpu = backend == "gpu" or (backend is None and suffix in (".cu", ".cuh"))
+    plain = find("python" if suffix == ".py" else "c-gpu" if on_gpu else "c-cpu")
+    likely = wanted if insist else [plain, *(entry for entry in wanted if entry.language == plain.language)]
+    if other:
+        nearest, found = likely[0], f"format {other.name}, for the {other.backend.upper()}"
+    elif suffix == ".py":
+        nearest, found = likely[0], signs.python_near_miss(code)
+    else:
+        nearest, found = _nearest(likely, whole)
     raise UsageError(
-        f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}{near}: looked for {looked_for}; "
-        f"`fashion-infer kernel new --format {start}` writes one to start from"
+        f"{path} has no kernel of {'format ' + insist if insist else 'a known format'}: found {found}; "
+        f"{nearest.name} wants {nearest.signature}; "
+        f"`fashion-infer kernel new --format {(nearest if nearest.template else plain).name}` writes one to start from"
     )

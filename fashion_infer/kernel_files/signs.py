@@ -138,20 +138,19 @@ def python(code, suffix):
 
 
 def python_near_miss(code: str) -> str:
-    """Return the end of the message for a Python file that is no kernel: its syntax error, or what is almost one."""
+    """Return what a Python file without a kernel has: an error, a class with `forward`, or its last function."""
     try:
         body = ast.parse(code).body
-    except (SyntaxError, ValueError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", None)
-        return f" ({f'line {line}: ' if line else ''}{getattr(error, 'msg', error)})"
+        return f"an error{f' in line {line}' if line else ''}: {getattr(error, 'msg', error)}"
     for node in body:
         if isinstance(node, ast.ClassDef) and "forward" in [getattr(inner, "name", "") for inner in node.body]:
-            return f" (it has the class {node.name}: add conv_forward = a function of x and k that calls it)"
+            return f"the class {node.name}, but no conv_forward(x, k) that calls it"
     functions = [node for node in body if isinstance(node, ast.FunctionDef)]
     if functions:
-        last = functions[-1]
-        return f" (it has {last.name} with {len(last.args.args)} parameters)"
-    return ""
+        return f"{functions[-1].name}({', '.join(argument.arg for argument in functions[-1].args.args)})"
+    return "no function"
 
 
 def _bound_names(node: ast.stmt) -> List[str]:

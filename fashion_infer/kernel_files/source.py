@@ -3,7 +3,7 @@
 import codecs
 import functools
 import re
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 _TOKEN = re.compile(
     r"""
@@ -17,6 +17,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _INCLUDE = re.compile(rb"""^(?P<include>[ \t]*#[ \t]*include[ \t]*)["<](?P<path>[^">\n]{1,300})[">]""", re.MULTILINE)
+_MOST, _LONGEST = 13, 30  # parameters, and characters of a name, in a message
 _BODY = re.compile(r"\s*(?:noexcept\s*)?\{")
 
 
@@ -25,6 +26,14 @@ class Function(NamedTuple):
 
     name: str
     parameters: List[str]
+
+    def __str__(self) -> str:
+        names = [re.findall(r"\w+|$", re.sub(r"[\[=].*", "", each))[-2:][0][:_LONGEST] for each in self.parameters]
+        return f"{self.name}({', '.join(names[:_MOST])}{', ...' if len(names) > _MOST else ''})"
+
+    def called_in(self, signature: str) -> bool:
+        """Whether a format's signature names this function."""
+        return bool(re.search(rf"\b{re.escape(self.name)}(?:<[^>]*>)?\(", signature))
 
 
 def utf16(data: bytes) -> Optional[str]:
@@ -86,6 +95,24 @@ def definitions(code: str, name: str) -> List[Function]:
             inside = code[match.end() : end - 1]
             found.append(Function(match.group()[:-1].strip(), _split(inside)))
     return found
+
+
+def likely_kernel(code: str, signatures: Sequence[str]) -> Optional[Function]:
+    """Return the function of a stripped source that is most likely meant as the kernel; None if it defines none.
+
+    First come functions that a format's signature names, then those whose names have "conv", "forward" or "sol".
+    """
+    found = [
+        one._replace(name="".join(one.name.split()))
+        for one in definitions(code, r"(?:\w{1,64}\s?::\s?)?\w{1,64}")
+        if one.name not in ("if", "for", "while", "switch", "catch")
+    ]
+
+    def rank(one: Function):
+        called = any(one.called_in(signature) for signature in signatures)
+        return called, bool(re.search("conv|forward|sol", one.name.lower())), one.name != "main", len(one.parameters)
+
+    return max(found, key=rank, default=None)
 
 
 @functools.lru_cache(maxsize=2)

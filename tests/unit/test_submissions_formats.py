@@ -87,10 +87,32 @@ def test_text_that_only_looks_like_a_kernel(tmp_path, text):
         formats.recognise(named(tmp_path, text, ".cpp"))
 
 
-@pytest.mark.parametrize("name", ["not-extern-c.cpp", "gpu-tensara.cu"])
-def test_almost_correct_signatures_are_refused(name):
-    with pytest.raises(UsageError):
-        formats.recognise(SAMPLES / "wrong" / name)
+@pytest.mark.parametrize(
+    "text, found, nearest",
+    [
+        ("not-extern-c.cpp", 'conv_forward(x, k, y, B, M, C, H, W, K) without extern "C"', "c-cpu"),
+        ("gpu-tensara.cu", "solution(", "c-gpu"),
+        (
+            "int least(int a, int b) { if (a) { } }\nvoid conv2d_cpu(float* in[], int n = 1) {} int main() {}",
+            "conv2d_cpu(in, n)",
+            "c-cpu",
+        ),
+        (
+            "void GPUInterface :: conv_forward_gpu_prolog(const float* y, int B) {} void f(int a, int b, int c) {}",
+            "GPUInterface::conv_forward_gpu_prolog(y, B)",
+            "minidnn-2021",
+        ),
+        ("void conv_forward_cpu(float *y) {}", "conv_forward_cpu(y)", "minidnn-cpu"),
+        ("// void f() {}", "no function", "c-cpu"),
+    ],
+)
+def test_almost_correct_files_are_told_the_nearest_signature(tmp_path, text, found, nearest):
+    suffix = ".cu" if "GPU" in text else ".cpp"
+    path = SAMPLES / "wrong" / text if Path(text).suffix in (".cpp", ".cu") else named(tmp_path, text, suffix)
+    with pytest.raises(UsageError) as refused:
+        formats.recognise(path)
+    entry = formats.find(nearest)
+    assert f"found {found}" in str(refused.value) and f"; {nearest} wants {entry.signature}; " in str(refused.value)
 
 
 def test_formats_for_several_files():
@@ -153,6 +175,14 @@ def test_a_template_fits_no_other_format(tmp_path, entry, invoke):
     other = "minidnn-2023" if entry.name != "minidnn-2023" else "c-gpu"
     code, out, err = invoke("kernel", "check", path, "--format", other)
     assert code == 2 and not out and err.count("\n") == 1
+
+
+def test_python_in_utf_16_is_refused_by_name(tmp_path):
+    path = tmp_path / "conv.py"
+    path.write_text(formats.template("python"), encoding="utf-16")
+    with pytest.raises(UsageError) as refused:
+        formats.recognise(path)
+    assert "UTF-16" in str(refused.value)
 
 
 def test_files_that_cannot_be_kernels(tmp_path):
@@ -288,7 +318,7 @@ def test_forms_of_python_kernels(tmp_path, text):
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("def convolve(x, k):\n    pass\n", "convolve with 2 parameters"),
+        ("def convolve(x, k):\n    pass\n", "convolve(x, k)"),
         ("class Net:\n    def forward(self, x):\n        pass\n", "the class Net"),
         ("def f(:\n", "line 1"),
     ],
