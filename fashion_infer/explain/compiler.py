@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import DataError
-from ..kernel_files import build
+from ..kernel_files import build, neighbours
 from ..kernel_files.formats import KernelFile
 from ..system import inputs
 from . import cpu, gpu
@@ -88,7 +88,7 @@ def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding
     said
         GCC's report on vectorisation.
     """
-    lines = path.read_text(errors="replace").splitlines()
+    lines = neighbours.text_of(path).splitlines()
     missed = cpu.reasons(path, said)
     vectors = {int(line) for name, line in re.findall(_VECTORISED, said, re.MULTILINE) if Path(name).name == path.name}
     loops = [loop for loop in _chosen(_loops(assembly, path)) if loop.hot <= len(lines)]

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from ..errors import DeviceError
 from ..judging.calls import most_images
-from ..kernel_files import build
+from ..kernel_files import build, neighbours
 from ..kernel_files.formats import KernelFile
 from ..system import programs, resources
 from . import samples, source
@@ -171,11 +171,7 @@ def of_report(said: str, path: Path) -> List[KernelFinding]:
     elif "double-free" in text.partition("\n")[0]:
         code, what = "use_after_free", "frees memory that was already freed"
     # A fault without an address: x86 reports none for a vector instruction at an address that is not aligned.
-    elif (
-        kind == "SEGV"
-        and re.match(r" on unknown address \(", text)
-        and _VECTORS.search(path.read_text(errors="replace"))
-    ):
+    elif kind == "SEGV" and re.match(r" on unknown address \(", text) and _VECTORS.search(neighbours.text_of(path)):
         code, what = "misaligned_access", f"{verb} a vector at an address that is not aligned"
     elif kind == "SEGV":
         what = f"{verb} at an address that is no memory of the program"
@@ -205,7 +201,7 @@ def of_verdict(path: Path, codes: Sequence[str], warnings: str = "") -> List[Ker
     warnings
         GCC's warnings.
     """
-    lines = path.read_text(errors="replace").splitlines()
+    lines = neighbours.text_of(path).splitlines()
     for code in codes:
         store, finding, what = None, "stale_output", ""
         warned = re.search(rf"{re.escape(path.name)}:(\d+):\d+: warning: (.*) \[-W(?:maybe-)?uninitialized\]", warnings)
@@ -305,7 +301,7 @@ def caches() -> Dict[str, int]:
 
 def of_run(path: Path, said: str, run: samples.CpuRun) -> List[KernelFinding]:
     """Return findings from the time samples, the instructions of the hot loop, and GCC's vectorisation report."""
-    lines = path.read_text(errors="replace").splitlines()
+    lines = neighbours.text_of(path).splitlines()
     # Samples may also fall on the head of the loop. Prefer the line whose statement adds a product, or adds.
     adding = [
         number
@@ -523,7 +519,7 @@ def listing(file: KernelFile, hot: Sequence[int] = ()) -> str:
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         place = Path(folder)
         command, (text, _) = build.command_in(place, file), _assembly(file, place)
-    lines = file.path.read_text(errors="replace").splitlines()
+    lines = neighbours.text_of(file.path).splitlines()
     shown = [" ".join(command)]
     for number, texts in sorted(_by_line(text, file.path).items()):
         if number <= len(lines) and (not hot or number in hot):

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
+from ..kernel_files import neighbours
+
 
 @dataclass(frozen=True)
 class KernelFinding:
@@ -44,6 +46,6 @@ def at_line(
     gain: Optional[float] = None,
 ) -> KernelFinding:
     """Make a finding that quotes its source line; without a line, it applies to the whole file."""
-    lines = path.read_text(errors="replace").splitlines() if line else []
+    lines = neighbours.text_of(path).splitlines() if line else []
     source = lines[line - 1].strip() if line and line <= len(lines) else None
     return KernelFinding(code, what, str(path) if line else None, line, source, share, remedy, step, gain, evidence)

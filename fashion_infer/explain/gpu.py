@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
-from ..kernel_files import build, loading
+from ..kernel_files import build, loading, neighbours
 from ..kernel_files.formats import KernelFile
 from ..system import compilers, installation, programs, resources
 from . import hardware, sanitizer
@@ -79,7 +79,7 @@ def wrong(  # pragma: no cover (needs a GPU; tests/gpu runs it)
 
 def by_verdict(path: Path, codes: Sequence[str]) -> List[KernelFinding]:
     """Return findings at the line that stores the output, from the judge's verdict, if no tool found a line."""
-    text = path.read_text(errors="replace")
+    text = neighbours.text_of(path)
     stores = list(_stores(text))
     for code in codes:
         adding = [number for number, how in stores if how == "+="]
@@ -439,7 +439,7 @@ def beside_source(disassembly: str, path: Path) -> str:
 
     The instructions of each source line follow that line.
     """
-    lines = path.read_text(errors="replace").splitlines()
+    lines = neighbours.text_of(path).splitlines()
     rows: List[Tuple[Optional[int], str]] = []
     labels: Dict[str, int] = {}
     loops: List[Tuple[int, int]] = []

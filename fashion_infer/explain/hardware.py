@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from ..kernel_files import neighbours
 from .findings import KernelFinding, at_line
 
 WARP = 32
@@ -127,7 +128,7 @@ class _Found:
 
     def __init__(self, path: Path, kernel: str = "", gains: Optional[Mapping[str, float]] = None):
         self._path, self._kernel, self._gains = path, kernel, gains or {}
-        self.lines = path.read_text(errors="replace").splitlines()
+        self.lines = neighbours.text_of(path).splitlines()
         self.all: List[KernelFinding] = []
 
     def add(self, code: str, share: float, what: str, line: Optional[int], **evidence: Any) -> None:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
+from ..kernel_files import neighbours
 from .findings import KernelFinding, at_line
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # best explanation first
@@ -99,7 +100,7 @@ def findings(found: List[Report], path: Path, text: Optional[str] = None) -> Lis
     text
         The file's text; None reads the file.
     """
-    lines = (path.read_text(errors="replace") if text is None else text).splitlines()
+    lines = (neighbours.text_of(path) if text is None else text).splitlines()
     made: Dict[Tuple[str, Optional[int]], KernelFinding] = {}
     for report in sorted(found, key=lambda one: TOOLS.index(one.tool) if one.tool in TOOLS else len(TOOLS)):
         places = [(Path(file).name, line) for file, line in report.places]

@@ -353,13 +353,14 @@ def test_explain_kernel_from_python(tmp_path):
 
 
 def test_check_and_explain_name_the_faulty_line(tmp_path, invoke):
-    text = planted_cpu.WRONG["out_of_bounds_write"]
-    (tmp_path / "conv.cpp").write_text(text)
-    code, out, _ = invoke("kernel", "check", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
-    assert code == CheckFailed.exit_code and f"conv.cpp:{planted_cpu.marked(text)[0]} " in out
-    code, out, _ = invoke("kernel", "explain", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
-    assert code == CheckFailed.exit_code and f"conv.cpp:{planted_cpu.marked(text)[0]} " in out
-    assert "[out_of_bounds_write]" in out
+    """They do in any file that builds: this one is a browser's second download, saved in UTF-16."""
+    text, path = planted_cpu.WRONG["out_of_bounds_write"], tmp_path / "conv (1).cpp"
+    path.write_text(text, encoding="utf-16")
+    line = planted_cpu.marked(text)[0]
+    for command in ("check", "explain"):
+        code, out, _ = invoke("kernel", command, str(path), "--edition", "sp2019")
+        assert code == CheckFailed.exit_code and f"conv (1).cpp:{line} " in out and "[out_of_bounds_write]" in out
+        assert text.splitlines()[line - 1].partition("//")[0].strip() in out
 
 
 def test_a_missing_layer(tmp_path, invoke):

@@ -434,7 +434,9 @@ def test_a_build_is_for_the_device_that_runs_it(monkeypatch):
         kernel_loading.load(TEMPLATES / "conv.cu", device=2)
 
 
-@pytest.mark.parametrize("name, library", [("cublas_v2.h", "libcublas.so.13"), ("cublasLt.h", "libcublasLt.so.13")])
+@pytest.mark.parametrize(
+    "name, library", [("cublas_v2.h", "libcublas.so.13"), ("/opt/cuda/include/cublasLt.h", "libcublasLt.so.13")]
+)
 def test_cublas_is_linked_if_a_file_includes_it(command_of_nvcc, monkeypatch, tmp_path, name, library):
     path = tmp_path / "uses.cu"
     path.write_text(f"#include <{name}>\n" + (TEMPLATES / "conv.cu").read_text())
