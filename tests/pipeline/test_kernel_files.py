@@ -60,6 +60,7 @@ def one_line(run_program):
 # ---- The commands `kernel new`, `check` and `formats`.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", profiles.drawn(CPU, 2))
 def test_a_new_file_is_correct_and_runs_the_network(run_program, tmp_path, name):
     file = tmp_path / formats.find(name).template
@@ -101,6 +102,7 @@ def test_check_of_a_wrong_file(one_line):
     assert one_line(2, "kernel", "check", SAMPLES / "wrong" / "boundary.cpp", "--edition", "fa1917")
 
 
+@pytest.mark.slow
 def test_a_run_of_an_incorrect_file_says_what_was_expected(one_line):
     file = SAMPLES / "wrong" / "first-channel.cpp"
     run = ("run", "--data", "synthetic", "--edition", "sp2018", "--n", "2000", "--kernel", file)
@@ -111,6 +113,7 @@ def test_a_run_of_an_incorrect_file_says_what_was_expected(one_line):
     assert end.stderr.splitlines()[-2] == f"fashion-infer: {said}"
 
 
+@pytest.mark.slow
 def test_warnings_are_shown_on_demand(run_program, tmp_path):
     file = tmp_path / "warns.cpp"
     file.write_text((TEMPLATES / "conv.cpp").read_text() + "static int never() { return 1; }\n")
@@ -141,6 +144,7 @@ def test_format_needs_a_kernel_file(one_line):
     assert "3 formats for 2 kernel files" in line
 
 
+@pytest.mark.slow
 def test_format_selects_one_of_two_formats(run_program, one_line, tmp_path):
     """--format selects one of the two formats in a file, in `run` and `bench conv`.
 
@@ -171,11 +175,14 @@ def test_which_names_are_paths():
 
 @pytest.mark.parametrize(
     "file, words",
-    [
-        ("boundary.cpp", ["y[0,0,0,23]: 0 instead of", "the last column"]),
-        ("few-images.cpp", ["wrong from image 2 on"]),
-        ("race-over-taps.cpp", ["a race"]),
-    ],
+    profiles.drawn(
+        [
+            ("boundary.cpp", ["y[0,0,0,23]: 0 instead of", "the last column"]),
+            ("few-images.cpp", ["wrong from image 2 on"]),
+            ("race-over-taps.cpp", ["a race"]),
+        ],
+        1,
+    ),
 )
 def test_a_wrong_kernel(one_line, file, words):
     line, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
@@ -186,6 +193,7 @@ def test_a_wrong_kernel(one_line, file, words):
 REFUSED = ("writes-after-end", "writes-before-start", "past-width", "cached-by-shape", "race-over-taps")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", profiles.drawn(REFUSED, 2))
 def test_commands_give_the_same_reason(one_line, file):
     path = SAMPLES / "wrong" / f"{file}.cpp"
@@ -197,6 +205,7 @@ def test_commands_give_the_same_reason(one_line, file):
     one_line(1, "verify", "--model", "ece408-low", "--data", "synthetic", "--kernel", path)
 
 
+@pytest.mark.slow
 def test_the_edition_of_a_file_is_named(one_line, tmp_path):
     file = tmp_path / "cpu-new-forward.cc"
     template = (TEMPLATES / file.name).read_text()
@@ -208,6 +217,7 @@ def test_the_edition_of_a_file_is_named(one_line, tmp_path):
     assert "nothing is written" in line and "--edition" not in line
 
 
+@pytest.mark.slow
 def test_rounded_operands_are_accepted_as_a_precision_class(run_program):
     end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "half.cpp")
     assert end.returncode == 0 and "precision class: tf32 or half" in end.stdout
@@ -227,14 +237,17 @@ def test_everything_as_json(run_program):
 
 @pytest.mark.parametrize(
     "file, line",
-    [
-        ("crashes.cpp", "SIGSEGV"),
-        ("exits.cpp", "exit code 255"),
-        ("throws.cpp", "the tile does not fit"),
-        ("writes-before-start.cpp", "before the beginning of the output"),
-        ("writes-after-end.cpp", "past the end of the output"),
-        ("past-width.cpp", "past the end of the output"),
-    ],
+    profiles.drawn(
+        [
+            ("crashes.cpp", "SIGSEGV"),
+            ("exits.cpp", "exit code 255"),
+            ("throws.cpp", "the tile does not fit"),
+            ("writes-before-start.cpp", "before the beginning of the output"),
+            ("writes-after-end.cpp", "past the end of the output"),
+            ("past-width.cpp", "past the end of the output"),
+        ],
+        2,
+    ),
 )
 def test_a_crash_is_a_one_line_error(one_line, file, line):
     said, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
@@ -243,6 +256,7 @@ def test_a_crash_is_a_one_line_error(one_line, file, line):
     assert end.stderr.splitlines()[:-1] == ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [RUN, ("profile", *RUN[1:]), ("kernel", "check")])
 def test_a_kernel_that_hangs(one_line, command):
     option = [] if command[0] == "kernel" else ["--kernel"]
@@ -251,6 +265,7 @@ def test_a_kernel_that_hangs(one_line, command):
     assert end.stdout.count("time limit") == (15 if option == [] else 0)  # one line for each shape
 
 
+@pytest.mark.slow
 def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
     source, target = tmp_path / "mine.cpp", tmp_path / "mine.so"
     source.write_text(
@@ -262,6 +277,7 @@ def test_a_library_that_hangs_while_it_is_loaded(one_line, tmp_path):
     assert line == "fashion-infer: mine.so did not end within 1 s (--timeout)"
 
 
+@pytest.mark.slow
 def test_a_process_started_by_a_kernel_ends_with_the_run(tmp_path, run_program):
     file, note = tmp_path / "forks.cpp", tmp_path / "pid"
     file.write_text(
@@ -301,6 +317,7 @@ def ended(pid):
     return False
 
 
+@pytest.mark.slow
 def test_what_a_kernel_prints_goes_to_stderr(run_program):
     end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "prints.cpp")
     assert end.returncode == 0 and "B = " not in end.stdout
@@ -313,6 +330,7 @@ def test_what_a_kernel_prints_goes_to_stderr(run_program):
 # ---- Other commands with kernel files.
 
 
+@pytest.mark.slow
 def test_verify_with_a_kernel(run_program, one_line):
     end = run_program("verify", "--model", "baseline", "--data", "synthetic", "--kernel", TEMPLATES / "conv.cpp")
     assert end.returncode == 0 and end.stdout.endswith(" checks passed\n"), end.stderr
@@ -329,6 +347,7 @@ def test_verify_with_a_kernels_name(invoke):
     assert code == 2
 
 
+@pytest.mark.slow
 def test_bench_with_files_and_the_ladder(run_program, tmp_path):
     data, plot, page = tmp_path / "k.json", tmp_path / "k.png", tmp_path / "k.md"
     files = TEMPLATES / "conv.cpp", TEMPLATES / "cpu-new-forward.cc"
@@ -354,6 +373,7 @@ def test_bench_of_a_wrong_file(one_line):
     assert "wrong from image 2 on" in end.stdout
 
 
+@pytest.mark.slow
 def test_bench_finds_the_first_wrong_image(one_line, tmp_path):
     """`bench` reports the first wrong image of 100, although it compares only some images with the reference."""
     file = tmp_path / "seven-and-twenty.cpp"
@@ -435,6 +455,7 @@ def test_the_example_in_the_header_compiles_and_runs(tmp_path):
     assert found.right and found.file.format.name == "prebuilt"
 
 
+@pytest.mark.slow
 def test_a_library_named_without_a_slash(run_program, tmp_path):
     command = [compilers.find_cxx(), "-shared", "-fPIC", "-O2", str(TEMPLATES / "conv.cpp"), "-o", tmp_path / "mine.so"]
     subprocess.run(command, check=True)
@@ -446,6 +467,7 @@ def test_a_library_named_without_a_slash(run_program, tmp_path):
     assert end.returncode == 0 and "mine.so (format prebuilt):" in end.stdout, end.stderr
 
 
+@pytest.mark.slow
 def test_two_files_of_the_same_name(run_program, tmp_path):
     files = []
     for folder in ("v1", "v2"):

@@ -119,8 +119,7 @@ def test_both_operators_make_the_same_predictions(model, source, result):
 
 
 @pytest.mark.parametrize(
-    "kernel, n, batch_size",
-    [("naive", 100, 40), ("shifted", 2000, 777), ("direct", 3001, 999), ("auto", 5000, 2000)],
+    "kernel, n, batch_size", [("naive", 100, 40), ("shifted", 2000, 777), ("direct", 3001, 999), ("auto", 5000, 2000)]
 )
 def test_kernels_and_batch_sizes_make_the_same_predictions(kernel, n, batch_size, source, result):
     whole = result("ece408-high", source, "operator", "custom")

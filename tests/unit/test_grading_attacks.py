@@ -275,9 +275,12 @@ def test_staging_in_a_sandbox_gives_the_same(tmp_path):
         assert submission.stage(file, tmp_path / "room", layers=held) == plain
 
 
+ERRORS = [RecursionError(), MemoryError(), BrokenPipeError(), ValueError("no"), KeyError("a")]
+UNEXPECTED = [(error, where) for error in ERRORS for where in ("_prepared", "observe", "number")]
+
+
 @NEEDS
-@pytest.mark.parametrize("error", [RecursionError(), MemoryError(), BrokenPipeError(), ValueError("no"), KeyError("a")])
-@pytest.mark.parametrize("where", ["_prepared", "observe", "number"])
+@pytest.mark.parametrize("error, where", drawn(UNEXPECTED, 3))
 def test_an_unexpected_error_fails_only_its_submission(where, error, asked, monkeypatch):
     def fails(*_, **__):
         monkeypatch.undo()

@@ -63,7 +63,7 @@ def test_correct_files_at_random_shapes(path, shape, pixels):
     assert reference.relative_error(y, reference.convolve(x, weight)) < 1e-5
 
 
-@pytest.mark.parametrize("path", RIGHT[:3], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", profiles.drawn(RIGHT[:3], 1), ids=lambda path: path.name)
 def test_a_check_of_a_correct_file(path):
     found = kernel_loading.check(path)
     assert found.right and not found.wrong
@@ -247,7 +247,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.parametrize("how", PLANTED)
+@pytest.mark.parametrize("how", profiles.drawn(list(PLANTED), 2))
 @pytest.mark.parametrize("code", [0, 1])
 def test_files_that_a_compiler_leaves_are_not_trusted(own, tmp_path, cache, how, code):
     other = tmp_path / "other"
@@ -356,6 +356,7 @@ def test_without_a_compiler(own, monkeypatch):
         kernel_loading.load(TEMPLATES / "conv.cu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 3), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_files_for_the_gpu_compile(path):
     if compilers.find_nvcc() is None:
@@ -364,6 +365,7 @@ def test_files_for_the_gpu_compile(path):
     assert built.library.is_file()
 
 
+@pytest.mark.slow
 def test_errors_of_nvcc_are_one_line():
     if compilers.find_nvcc() is None:
         pytest.skip("no nvcc")
@@ -387,6 +389,7 @@ def test_a_file_without_its_own_interface_is_told_to_have_it_beside(tmp_path):
         assert str(failed.value).startswith(f"{path}:{line}: ") and "gpu-new-forward.h" in str(failed.value)
 
 
+@pytest.mark.slow
 def test_a_texture_reference_is_refused():
     if compilers.find_nvcc() is None:
         pytest.skip("no nvcc")
@@ -664,6 +667,7 @@ def has_device():
         return False
 
 
+@pytest.mark.slow
 def test_a_file_for_the_gpu_without_a_gpu():
     if compilers.find_nvcc() is None or not kernels.table("gpu") or has_device():
         pytest.skip("needs nvcc, a library with CUDA, and no GPU")
@@ -706,6 +710,7 @@ def test_a_forked_process_captures_its_own_output(capfd):
 # ---- The course's tree.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", ["matmul.h", "../../src/layer/custom/matmul.h"])
 def test_the_courses_matrix_product_is_supplied(tmp_path, header):
     """Without the course's tree, a milestone's file is built with the supplied header and source of matmul."""
