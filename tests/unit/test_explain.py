@@ -36,7 +36,7 @@ def recognised(tmp_path, text):
     return formats.recognise(str(tmp_path / "conv.cpp"))
 
 
-@pytest.mark.parametrize("name", planted_cpu.WRONG)
+@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.WRONG), 6))
 def test_the_faulty_line_is_named(tmp_path, name):
     text = planted_cpu.WRONG[name]
     tried = Tried("layer", (2, 4, 14, 14, 6, 5), VERDICTS.get(name, "writes_after_end"), "")
