@@ -265,6 +265,8 @@ def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None)
             raise UsageError(f"format {wanted[0].name} is not for the {backend.upper()}")
         wanted = [entry for entry in wanted if entry.backend in (backend, "any")]
     data = inputs.read(path, MOST, UsageError, "the kernel file ")
+    if re.search("[\udc80-\udcff]", str(path.resolve())):  # how Python shows bytes that are not UTF-8
+        raise UsageError(f"the path {str(path)!a} is not UTF-8: rename the file or its folder")
     if data.startswith(b"\x7fELF"):
         prebuilt = find("prebuilt")
         # For a prebuilt library, a plain C format's name determines whether pointers are on the host or on the device.

@@ -1,5 +1,6 @@
 """The format of a kernel file is recognised from its code; comments, strings and white space do not matter."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,13 @@ def test_python_in_utf_16_is_refused_by_name(tmp_path):
     with pytest.raises(UsageError) as refused:
         formats.recognise(path)
     assert "UTF-16" in str(refused.value)
+
+
+def test_a_path_that_is_not_utf_8_is_refused(tmp_path):
+    path = tmp_path / os.fsdecode(b"conv\xff.cpp")
+    path.write_text(formats.template("c-cpu"))
+    with pytest.raises(UsageError):
+        formats.recognise(path)
 
 
 def test_files_that_cannot_be_kernels(tmp_path):
