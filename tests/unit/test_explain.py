@@ -93,7 +93,7 @@ def test_a_correct_file_with_an_error_in_memory_is_not_timed(tmp_path, invoke):
     assert [one["code"] for one in found["findings"]] == ["array_too_small"] and "% of the time" not in out
 
 
-@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 3))
+@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 2))
 def test_the_cause_of_slowness_is_named_first(tmp_path, name):
     text = planted_cpu.SLOW[name]
     found, _ = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
@@ -190,6 +190,7 @@ def test_a_header_by_its_path_in_the_courses_tree(tmp_path):
     assert cpu.wrong(file, [Tried("layer", (2, 4, 14, 14, 6, 5), "", "")], 60) == []
 
 
+@pytest.mark.slow
 def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     path = tmp_path / "conv.cpp"
     path.write_text(planted_cpu.SLOW["one_thread"])

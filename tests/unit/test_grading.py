@@ -107,7 +107,7 @@ def test_grading_and_checking_with_own_layers(invoke, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
-@pytest.mark.parametrize("n", [None, 200])
+@pytest.mark.parametrize("n", drawn([None, 200], 1))
 def test_the_template_earns_no_points_for_speed(n, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     asked = rubric.changed(rubric.default(pick("sp2019", "fa2017")), "cpu", n or 1000)
@@ -117,6 +117,7 @@ def test_the_template_earns_no_points_for_speed(n, tmp_path, monkeypatch):
     assert [mark.points for mark in found.marks.marks] == [10, 50, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 def test_a_rubric_allows_what_the_compiler_says(tmp_path, monkeypatch):
     """A correct submission gets findings where the rubric allows them; they change nothing else."""
@@ -669,6 +670,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     assert code == 2 and "is not the submission of the verdict" in err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 def test_submissions_are_checked_concurrently_and_timed_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
