@@ -517,7 +517,9 @@ def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
         made.process.wait(60)
     finally:
         made.stop()
-    log = [line for line in (tmp_path / "log").read_text().splitlines() if line != "fashion-infer: interrupted"]
+    # On a busy machine Ray's own programs print warnings such as "[2026-11-28 23:31:05,123 W 7 7] ...".
+    ours = re.compile(r"(?!fashion-infer: interrupted$|\[\d{4}(-\d\d){2} [\d:,]+ [WE] )")
+    log = [line for line in (tmp_path / "log").read_text().splitlines() if ours.match(line)]
     assert log and all(json.loads(line)["message"] for line in log)
 
 
