@@ -20,7 +20,6 @@ with pytest.MonkeyPatch.context() as patch:
     import numpy  # noqa: F401
 
 # The dataset of a machine whose checkouts share one copy, next to their folders.
-import order  # noqa: E402
 import profiles  # noqa: E402
 import skips  # noqa: E402
 from chromium import browser  # noqa: E402, F401
@@ -45,7 +44,9 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: order.place(item.path))
+    # Files with slow tests come first, so that no long file runs alone at the end while processes are idle.
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.path in slow, item.path.parent.name), reverse=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -173,17 +173,14 @@ def test_which_names_are_paths():
 # ---- Kernels that are incorrect, crash or hang.
 
 
-@pytest.mark.parametrize(
-    "file, words",
-    profiles.drawn(
-        [
-            ("boundary.cpp", ["y[0,0,0,23]: 0 instead of", "the last column"]),
-            ("few-images.cpp", ["wrong from image 2 on"]),
-            ("race-over-taps.cpp", ["a race"]),
-        ],
-        1,
-    ),
-)
+WRONG = [
+    ("boundary.cpp", ["y[0,0,0,23]: 0 instead of", "the last column"]),
+    ("few-images.cpp", ["wrong from image 2 on"]),
+    ("race-over-taps.cpp", ["a race"]),
+]
+
+
+@pytest.mark.parametrize("file, words", profiles.drawn(WRONG, 1))
 def test_a_wrong_kernel(one_line, file, words):
     line, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
     assert all(word in line and word in end.stdout for word in words), line
@@ -235,20 +232,17 @@ def test_everything_as_json(run_program):
     assert "submission" not in json.loads(run_program(*RUN, "--json", "--kernel", "naive", "--backend", "cpu").stdout)
 
 
-@pytest.mark.parametrize(
-    "file, line",
-    profiles.drawn(
-        [
-            ("crashes.cpp", "SIGSEGV"),
-            ("exits.cpp", "exit code 255"),
-            ("throws.cpp", "the tile does not fit"),
-            ("writes-before-start.cpp", "before the beginning of the output"),
-            ("writes-after-end.cpp", "past the end of the output"),
-            ("past-width.cpp", "past the end of the output"),
-        ],
-        2,
-    ),
-)
+CRASHES = [
+    ("crashes.cpp", "SIGSEGV"),
+    ("exits.cpp", "exit code 255"),
+    ("throws.cpp", "the tile does not fit"),
+    ("writes-before-start.cpp", "before the beginning of the output"),
+    ("writes-after-end.cpp", "past the end of the output"),
+    ("past-width.cpp", "past the end of the output"),
+]
+
+
+@pytest.mark.parametrize("file, line", profiles.drawn(CRASHES, 2))
 def test_a_crash_is_a_one_line_error(one_line, file, line):
     said, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
     assert said.startswith(f"fashion-infer: {file}") and line in said

@@ -38,37 +38,6 @@ def known(source):
     return [(m.name, n, c) for m in zoo.MODELS.values() for n, c in m.expected[source]]
 
 
-def test_expected_figures_are_the_published_ones():
-    assert known("fashion-mnist") == [
-        ("ece408-high", 10000, 0.8562),
-        ("ece408-high", 2000, 0.8625),
-        ("ece408-low", 10000, 0.629),
-        ("ece408-low", 2000, 0.6275),
-        ("baseline", 10000, 0.8673),
-        ("sp2018-ece408", 10000, 0.8451),
-        ("sp2018-ece408", 100, 0.88),
-        ("sp2018-ece408", 10, 1.0),
-        ("sp2018-baseline", 10000, 0.8444),
-        ("fa2018-ece408", 10000, 0.8171),
-        ("fa2018-ece408", 1000, 0.827),
-        ("fa2018-ece408", 100, 0.85),
-        ("fa2018-baseline", 10000, 0.8177),
-        ("sp2019-ece408", 10000, 0.8397),
-        ("sp2019-ece408", 1000, 0.852),
-        ("sp2019-ece408", 100, 0.84),
-        ("sp2019-baseline", 10000, 0.8236),
-        ("fa2019-ece408", 10000, 0.7653),
-        ("fa2019-ece408", 1000, 0.767),
-        ("fa2019-ece408", 100, 0.76),
-        ("fa2019-baseline", 10000, 0.8154),
-        ("fa2020", 10000, 0.8714),
-        ("fa2020", 5000, 0.871),
-        ("fa2020", 1000, 0.886),
-        ("fa2020", 100, 0.86),
-    ]
-    assert {name for name, _, _ in known("synthetic")} == set(MODELS)
-
-
 @pytest.mark.slow
 def test_verify(source, invoke):
     """`verify` confirms the figures of one model, which is drawn in each run, on each data source.
