@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   if (threadIdx.x == 0) {
     for (int i = 0; i < kBuffers; ++i) {
       barrier_init(&shared.full[i], kProducerThreads);
-      barrier_init(&shared.empty[i], 4 * kConsumerGroups);
+      barrier_init(&shared.empty[i], 128 * kConsumerGroups);
       shared.needs_fallback[i] = 0;
     }
     barrier_init(&shared.room_is_free, 4 * kConsumerGroups);
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
     const float image_unscale = shared.image_unscale[state.stage];
     const auto read = [&] {
       __syncwarp();
-      if (lane == 0) barrier_arrive(&shared.empty[state.stage]);
+      barrier_arrive(&shared.empty[state.stage]);
     };
     if (tile >= tiles) read();
 #pragma unroll 1

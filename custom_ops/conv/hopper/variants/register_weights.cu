@@ -118,12 +118,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   float* outgoing_all = reinterpret_cast<float*>(staged + stage_entries + row_entries);
   if (threadIdx.x == 0) {
     for (int i = 0; i < tiling.row_stages; ++i) {
-      barrier_init(&shared.full[i], 1);
+      barrier_init(&shared.full[i], 32);
       barrier_init(&shared.empty[i], 4 * kGroups);
     }
     for (int group = 0; group < kGroups; ++group) {
       barrier_init(&shared.full_out[group], 128);
-      barrier_init(&shared.empty_out[group], kStoreWarps / kGroups);
+      barrier_init(&shared.empty_out[group], 32 * kStoreWarps / kGroups);
     }
     for (int i = 0; i < kTasks; ++i) shared.needs_fallback[i] = 0;
     shared.weights_need_fallback = 0;

@@ -156,8 +156,7 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
       if (hopper::not_finite(largest) || smallest < nonzero_bits(by.minimum))
         shared.needs_fallback[round % kTasks] = round + 1;
       bulk_fence();
-      __syncwarp();
-      if (lane == 0) barrier_arrive(&shared.full[slot]);
+      barrier_arrive(&shared.full[slot]);
       if ((slot += kProducerWarps) >= tiling.row_stages) slot -= tiling.row_stages, phase ^= 1;
     }
     row -= rows;
@@ -217,8 +216,7 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
             }
           }
         }
-        __syncwarp();
-        if (lane == 0) barrier_arrive(&shared.empty_out[group]);
+        barrier_arrive(&shared.empty_out[group]);
       }
     }
   }

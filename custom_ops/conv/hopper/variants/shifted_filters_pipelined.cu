@@ -190,7 +190,12 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   float high[kColumns / 2], low[kColumns / 2];
   for (PipelineState at;; at.next(kImages)) {
     barrier_wait(&shared.full[at.stage], at.phase);
-    const Work& work = shared.work[at.stage];
+    // Only lane 0, which arrives at the mbarrier `empty`, reads what the producers overwrite then; so in racecheck's view
+    // all reads come before.
+    Work work = {};
+    if (lane == 0) work = shared.work[at.stage];
+    work = {__shfl_sync(0xffffffffu, work.image, 0), __any_sync(0xffffffffu, work.exact) != 0,
+            __shfl_sync(0xffffffffu, work.rescale, 0)};
     if (work.image == kNone) break;
     float* const out = y + (1LL * work.image * cut.filters + m0) * plane;
     if (!finite || work.rescale == 0.0f) {
