@@ -35,9 +35,7 @@ def times(kernel, n):
     `n` is the number of products of an output. The multiple is 1, except for the steps of the ladder that add the n
     products one after another: their error is that of n roundings (docs/precision.md, "Plain chains").
     """
-    if kernel in ("auto", "tensor-core", "tensor-core-tile", "few-products"):
-        return 1.0
-    if kernel.startswith("tensor-core/") and kernel != "tensor-core/column-strips":  # it has one long chain
+    if kernel in ("auto", "few-products") or kernel.startswith("tensor-core"):
         return 1.0
     part = 16 if n <= 256 else 32
     roundings = part + math.ceil(n / part) + 1 if kernel == "implicit-gemm" and n > 25 else n

@@ -26,7 +26,7 @@ constexpr unsigned kHopper = bit(Variant::shifted_filters) | bit(Variant::output
     bit(Variant::column_major_tiles) | bit(Variant::register_weights) |
     bit(Variant::warpgroup_images) | bit(Variant::image_bands);
 constexpr unsigned kHalf = bit(Variant::shifted_filters) | bit(Variant::quad_columns) | bit(Variant::pixel_columns) |
-    bit(Variant::column_strips) | bit(Variant::any_shape) | bit(Variant::channel_quads);
+    bit(Variant::any_shape) | bit(Variant::channel_quads);
 
 int main(int, char** arguments) {
   std::mt19937 random(std::atoi(arguments[1]));

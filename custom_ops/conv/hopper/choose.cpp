@@ -31,7 +31,6 @@ constexpr Traits kTraits[kVariants] = {
     {true, false},   // register_weights
     {true, false},   // warpgroup_images
     {true, false},   // image_bands
-    {false, true},   // column_strips
     {false, true},   // any_shape
     {false, true},   // channel_quads
 };

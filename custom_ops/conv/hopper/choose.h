@@ -23,7 +23,6 @@ enum class Variant {
   register_weights,
   warpgroup_images,
   image_bands,
-  column_strips,
   any_shape,
   channel_quads,
   none,

@@ -45,14 +45,12 @@ FOPS_TAKES(column_major_tiles);
 FOPS_TAKES(register_weights);
 FOPS_TAKES(warpgroup_images);
 FOPS_TAKES(image_bands);
-FOPS_TAKES(column_strips);
 FOPS_TAKES(any_shape);
 FOPS_TAKES(channel_quads);
 
 FOPS_RUN_HALF(shifted_filters);
 FOPS_RUN_HALF(quad_columns);
 FOPS_RUN_HALF(pixel_columns);
-FOPS_RUN_HALF(column_strips);
 FOPS_RUN_HALF(any_shape);
 FOPS_RUN_HALF(channel_quads);
 FOPS_RUN(pointwise);

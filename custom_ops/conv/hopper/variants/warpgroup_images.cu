@@ -3,9 +3,10 @@
 //   A: 64 columns, registers    B: 5 rows x 16 filters, shared        D: 64 columns x 5 rows x 16 filters, registers
 //   4 warps x 16 columns    x   | row 0 | 4 | 3 | 2 | 1 |         +=  a row takes six wgmma (2 channels: three)
 //
-// The method is that of column_strips.cu, but wgmma is issued by four warps together, runs asynchronously, and reads B
-// from shared memory. Two teams share an SM. In each team a producer warpgroup splits the next image's pixels while a
-// consumer warpgroup multiplies and stores; while one team adds up, the other can multiply.
+// An image's columns are walks, each of which goes down a column, a row per step. A row's words are read once, multiplied
+// with all five rows of the filters, and added to the five output rows in progress. Two teams share an SM. In each team a
+// producer warpgroup splits the next image's pixels while a consumer warpgroup multiplies and stores; while one team adds
+// up, the other can multiply.
 // Costs: the filters' rows are in shared memory nearly twice. If there are few images, several blocks compute an image,
 // some rows each, and each block stages the whole image.
 #include <climits>
@@ -15,17 +16,15 @@
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants.h"
-#include "conv/hopper/variants/pixel_words.cuh"
 #include "conv/hopper/variants/warpgroup_images_halves.cuh"
-#include "conv/hopper/variants/warpgroup_images_operands.cuh"
 #include "conv/hopper/variants/warpgroup_images_producer.cuh"
 #include "gpu/band_scale.cuh"
 
 namespace fops {
 namespace {
 
-// Staging is in pixel_words.cuh and warpgroup_images_producer.cuh, the operands in warpgroup_images_operands.cuh.
-using namespace pixel_words;
+// Staging is in warpgroup_images.cuh and warpgroup_images_producer.cuh, the operands in warpgroup_images.cuh.
+using namespace warpgroup_images;
 
 constexpr int kBlock = 2 * kTeams * kThreads;                     // threads per block; the consumers are the first
 constexpr int kConsumerRegisters = 184, kProducerRegisters = 72;  // registers per thread; together they fill an SM's
@@ -334,7 +333,12 @@ fops_status run_any(const fops_conv& c, const void* x, const float* k, const Y& 
 }  // namespace
 
 bool takes_warpgroup_images(const fops_conv& c) {
-  return takes_column_strips(c) && out_w(c) <= kWalks && has_code_here(tensor_core_warpgroup_images<3, float*>, kBlock);
+  if (!takes_any(c) || c.x_type != FOPS_FLOAT32 || c.K != K || c.C < 2 || c.C > 6 || c.M < 9 || c.M > kFilters)
+    return false;
+  if (c.H > 1024 || out_h(c) < K - 1 || out_w(c) > kWalks) return false;
+  const Tiling tiling = tiling_for(c);
+  return 4 * (2 * tiling.plane + kFilters * tiling.stride) <= 98 * 1024 &&
+         has_code_here(tensor_core_warpgroup_images<3, float*>, kBlock);
 }
 
 fops_status run_warpgroup_images(const fops_conv& c, const void* x, const float* k, float* y, cudaStream_t stream) {

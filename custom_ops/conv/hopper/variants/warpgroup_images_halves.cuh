@@ -3,12 +3,11 @@
 
 #include <climits>
 
-#include "conv/cuda/dims.h"
 #include "conv/hopper/epilogue.cuh"
-#include "conv/hopper/variants/warpgroup_images_operands.cuh"
+#include "conv/hopper/variants/warpgroup_images.cuh"
 
 namespace fops {
-namespace pixel_words {
+namespace warpgroup_images {
 
 // Stores kOnce times four outputs of a thread, from index `first` on. All loads precede the stores. Instead of outputs
 // past index `last`, those at `last` are stored again, with the same values: a branch per four outputs would keep the
@@ -55,5 +54,5 @@ __device__ __forceinline__ void store_halves(const Dims& d, const float* outgoin
   }
 }
 
-}  // namespace pixel_words
+}  // namespace warpgroup_images
 }  // namespace fops

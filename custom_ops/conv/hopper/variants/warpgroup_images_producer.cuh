@@ -1,12 +1,11 @@
 // For warpgroup_images.cu: the work of a producer warpgroup, which stages images for a consumer warpgroup.
 #pragma once
 
-#include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
-#include "conv/hopper/variants/warpgroup_images_operands.cuh"
+#include "conv/hopper/variants/warpgroup_images.cuh"
 
 namespace fops {
-namespace pixel_words {
+namespace warpgroup_images {
 
 constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; maximum slots (staged images) per team
 
@@ -50,13 +49,13 @@ template <int kWords>
 __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slots& slots, bool vector, bool has_room,
                                              float minimum, float weights_unscale, const float* __restrict__ x,
                                              unsigned* counters, Shared::Team& team) {
-  const Threads own = {static_cast<int>(threadIdx.x % kThreads), kThreads};
+  const int thread = threadIdx.x % kThreads;
   const int pixels = d.H * d.W;
   const long long image_floats = static_cast<long long>(d.C) * pixels;
   PersistentTilesOf<ByTeam> schedule;
   PipelineState state;
   const auto publish = [&](const Staged& staged) {
-    if (own.rank == 0) team.staged[state.stage] = staged;
+    if (thread == 0) team.staged[state.stage] = staged;
     barrier_arrive(&team.full[state.stage]);
     state.next(slots.count);
   };
@@ -64,27 +63,27 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
   while (schedule.now < d.B) {
     const float* source = x + schedule.now * image_floats;
     // Prefetches the next image into L2 while this one is split.
-    if (schedule.next < d.B && vector && own.rank == 0)
+    if (schedule.next < d.B && vector && thread == 0)
       bulk_prefetch_l2(x + schedule.next * image_floats, d.C * pixels * 4);
     barrier_wait(&team.empty[state.stage], state.phase ^ 1);
     uint32_t *hi = slots.high(state.stage), *lo = hi + slots.plane;
     warpgroup_sync(group);  // waits until all threads have read the previous image's `tops` and `next`
     schedule.claim(&team.next, counters);
     float scale = kImageScale;
-    const Seen seen = split_own<kWords, 1>(own, source, d.C, pixels, vector, scale, hi, lo);
+    const Seen seen = split_own<kWords>(thread, source, d.C, pixels, vector, scale, hi, lo);
     const unsigned top = group_max(seen.top_or_small(minimum / scale), group, team.tops[0]);
     Path path = Path::halves;
     if (!(top >= __half_as_ushort(__float2half_rn(kWindowLow)) &&
           top <= __half_as_ushort(__float2half_rn(kWindowHigh))) ||
         !(weights_unscale > 0.0f)) {
-      const float mine = own_largest(own, source, d.C, pixels, vector);
+      const float mine = own_largest(thread, source, d.C, pixels, vector);
       const float largest = __uint_as_float(group_max(__float_as_uint(mine), group, team.tops[1]));
       scale = scale_for(largest);
       warpgroup_sync(group);  // waits until all threads have read `tops`
       const bool mixed = group_max(seen.smallest < nonzero_bits(minimum / scale), group, team.tops[1]);
       if (mixed) path = Path::mixed;
       if (!(weights_unscale > 0.0f) || !(largest < kLargestScaled) || (mixed && !has_room)) path = Path::fallback;
-      if (path != Path::fallback) split_own<kWords, 1>(own, source, d.C, pixels, vector, scale, hi, lo);
+      if (path != Path::fallback) split_own<kWords>(thread, source, d.C, pixels, vector, scale, hi, lo);
     }
     // With HalvesOut::scale, the factor may be outside float32's range. (A power of two is exact down to 2^-149.)
     const float unscale = weights_unscale / scale;
@@ -96,5 +95,5 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
   publish({0, 0.0f, 0.0f, Path::end});
 }
 
-}  // namespace pixel_words
+}  // namespace warpgroup_images
 }  // namespace fops
