@@ -1,8 +1,7 @@
-// Finds the candidates, estimates their costs, and chooses the cheapest one. See choose.h.
+// Chooses the variant by priority, and the tiling by an estimated cost. See choose.h.
 #include "conv/hopper/choose.h"
 
 #include <algorithm>
-#include <array>
 #include <climits>
 #include <numeric>
 
@@ -49,28 +48,28 @@ bool leaves_tiles_empty(const fops_conv& c) {
   return small_planes || few_filters;
 }
 
-// Returns a variant's cost, a number that only orders the variants. Specialised variants were measured faster than
-// general ones on nearly all shapes that they support, so a variant's cost is its index in the table. Only the cost of
-// channel_quads depends on the shape: its small mma.sync tiles waste little on few filters and outputs.
-double cost(Variant variant, const fops_conv& c, bool half, int major) {
-  const double place = static_cast<int>(variant);
-  if (variant != Variant::channel_quads) return place;
+// Returns the variant before which channel_quads comes, if this is not its own place at the end: its small mma.sync tiles
+// waste little on few filters and outputs.
+Variant place_of_channel_quads(const fops_conv& c, bool half, int major) {
   if (major == 9 && !half && c.x_type == FOPS_FLOAT32)
-    return leaves_tiles_empty(c) ? static_cast<int>(Variant::pointwise) - 0.5 : place;
+    return leaves_tiles_empty(c) ? Variant::pointwise : Variant::channel_quads;
   const bool few_products = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
-  return few_products ? static_cast<int>(Variant::any_shape) - 0.5 : place;
+  return few_products ? Variant::any_shape : Variant::channel_quads;
 }
 
 }  // namespace
 
-// Calls the predicates in order of cost until one is true, because each takes microseconds to plan a layer's tiles.
+// A variant's priority is its place in the table: special variants were measured faster than general ones on nearly all
+// shapes that they support. The search stops at the first variant, because each predicate takes microseconds to plan a
+// layer's tiles.
 Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes) {
-  std::array<Variant, kVariants> order;
-  for (int i = 0; i < kVariants; ++i) order[i] = static_cast<Variant>(i);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](Variant a, Variant b) { return cost(a, c, half, major) < cost(b, c, half, major); });
-  for (const Variant variant : order)
-    if (is_candidate(variant, half, major) && takes(variant)) return variant;
+  const auto runs = [&](Variant variant) { return is_candidate(variant, half, major) && takes(variant); };
+  const Variant after_quads = place_of_channel_quads(c, half, major);
+  for (int i = 0; i < kVariants; ++i) {
+    const Variant variant = static_cast<Variant>(i);
+    if (variant == after_quads && runs(Variant::channel_quads)) return Variant::channel_quads;
+    if (runs(variant)) return variant;
+  }
   return Variant::none;
 }
 

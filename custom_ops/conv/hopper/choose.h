@@ -1,5 +1,5 @@
-// Chooses the variant that runs a convolution, and the tiling of the variant any-shape: each is the cheapest of several
-// candidates. This is plain C++: tests/build/test_choose.py compiles it without CUDA.
+// Chooses the variant that runs a convolution, by priority, and the tiling of the variant any-shape, by the lowest
+// estimated cost. This is plain C++: tests/build/test_choose.py compiles it without CUDA.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace hopper {
 
 // ---- among variants ----
 
-// The variants, in the order of the table in table.cu, which also has their names.
+// The variants, in order of priority. The table in table.cu, which has their names, has the same order.
 enum class Variant {
   shifted_filters,
   quad_columns,
@@ -29,7 +29,7 @@ enum class Variant {
 };
 constexpr int kVariants = static_cast<int>(Variant::none);
 
-// Returns the cheapest variant that supports this convolution, or `none`. `half`: whether to use a single product of
+// Returns the variant of the highest priority that supports this convolution, or `none`. `half`: whether to use a single product of
 // halves (step 13). `major`: the major number of the GPU's compute capability. takes(variant): whether the variant
 // supports the shape and has code for this GPU.
 Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes);

@@ -22,7 +22,7 @@ fops_status check_tensor_cores(const char* kernel);
 }  // namespace hopper
 
 // The kernel `tensor-core`. takes_tensor_core: whether a variant supports this shape on this thread's device.
-// run_tensor_core: runs the variant with the lowest cost.
+// run_tensor_core: runs the variant of the highest priority.
 bool takes_tensor_core(const fops_conv&);
 fops_status run_tensor_core(const fops_conv&, const void* x, const float* k, float* y, void* stream);
 
