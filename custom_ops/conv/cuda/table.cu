@@ -14,7 +14,7 @@ constexpr const char* kInShared = "float32 image and weights together within 96 
 constexpr const char* kCourse = "the convolutions of the course's networks";
 constexpr const char* kTensor =
     "one channel, K of 5 or 7, at most 64 filters (32 of 7x7); 2 to 64 float32 channels, K at most 7, at most 32 "
-    "filters and at least 64 products per output; on Hopper K at most 11 and at least 16 products per output";
+    "filters and at least 64 products per output; on Hopper K at most 11 and at least 25 products per output";
 
 constexpr Kernel kKernels[] = {
     {"global-accumulate", "one thread per output, summing in global memory", "", "float32", takes_any,

@@ -25,6 +25,9 @@ namespace fops {
 // K) units of 2^-24 (docs/precision.md), and the omission may cost 9 units. A minimum of 49 is too small: sums of 52
 // and 60 equal terms exceeded the bound by 5%.
 constexpr int kMinProducts = 64;
+// Minimum number of products of a sum for any_shape.cu and image_bands.cu. With weights over four decades, sums of 20
+// products reached 1.1 times the bound.
+constexpr int kFewestProducts = 25;
 
 namespace hopper {
 
@@ -37,9 +40,13 @@ constexpr int kTileDepth = kTileBytes / 2;  // bytes between a tile's two units;
 // zero, before ordinary float32 additions take over its sum. On 197 layers whose images and filters consist of equal
 // values, the largest losses in units of 2^-24 were 11 with sums of one or two chains of 4 steps, 24 with chains of 8,
 // and 36 with chains of 12 (34 from 1,024 products on). The bound allows 4 plus the square root of the number of
-// products: 11 units for 49 products, 24 for 400, 36 for 1,024. With one large term and many small ones, chains of 8
-// lost up to 1.08 times the bound for 48 products.
-constexpr int max_chain_steps(int products) { return products >= 1024 ? 12 : products >= 400 ? 8 : 4; }
+// products: 11 units for 49 products, 24 for 400, 36 for 1,024. With weights over four decades a sum loses most if it
+// has a large first term and many small ones: of 100 to 400 million sums each, some reached 1.34 times the bound for 64
+// products and 1.30 times for 54 with chains of 4, but 0.84 and 0.80 with chains of 2; 1.00 for 36 products with chains
+// of 2, but 0.84 with chains of 1; 0.84 for 108 products with chains of 4.
+constexpr int max_chain_steps(int products) {
+  return products >= 1024 ? 12 : products >= 400 ? 8 : products >= 100 ? 4 : products > 36 ? 2 : 1;
+}
 
 // In small batches several blocks divide the depth among them, in whole segments. A segment is the smallest number of
 // chunks with at least kMinSegment steps. Batches of all sizes add in the same order: the chains of a segment one after

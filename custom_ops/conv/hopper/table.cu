@@ -49,7 +49,7 @@ constexpr VariantRow kRows[] = {
      "on Hopper: 2 to 256 float32 channels, at most 32 filters, K at most 11", takes_image_bands,
      float32_only<run_image_bands>, nullptr, HalvesOrder::none},
     {Variant::any_shape, "any-shape", "implicit GEMM: a tap is an address in shared memory",
-     "on Hopper: at least 16 products per output, K at most 11", takes_any_shape, run_any_shape, nullptr,
+     "on Hopper: at least 25 products per output, K at most 11", takes_any_shape, run_any_shape, nullptr,
      HalvesOrder::none},
     {Variant::channel_quads, "channel-quads", "implicit GEMM over groups of four channels",
      "2 to 64 float32 channels, at most 32 filters, K at most 7, at least 64 products per output", takes_channel_quads,

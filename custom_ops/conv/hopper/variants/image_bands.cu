@@ -57,10 +57,10 @@ __device__ __noinline__ void fallback_band(const Dims& d, const ImageScale& by, 
   }
 }
 
-// kFilters: number of filters, padded to a multiple of 8. kLong: whether there are more steps than a chain may have.
+// kFilters: number of filters, padded to a multiple of 8.
 // kFew: whether there are fewer products than kMinProducts, so that the pixels' low parts must be multiplied with the
 // weights' low parts too.
-template <int kFilters, bool kLong, bool kFew>
+template <int kFilters, bool kFew>
 __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
     tensor_core_image_bands(const __grid_constant__ Dims d, const __grid_constant__ Tiling tiling,
                             const float* __restrict__ x, const float* __restrict__ k, float* __restrict__ y,
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
   // both: sums of products of the pixels' high parts with the filters' high parts, followed by those with the filters'
   // low parts. sum: the same for all finished chains. small: the sums for the pixels' low parts.
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
-  float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
+  float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kFilters] = {};
   for (; schedule.now < tasks; schedule.advance(&slot_of_task)) {
     const long long image = tiling.by_bands.divide(schedule.now);
     const int h0 = static_cast<int>(schedule.now - image * tiling.bands) * tiling.rows,
@@ -163,27 +163,21 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
       multiply(first, 0, min(tiling.steps, tiling.chain));
       if (round > 0) store(first - kGroups * kTile);
       wgmma_wait(both);
-      if constexpr (kLong) {
 #pragma unroll
-        for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
-        int begin = tiling.chain;
-        do {  // not `while`: if the loop could be skipped, the compiler would wait after each wgmma ("serialized")
-          multiply(first, begin, min(begin + tiling.chain, tiling.steps));
-          wgmma_wait(both);
+      for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
+      int begin = tiling.chain;
+      do {  // not `while`: if the loop could be skipped, the compiler would wait after each wgmma ("serialized")
+        multiply(first, begin, min(begin + tiling.chain, tiling.steps));
+        wgmma_wait(both);
 #pragma unroll
-          for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
-          begin += tiling.chain;
-        } while (begin < tiling.steps);
-      }
+        for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
+        begin += tiling.chain;
+      } while (begin < tiling.steps);
       wgmma_wait(small);
 #pragma unroll
       for (int i = 0; i < kFilters / 2; ++i) {
         const float2 back = *reinterpret_cast<const float2*>(unscale + i / 4 * 8 + 2 * t);
-        float v;
-        if constexpr (kLong)
-          v = scaled_sum<kFew>(sum, small, i);
-        else
-          v = scaled_sum<kFew>(both, small, i);
+        const float v = scaled_sum<kFew>(sum, small, i);
         done[i] = v * (i % 2 ? back.y : back.x) * image_unscale;
       }
       round += kGroups * kTile;
@@ -238,8 +232,8 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
     if (!chunks_of(C, K, narrow, &one.chunks)) continue;
     one.chunks.per_chunk = one.chunks.slots();
     one.steps = one.chunks.steps_of(0);
-    one.chain = C * K * K < kMinProducts ? kMaxSteps : max_chain_steps(C * K * K);  // few products: one chain
-    if (one.steps > kMaxSteps || !cut(c, 1, &one)) continue;
+    one.chain = max_chain_steps(C * K * K);
+    if (one.steps <= one.chain || one.steps > kMaxSteps || !cut(c, 1, &one)) continue;
     // The cost in steps: staging a slot takes as long as two steps, and K - 1 rows between two bands are staged twice.
     const float cost = one.steps + 2.0f * one.chunks.slots() * (one.rows + K - 1) / one.rows;
     if (minimum == 0.0f || cost < minimum) minimum = cost, *tiling = one;
@@ -249,9 +243,9 @@ bool tiling_for(const fops_conv& c, Tiling* tiling) {
   return minimum > 0.0f;
 }
 
-template <int kFilters, bool kLong, bool kFew>
+template <int kFilters, bool kFew>
 fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const float* k, float* y, cudaStream_t stream) {
-  auto* kernel = tensor_core_image_bands<kFilters, kLong, kFew>;
+  auto* kernel = tensor_core_image_bands<kFilters, kFew>;
   const size_t weights = weight_bytes(tiling, kFilters), band = band_bytes(c, tiling, kFilters);
   const size_t filter_bytes = 4 * static_cast<size_t>(c.C * c.K * c.K | 1);
   const size_t room = std::max(band, std::min(c.M * filter_bytes, kShared - weights));
@@ -277,12 +271,11 @@ fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const floa
 template <int kFilters>
 fops_status run(const fops_conv& c, const Tiling& tiling, const float* x, const float* k, float* y,
                 cudaStream_t stream) {
-  if (c.C * c.K * c.K < kMinProducts) return launch<kFilters, false, true>(c, tiling, x, k, y, stream);
-  return tiling.steps > tiling.chain ? launch<kFilters, true, false>(c, tiling, x, k, y, stream)
-                                     : launch<kFilters, false, false>(c, tiling, x, k, y, stream);
+  return c.C * c.K * c.K < kMinProducts ? launch<kFilters, true>(c, tiling, x, k, y, stream)
+                                        : launch<kFilters, false>(c, tiling, x, k, y, stream);
 }
 
-bool usable() { return has_code_here(tensor_core_image_bands<24, true, false>, kThreads); }
+bool usable() { return has_code_here(tensor_core_image_bands<24, false>, kThreads); }
 
 // Whether most rows of a band are also staged for other bands, or most of a tile is empty. Then any_shape.cu is faster.
 bool thin(const fops_conv& c, const Tiling& tiling) {
@@ -302,7 +295,7 @@ bool faster_by_rows(const fops_conv& c) {
 bool takes_image_bands(const fops_conv& c) {
   Tiling tiling;
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 256 && c.M <= 32 && c.K <= kMaxK &&
-         c.C * c.K * c.K >= 16 && c.W >= 2 && c.H <= 4096 && c.W <= 4096 && tiling_for(c, &tiling) &&
+         c.C * c.K * c.K >= kFewestProducts && c.W >= 2 && c.H <= 4096 && c.W <= 4096 && tiling_for(c, &tiling) &&
          (c.M <= 24 || tiling.rows >= 2 * (c.K - 1)) && usable() &&
          !((thin(c, tiling) || faster_by_rows(c)) && takes_any_shape(c));
 }

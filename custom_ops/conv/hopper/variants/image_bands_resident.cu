@@ -18,8 +18,8 @@ namespace {
 
 constexpr int kRows = 64;  // rows of a wgmma: one per position of a warpgroup
 
-// kLong and kFew: see image_bands.cu, which has the same lane map.
-template <int kFilters, int kWarpgroups, bool kLong, bool kFew>
+// kFew: see image_bands.cu, which has the same lane map.
+template <int kFilters, int kWarpgroups, bool kFew>
 __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     tensor_core_image_bands_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
                                      const __grid_constant__ Steps steps, Divisor by_width, const float* __restrict__ x,
@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   if (warp >= 4 * kWarpgroups) return;
 
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
-  float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kLong ? kFilters : 1] = {};
+  float both[kFilters] = {}, small[kSmall / 2] = {}, sum[kFilters] = {};
   const uint32_t weights = static_cast<uint32_t>(core_descriptor(shared_address(tiles), Layout::kUnit, 128));
   const uint32_t corner = static_cast<uint32_t>(core_descriptor(shared_address(pixels), 0, 128)) + warp / 4 * kRows;
   const uint32_t low = plan.chunks.slots() * plan.staged;
@@ -47,18 +47,16 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   };
   multiply(0, min(plan.steps, plan.chain));
   wgmma_wait(both);
-  if constexpr (kLong) {
 #pragma unroll
-    for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
-    int begin = plan.chain;
-    do {  // not `while`: if the loop could be skipped, the compiler would wait after each wgmma ("serialized")
-      multiply(begin, min(begin + plan.chain, plan.steps));
-      wgmma_wait(both);
+  for (int i = 0; i < kFilters; ++i) sum[i] = both[i];
+  int begin = plan.chain;
+  do {  // not `while`: if the loop could be skipped, the compiler would wait after each wgmma ("serialized")
+    multiply(begin, min(begin + plan.chain, plan.steps));
+    wgmma_wait(both);
 #pragma unroll
-      for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
-      begin += plan.chain;
-    } while (begin < plan.steps);
-  }
+    for (int i = 0; i < kFilters; ++i) sum[i] += both[i];
+    begin += plan.chain;
+  } while (begin < plan.steps);
   wgmma_wait(small);
 
   const int lane = threadIdx.x % 32, t = lane % 4, row = warp * 16 + lane / 4, plane = d.OH * d.OW;
@@ -68,11 +66,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
 #pragma unroll
   for (int i = 0; i < kFilters / 2; ++i) {
     const int m = i / 4 * 8 + 2 * t + i % 2;
-    float v;
-    if constexpr (kLong)
-      v = image_bands::scaled_sum<kFew>(sum, small, i);
-    else
-      v = image_bands::scaled_sum<kFew>(both, small, i);
+    const float v = image_bands::scaled_sum<kFew>(sum, small, i);
     if (m < d.M && at[i % 4 / 2] >= 0) out[m * plane + at[i % 4 / 2]] = v * shared.unscale[m] * image_unscale;
   }
   if (needs_fallback) {
@@ -86,9 +80,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
 template <int kFilters, int kWarpgroups>
 fops_status launch(const fops_conv& c, const Plan& plan, size_t shared, const float* x, const float* k, float* y,
                    cudaStream_t stream) {
-  auto* kernel = c.C * c.K * c.K < kMinProducts ? tensor_core_image_bands_resident<kFilters, kWarpgroups, false, true>
-                 : plan.steps > plan.chain      ? tensor_core_image_bands_resident<kFilters, kWarpgroups, true, false>
-                                                : tensor_core_image_bands_resident<kFilters, kWarpgroups, false, false>;
+  auto* kernel = c.C * c.K * c.K < kMinProducts ? tensor_core_image_bands_resident<kFilters, kWarpgroups, true>
+                                                : tensor_core_image_bands_resident<kFilters, kWarpgroups, false>;
   FOPS_TRY(allow_shared(kernel, shared));
   const dim3 grid(plan.spans, 1, static_cast<unsigned>(c.B));
   kernel<<<grid, kAllThreads, shared, stream>>>(dims(c), plan, steps_for(c, plan), Divisor(static_cast<uint32_t>(c.W)),

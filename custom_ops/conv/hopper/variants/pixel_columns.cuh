@@ -84,6 +84,17 @@ __device__ __forceinline__ void load_pairs(const uint32_t* words, int output, ui
   for (int i = 0; i < 2 * steps(K); ++i) in[i] = *reinterpret_cast<const uint32_t*>(corner + offset[i]);
 }
 
+// Adds a step's products to `sum`. The tensor cores truncate what they add up, so if the pixels are not exact, whose
+// split loses bits too, the step's sum is added in float32.
+template <bool kExact>
+__device__ __forceinline__ void add_products(float (&sum)[4], const uint32_t (&weights)[4], uint32_t a, uint32_t b) {
+  if constexpr (kExact) return mma(sum, weights, a, b);
+  float of_step[4];
+  mma_first(of_step, weights, a, b);
+#pragma unroll
+  for (int e = 0; e < 4; ++e) sum[e] += of_step[e];
+}
+
 // Computes outputs `first` to `end` - 1 of a band from staged pixels, and stores them at `to_band`: in global memory
 // (kDirect) or in shared memory. `first` is a multiple of kChunk; `end` is too, or is the band's end. Filters are the
 // rows of the product, eight per tile: row g of a tile has the high parts of the weights of filter 8 tile + g, and row
@@ -121,7 +132,7 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
           if (!kExact) mma(small[j], weights[tile][step], rest[j][2 * step], rest[j][2 * step + 1]);
-          mma(sum[j], weights[tile][step], in[j][2 * step], in[j][2 * step + 1]);
+          add_products<kExact>(sum[j], weights[tile][step], in[j][2 * step], in[j][2 * step + 1]);
         }
       const float u = unscale;
       const auto whole = [&](int j, int e) {

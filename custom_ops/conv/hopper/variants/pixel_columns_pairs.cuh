@@ -73,7 +73,7 @@ __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], c
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         if (!kExact) mma(small[tile], weights[tile][step], rest[2 * step], rest[2 * step + 1]);
-        mma(sum[tile], weights[tile][step], now[2 * step], now[2 * step + 1]);
+        add_products<kExact>(sum[tile], weights[tile][step], now[2 * step], now[2 * step + 1]);
       }
     if (!kExact)
 #pragma unroll

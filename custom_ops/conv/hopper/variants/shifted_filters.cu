@@ -117,7 +117,6 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
   const int filters = (tiling.two && !group ? min(tiling.split, d.M) : d.M) - first_filter;  // of this warpgroup
   uint32_t w_hi[kSteps][4], w_lo[kSteps][4];
   load_weights<K>(weights + first_filter * kTaps, filters, filter_scale, w_hi, w_lo);
-  const LastStep<K> last_step(w_lo);  // not where it is used: there the compiler would wait after each wgmma (C7520)
   const bool finite = __syncthreads_and(good);
 
   const Row<K> row(warp % 4, g);
@@ -215,32 +214,41 @@ __global__ void __launch_bounds__(bound_with_wgmma(128 * groups(K)), kBlockGroup
         first += step;
       } while (++turn < turns);
     } else {
-      // The products of two high parts form two chains, each of about half of the steps. A chain of n steps with terms
-      // of one sign loses up to n + 1 units of 2^-24, and omitting the products of two low parts loses up to 4 units.
-      // For K = 5 the bound allows 9 units (docs/precision.md), so some of these products are computed there
-      // (LastStep).
-      constexpr int kFirst = (kSteps + 1) / 2;
+      // The products of two high parts form chains of kChain steps. A chain of n steps with terms of one sign loses up
+      // to n + 1 units of 2^-24, and omitting the products of two low parts loses up to 4 units. For K = 5 the bound
+      // allows 9 units (docs/precision.md), so these products are computed there: first, in `both`.
+      constexpr int kChain = K == 5 ? 1 : 2;
+      constexpr bool kLows = K == 5;
       do {
+        if constexpr (kLows) {
+          wgmma_fence();
+#pragma unroll
+          for (int s = 0; s < kSteps; ++s) product(both, w_lo[s], s, unit_count, s > 0);
+          wgmma_commit();
+          wgmma_wait(both);
+#pragma unroll
+          for (int e = 0; e < kColumns / 2; ++e) small[e] = both[e] * (1.0f / kLowScale);
+        }
         wgmma_fence();
 #pragma unroll
         for (int s = 0; s < kSteps; ++s) {
-          if (K == 5 && s == kSteps - 1)
-            product(small, last_step.weights, s, last_step.distance(unit_count, tiling.per_row), 1);
-          else
-            product(small, w_lo[s], s, 0, s > 0);
+          product(small, w_lo[s], s, 0, kLows || s > 0);
           product(small, w_hi[s], s, unit_count, 1);
-          if (s < kFirst) product(both, w_hi[s], s, 0, s > 0);
+          if (s < kChain) product(both, w_hi[s], s, 0, s > 0);
         }
         wgmma_commit();
         wgmma_wait(both);
         wgmma_wait(small);
 #pragma unroll
-        for (int e = 0; e < kColumns / 2; ++e) small[e] += both[e] * kLowScale;
-        wgmma_fence();
+        for (int begin = kChain; begin < kSteps; begin += kChain) {
 #pragma unroll
-        for (int s = kFirst; s < kSteps; ++s) product(both, w_hi[s], s, 0, s > kFirst);
-        wgmma_commit();
-        wgmma_wait(both);
+          for (int e = 0; e < kColumns / 2; ++e) small[e] += both[e] * kLowScale;
+          wgmma_fence();
+#pragma unroll
+          for (int s = begin; s < begin + kChain; ++s) product(both, w_hi[s], s, 0, s > begin);
+          wgmma_commit();
+          wgmma_wait(both);
+        }
         put(rescale);
         first += step;
       } while (++turn < turns);

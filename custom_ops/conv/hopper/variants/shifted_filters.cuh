@@ -119,26 +119,6 @@ __device__ void load_weights(const float* k, int filters, float scale, uint32_t 
     }
 }
 
-// Operand A of the last step for the weights' low parts, for inexact pixels and K = 5. The step has only one row of
-// weights, so its second unit is free. Here it has the low parts of the first row's weights, for the pixels' low parts.
-// So the products of two low parts are computed for one row of five. Without them, a sum of 25 equal terms, chosen to
-// lose most, reached 1.03 times the bound.
-template <int K>
-struct LastStep {
-  uint32_t weights[4];
-  __device__ explicit LastStep(const uint32_t (&w_lo)[steps(K)][4]) {
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {  // the second unit is divided by kLowScale, because both factors are enlarged
-      weights[i] = w_lo[steps(K) - 1][i];
-      const uint32_t row = w_lo[0][i];
-      weights[2 + i] = bits(__hmul2(reinterpret_cast<const __half2&>(row), __float2half2_rn(1.0f / kLowScale)));
-    }
-  }
-  // Returns the distance from the last row's high parts of pixels to the first row's low parts, in a descriptor's bits.
-  // `low`: the distance from high parts to low parts.
-  __device__ static uint32_t distance(int low, int per_row) { return (low - (K - 1) * per_row) << 16; }
-};
-
 }  // namespace shifted_filters
 
 // Runs the kernel of shifted_filters_pipelined.cu, and sets *taken to true, if it supports the layer and there are

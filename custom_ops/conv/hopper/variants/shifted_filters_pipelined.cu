@@ -240,27 +240,33 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
           } while ((unit += kColumns) < end);
         } else {
           const float rescale = work.rescale;
-          const shifted_filters::LastStep<K> last_step(w_lo);
-          do {  // two chains, as in shifted_filters.cu
+          do {  // the products of two low parts first, and a chain per step, as in shifted_filters.cu
+            wgmma_fence();
+#pragma unroll
+            for (int s = 0; s < kSteps; ++s) product(high, w_lo[s], s, unit_count, s > 0);
+            wgmma_commit();
+            wgmma_wait(high);
+#pragma unroll
+            for (int e = 0; e < kColumns / 2; ++e) low[e] = high[e] * (1.0f / kLowScale);
             wgmma_fence();
 #pragma unroll
             for (int s = 0; s < kSteps; ++s) {
-              if (s == kSteps - 1)
-                product(low, last_step.weights, s, last_step.distance(unit_count, cut.per_row), 1);
-              else
-                product(low, w_lo[s], s, 0, s > 0);
+              product(low, w_lo[s], s, 0, 1);
               product(low, w_hi[s], s, unit_count, 1);
-              if (s < 2) product(high, w_hi[s], s, 0, s > 0);
+              if (s == 0) product(high, w_hi[s], s, 0, 0);
             }
             wgmma_commit();
             wgmma_wait(high);
             wgmma_wait(low);
 #pragma unroll
-            for (int e = 0; e < kColumns / 2; ++e) low[e] += high[e] * kLowScale;
-            wgmma_fence();
-            product(high, w_hi[2], 2, 0, 0);
-            wgmma_commit();
-            wgmma_wait(high);
+            for (int s = 1; s < kSteps; ++s) {
+#pragma unroll
+              for (int e = 0; e < kColumns / 2; ++e) low[e] += high[e] * kLowScale;
+              wgmma_fence();
+              product(high, w_hi[s], s, 0, 0);
+              wgmma_commit();
+              wgmma_wait(high);
+            }
 #pragma unroll
             for (int e = 0; e < kColumns / 2; ++e)
               high[e] = (high[e] + low[e] * (1.0f / kLowScale)) * unscale, low[e] = 0.0f;

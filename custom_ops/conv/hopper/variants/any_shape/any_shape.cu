@@ -60,9 +60,9 @@ fops_status run(const Call& call, const Choice& choice) {
 
 bool takes_any_shape(const fops_conv& c) {
   Plan plan;
-  return takes_any(c) && c.C * c.K * c.K >= 16 && c.C <= 4096 && c.M <= 4096 && c.K <= kMaxK && c.H * c.W <= 1 << 20 &&
-         c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 && plan_for(c, default_choice(c), 0, &plan) &&
-         usable();
+  return takes_any(c) && c.C * c.K * c.K >= kFewestProducts && c.C <= 4096 && c.M <= 4096 && c.K <= kMaxK &&
+         c.H * c.W <= 1 << 20 && c.M * c.H * c.W <= 1 << 28 && c.C * c.H * c.W <= 1 << 28 &&
+         plan_for(c, default_choice(c), 0, &plan) && usable();
 }
 
 fops_status run_any_shape(const fops_conv& c, bool half, const void* x, const float* k, float* y, cudaStream_t stream) {

@@ -23,7 +23,7 @@ namespace {
 constexpr int kColumns = 32;  // columns of a wgmma: a warpgroup's positions
 
 // kWarpgroups: number of warpgroups that multiply, 32 positions each.
-template <bool kStacked, int kWarpgroups, bool kLong, typename X>
+template <bool kStacked, int kWarpgroups, typename X>
 __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
     tensor_core_any_shape_resident(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
                                    const __grid_constant__ Steps steps, Divisor by_width, const X* __restrict__ x,
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
       multiply(low, w, corner + low_plane, kStacked ? low_begun : 1);
       low_begun = 1;
       wgmma_commit();
-      if (kLong && (chain + group > plan.chain || (done && ends_segment))) {
+      if (chain + group > plan.chain || (done && ends_segment)) {
         wgmma_wait<1>(high);
 #pragma unroll
         for (int i = 0; i < kColumns / 2; ++i) sum[i] += high[i];
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
       } else {
         wgmma_wait_but<2>();
       }
-      if (kLong && done && ends_segment) {
+      if (done && ends_segment) {
         wgmma_wait(low);
 #pragma unroll
         for (int i = 0; i < kColumns / 2; ++i) sum[i] += low[i] * (1.0f / kLowScale);
@@ -91,19 +91,11 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   wgmma_wait(high);
   wgmma_wait(low);
 
-  // Combines an output's accumulators in `sum`. With stacked tiles, those of a filter's low part (registers i + 2) are
-  // added to those of its high part. See `value` in kernel.cuh.
+  // With stacked tiles, the sums of a filter's low parts (registers i + 2) are added to those of its high parts.
+  if constexpr (kStacked)
 #pragma unroll
-  for (int i = 0; i < kColumns / 2; ++i) {
-    if (kStacked && i % 4 >= 2) continue;
-    if (kLong) {
-      if (kStacked) sum[i] += sum[i + 2] * (1.0f / kLowScale);
-    } else {
-      float small = low[i];
-      if (kStacked) small += high[i + 2] + low[i + 2] * (1.0f / kLowScale);
-      sum[i] = high[i] + small * (1.0f / kLowScale);
-    }
-  }
+    for (int i = 0; i < kColumns / 2; ++i)
+      if (i % 4 < 2) sum[i] += sum[i + 2] * (1.0f / kLowScale);
 
   float* const out = y + 1LL * blockIdx.z * d.M * d.OH * d.OW;
   const int row = kStacked ? warp % 4 * 8 + g : warp % 4 * 16 + g, plane = d.OH * d.OW;
@@ -157,8 +149,7 @@ fops_status launch(const fops_conv& c, const Resident& resident, const void* x, 
   const dim3 grid(plan.spans, static_cast<unsigned>(plan.blocks), static_cast<unsigned>(c.B));
   return with_input(c, x, [&](auto input) {
     using X = std::remove_const_t<std::remove_pointer_t<decltype(input)>>;
-    auto* kernel = plan.steps > plan.chain ? tensor_core_any_shape_resident<kStacked, kWarpgroups, true, X>
-                                           : tensor_core_any_shape_resident<kStacked, kWarpgroups, false, X>;
+    auto* kernel = tensor_core_any_shape_resident<kStacked, kWarpgroups, X>;
     FOPS_TRY(allow_shared(kernel, resident.shared));
     kernel<<<grid, kAllThreads, resident.shared, stream>>>(dims(c), plan, resident.steps,
                                                            Divisor(static_cast<uint32_t>(c.W)), input, k, y);

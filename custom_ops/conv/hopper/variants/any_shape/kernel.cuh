@@ -64,10 +64,10 @@ struct Cut {
   static constexpr bool kEarly = columns == kFewColumns;  // whether `Plan::early` may be set
 };
 
-// kLong: whether there are more steps than a chain may have. If pixels may be staged early (Cut::kEarly), a thread has
+// kLong: whether there may be more steps than a chain has. If pixels may be staged early (Cut::kEarly), a thread has
 // 96 registers, which leaves registers for a block of pack_weights on the same SM; then registers are not moved between
 // warpgroups.
-template <int kTaps, int kTiles, typename Cut, bool kLong>
+template <int kTaps, int kTiles, typename Cut, bool kLong = true>
 __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 : kThreads), 1)
     tensor_core_any_shape(const __grid_constant__ Dims d, const __grid_constant__ Plan plan,
                           const __grid_constant__ Steps steps, bool bytes, const void* __restrict__ x,
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
                                   (Cut::kStrips ? first / 8 * eight : first);
   const int low_plane = plan.chunks.per_chunk * plane;
   const uint32_t group_units = static_cast<uint32_t>(plan.group_bytes) / 16;
-  float high[kColumns / 2] = {}, low[kColumns / 2] = {}, long_sum[kLong ? kColumns / 2 : 1] = {};
+  float high[kColumns / 2] = {}, low[kColumns / 2] = {}, sum[kLong ? kColumns / 2 : 1] = {};
   constexpr int kRows = kTaps == 0 ? 16 : form::kFilters / 4;  // filters that a warp stores
   // The barriers' addresses, in registers; from pointers the compiler would compute them again for each group of steps.
   const uint32_t barriers = __shfl_sync(0xffffffffu, shared_address(&shared), 0);
@@ -244,7 +244,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     KeptSums<kColumns> kept(packed, plan, task, part);
     if constexpr (kLong)
 #pragma unroll
-      for (int i = 0; i < kColumns / 2; ++i) long_sum[i] = 0.0f;
+      for (int i = 0; i < kColumns / 2; ++i) sum[i] = 0.0f;
     const auto release = [&](uint32_t empty, int* stage) {
       if (*stage >= 0 && leads) barrier_arrive(empty + 8 * *stage);
       *stage = -1;
@@ -292,7 +292,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
             kept.keep(high);
           } else {
 #pragma unroll
-            for (int i = 0; i < kColumns / 2; ++i) long_sum[i] += high[i];
+            for (int i = 0; i < kColumns / 2; ++i) sum[i] += high[i];
           }
           chain = 0;
         } else {
@@ -306,7 +306,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
             kept.keep(low);
           } else if (low_begun) {
 #pragma unroll
-            for (int i = 0; i < kColumns / 2; ++i) long_sum[i] += low[i] * (1.0f / kLowScale);
+            for (int i = 0; i < kColumns / 2; ++i) sum[i] += low[i] * (1.0f / kLowScale);
           }
           low_begun = false;
         }
@@ -321,7 +321,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     wgmma_wait(low);
     release(empty_weights, &last_weights);
     release(empty_pixels, &last_pixels);
-    if constexpr (kParts) needs_fallback = kept.add_up(long_sum, kTaps > 1, needs_fallback);
+    if constexpr (kParts) needs_fallback = kept.add_up(sum, kTaps > 1, needs_fallback);
 
     float* out = y + span.image * d.M * d.OH * d.OW;
     Columns& columns = shared.columns[team];
@@ -335,13 +335,10 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     if (!weights_need_fallback) {
       const auto value = [&](int i) {
         const bool stacked = kTaps > 0 && !plan.half;  // whether rows with low parts of weights are added
-        if constexpr (kLong) {
-          return stacked ? long_sum[i] + long_sum[i + 2] * (1.0f / kLowScale) : long_sum[i];
-        } else {
-          float small = low_begun ? low[i] : 0.0f;
-          if (stacked) small += high[i + 2] + (low_begun ? low[i + 2] : 0.0f) * (1.0f / kLowScale);
-          return high[i] + small * (1.0f / kLowScale);
-        }
+        if constexpr (kLong) return stacked ? sum[i] + sum[i + 2] * (1.0f / kLowScale) : sum[i];
+        float small = low_begun ? low[i] : 0.0f;
+        if (stacked) small += high[i + 2] + (low_begun ? low[i + 2] : 0.0f) * (1.0f / kLowScale);
+        return high[i] + small * (1.0f / kLowScale);
       };
       if constexpr (kTaps > 1)
         store_taps<kTaps, kColumns>(d, columns, filter_unscale, m_warp, out, outgoing_all, plan.chunks.shift, value);

@@ -28,10 +28,12 @@ fops_status launch_cut(const Call& call) {
   if constexpr (!Cut::kEarly && !Cut::kStrips) {
     using Rows = hopper::Cut<Cut::kColumns, false, false, true>;
     if (call.plan.pieces && reinterpret_cast<uintptr_t>(call.x) % 16 == 0)
-      return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Rows, true>);
+      return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Rows>);
   }
-  if (call.plan.steps > call.plan.chain) return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut, true>);
-  return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut, false>);
+  if constexpr (kTaps > 1)
+    if (call.plan.steps <= call.plan.chain)
+      return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut, false>);
+  return launch_kernel(call, tensor_core_any_shape<kTaps, kTiles, Cut>);
 }
 
 template <int kTaps, int kTiles>
@@ -44,8 +46,7 @@ fops_status launch_form(const Call& call, const Choice& choice) {
                                   : launch_cut<kTaps, kTiles, Cut<kMaxColumns, true>>(call);
     }
   if constexpr (kTiles == 1) {
-    if (choice.parts > 1)
-      return launch_kernel(call, tensor_core_any_shape<kTaps, 1, Cut<kFewColumns, false, true>, true>);
+    if (choice.parts > 1) return launch_kernel(call, tensor_core_any_shape<kTaps, 1, Cut<kFewColumns, false, true>>);
     if (choice.columns == kFewColumns) return launch_cut<kTaps, 1, Cut<kFewColumns>>(call);
   }
   switch (choice.columns) {

@@ -6,7 +6,7 @@ namespace hopper {
 
 fops_status launch_stacked(const Call& call, const Choice& choice) { return launch_form<1, 1>(call, choice); }
 
-bool usable() { return has_code_here(tensor_core_any_shape<1, 1, Cut<kMaxColumns>, false>, kThreads); }
+bool usable() { return has_code_here(tensor_core_any_shape<1, 1, Cut<kMaxColumns>>, kThreads); }
 
 }  // namespace hopper
 }  // namespace fops
