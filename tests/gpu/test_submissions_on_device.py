@@ -10,6 +10,7 @@ import numpy as np
 import planted_bugs
 import profiles
 import pytest
+from profiles import drawn
 
 from fashion_infer import _mxnet
 from fashion_infer.bench import user_kernels
@@ -29,12 +30,13 @@ ON_GPU = [entry for entry in formats.FORMATS if entry.backend == "gpu"]
 HALF = ("gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu")
 _LIMITED = (*HALF, "gpu-cublas.cu", "gpu-edition-sizes.cu", "gpu-solve.cu")
 STYLES = sorted(path.name for path in (SAMPLES / "right").glob("gpu-*") if path.name not in _LIMITED)
+STYLES += ["matmul/new-forward.cu", "own-header/new-forward.cu"]
 SMALL = [(1, 28, 50, 5), (2, 33, 12, 5)]
 BEFORE = "the output was complete before forward ran: work outside Op Time"
 AFTER = "the output changed after Op Time was taken: work outside Op Time"
 
 
-@pytest.mark.parametrize("entry", ON_GPU, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", drawn(ON_GPU, 2), ids=lambda entry: entry.name)
 def test_templates_are_correct_for_all_editions(entry):
     found = kernel_loading.check(TEMPLATES / entry.template, images=100)
     assert found.right and not found.wrong
@@ -43,13 +45,13 @@ def test_templates_are_correct_for_all_editions(entry):
         assert (one.layer_seconds >= one.op_seconds) if entry.phases else one.layer_seconds == 0
 
 
-@pytest.mark.parametrize("file", [*STYLES, "matmul/new-forward.cu", "own-header/new-forward.cu"])
+@pytest.mark.parametrize("file", drawn(STYLES, 4))
 def test_correct_files_in_various_styles(file):
     found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert [(one.right, one.findings) for one in found.tried] == [(True, ())] * 2
 
 
-@pytest.mark.parametrize("file", HALF)
+@pytest.mark.parametrize("file", drawn(HALF, 1))
 def test_half_precision_is_reported(file):
     found = kernel_loading.check(SAMPLES / "right" / file, shapes=SMALL, images=100)
     assert {one.diagnosis.precision for one in found.tried} == {"tf32 or half"}
@@ -95,13 +97,16 @@ def test_another_device(file):
 
 @pytest.mark.parametrize(
     "file, findings",
-    [
-        ("gpu-work-in-prolog.cu", (BEFORE,)),
-        ("gpu-host-in-prolog.cu", (BEFORE,)),
-        ("gpu-streams-in-prolog.cu", (BEFORE,)),
-        ("gpu-work-in-epilog.cu", (AFTER,)),
-        ("gpu-input-changed.cu", ("data or weights were changed",)),
-    ],
+    drawn(
+        [
+            ("gpu-work-in-prolog.cu", (BEFORE,)),
+            ("gpu-host-in-prolog.cu", (BEFORE,)),
+            ("gpu-streams-in-prolog.cu", (BEFORE,)),
+            ("gpu-work-in-epilog.cu", (AFTER,)),
+            ("gpu-input-changed.cu", ("data or weights were changed",)),
+        ],
+        2,
+    ),
 )
 def test_work_outside_op_time_and_changed_inputs_are_found(file, findings):
     found = kernel_loading.check(SAMPLES / "wrong" / file, shapes=SMALL, images=100)
@@ -110,19 +115,22 @@ def test_work_outside_op_time_and_changed_inputs_are_found(file, findings):
 
 @pytest.mark.parametrize(
     "file, images, code",
-    [
-        ("gpu-boundary.cu", 100, "border"),
-        ("gpu-thousands.cu", 1500, "images_from"),
-        ("gpu-transposed.cu", 10, "weights_transposed"),
-        ("gpu-out-of-bounds.cu", 10, "device_error"),
-        ("gpu-exits.cu", 10, "exit"),
-        ("gpu-writes-after-end.cu", 10, "writes_after_end"),
-        ("gpu-writes-before-start.cu", 10, "writes_before_start"),
-        ("gpu-past-width.cu", 10, "writes_after_end"),
-        ("gpu-cached-by-shape.cu", 10, "cached"),
-        ("gpu-missing-syncthreads.cu", 100, "race"),
-        ("gpu-race-over-taps.cu", 100, "race"),
-    ],
+    drawn(
+        [
+            ("gpu-boundary.cu", 100, "border"),
+            ("gpu-thousands.cu", 1500, "images_from"),
+            ("gpu-transposed.cu", 10, "weights_transposed"),
+            ("gpu-out-of-bounds.cu", 10, "device_error"),
+            ("gpu-exits.cu", 10, "exit"),
+            ("gpu-writes-after-end.cu", 10, "writes_after_end"),
+            ("gpu-writes-before-start.cu", 10, "writes_before_start"),
+            ("gpu-past-width.cu", 10, "writes_after_end"),
+            ("gpu-cached-by-shape.cu", 10, "cached"),
+            ("gpu-missing-syncthreads.cu", 100, "race"),
+            ("gpu-race-over-taps.cu", 100, "race"),
+        ],
+        4,
+    ),
 )
 def test_mistakes_are_named(file, images, code):
     found = kernel_loading.check(SAMPLES / "wrong" / file, shapes=SMALL, images=images)
@@ -133,7 +141,7 @@ def test_mistakes_are_named(file, images, code):
 ON_A_GPU = {"crashes": "device_error"}
 
 
-@pytest.mark.parametrize("name", planted_bugs.on_gpu())
+@pytest.mark.parametrize("name", drawn(planted_bugs.on_gpu(), 4))
 def test_each_planted_bug_has_its_reason(name, tmp_path):
     file = tmp_path / f"{name}.cu"
     file.write_text(planted_bugs.cuda_form(name))
@@ -167,7 +175,7 @@ def test_verdicts_on_a_shared_gpu():
     alone = [codes(file) for file in EIGHT]
     assert [bool(code) for ((code, _),) in alone] == [file.startswith("wrong") for file in EIGHT]
     with concurrent.futures.ThreadPoolExecutor(len(EIGHT) + 1) as pool:
-        for _ in range(profiles.pick(2, 20)):
+        for _ in range(profiles.pick(1, 20)):
             together = [pool.submit(codes, file) for file in EIGHT]
             test_leaked_device_memory_is_measured()
             assert [each.result() for each in together] == alone
