@@ -354,6 +354,7 @@ class TestCompiler:
         with pytest.raises(DeviceError):
             torch_compile.compile_in_time(torch, None, torch.zeros(1))
 
+    @pytest.mark.slow
     def test_torch_compile_as_a_peer(self, torch, monkeypatch, small):
         monkeypatch.setattr(torch, "compile", lambda function, **options: function)
         monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
