@@ -220,6 +220,7 @@ def test_rounded_operands_are_accepted_as_a_precision_class(run_program):
     assert end.returncode == 0 and "precision class: tf32 or half" in end.stdout
 
 
+@pytest.mark.slow
 def test_everything_as_json(run_program):
     file = SAMPLES / "wrong" / "boundary.cpp"
     end = run_program(*RUN, "--json", "--kernel", file)
@@ -242,7 +243,7 @@ CRASHES = [
 ]
 
 
-@pytest.mark.parametrize("file, line", profiles.drawn(CRASHES, 2))
+@pytest.mark.parametrize("file, line", profiles.drawn(CRASHES, 1))
 def test_a_crash_is_a_one_line_error(one_line, file, line):
     said, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
     assert said.startswith(f"fashion-infer: {file}") and line in said
@@ -361,6 +362,7 @@ def test_bench_with_files_and_the_ladder(run_program, tmp_path):
     assert end.returncode == 0 and "fa2017 convolution 1: conv.cpp" in end.stdout
 
 
+@pytest.mark.slow
 def test_bench_of_a_wrong_file(one_line):
     line, end = one_line(1, *BENCH, "--kernels", SAMPLES / "wrong" / "few-images.cpp")
     assert line == "fashion-infer: wrong: few-images.cpp on fa2017 convolution 1"
@@ -412,6 +414,7 @@ def no_gpu():
         return True
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not no_gpu(), reason="this machine has a GPU")
 def test_without_a_gpu(one_line):
     file = TEMPLATES / "conv.cu"

@@ -78,6 +78,7 @@ def test_an_access_to_an_earlier_calls_output(tmp_path):
     assert [one.code for one in cpu.of_report(said, path)] == ["out_of_bounds_read"]
 
 
+@pytest.mark.slow
 def test_a_correct_file_with_an_error_in_memory_is_not_timed(tmp_path, invoke):
     """Its results are correct, but it writes past an array, which may end the process that times it."""
     path = tmp_path / "conv.cpp"
@@ -93,7 +94,7 @@ def test_a_correct_file_with_an_error_in_memory_is_not_timed(tmp_path, invoke):
     assert [one["code"] for one in found["findings"]] == ["array_too_small"] and "% of the time" not in out
 
 
-@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 2))
+@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 1))
 def test_the_cause_of_slowness_is_named_first(tmp_path, name):
     text = planted_cpu.SLOW[name]
     found, _ = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
@@ -279,6 +280,7 @@ def test_loops_that_end_with_a_jump_without_a_condition(tmp_path, monkeypatch, t
     assert samples._loop(tmp_path / "program", hits)[0] == loop
 
 
+@pytest.mark.slow
 def test_a_function_through_a_pointer(tmp_path):
     """The products are in a function whose address only the program's run knows."""
     text = planted_cpu.shifted(
@@ -353,6 +355,7 @@ def test_explain_kernel_from_python(tmp_path):
     assert found.findings[0].what in found._repr_html_() and found.findings[0].code in repr(found)
 
 
+@pytest.mark.slow
 def test_check_and_explain_name_the_faulty_line(tmp_path, invoke):
     """They do in any file that builds: this one is a browser's second download, saved in UTF-16."""
     text, path = planted_cpu.WRONG["out_of_bounds_write"], tmp_path / "conv (1).cpp"

@@ -89,6 +89,7 @@ def test_a_rubric_with_its_own_layers():
             rubric.parse(text.replace(old, new), "own")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 def test_grading_and_checking_with_own_layers(invoke, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -106,6 +107,7 @@ def test_grading_and_checking_with_own_layers(invoke, tmp_path, monkeypatch):
     assert code == 0 and said.endswith(HONEST.read_text()) and "3 to 64" in said.splitlines()[0]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 @pytest.mark.parametrize("n", drawn([None, 200], 1))
 def test_the_template_earns_no_points_for_speed(n, tmp_path, monkeypatch):

@@ -119,7 +119,7 @@ def test_the_first_compiler_error_is_one_line():
     assert failed.value.exit_code == 4 and "\n" not in str(failed.value)
 
 
-@pytest.mark.parametrize("name", ["conv (1).cpp", '-a "b" #2, größe\\$c.cpp'])
+@pytest.mark.parametrize("name", profiles.drawn(["conv (1).cpp", '-a "b" #2, größe\\$c.cpp'], 1))
 def test_names_of_any_characters(tmp_path, name):
     folder = tmp_path / name
     shutil.copytree(SAMPLES / "right" / "helper", folder)
@@ -131,7 +131,10 @@ def test_names_of_any_characters(tmp_path, name):
     assert str(failed.value).startswith(f"{path}:2: ") and "undefined_name" in str(failed.value)
 
 
-@pytest.mark.parametrize("encoding, line_end", [("utf-16", "\n"), ("utf-16-be", "\r\n"), ("utf-8-sig", "\r")])
+ENCODINGS = [("utf-16", "\n"), ("utf-16-be", "\r\n"), ("utf-8-sig", "\r")]
+
+
+@pytest.mark.parametrize("encoding, line_end", profiles.drawn(ENCODINGS, 1))
 def test_texts_of_other_encodings(own, encoding, line_end):
     for file in (own.path, own.header, own.source):
         file.write_bytes(file.read_text().replace("\n", line_end).encode(encoding))
@@ -144,6 +147,7 @@ def test_texts_of_other_encodings(own, encoding, line_end):
     assert str(failed.value).startswith(f"{own.header}:{line}: ")
 
 
+@pytest.mark.slow
 def test_headers_of_cuda_are_found_in_any_version(tmp_path):
     if compilers.find_nvcc() is None:
         pytest.skip("no nvcc")
@@ -292,7 +296,7 @@ def test_a_precompiled_header_is_not_loaded(tmp_path):
     assert b"from_the_header_itself" in library and b"from_the_precompiled_header" not in library
 
 
-@pytest.mark.parametrize("path", ["/bin/false", "no headers"])
+@pytest.mark.parametrize("path", profiles.drawn(["/bin/false", "no headers"], 1))
 def test_a_broken_compiler_is_blamed(own, monkeypatch, tmp_path, path):
     compiler = path
     if path == "no headers":

@@ -40,6 +40,7 @@ def alone():
     return {(one["model"], one["mode"]): one for one in said}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", range(profiles.pick(1, 10)))
 def test_first_calls_from_several_threads(turn, alone):
     turns = profiles.pick(1, 3)
