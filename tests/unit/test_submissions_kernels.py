@@ -13,6 +13,7 @@ import numpy as np
 import profiles
 import pytest
 import reference
+import skips
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -147,10 +148,9 @@ def test_texts_of_other_encodings(own, encoding, line_end):
     assert str(failed.value).startswith(f"{own.header}:{line}: ")
 
 
+@skips.needs("nvcc")
 @pytest.mark.slow
 def test_headers_of_cuda_are_found_in_any_version(tmp_path):
-    if compilers.find_nvcc() is None:
-        pytest.skip("no nvcc")
     path = tmp_path / "new-forward (1).cu"
     names = '"/usr/local/cuda-8.0/include/cuda_runtime.h"', "</usr/local/cuda/targets/x86/include/crt/host_config.h>"
     header = "".join(f"#include {name}\n" for name in names)
@@ -360,28 +360,26 @@ def test_without_a_compiler(own, monkeypatch):
         kernel_loading.load(TEMPLATES / "conv.cu")
 
 
+@skips.needs("nvcc")
 @pytest.mark.slow
 @pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 3), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_files_for_the_gpu_compile(path):
-    if compilers.find_nvcc() is None:
-        pytest.skip("no nvcc")
     built = build.build(formats.recognise(path), arch="90")
     assert built.library.is_file()
 
 
+@skips.needs("nvcc")
 @pytest.mark.slow
 def test_errors_of_nvcc_are_one_line():
-    if compilers.find_nvcc() is None:
-        pytest.skip("no nvcc")
     path = SAMPLES / "wrong" / "gpu-compile-error.cu"
     with pytest.raises(DeviceError) as failed:
         build.build(formats.recognise(path), arch="90")
     assert str(failed.value).startswith(f"{path}:33: ")
 
 
+@skips.needs("nvcc")
+@pytest.mark.slow
 def test_a_file_without_its_own_interface_is_told_to_have_it_beside(tmp_path):
-    if compilers.find_nvcc() is None:
-        pytest.skip("no nvcc")
     path = tmp_path / "new-forward.cu"
     text = (SAMPLES / "right" / "own-header" / "new-forward.cu").read_text()
     function = text.replace("images = B;", "").replace("images", "B") + "void GPUInterface::reset() {}\n"
@@ -393,10 +391,9 @@ def test_a_file_without_its_own_interface_is_told_to_have_it_beside(tmp_path):
         assert str(failed.value).startswith(f"{path}:{line}: ") and "gpu-new-forward.h" in str(failed.value)
 
 
+@skips.needs("nvcc")
 @pytest.mark.slow
 def test_a_texture_reference_is_refused():
-    if compilers.find_nvcc() is None:
-        pytest.skip("no nvcc")
     path = SAMPLES / "wrong" / "gpu-texture.cu"
     with pytest.raises(DeviceError) as failed:
         build.build(formats.recognise(path), arch="90")
@@ -714,6 +711,7 @@ def test_a_forked_process_captures_its_own_output(capfd):
 # ---- The course's tree.
 
 
+@skips.needs("nvcc")
 @pytest.mark.slow
 @pytest.mark.parametrize("header", ["matmul.h", "../../src/layer/custom/matmul.h"])
 def test_the_courses_matrix_product_is_supplied(tmp_path, header):
