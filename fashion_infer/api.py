@@ -17,8 +17,8 @@ from .bench.records import BenchResult
 from .bench.request import BenchRequest
 from .bench.verdicts import Comparison
 from .explain.explanation import Explanation, explain
-from .judging import trials
-from .judging.trials import Checked
+from .judging import judge
+from .judging.verdict import Verdict
 from .kernel_files import formats, paths
 from .request import Request
 from .result import Result
@@ -97,17 +97,17 @@ def infer(*arguments: Any, **options: Any) -> NotebookResult:
     >>> infer(model="ece408-high", n=100, backend="cpu").correctness  # doctest: +SKIP
     """
     result = NotebookResult(*pipeline.run(Request(*arguments, **options)))
-    if result.submission is not None and result.submission.wrong:
-        warnings.warn(result.submission.wrong, stacklevel=2)
+    if result.submission is not None and not result.submission.right:
+        warnings.warn(result.submission.sentence, stacklevel=2)
     return result
 
 
-class NotebookCheck(Checked):
-    """A check that a notebook displays the way `kernel check` prints it."""
+class NotebookCheck(Verdict):
+    """A verdict that a notebook displays the way `kernel check` prints it."""
 
     def __repr__(self) -> str:
         """The verdict in one sentence."""
-        return f"<Checked: {self.sentence}>"
+        return f"<Verdict: {self.sentence}>"
 
     def _repr_html_(self) -> str:
         from .present import kernel as present
@@ -141,9 +141,9 @@ def check(
 
     Returns
     -------
-    Checked
-        Has the fields `right` (whether the file is correct), `sentence` (the verdict), and `tried` (for each shape,
-        the result and the code of the reason for it).
+    Verdict
+        Has `right` (whether the file is correct), `sentence`, `precision` (the class of its arithmetic), and `shapes`
+        (for each shape the result and, if it is incorrect, the code of the reason).
 
     Raises
     ------
@@ -152,7 +152,7 @@ def check(
     DeviceError
         When the file does not build, or needs a GPU and there is none.
     """
-    return NotebookCheck(*trials.check(formats.recognise(path, kernel_format, backend), device=device, edition=edition))
+    return NotebookCheck(*judge.check(formats.recognise(path, kernel_format, backend), edition, device=device))
 
 
 class NotebookExplanation(Explanation):
@@ -160,7 +160,7 @@ class NotebookExplanation(Explanation):
 
     def __repr__(self) -> str:
         """The verdict in one sentence, and the findings' codes."""
-        return f"<Explanation: {self.checked.sentence}; {', '.join(one.code for one in self.findings) or 'no finding'}>"
+        return f"<Explanation: {self.verdict.sentence}; {', '.join(one.code for one in self.findings) or 'no finding'}>"
 
     def _repr_html_(self) -> str:
         from .present import explanation as present
@@ -206,7 +206,7 @@ def explain_kernel(
     Returns
     -------
     Explanation
-        Has the verdict (`checked`), the `findings` (each with code, file, line, share of the time, remedy and step),
+        Has the `verdict`, the `findings` (each with code, file, line, share of the time, remedy and step),
         and the tools that are not installed (`missing`).
 
     Raises

@@ -10,14 +10,15 @@ import numpy as np
 from . import _mxnet, devices
 from .data import dataset
 from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
+from .graph.shapes import ConvolutionShape
 from .inference import model as models
 from .inference.layer_times import LayerTime
 from .inference.model import LoadedModel
 from .inference.predictor import GPU_BATCH_SIZE, Predictor
 from .inference.spread import NODES, SpreadPredictor
-from .judging import reasons, trials, verdict
-from .judging.buffers import Size
-from .judging.calls import Tried
+from .judging import judge as judges
+from .judging.judge import Layer
+from .judging.observer import RunObserver
 from .judging.verdict import Verdict
 from .kernel_files import formats, loading
 from .kernel_files.loading import LoadedKernel
@@ -44,6 +45,7 @@ class Run(NamedTuple):
     chosen: devices.Choice
     network: Network
     pixels: np.ndarray  # (n,1,S,S) uint8: the images in the network's input size
+    observer: Optional[RunObserver] = None  # of the kernel file's outputs
 
     @property
     def n(self) -> int:
@@ -55,7 +57,6 @@ class Execution(NamedTuple):
     predictions: np.ndarray  # (n,) int64
     layers: List[LayerResult]
     waited: Tuple[Optional[float], ...]  # for each pass, the seconds that its threads waited for a processor, summed
-    leaked: int  # bytes of device memory that a kernel file leaks in each batch
 
 
 def check(request: Request) -> None:
@@ -89,10 +90,11 @@ def run(
     images, model = load(placed, announce, images, model)
     with _mxnet.lock:
         bound = _bind(placed, images, model, kernel)
-        # The layers are not tried here under a profiler, which would record the extra image. `_judge` tries them later.
-        tried = _try_layers(bound, _probed_shapes(bound)) if judge and kernel and between is None else None
-        execution = execute(bound, between)
-        found = _judge(bound, execution, tried) if judge and kernel else None
+        # Nothing is judged here under a profiler, which would record the calls. `_judge` does it later.
+        judged_now = judge and between is None
+        alone = _alone(bound) if judged_now and kernel else None
+        execution = execute(bound, between, bound.observer if judged_now else None)
+        found = _judge(bound, execution, alone) if judge and kernel else None
         changed = None
         if request.precision != "float32":
             changed = compare(bound, execution.predictions, placed.but(precision="float32"))
@@ -140,9 +142,8 @@ def load(
     return images, model or load_model(request, announce)
 
 
-def execute(run: Run, between: Optional[Between] = None) -> Execution:
+def execute(run: Run, between: Optional[Between] = None, each: Optional[RunObserver] = None) -> Execution:
     """Run the network over all images, `repeat` times; CheckFailed if scores are not finite or a kernel file fails."""
-    memory = verdict.MemoryWatch(run.kernel, cast(int, run.request.device)) if run.kernel else None
     passes: List[List[LayerTime]] = []
     waits: List[Optional[float]] = []
     for index in range(run.request.repeat):
@@ -150,7 +151,7 @@ def execute(run: Run, between: Optional[Between] = None) -> Execution:
             between(index)
         before = process.waited()
         try:
-            scores, times = run.network.predict(run.pixels, memory)
+            scores, times = run.network.predict(run.pixels, each)
         except DeviceError as error:
             if run.kernel is None:
                 raise
@@ -162,7 +163,7 @@ def execute(run: Run, between: Optional[Between] = None) -> Execution:
         between(run.request.repeat)
     if run.kernel is None:  # the scores of a kernel file are judged instead
         check_scores(scores)
-    return Execution(scores, scores.argmax(axis=1), merge(passes), tuple(waits), memory.leaked if memory else 0)
+    return Execution(scores, scores.argmax(axis=1), merge(passes), tuple(waits))
 
 
 def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
@@ -171,34 +172,36 @@ def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
     return int((predictions != scores.argmax(axis=1)).sum())
 
 
-def _probed_shapes(run: Run) -> List[Tuple[str, Size]]:
-    """Return names and sizes of a run's custom layers, found by running one image with the library's own kernels."""
+def _alone(run: Run) -> Verdict:
+    """Judge a run's kernel file on each of the network's layers, in separate processes.
+
+    CheckFailed if it is harmful (writes outside its tensors, crashes, does not end), as this process would be harmed.
+    """
+    assert run.kernel is not None
+    # One image through the library's own kernels shows the layers' sizes.
     request = run.request.but(kernel="auto", mode="operator", batch_size=None)
     _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
-    return [(time.name, time.log[0].shape) for time in times if time.custom and time.log]
+    layers = [Layer(time.name, ConvolutionShape(*time.log[0].shape)) for time in times if time.custom and time.log]
+    found = judges.check_layers(run.kernel, layers)
+    if any(one.harmful for one in found.shapes):
+        raise CheckFailed(found.sentence)
+    if run.observer is not None:
+        run.observer.expect(found)
+    return found
 
 
-def _try_layers(run: Run, shapes: List[Tuple[str, Size]]) -> List[Tried]:
-    """Try a run's kernel file on each layer, in separate processes; CheckFailed if it would harm this process."""
-    assert run.kernel is not None
-    tried = trials.try_layers(run.kernel, [(name, (C, H, M, K)) for name, (_, C, H, _, M, K) in shapes])
-    for one in tried:
-        if one.code in reasons.HARMFUL:
-            raise CheckFailed(f"{run.kernel.name} is incorrect on layer {one.what}: {one.reason}")
-    return tried
-
-
-def _judge(run: Run, execution: Execution, tried: Optional[List[Tried]]) -> Verdict:
-    """Judge a run's kernel file by its predictions, compared with those of our kernels, and on each layer."""
-    assert run.kernel is not None
+def _judge(run: Run, execution: Execution, alone: Optional[Verdict]) -> Verdict:
+    """Judge a run's kernel file by its outputs in the run, and on each layer alone."""
+    assert run.observer is not None
     try:
         # The fused mode gives the same predictions as our kernels in operator mode, and is faster.
         changed = compare(run, execution.predictions, run.request.but(kernel="auto", mode="fused"))
+        alone = alone or _alone(run)
+        if not run.observer.images:  # a profiler's run is not disturbed by comparisons
+            run.network.predict(run.pixels, run.observer)
     except DeviceError as error:
-        raise CheckFailed(f"{run.kernel.name} left the device in error: {error}") from None
-    called = [(layer.name, layer.log[0][0].shape) for layer in execution.layers if layer.custom and layer.log[0]]
-    tried = _try_layers(run, called) if tried is None else tried
-    return verdict.judge(run.kernel, tried, called, changed, execution.leaked)
+        raise CheckFailed(f"{run.observer.kernel.name} left the device in error: {error}") from None
+    return run.observer.verdict(alone, changed)
 
 
 def _load_kernel(request: Request) -> Optional[LoadedKernel]:
@@ -224,11 +227,12 @@ def _bind(request: Request, images: dataset.Images, model: LoadedModel, kernel: 
     chosen = choose(request, model)
     if kernel is not None and kernel.host_memory:
         chosen = chosen._replace(context="cpu")  # the kernel copies by itself, and does not accept MXNet's GPU tensors
-    network = bind_network(request, model, chosen, len(images.images))
+    network = bind_network(request, model, chosen, len(images.images), watched=kernel is not None)
     if kernel is not None and not network.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {kernel.name}")
     _check_classes(network.classes, images, model)
-    return Run(request, kernel, images, model, chosen, network, dataset.resized(images, model.input_size))
+    observer = RunObserver(kernel, network.convolved) if kernel and isinstance(network, Predictor) else None
+    return Run(request, kernel, images, model, chosen, network, dataset.resized(images, model.input_size), observer)
 
 
 def _result(
@@ -315,7 +319,9 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     return chosen
 
 
-def bind_network(request: Request, model: LoadedModel, chosen: devices.Choice, count: int) -> Network:
+def bind_network(
+    request: Request, model: LoadedModel, chosen: devices.Choice, count: int, watched: bool = False
+) -> Network:
     """Bind the request's network to its device, or to all devices."""
     indices = devices.indices(request.device) if chosen.backend == "gpu" else (0,)
     predictors = [
@@ -330,6 +336,7 @@ def bind_network(request: Request, model: LoadedModel, chosen: devices.Choice, c
             mode=request.mode_or_default,
             precision=request.precision,
             first_node=place * NODES,
+            watched=watched,
         )
         for place, index in enumerate(indices)
     ]

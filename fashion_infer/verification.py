@@ -7,7 +7,7 @@ from . import devices, pipeline
 from .checkpoints import editions, originals, zoo
 from .data import dataset
 from .errors import CheckFailed, UsageError
-from .judging import trials
+from .judging import judge
 from .kernel_files import formats, loading
 from .kernel_files.loading import LoadedKernel
 from .library import kernels
@@ -86,11 +86,11 @@ def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
     device = cast(int, asked.device)  # `pipeline.check` refuses `all` together with a kernel file
     file = formats.recognise(asked.kernel, asked.kernel_format, asked.backend)
-    found = trials.check(file, shapes=shapes, device=device)
+    found = judge.check(file, shapes=shapes, device=device)
     wrong = len(found.wrong)
     if wrong:
         raise CheckFailed(
-            f"{file.name} is incorrect on {wrong} of {len(found.tried)} layers of these models, so no model was "
+            f"{file.name} is incorrect on {wrong} of {len(found.shapes)} layers of these models, so no model was "
             f"run: `fashion-infer kernel check {shlex.quote(str(asked.kernel))}` says where"
         )
     return loading.load(file, device=device)

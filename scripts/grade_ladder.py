@@ -24,8 +24,8 @@ from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import Gpu, known
 from fashion_infer.grading.intake.building import BuiltSubmission
 from fashion_infer.grading.referee import Machine, Referee
-from fashion_infer.grading.referee.inputs import Seed
 from fashion_infer.grading.sandbox import required
+from fashion_infer.judging.inputs import Seed
 
 _SHARE, _MICROSECONDS, _APART = 0.03, 8.0, 1.05
 _MOST_SECONDS = 15.0  # limit of the time to grade a built kernel on an H200

@@ -1,6 +1,6 @@
 """Loads and checks users' kernel files, given by their paths."""
 
-from fashion_infer.judging import trials
+from fashion_infer.judging import judge
 from fashion_infer.kernel_files import formats, loading
 
 
@@ -10,5 +10,5 @@ def load(path, format=None, backend=None, **options):
 
 
 def check(path, format=None, backend=None, **options):
-    """Return the result of checking a kernel file; `options` are those of `trials.check`."""
-    return trials.check(formats.recognise(path, format, backend), **options)
+    """Return the verdict on a kernel file; `options` are those of `judge.check`."""
+    return judge.check(formats.recognise(path, format, backend), **options)

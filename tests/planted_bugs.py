@@ -1,55 +1,101 @@
-"""The planted bugs in tests/submissions/wrong: the code of the judge's reason for each, and CUDA versions of them."""
+"""The one table of samples: the code of the judge's reason for each planted bug, correct files, and CUDA versions."""
 
 from pathlib import Path
 
-WRONG = Path(__file__).resolve().parent / "submissions" / "wrong"
+SAMPLES = Path(__file__).resolve().parent / "submissions"
+WRONG = SAMPLES / "wrong"
 
-PLANTED = {  # name of a .cpp file -> code of the judge's reason for the first failing shape
+# Name of a file -> the code of the judge's reason for at least one of SHAPES, or several codes: what the judge may say,
+# if that depends on schedules. A file without an ending is a .cpp file.
+SHAPES = ((2, 13, 40, 4), (1, 28, 6, 5))
+PLANTED = {
     "accumulates": "accumulates",
+    "asserts.h": "failed",
     "boundary": "border",
     "boundary-tile": "border",
+    "buffer-of-first-size": "other_layers heap",
     "cached-by-shape": "cached",
-    "carries-over": "carries_over",
-    "crashes": "crash",
+    "carries-over": "carries_over unstable",
+    "copies-images-from-200-on": "images_from",
+    "crashes": "crash null_pointer",
     "exits": "exit",
     "few-filters": "filters_from",
     "few-images": "images_from",
     "first-channel": "first_channel",
     "first-column": "border",
     "first-row": "border",
-    "fixed-batch": "images_from",
+    "fixed-batch": "writes_after_end",
     "fixed-sizes": "incorrect",
     "flipped": "weights_flipped",
     "holes": "not_all_written",
     "input-changed": "inputs_changed",
-    "input-without-channel": "input_without_channel",
+    "input-without-channel": "data_channel",
     "integer-sum": "whole_numbers",
+    "keeps-first-pointer": "kept_pointer",
     "last-channel": "last_channel",
     "last-row": "border",
     "nothing": "not_written",
+    "one-nan": "computes_nan",
+    "one-output-of-image-51": "many_images",
+    "overlapping-memcpy": "memcpy_overlap",
     "padded": "padded",
     "past-height": "writes_after_end",
     "past-width": "writes_after_end",
     "race-over-taps": "race",
-    "reads-after-end": "reads_outside",
-    "reads-before-start": "reads_outside",
-    "row-stride": "row_stride",
-    "shared-sum": "race",
+    "reads-after-end": "reads_outside out_of_bounds_read past_end",
+    "reads-before-start": "reads_outside out_of_bounds_read",
+    "row-stride": "data_rows",
+    "shared-sum": "race shared_variable",
     "sixteen-images": "images_from",
-    "sum-not-reset": "sum_not_reset",
+    "sum-not-reset": "sum_not_reset carries_over unstable",
+    "sum-starts-at-one": "constant_added",
     "tap-missing": "taps_missing",
+    "threads-not-joined": "returns_early race",
     "throws": "failed",
     "transposed-output": "output_transposed",
     "transposed-weights": "weights_transposed",
-    "unrolled-order": "im2col_order",
+    "unrolled-order": "weights_order",
+    "used-after-free": "use_after_free",
+    "vector-past-the-row": "writes_after_end out_of_bounds_read out_of_bounds_write",
+    "weights-channels-last": "weights_order",
     "weights-swapped": "weights_swapped",
-    "weights-without-channel": "weights_without_channel",
-    "writes-after-end": "writes_after_end",
-    "writes-before-start": "writes_before_start",
+    "weights-without-channel": "weights_channel",
+    "writes-after-end": "writes_after_end out_of_bounds_write",
+    "writes-before-start": "writes_before_start out_of_bounds_write",
     "zero": "all_zero",
 }
+# Correct files beside the templates, and the classes of those that are not float32.
+RIGHT = (
+    "plain.c", "cpu-stride.cc", "dynamic-schedule.cpp", "helper/conv.cpp", "leaks.cc", "mxnet-cpu-alloc.h",
+    "mxnet-cpu-assignments.h", "mxnet-cpu-macros.h", "row-on-the-stack.cpp", "tests-every-pixel.cpp", "utf-16.cpp",
+    "../wrong/prints.cpp", "../wrong/height-for-width.cpp", "../wrong/half.cpp",
+)  # fmt: skip
+CLASSES = {"../wrong/half.cpp": "tf32 or half"}
 
-_NEEDS_A_HOST = ("std::", "#pragma omp", "throw", "exit(", "abort(", "raise(")
+
+def path_of(name):
+    """Return the path of a sample of PLANTED or RIGHT."""
+    if name in RIGHT:
+        return SAMPLES / "right" / name
+    return WRONG / (name if name.endswith(".h") else f"{name}.cpp")
+
+
+def codes_of(name):
+    return PLANTED[name].split()
+
+
+_NEEDS_A_HOST = (
+    "std::",
+    "#pragma omp",
+    "throw",
+    "exit(",
+    "abort(",
+    "raise(",
+    "malloc(",
+    "static const",
+    "immintrin",
+    "mxnet",
+)
 _CALL = """
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
   one_thread<<<1, 1>>>(x, k, y, B, M, C, H, W, K);
@@ -72,4 +118,4 @@ def cuda_form(name):
 
 
 def _source(name):
-    return (WRONG / f"{name}.cpp").read_text()
+    return path_of(name).read_text()

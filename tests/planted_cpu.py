@@ -284,3 +284,75 @@ BY_VERDICT = {
 def marked(text):
     """Return the line numbers of the lines that end with `// HERE`."""
     return [number for number, line in enumerate(text.splitlines(), 1) if "// HERE" in line]
+
+
+_SUM = _OMP + _LOOPS.format(rows="Ho", term=_TERM, read="", store=_STORE, write="")
+_FLAT = """\
+      for (int h = 0; h < Ho; ++h)
+        for (int w = 0; w < Wo; ++w) {{
+          float sum = 0;
+          for (int t = 0; t < C * K * K; ++t)
+            sum += x[((b * C + t / (K * K)) * (size_t)H + h + t / K % K) * W + w + t % K] * k[m * C * K * K + t];
+          y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sum;
+        }}
+}}
+"""
+_CLIPPED = """\
+          for (int q = 0; q < K; ++q)
+            for (int h = 0; h < Ho; ++h)
+              for (int w = 0; w < Wo; ++w)
+                out[h * Wo + w] += x[((b * C + c) * (size_t)H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
+    }
+}
+"""
+_ROWS = """\
+      for (int w = 0; w < Wo; ++w)
+        for (int h = 0; h < Ho; ++h) y[((size_t)(b * M + m) * Ho + h) * Wo + w] = 0;
+      for (int c = 0; c < C; ++c)
+        for (int p = 0; p < K; ++p)
+          for (int q = 0; q < K; ++q)
+            for (int w = 0; w < Wo; ++w)
+              for (int h = 0; h < Ho; ++h)
+                y[((size_t)(b * M + m) * Ho + h) * Wo + w] +=
+                    x[((size_t)(b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
+    }
+}
+"""
+_IMAGES = _HEAD.format(before="") + _OMP + "  for (int b = 0; b < B; ++b)\n    for (int m = 0; m < M; ++m)"
+# Slow kernels beside the same with one remedy applied: (code of the finding, slow, after the remedy).
+PAIRS = {
+    "threads": ("one_thread", shifted(), shifted(outer=_OMP)),
+    "loops turned around": ("serial_sum", _HEAD.format(before="") + _SUM, shifted(outer=_OMP)),
+    "channels not innermost": ("strided_inner_loop", SLOW["strided_inner_loop"], shifted(outer=_OMP)),
+    "a local sum": ("alias", SLOW["alias"], _HEAD.format(before="") + _SUM),
+    "a sum for each thread": ("false_sharing", SLOW["false_sharing"], _HEAD.format(before="") + _SUM),
+    "float for double": ("double", SLOW["double"], shifted(outer=_OMP)),
+    "rows not innermost": ("strided_inner_loop", _IMAGES + " {\n" + _ROWS, shifted(outer=_OMP)),
+    "rows that do not overlap": (
+        "alias",
+        SLOW["no_restrict"],
+        SLOW["no_restrict"]
+        .replace("float* row[6];", "float row[6][256];")
+        .replace("        for (int i = 0; i < 6; ++i) row[i] = y +", "        float* out[6];\n        for (int i = 0; i < 6; ++i) out[i] = y +")
+        .replace("      }\n}\n", "        for (int i = 0; i < 6; ++i)\n          for (int w = 0; w < Wo; ++w) out[i][w] = row[i][w];\n      }\n}\n"),
+    ),
+    "an inlined function": ("call_in_loop", SLOW["call_in_loop"], shifted(outer=_OMP)),
+    "loops that end at the border": (
+        "branch_in_loop",
+        SLOW["branch_in_loop"],
+        SLOW["branch_in_loop"][: SLOW["branch_in_loop"].index("          for (int q")] + _CLIPPED,
+    ),
+    "one row for all": (
+        "library_in_loop",
+        SLOW["library_in_loop"],
+        SLOW["library_in_loop"]
+        .replace("float* row = (float*)calloc(1 << 18, 4);  // HERE", "float row[1024] = {0};")
+        .replace("        free(row);\n", ""),
+    ),
+    "registers": ("sum_in_memory", shifted(outer=_OMP), FAST),
+    "nested loops": (
+        "integer_division",
+        _IMAGES + "\n" + _FLAT.replace("{{", "{").replace("}}", "}"),
+        _HEAD.format(before="") + _SUM,
+    ),
+}  # fmt: skip

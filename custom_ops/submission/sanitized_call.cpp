@@ -1,65 +1,104 @@
-// A program that calls the plug-in of a kernel file for the CPU, for one layer. It is compiled together with the file:
-// either with AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a running Python; or with
-// sampled_call.h (-DFOPS_SAMPLES), which finds where the time is spent.
+// A program that calls the plug-in of a kernel file for the CPU. It is compiled together with the file, with
+// AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a running Python.
 //
-//   sanitized_call IMAGES CHANNELS SIDE FILTERS TAPS CALLS
+//   sanitized_call CALLS OUTPUTS
 //
-// SIDE is the images' height and width, TAPS the filters' height and width. The program makes CALLS calls; with samples, it
-// makes no further call after one second of processor time.
+// CALLS is a file with the calls, one after another: the int64 numbers B, C, H, W, M, K, the number of threads (0 for one
+// per processor), and the microseconds between interrupts of a thread (0 for none); then the floats of x and of k. After
+// each call its outputs are appended to the file OUTPUTS. At the end the program looks for memory that is no longer
+// reachable.
+//
 // Each tensor is allocated in a separate function, so that the function's name in a sanitizer's report names the tensor.
 #include <math.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include "fashion_ops_plugin.h"
-#ifdef FOPS_SAMPLES
-#include "sampled_call.h"
-#endif
 
 extern "C" const fops_kernel_plugin* fops_kernel_plugin_main(void);
+extern "C" void omp_set_num_threads(int) __attribute__((weak));
+extern "C" int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
+// 64 bytes is the alignment of the tensors in the course's programs.
+static inline float* allocated(size_t count) {
+  void* made = nullptr;
+  if (posix_memalign(&made, 64, count * sizeof(float))) exit(3);
+  return static_cast<float*>(made);
+}
 extern "C" __attribute__((noinline)) float* tensor_of_input(size_t count) {
-  return static_cast<float*>(malloc(count * sizeof(float)));
+  float* made = allocated(count);
+  __asm__ volatile("" : "+r"(made));  // no tail call, so that this function stays on the stack
+  return made;
 }
 extern "C" __attribute__((noinline)) float* tensor_of_weights(size_t count) {
-  float* made = static_cast<float*>(malloc(count * sizeof(float)));
+  float* made = allocated(count);
+  __asm__ volatile("" : "+r"(made));
   return made;
 }
 extern "C" __attribute__((noinline)) float* tensor_of_output(size_t count, bool zero) {
-  float* made = static_cast<float*>(malloc(count * sizeof(float)));
+  float* made = allocated(count);
   for (size_t i = 0; i < count; ++i) made[i] = zero ? 0.0f : NAN;
   return made;
 }
 
-int main(int count, char** words) {
-  if (count != 7) return 2;
-  int64_t numbers[6];
-  for (int i = 0; i < 6; ++i) numbers[i] = atoll(words[i + 1]);
-  const int64_t B = numbers[0], C = numbers[1], S = numbers[2], M = numbers[3], K = numbers[4], O = S - K + 1;
+// Interrupts a thread again and again, as the judge does, so that lost updates become likely.
+static void interrupt(int microseconds) {
+  signal(SIGALRM, reinterpret_cast<void (*)(int)>(reinterpret_cast<void*>(usleep)));
+  const itimerval timer = {{0, microseconds}, {0, microseconds}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+// The sanitizers call these functions before a report, which takes far longer when it is interrupted.
+extern "C" void __asan_on_error(void) { interrupt(0); }
+extern "C" void __ubsan_on_report(void) { interrupt(0); }
+
+// Starts this program again with more stack, because instrumented functions need more than the file's own.
+static void deepen(char** words) {
+  rlimit limit = {};
+  const rlim_t wanted = 100 << 20;
+  if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= wanted || limit.rlim_max < wanted) return;
+  limit.rlim_cur = wanted;
+  if (!setrlimit(RLIMIT_STACK, &limit)) execv("/proc/self/exe", words);
+}
+
+static int run_file(const char* calls, const char* outputs) {
   const fops_kernel_plugin* plugin = fops_kernel_plugin_main();
-  float *x = tensor_of_input(B * C * S * S), *k = tensor_of_weights(M * C * K * K);
-  for (int64_t i = 0; i < B * C * S * S; ++i) x[i] = static_cast<float>(i * 7919 % 256);
-  for (int64_t i = 0; i < M * C * K * K; ++i) k[i] = static_cast<float>(i * 104729 % 201) / 100 - 1;
-  for (int64_t call = 0; call < numbers[5]; ++call) {
-    float* y = tensor_of_output(B * M * O * O, plugin->zero_output);
+  FILE *from = fopen(calls, "rb"), *to = fopen(outputs, "wb");
+  if (!from || !to) return 3;
+  int64_t n[8];
+  for (int call = 1; fread(n, sizeof n, 1, from) == 1; ++call) {
+    const int64_t B = n[0], C = n[1], H = n[2], W = n[3], M = n[4], K = n[5];
+    const size_t inputs = B * C * H * W, weights = M * C * K * K, results = B * M * (H - K + 1) * (W - K + 1);
+    float *x = tensor_of_input(inputs), *k = tensor_of_weights(weights);
+    float* y = tensor_of_output(results, plugin->zero_output);
+    if (fread(x, sizeof(float), inputs, from) != inputs || fread(k, sizeof(float), weights, from) != weights) return 3;
     fops_plugin_call one = {};
-    one.conv = {B, C, S, S, M, K, FOPS_FLOAT32};
+    one.conv = {B, C, H, W, M, K, FOPS_FLOAT32};
     one.x = x, one.k = k, one.y = y;
-#ifdef FOPS_SAMPLES
-    fops_samples::begin();
+    if (omp_set_num_threads) omp_set_num_threads(n[6] ? static_cast<int>(n[6]) : sysconf(_SC_NPROCESSORS_ONLN));
+    fprintf(stderr, "fops call %d\n", call);
+    if (n[7]) interrupt(static_cast<int>(n[7]));
     const int status = plugin->run(&one);
-    fops_samples::end();
-    if (fops_samples::processor > 1) numbers[5] = call + 1;
-#else
-    const int status = plugin->run(&one);
-#endif
-    printf("call %lld: status %d, %g s\n", static_cast<long long>(call), status, one.op_seconds);
-    free(y);
+    if (n[7]) interrupt(0);
+    fprintf(stderr, "fops status %d %s\n", status, one.message);
+    if (fwrite(y, sizeof(float), results, to) != results || fflush(to)) return 3;
+    free(y), free(k), free(x);
   }
-#ifdef FOPS_SAMPLES
-  fops_samples::print();
-#endif
-  free(x), free(k);
-  return 0;
+  fclose(from), fclose(to);
+  fprintf(stderr, "fops end\n");
+  if (__lsan_do_recoverable_leak_check) __lsan_do_recoverable_leak_check();
+  _exit(0);
+}
+
+int main(int count, char** words) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // a kernel that hangs must not outlive the judge
+  if (count != 3) return 2;
+  deepen(words);
+  return run_file(words[1], words[2]);
 }

@@ -38,6 +38,7 @@ class BoundGraph:
         context: str = "cpu",
         device: int = 0,
         fuse: Optional[Mapping[str, str]] = None,
+        watched: Sequence[int] = (),  # numbers of nodes whose data, weights and output `watched` returns
     ):
         load_operators()
         self._mx = load()
@@ -52,6 +53,12 @@ class BoundGraph:
             if fuse is not None:
                 self._symbol = self._symbol.optimize_for(BACKEND, **fuse)
             self._arguments = self._fit(weights)
+            self._watched = [(number, self._names_of_tensors(number)) for number in watched]
+            outputs = [name for _, names in self._watched for name in names if name not in self._arguments]
+            outputs = [name for name in dict.fromkeys(outputs) if name != self._data]
+            if outputs:
+                internals = self._symbol.get_internals()
+                self._symbol = self._mx.sym.Group([self._symbol, *(internals[name] for name in outputs)])
         self._executors: Dict[int, Any] = {}
 
     def stopwatch(self) -> Stopwatch:
@@ -90,6 +97,20 @@ class BoundGraph:
             return executor.outputs[0].asnumpy()
         except self._mx.MXNetError as error:
             raise DeviceError(self._explain(error)) from None
+
+    def watched(self, images: int) -> List[Tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return number, data, weights and output, all float32, of each watched node in the last slice of this size."""
+        executor = self._executor(images)
+        found = {**executor.arg_dict, **dict(zip(self._symbol.list_outputs(), executor.outputs))}
+        of = ((number, *(found[name].asnumpy() for name in names)) for number, names in self._watched)
+        return [(number, data.astype(np.float32, copy=False), weights, y) for number, data, weights, y in of]
+
+    def _names_of_tensors(self, number: int) -> List[str]:
+        """Return MXNet's names of a node's data, weights and output."""
+        known = self._symbol.get_internals().list_outputs()
+        inputs = [entry[0] for entry in self._graph["nodes"][number]["inputs"][:2]]
+        wanted = [rewrite.name_of(each) for each in (*inputs, number)]
+        return [next(each for each in known if name in (each, each.rpartition("_")[0])) for name in wanted]
 
     def _explain(self, error: Exception) -> str:
         return rewrite.with_names(explain(error), self._graph)

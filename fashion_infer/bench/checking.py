@@ -5,16 +5,12 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from ..errors import DeviceError, UsageError
-from ..judging import reference
-from ..judging.diagnosis import diagnose
+from ..judging import judge
 from ..library import kernels as library
-from . import user_kernels
 from .records import SKIPPED, WRONG, ConvolutionShape, Measurement
 from .timing import Contender
 
-# Largest allowed error, relative to the output's largest magnitude. fp16 and TF32 keep 11 bits of each operand.
-_TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
-_IMAGES = 16  # number of images to check at the beginning of a batch, at its end, and evenly spread over it
+_CLASSES = {"float32": "float32", "tf32": "tf32 or half", "fp16": "tf32 or half"}  # of a precision, the judge's class
 
 
 def inputs(shape: ConvolutionShape, first: bool):
@@ -28,12 +24,6 @@ def inputs(shape: ConvolutionShape, first: bool):
         x *= 2
         x -= 1
     return x, rng.standard_normal((shape.M, shape.C, shape.K, shape.K)).astype(np.float32)
-
-
-def images_to_check(batch):
-    """Return the indices of the images of a batch to check: the first ones, the last ones, and some in between."""
-    ends = np.r_[0 : min(_IMAGES, batch), max(0, batch - _IMAGES) : batch]
-    return np.unique(np.r_[ends, np.linspace(0, batch - 1, _IMAGES).astype(int)])
 
 
 class FirstRun(NamedTuple):
@@ -56,7 +46,7 @@ def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun
     return ran
 
 
-def contender_if_correct(backend, work, row, picked, want, x, weight) -> Optional[Contender]:
+def contender_if_correct(backend, work, row, x, weight) -> Optional[Contender]:
     """Return a contender for a library kernel that supports the layer and is correct; else None, and `row` says why."""
     try:
         library.chosen_kernel(x.shape, weight.shape, backend, row.name)
@@ -65,15 +55,18 @@ def contender_if_correct(backend, work, row, picked, want, x, weight) -> Optiona
         return None
     contender = work.kernel(row.name)
     ran = first_run(work, contender, row)
-    if ran is None:
-        return None
-    got = contender.sample(ran.output, picked)
-    row.error = reference.error(got, want)
-    if ran.complete and not row.error <= _TOLERANCE[row.precision]:
-        row.status, row.reason = WRONG, f"error {row.error:.1e}, more than {_TOLERANCE[row.precision]:.0e}"
-    if row.status != WRONG:
-        return contender
-    found = diagnose(got, x[picked], weight, want)
-    if not found.right:
-        row.reason += f": {user_kernels.where_wrong(found, contender, ran.output, picked, x, weight)}"
-    return None
+    return contender if ran is not None and judged(row, contender, ran.output, x, weight) else None
+
+
+def judged(row: Measurement, contender: Contender, output: Any, x, weight, allowed: str = "") -> bool:
+    """Compare all outputs of a run with the exact ones, and record the error in `row`; return whether they are correct.
+
+    `allowed` is the least precise class that is correct; by default, that of the row's precision.
+    """
+    y = contender.sample(output, np.arange(len(x)))
+    found = judge.outputs(row.name, y, x, weight, allowed or _CLASSES[row.precision])
+    assert found.comparison is not None
+    row.error = found.comparison.largest / (found.comparison.scale or 1.0)
+    if not found.right and row.status != WRONG:
+        row.status, row.reason = WRONG, found.line()
+    return row.status != WRONG

@@ -3,7 +3,6 @@
 from typing import Any, Dict, List, Union
 
 from ..errors import DeviceError
-from ..judging import reference
 from ..kernel_files import paths
 from ..kernel_files.loading import LoadedKernel, load, names_of_loaded
 from ..library import kernels as library
@@ -58,9 +57,8 @@ class Convolutions(Benchmark):
         self.machine.check_convolution(shape)
         x, weight = checking.inputs(shape, first=shape.C in layers.IMAGE_CHANNELS)
         work = self.machine.convolution(x, weight, shape.output)
-        self._picked = picked = checking.images_to_check(case.batch)
-        self._want = want = reference.convolve(x[picked], weight)
-        case.checked, case.auto = len(picked), library.chosen_kernel(x.shape, weight.shape, self.machine.backend)
+        self._x, self._weight = x, weight
+        case.checked, case.auto = case.batch, library.chosen_kernel(x.shape, weight.shape, self.machine.backend)
         limits = work.limits()
         case.rows += [Measurement(name, LIMIT, summary=_LIMITS[name]) for name in _names(limits)]
         timed = [limit for limit, _ in limits]
@@ -69,19 +67,17 @@ class Convolutions(Benchmark):
         for name in dict.fromkeys(case.auto if name == "auto" else name for name in self._kernels):
             if isinstance(name, LoadedKernel):
                 row = user_kernels.row_of(name)
-                contender = user_kernels.contender_if_correct(
-                    self.machine.backend, work, row, name, picked, want, x, weight
-                )
+                contender = user_kernels.contender_if_correct(self.machine.backend, work, row, name, x, weight)
             else:
                 row = Measurement(name, OURS, steps.get(name), table[name].summary, table[name].precision)
-                contender = checking.contender_if_correct(self.machine.backend, work, row, picked, want, x, weight)
+                contender = checking.contender_if_correct(self.machine.backend, work, row, x, weight)
             case.rows.append(row)
             timed += [contender] if contender else []
         return Trial(work, timed, {limit.name: moved for limit, moved in limits})
 
     def judge_peer(self, case: BenchCase, row: Measurement, contender: Contender, output: Any) -> None:
         assert contender.sample is not None
-        row.error = reference.error(contender.sample(output, self._picked), self._want)
+        checking.judged(row, contender, output, self._x, self._weight, "incorrect")
 
     def _chosen(self) -> List[Union[str, LoadedKernel]]:
         """Return the requested kernels: names of library kernels, and loaded kernel files."""

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
-from ..judging import reference
+from ..judging import networks
 from ..library.fused import FusedNetwork
 from . import peers, random_network, request
 from .protocol import Benchmark, Trial
@@ -16,9 +16,6 @@ from .timing import Contender
 
 BATCHES = (1, 16, 256, 10000)
 NAME = "fashion-infer"
-# Largest allowed error, relative to the range of the logits. fp16 and TF32 keep 11 bits of each operand, and may change
-# predictions.
-_TOLERANCE = {"float32": 2e-6, "tf32": 1e-2, "fp16": 1e-2}
 _CHECKED = 256  # number of images to check
 _RUNS = {16: 300, 1000: 60}  # number of timed runs without --repeat; key: largest batch size to which it applies
 
@@ -38,7 +35,7 @@ class _Subject(NamedTuple):
         part = self.network.first_stage()
         options: Dict[str, Any] = {"shape": part.shape, "backend": "gpu", "device": self.device}
         ours = {p: FusedNetwork(part.symbol, part.weights, precision=p, **options) for p in self.ours}
-        want = reference.run(part.layers, part.weights, self.images[self.picked])
+        want = networks.run(part.layers, part.weights, self.images[self.picked])
         return self._replace(network=part, want=want, ours=ours)
 
 
@@ -102,29 +99,27 @@ class Networks(Benchmark):
         images = network.images(max(self._batches))
         picked = np.unique(np.concatenate([_spread(batch) for batch in self._batches]))
         logits, ours = network.logits(), {}
-        want = reference.run(logits.layers, logits.weights, images[picked])
+        want = networks.run(logits.layers, logits.weights, images[picked])
         for precision in self.machine.precisions:
             check = LogitsCheck(network.edition, _name(precision), precision, len(picked))
             options = {"shape": network.shape, "backend": backend, "device": device, "precision": precision}
             try:
                 got = FusedNetwork(logits.symbol, network.weights, **options).forward(images[picked])
-                _judge(check, got, want, _TOLERANCE[precision])
+                _judge(check, got, want)
                 if check.status == OK:
                     ours[precision] = FusedNetwork(network.symbol, network.weights, **options)
             except (DeviceError, UsageError) as error:
                 check.status, check.reason = (WRONG if precision == "float32" else SKIPPED), str(error)
             self.record_check(check)
-        return _Subject(network, images, picked, reference.log_softmax(want), ours, device)
+        return _Subject(network, images, picked, networks.log_softmax(want), ours, device)
 
 
 def _contenders_if_correct(work, row, fused, where, picked, want) -> List[Contender]:
     """Return contenders for our network on the case's images if it is correct; else none, and `row` says why."""
-    # A score's logarithm is a logit minus a term of all logits. Both have errors, so allow twice the tolerance.
-    tolerance = (1 if where == STAGE else 2) * _TOLERANCE[row.precision]
     ways = work.ours(row.name, fused)
     try:
         for way in ways:
-            _compare(row, way.sample(way.run(), picked), want, where, tolerance)
+            _compare(row, way.sample(way.run(), picked), want, where, ours=True)
             if row.status == WRONG:
                 return []
     except (DeviceError, UsageError) as error:
@@ -133,30 +128,27 @@ def _contenders_if_correct(work, row, fused, where, picked, want) -> List[Conten
     return ways
 
 
-def _compare(row, got, want, where, tolerance=None):
-    """Record the difference from float64 in `row`. With a tolerance, also record whether the output is incorrect."""
+def _compare(row, got, want, where, ours=False):
+    """Record the difference from float64 in `row`. Of ours, also record whether the output is incorrect."""
     if where == HOST:
         row.changed = int((got != want.argmax(axis=1)).sum())
-        if tolerance is not None and row.precision == "float32" and row.changed:
+        if ours and row.precision == "float32" and row.changed:
             row.status, row.reason = WRONG, f"{row.changed} of {len(want)} predictions differ"
         return
     got = got.reshape(want.shape)
     if where != STAGE:
         with np.errstate(divide="ignore", invalid="ignore"):
             got = np.log(got.astype(np.float64))
-    _judge(row, got, want, tolerance, classes=where != STAGE)
+    _judge(row, got, want, ours, classes=where != STAGE, scores=where != STAGE)
 
 
-def _judge(row, got, want, tolerance, classes=True):
-    worst = np.abs(got - want)
-    row.error = float(np.where(np.isnan(worst), np.inf, worst).max() / max(want.max() - want.min(), 1e-30))
+def _judge(row, got, want, ours=True, classes=True, scores=False):
+    row.error, why = networks.judged(got, want, row.precision, scores)
     if classes:
         row.changed = int((got.argmax(axis=1) != want.argmax(axis=1)).sum())
-    if tolerance is None:
-        return
-    if not row.error <= tolerance:
-        row.status, row.reason = WRONG, f"error {row.error:.1e} of the range, more than {tolerance:.0e}"
-    elif row.precision == "float32" and row.changed:
+    if ours and why:
+        row.status, row.reason = WRONG, why
+    elif ours and row.precision == "float32" and row.changed:
         row.status, row.reason = WRONG, f"{row.changed} of {len(want)} predictions differ"
 
 

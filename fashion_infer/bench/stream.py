@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import numpy as np
 
 from ..errors import UsageError
-from ..judging import reference
+from ..judging import networks
 from ..library import devices as library_devices
 from ..library.fused import FusedNetwork
 from ..system.sharing import share
@@ -179,7 +179,7 @@ def _why_wrong(network: RandomNetwork, images: np.ndarray, predictions: np.ndarr
     """Compare predictions with float64 and return why they are incorrect; "" if they are correct."""
     picked = np.unique(np.linspace(0, len(images) - 1, _CHECKED).astype(int))
     logits = network.logits()
-    want = reference.run(logits.layers, logits.weights, images[picked]).argmax(axis=1)
+    want = networks.run(logits.layers, logits.weights, images[picked]).argmax(axis=1)
     changed = int((predictions[picked] != want).sum())
     return f"{changed} of {len(picked)} predictions differ from float64's" if changed else ""
 

@@ -3,19 +3,17 @@
 import statistics
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
-import numpy as np
-
 from ..errors import CheckFailed, FashionInferError, UsageError
-from ..judging import reference, trials
-from ..judging.diagnosis import Diagnosis, diagnose
-from ..kernel_files import formats, plugin, requirements
+from ..graph.shapes import ConvolutionShape
+from ..judging import judge
+from ..judging.judge import Layer
+from ..kernel_files import formats, requirements
 from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel
-from ..library import bindings, kernels, op_times
+from ..library import kernels, op_times
+from . import checking
 from .records import OURS, SKIPPED, WRONG, Measurement
 from .timing import Contender
-
-_BY_IMAGES = "wrong from image "  # beginning of a reason that names the first incorrect image
 
 
 class LogClock:
@@ -64,78 +62,35 @@ def row_of(kernel: LoadedKernel) -> Measurement:
     return Measurement(kernel.name, OURS, summary=f"{kernel.path} ({kernel.format})", file=str(kernel.path))
 
 
-def contender_if_correct(
-    backend: str,
-    work,
-    row: Measurement,
-    kernel: LoadedKernel,
-    picked: np.ndarray,
-    want: np.ndarray,
-    x: np.ndarray,
-    weight: np.ndarray,
-) -> Optional[Contender]:
+def contender_if_correct(backend: str, work, row: Measurement, kernel: LoadedKernel, x, weight) -> Optional[Contender]:
     """Return a contender for a kernel file that supports the layer and is correct; else None, and the row says why.
 
-    `want` is the reference output of the images `picked`. CheckFailed if the file leaves the device in an error state.
+    `work` is the machine's object for the convolution, x its whole batch. CheckFailed if the file leaves the device in
+    an error state, so that nothing more can be measured.
     """
     try:
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
     except UsageError as error:
         row.status, row.reason = SKIPPED, str(error)
         return None
-    _, C, H, _ = x.shape
-    (tried,) = trials.try_layers(kernel, [(kernel.name, (C, H, weight.shape[0], weight.shape[2]))])
-    if not tried.right:
-        row.findings = tried.findings
-        row.status, row.reason, row.precision = WRONG, tried.line(), "wrong"
+    _, C, H, W = x.shape
+    layer = Layer(kernel.name, ConvolutionShape(1, C, H, W, len(weight), weight.shape[2]))
+    (alone,) = judge.check_layers(kernel, [layer]).shapes
+    row.findings, row.precision = alone.findings, alone.precision
+    if not alone.right:
+        row.status, row.reason = WRONG, alone.line()
         return None
     file = work.kernel_file(kernel)
-    op_times.drain()
-    bindings.load().fops_examine(1)
     try:
         y = file.contender.run()
-        record = op_times.drain()[-1]
     except FashionInferError as error:
         if not requirements.device_usable(backend):
             raise CheckFailed(f"{kernel.name} left the device in error: {error}") from None
         row.status, row.reason = WRONG, str(error)
         return None
-    finally:
-        bindings.load().fops_examine(0)
-    row.findings = plugin.said(record.findings)
-    got = file.contender.sample(y, picked)
-    found = diagnose(got, x[picked], weight, want)
-    row.precision = found.precision
-    row.error = reference.error(got, want)
-    if not found.right:
-        row.status, row.reason = WRONG, where_wrong(found, file.contender, y, picked, x, weight)
-    elif not file.complete():
-        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
-    return None if row.status == WRONG else file.contender
-
-
-def where_wrong(
-    found: Diagnosis, contender: Contender, y, picked: np.ndarray, x: np.ndarray, weight: np.ndarray
-) -> str:
-    """Return in one line how many of the output's values differ, the first position, and the likely reason."""
-    line = _numbered_in_batch(found, contender, y, picked, x, weight).line()
-    return f"among the {len(picked)} images compared, {line}"
-
-
-def _numbered_in_batch(found: Diagnosis, contender: Contender, y, picked: np.ndarray, x, weight) -> Diagnosis:
-    """Convert a diagnosis with indices of the picked images to one with image numbers of the whole batch."""
-    assert found.first is not None
-    first = int(picked[found.first[0]])
-    found = found._replace(first=(first, *found.first[1:]))
-    if not found.reason.startswith(_BY_IMAGES):
-        return found
-    right, wrong = int(picked[np.searchsorted(picked, first) - 1]), first
-    while wrong - right > 1:
-        middle = (right + wrong) // 2
-        one = np.array([middle])
-        if diagnose(contender.sample(y, one), x[one], weight, reference.convolve(x[one], weight)).right:
-            right = middle
-        else:
-            wrong = middle
-    why = found.reason.partition(" on: ")[2]
-    return found._replace(reason=f"{_BY_IMAGES}{wrong} on: {why}")
+    if checking.judged(row, file.contender, y, x, weight, alone.precision):
+        return file.contender
+    # The reason shows better in a process of its own, with as many images.
+    (again,) = judge.check_layers(kernel, [layer], images=len(x)).shapes
+    row.reason, row.precision = (row.reason if again.right else again.line()), "incorrect"
+    return None

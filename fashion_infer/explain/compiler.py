@@ -16,9 +16,10 @@ from ..errors import DataError
 from ..kernel_files import build, neighbours
 from ..kernel_files.formats import KernelFile
 from ..system import inputs
-from . import cpu, gpu
+from . import listing, ncu, slow_cpu, slow_gpu
 from .findings import KernelFinding, plain_name
-from .samples import CpuRun, MachineLoop
+from .machine_loop import MachineLoop
+from .samples import CpuRun
 
 _MOST = 5  # largest number of findings
 _LARGEST = 8 << 20  # size limit of GCC's assembly, and of a report, in bytes
@@ -57,11 +58,11 @@ def findings(
     command = build.command_in(place, file, arch, within)
     if file.format.backend == "gpu":
         done = compile([*command, "-Xptxas=-v", "-o", str(place / "plugin.so")], place)
-        found = gpu.of_compiler(gpu.used(done.output), {}) if done.code == 0 else []
+        found = slow_gpu.of_compiler(ncu.used(done.output), {}) if done.code == 0 else []
         return [dataclasses.replace(one, share=None) for one in found[:_MOST]]
     assembly, report = place / "out.s", place / "vectors.txt"
     flag = f"-fopt-info-vec-optimized-missed={report}"
-    done = compile([*cpu.assembly_command(command, file, assembly), flag], place)
+    done = compile([*listing.assembly_command(command, file, assembly), flag], place)
     if done.code:
         return []
     texts = [
@@ -89,7 +90,7 @@ def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding
         GCC's report on vectorisation.
     """
     lines = neighbours.text_of(path).splitlines()
-    missed = cpu.reasons(path, said)
+    missed = slow_cpu.reasons(path, said)
     vectors = {int(line) for name, line in re.findall(_VECTORISED, said, re.MULTILINE) if Path(name).name == path.name}
     loops = [loop for loop in _chosen(_loops(assembly, path)) if loop.hot <= len(lines)]
     loops = [loop for loop in loops if loop.rank[0] or vectors.isdisjoint(loop.lines)]
@@ -102,11 +103,11 @@ def _of_loop(
 ) -> List[KernelFinding]:
     found: List[Tuple[float, KernelFinding]] = []
 
-    def add(code: str, part: float, line: Optional[int], what: str, **evidence: Any) -> None:
-        found.append((part, cpu.made(path, code, line, what, evidence)))
+    def add(code: str, part: float, line: Optional[int], what: str, form: str = "", **evidence: Any) -> None:
+        found.append((part, slow_cpu.made(path, code, line, what, evidence)))
 
     run = CpuRun(loop=loop.texts, loop_share=1.0, loop_lines=tuple(loop.lines), calls=loop.calls)
-    cpu.of_loop(add, lines, missed, run, loop.hot)
+    slow_cpu.of_loop(add, lines, missed, run, loop.hot)
     return [finding for _, finding in sorted(found, key=lambda one: -one[0])]
 
 

@@ -9,16 +9,31 @@ tensor's end.
 import ctypes
 import importlib
 import json
+import os
 import re
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
+from ..graph.shapes import ConvolutionShape
 from ..kernel_files import plugin
 from ..library import bindings
+from ..system import programs
+
+
+def command(library: Optional[Path], shape: ConvolutionShape, calls: int, *more: str) -> List[str]:
+    """Return the command that calls a built kernel on a shape."""
+    sizes = map(str, (shape.B, shape.C, shape.H, shape.M, shape.K, calls))
+    return [sys.executable, "-m", __name__, str(library), *sizes, *more]
+
+
+def ran(command: Sequence[str], seconds: float) -> str:
+    """Return the output of a program that imports this package from the same folder as this process does."""
+    path = os.pathsep.join(part for part in sys.path if part)
+    return programs.output(command, seconds, more={"PYTHONPATH": path})
 
 
 def main(arguments: Sequence[str]) -> int:  # pragma: no cover (needs a GPU; tests/gpu runs it)
@@ -34,7 +49,9 @@ def main(arguments: Sequence[str]) -> int:  # pragma: no cover (needs a GPU; tes
     on_host = bool(made.description.host_memory)
     places = [t.ctypes.data for t in (x, k, y)] if on_host else [driver.copied(x), driver.copied(k), driver.room(y)]
     call = bindings.PluginCall(bindings.ConvSize(images, channels, side, side, filters, taps, 0), *places)
-    recorder, missing, seconds, status = None, "", [], 0
+    recorder, missing, status = None, "", 0
+    seconds: List[float] = []
+    phases: List[List[float]] = []  # Op Time and Layer Time of each call of a format with phases
     for number in range(calls):
         if number == calls - 1 and "trace" in arguments[7:]:
             try:
@@ -45,12 +62,14 @@ def main(arguments: Sequence[str]) -> int:  # pragma: no cover (needs a GPU; tes
         status = made.description.run(ctypes.pointer(call))
         settled = driver.settle()
         seconds.append(time.perf_counter() - start)
+        phases += [[call.op_seconds, call.layer_seconds]] if call.layer_seconds else []
         status = status or settled
         if status:
             break
     records = recorder.taken() if recorder else []
     said = call.message.decode(errors="replace")
-    print(json.dumps({"seconds": seconds, "status": status, "said": said, "no_cupti": missing, "records": records}))
+    found = {"seconds": seconds, "phases": phases, "status": status, "said": said, "no_cupti": missing}
+    print(json.dumps({**found, "records": records}))
     return int(bool(status))
 
 

@@ -1,24 +1,31 @@
-"""Explanation of a kernel file: whether it is correct, its speed compared with other kernels, and the findings."""
+"""Explanation of a kernel file: the judge's verdict, the speed compared with other kernels, and the findings."""
 
+import importlib.util
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..bench.conclusions import Conclusion, conclusions
 from ..bench.conv import Convolutions
+from ..bench.protocol import Trial
 from ..bench.records import OURS, BenchCase
 from ..bench.request import BenchRequest
+from ..bench.user_kernels import row_of
 from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
-from ..judging import trials
-from ..judging.calls import Tried
-from ..judging.trials import Checked
+from ..graph.shapes import ConvolutionShape
+from ..judging import judge
+from ..judging.verdict import ShapeVerdict, Verdict
 from ..kernel_files.formats import KernelFile
-from . import cpu, gpu
+from ..kernel_files.loading import LoadedKernel
+from . import listing, ncu, slow_cpu, slow_gpu, wrong
 from .findings import KernelFinding
+from .samples import SampledProgram
 
 SECONDS = 60  # time limit of the sanitizers together, and of the profilers of one layer together
 _MOST = 5  # largest number of findings
 _NO_LINES = "findings by line are for C, C++ and CUDA files"
 _BATCH, _REPEAT = {"cpu": 100, "gpu": 1000}, 5
+_WORK = 1e8  # multiply-adds of a timed call on the CPU, at most: our naive kernel makes some 1e9 per second
 
 
 class Explanation(NamedTuple):
@@ -28,25 +35,26 @@ class Explanation(NamedTuple):
     the write floor and our fastest kernel. `between` names two of our kernels: the next slower and the next faster one.
     """
 
-    checked: Checked
+    verdict: Verdict
     layer: str  # the examined layer; "" for an incorrect file
     findings: Tuple[KernelFinding, ...]
-    missing: Tuple[str, ...] = ()  # tools that are not installed, and how to get them
+    missing: Tuple[str, ...] = ()  # tools that are not installed, or why no line was found
     standing: Optional[Conclusion] = None
     milliseconds: Optional[float] = None
     between: Tuple[Optional[str], Optional[str]] = (None, None)
     listing: str = ""
     figures: Mapping[str, Any] = {}  # on a CPU: the call's figures and this machine's limits
+    notes: Tuple[str, ...] = ()  # what is no finding, such as the time outside of Op Time
 
     @property
     def right(self) -> bool:
         """Whether the file is correct."""
-        return self.checked.right
+        return self.verdict.right
 
     def as_dict(self) -> Dict[str, Any]:
         """Return the explanation as a dictionary for JSON."""
         return {
-            "verdict": self.checked.sentence,
+            "verdict": self.verdict.sentence,
             "right": self.right,
             "layer": self.layer,
             "milliseconds": self.milliseconds,
@@ -56,6 +64,7 @@ class Explanation(NamedTuple):
             "missing": list(self.missing),
             "listing": self.listing,
             "figures": dict(self.figures),
+            "notes": list(self.notes),
         }
 
 
@@ -80,7 +89,7 @@ def explain(
     device
         Index of the GPU.
     sanitize
-        Whether to run the sanitizers even if the file is correct.
+        Whether to run compute-sanitizer even if a file for the GPU is correct.
     asm
         Whether to list the hot loop's instructions.
     profiler
@@ -95,34 +104,35 @@ def explain(
     """
     if edition:
         _check_layer(edition, layer)
-    checked = trials.check(file, device=device, edition=edition)
-    file = checked.file
-    side: Any = cpu if file.backend == "cpu" else gpu
-    found: List[KernelFinding] = []
-    missing: List[str] = []
-    if not checked.right or sanitize or file.backend == "cpu":
-        found, missing = why_wrong(checked)
-    # The kernel is timed in this process. A file with an error in memory that its results do not show might end it.
-    if not checked.right or sanitize or any(one.code in cpu.MEMORY for one in found):
-        return Explanation(checked, "", tuple(found), tuple(missing), listing=_listing(side, file, asm, missing))
-    chosen = checked.right_for[0]
+    with ThreadPoolExecutor(1) as pool:  # the file is built again while it is judged
+        program = pool.submit(SampledProgram, file) if file.backend == "cpu" and file.format.adapter else None
+        verdict = judge.check(file, edition, device=device)
+    file, missing = verdict.file, []  # type: ignore[var-annotated]
+    if not verdict.right:
+        if program and not program.exception():
+            program.result().close()
+        found, missing = why_wrong(verdict)
+        return Explanation(verdict, "", tuple(found), tuple(missing), listing=_listing(file, asm, missing))
+    if sanitize and file.backend == "gpu":
+        missing += _sanitized(verdict)
+    chosen = verdict.right_for[0]
     _check_layer(chosen, layer)
-    layers = checked.by_edition[chosen]
+    layers = verdict.by_edition[chosen]
     number = layer or len(layers)
     tried = layers[number - 1]
-    slow = why_slow(file, tried, profiler)
-    missing = list(slow.missing)
-    standing, milliseconds, between = _standing(file, chosen, number, device)
+    timed = _timed(file, chosen, number, device)
+    slow = why_slow(file, tried, profiler, SECONDS, timed, program.result() if program else None)
     return Explanation(
-        checked,
+        verdict,
         tried.what,
         slow.findings,
-        tuple(missing),
-        standing,
-        milliseconds,
-        between,
-        _listing(side, file, asm, missing, slow.hot),
+        (*missing, *slow.missing),
+        timed.standing,
+        timed.milliseconds,
+        timed.between,
+        _listing(file, asm, missing, slow.hot),
         slow.figures,
+        (*dict.fromkeys(text for one in layers for text in one.findings), *slow.notes),
     )
 
 
@@ -133,6 +143,24 @@ class SlowReport(NamedTuple):
     missing: Tuple[str, ...] = ()  # tools that are not installed, or could not run
     figures: Mapping[str, Any] = {}  # on a CPU: the call's figures and this machine's limits
     hot: Sequence[int] = ()  # on a CPU: numbers of the source lines of the loop with the most samples
+    notes: Tuple[str, ...] = ()
+
+
+class TimedLayer(NamedTuple):
+    """The times of a file and of our kernels on one layer; None and empty if the file was not timed."""
+
+    milliseconds: Optional[float] = None
+    ours: Mapping[str, float] = {}  # median milliseconds by kernel
+    standing: Optional[Conclusion] = None
+
+    @property
+    def between(self) -> Tuple[Optional[str], Optional[str]]:
+        """The names of our next slower and next faster kernel."""
+        if self.milliseconds is None:
+            return None, None
+        sides = {name: time - self.milliseconds for name, time in self.ours.items()}
+        slower = min((name for name, by in sides.items() if by >= 0), key=lambda name: sides[name], default=None)
+        return slower, max((name for name, by in sides.items() if by < 0), key=lambda name: sides[name], default=None)
 
 
 def _check_layer(edition: str, layer: Optional[int]) -> None:
@@ -142,54 +170,65 @@ def _check_layer(edition: str, layer: Optional[int]) -> None:
         raise UsageError(f"--layer {layer}: {edition} has {count} layer{'' if count == 1 else 's'}")
 
 
-def why_slow(file: KernelFile, tried: Tried, profiler: bool = True, seconds: float = SECONDS) -> SlowReport:
-    """Return findings on a correct file's speed on one layer, within a limit of `seconds`."""
+def why_slow(
+    file: KernelFile,
+    tried: ShapeVerdict,
+    profiler: bool = True,
+    seconds: float = SECONDS,
+    timed: Optional[TimedLayer] = None,
+    program: Optional[SampledProgram] = None,
+) -> SlowReport:
+    """Return findings on a correct file's speed on one layer, within a limit of `seconds`.
+
+    `program` is the file's program for the CPU, if it is already built; it is closed afterwards.
+    """
     if file.format.adapter is None:
         return SlowReport(missing=(_NO_LINES,))
     missing: List[str] = []
+    timed = timed or TimedLayer()
     try:
         if file.backend == "cpu":
-            speed = cpu.slow(file, [tried], seconds)
-            return SlowReport(tuple(speed.findings[:_MOST]), (), speed.figures(tried.shape), speed.run.loop_lines)
-        found = gpu.slow(file, [tried], seconds, profiler=profiler, say=missing.append)
-        return SlowReport(tuple(found[:_MOST]), tuple(missing))
+            with program or SampledProgram(file) as sampled:
+                run, said = sampled.run(tried.shape, seconds), sampled.vectors
+            found = slow_cpu.of_run(file.path, said, run, timed.milliseconds, timed.ours)
+            return SlowReport(tuple(found[:_MOST]), (), run.figures(tried.shape), run.loop_lines)
+        shape = tried.shape._replace(B=_BATCH["gpu"])
+        raw = ncu.measure(file, shape, seconds, profiler, say=missing.append)
+        found, notes = slow_gpu.findings(raw, file.path, file.format, timed.milliseconds, timed.ours)
+        return SlowReport(tuple(found[:_MOST]), tuple(missing), notes=tuple(notes))
     except DeviceError as error:
         return SlowReport(missing=(*missing, str(error)))
 
 
-def why_wrong(checked: Checked, seconds: float = SECONDS) -> Tuple[List[KernelFinding], List[str]]:
-    """Return findings on why a file is wrong, and the tools that are missing, within a limit of `seconds`."""
-    file, cases = checked.file, _cases(checked)
-    if file.format.adapter is None:
+def why_wrong(verdict: Verdict, seconds: float = SECONDS) -> Tuple[List[KernelFinding], List[str]]:
+    """Return findings on why a file is wrong, and what is missing, within a limit of `seconds`."""
+    if verdict.file.format.adapter is None:
         return [], [_NO_LINES]
-    if not cases:  # all trials exceeded the time limit, as they would under a sanitizer
-        return [], []
+    found, missing = wrong.findings(verdict, seconds)
+    return found[:_MOST], missing
+
+
+def _sanitized(verdict: Verdict) -> List[str]:  # pragma: no cover (needs a GPU)
+    """Run compute-sanitizer on a correct file; return the errors that it reports as lines of text."""
     try:
-        found = (cpu if file.backend == "cpu" else gpu).wrong(file, cases, seconds)
+        found = wrong.under_sanitizer(verdict.file, verdict.layers, SECONDS)
     except DeviceError as error:
-        return [], [str(error)]
-    return found[:_MOST], []
+        return [str(error)]
+    return [f"{one.what} [{one.code}]" for one in found] or ["compute-sanitizer finds nothing."]
 
 
-def _cases(checked: Checked) -> List[Tried]:
-    """Return the trials for the sanitizers, smallest layer first: the incorrect ones, or all for a correct file."""
-    wrong = checked.wrong or [one for one in checked.tried if not one.right]
-    cases = [one for one in wrong or checked.tried if one.code != "time_limit"]
-    return sorted(cases, key=lambda one: one.shape[1] * one.shape[2] * one.shape[3])
-
-
-def _listing(side: Any, file: KernelFile, asm: bool, missing: List[str], hot: Sequence[int] = ()) -> str:
+def _listing(file: KernelFile, asm: bool, missing: List[str], hot: Sequence[int] = ()) -> str:
     if not asm or file.format.adapter is None:
         return ""
     try:
-        return str(side.listing(file, hot) if hot else side.listing(file))
+        return listing.of(file, hot)
     except DeviceError as error:
         missing.append(str(error))
         return ""
 
 
 class _OneConvolution(Convolutions):
-    """Benchmark of one convolution of an edition, given by its number, counted from 1."""
+    """Benchmark of one convolution of an edition, given by its number, for a file that was already judged."""
 
     def __init__(self, request: BenchRequest, number: int):
         super().__init__(request)
@@ -199,22 +238,36 @@ class _OneConvolution(Convolutions):
         """Return the case of that convolution, the only one."""
         return [case for case in super().cases() if case.number == self._number]
 
+    def prepare(self, case: BenchCase, index: int) -> Trial:
+        """Prepare our kernels and the file."""
+        (kernel,) = (one for one in self._kernels if isinstance(one, LoadedKernel))
+        self._kernels = [one for one in self._kernels if one is not kernel]
+        trial = super().prepare(case, index)
+        file = trial.work.kernel_file(kernel)
+        file.contender.run()  # it must have run once before it is timed
+        case.rows.append(row_of(kernel))
+        trial.timed.append(file.contender)
+        return trial
 
-def _standing(
-    file: KernelFile, edition: str, number: int, device: int
-) -> Tuple[Optional[Conclusion], Optional[float], Tuple[Optional[str], Optional[str]]]:
-    """Time the file, our kernels and the installed peers on one layer; return a conclusion and the file's neighbours.
 
-    The result is the conclusion, the file's median time in milliseconds, and the names of our next slower and next
-    faster kernel. All are None if the file was not timed.
-    """
-    against = None if file.backend == "gpu" else "torch,mxnet"
+def _peer() -> str:
+    """Return the peer on the CPU: the fastest one that is installed. To import both takes seconds."""
+    return "torch" if importlib.util.find_spec("torch") else "mxnet"
+
+
+def _timed(file: KernelFile, edition: str, number: int, device: int) -> TimedLayer:
+    """Time the file, our kernels and the installed peers on one layer."""
+    C, size, M, K = list(editions.convolution_shapes(editions.get(edition)))[number - 1]
+    one = ConvolutionShape(1, C, size, size, M, K)
+    batch = _BATCH[file.backend]
+    if file.backend == "cpu":
+        batch = max(8, min(batch, int(2 * _WORK / one.operations)))
     asked = BenchRequest(
         (edition,),
         file.backend,
         device,
-        against,
-        (_BATCH[file.backend],),
+        None if file.backend == "gpu" else _peer(),
+        (batch,),
         _REPEAT,
         kernels=f"{file.path},ladder",
         files=(file,),
@@ -224,10 +277,6 @@ def _standing(
     (case,) = result.cases
     row = next((row for row in case.rows if row.file), None)
     if row is None or row.median_ms is None:
-        return None, None, (None, None)
-    ours = sorted(
-        (each.median_ms, each.name) for each in case.rows if each.kind == OURS and not each.file and each.median_ms
-    )
-    slower = next((name for time, name in ours if time >= row.median_ms), None)
-    faster = next((name for time, name in reversed(ours) if time < row.median_ms), None)
-    return next(iter(conclusions(result)), None), row.median_ms, (slower, faster)
+        return TimedLayer()
+    ours = {one.name: one.median_ms for one in case.rows if one.kind == OURS and not one.file and one.median_ms}
+    return TimedLayer(row.median_ms, ours, next(iter(conclusions(result)), None))

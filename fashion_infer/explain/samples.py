@@ -1,25 +1,36 @@
 """Finds where a CPU kernel spends its time: samples of its threads, by source line and by machine-code loop.
 
-custom_ops/submission/sampled_call.h takes the samples. binutils' addr2line and objdump find the source line and the
-instructions at each sampled address.
+The file is compiled together with custom_ops/submission/sampled_call.cpp, which calls it and takes the samples.
+binutils' addr2line and objdump find the source line and the instructions at each sampled address.
 """
 
+import math
+import os
 import re
+import tempfile
+import time
 from collections import Counter
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from ..system import programs
+from ..errors import DeviceError
+from ..graph.shapes import ConvolutionShape
+from ..kernel_files import build
+from ..kernel_files.formats import KernelFile
+from ..system import programs, resources
 
-FLAGS = ["-g", "-DFOPS_SAMPLES", "-Wl,--wrap=GOMP_parallel", "-ldl", "-lpthread"]
+_WRAPPED = ("malloc", "posix_memalign", "aligned_alloc", "GOMP_parallel", "GOMP_loop_dynamic_next",
+            "GOMP_loop_nonmonotonic_dynamic_next", "GOMP_loop_ull_dynamic_next",
+            "GOMP_loop_ull_nonmonotonic_dynamic_next")  # fmt: skip
+_FLAGS = ["-g", "-O3", "-fopenmp", *(f"-Wl,--wrap={name}" for name in _WRAPPED),
+          "-ldl", "-lpthread", "-lstdc++", "-lm"]  # fmt: skip
+_BUILD = 60  # time limit of a compilation, in seconds
+_IMAGES, _CALLS = 64, 500  # number of images per call, and largest number of calls
+_MANY = 10_000  # images of a run
+_LONGEST, _LARGEST = 4.0, 1 << 28  # time of a call with more images, in seconds, and its floats, at most
 _TOOL = 20  # time limit of addr2line and of objdump, in seconds
 _WORKED = 0.05  # fraction of an even share of the samples; a thread with fewer samples counts as not working
 _BRANCH = re.compile(r"(?:j\w+|b\.\w+|cbn?z|tbn?z)\b.*?\b(?P<to>[0-9a-f]+) <")
-_ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
-_STORE = r"v?mov\w+ %[xyz]mm\d+,[-+.\w]*\((?!%rsp|%rbp)"
-_FLOATS = r"v?(?:f?n?m(?:add|sub|ul)\w*|add|sub|mov[aul]\w*|movss|broadcasts)[sp]?[sd]?\b"
-_MEMORY = r"[-+.\w]*\((?!%rsp)[^)]*\)"  # not on the stack, where registers are spilled
-_READS_TARGET = r"(?:add|sub|mul|div|min|max|xor|pxor|v?fn?m)"  # instructions that also read the register they write
 _CALL = re.compile(r"(?:callq?|bl)\s+[0-9a-f]+ <(?P<name>.+)>$")
 _INDIRECT = re.compile(r"callq?\s+\*|blr\s")
 _CALLER = 0.05  # least fraction of the samples in a loop that calls functions through pointers
@@ -30,7 +41,7 @@ class CpuRun(NamedTuple):
     """Measurements of a kernel's calls on the CPU."""
 
     seconds: float = 0.0  # duration of the fastest call
-    processor: float = 0.0  # processor time of all threads per call, in seconds
+    processor: float = 0.0  # least processor time of all threads in a call, in seconds
     regions: float = 0.0  # number of parallel regions per call
     peak: float = 0.0  # this machine's operations per second in multiply-adds on registers; 0 if not measured
     samples: int = 0  # number of samples
@@ -43,98 +54,147 @@ class CpuRun(NamedTuple):
     loop_lines: Tuple[int, ...] = ()  # lines of the file with samples of that loop, most samples first
     calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # calls in the loop: (function, its fraction, line)
     libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # (library function, fraction, calling line)
-
-
-class MachineLoop:
-    """The instructions of a loop: x86 in AT&T syntax, in which the target is the last operand."""
-
-    def __init__(self, texts: Sequence[str]):
-        self.texts = texts
-        self.vectors = bool(self.of(rf"{_ADD}p[sd]\b"))  # whether it adds vectors
-        self.sums = self.of(rf"{_ADD}[sp][sd]\b")
-        self.products = len(self.of(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b"))
-        self.stores = len(self.of(_STORE))
-
-    def of(self, pattern: str) -> List[str]:
-        """Return the instructions whose beginning matches a pattern."""
-        return [text for text in self.texts if re.match(pattern, text)]
+    parts: float = 0.0  # number of parts of dynamically scheduled loops per call
+    asleep: float = 0.0  # fraction of the time in which the calling thread neither worked nor waited for a processor
+    images: int = _IMAGES  # number of images per call
+    # Processor seconds per image of the same convolution in other forms ("sum", "row", "tile"): on one thread, on all.
+    remedies: Mapping[str, Tuple[float, float]] = {}
 
     @property
-    def overlapping(self) -> List[str]:
-        """Stores to the same address in every iteration, and loads that are repeated after a store.
+    def scaling(self) -> float:
+        """How many times faster all processors are than one, in the form "row"."""
+        cores = float(len(os.sched_getaffinity(0)))
+        alone, together = self.remedies.get("row", (1.0, 1.0))
+        return max(1.0, min(cores, cores * alone / together))
 
-        The compiler emits them if the output may overlap the inputs; otherwise it could keep the value in a register.
+    def after(self, form: str) -> Optional[float]:
+        """Return the fraction of the working time that the same convolution takes in another form; None if unknown."""
+        if form == "rows":  # rows of several filters: between one row and a tile
+            row, tile = self.after("row"), self.after("tile")
+            return math.sqrt(row * tile) if row and tile else None
+        busy = self.processor * (1 - self.waiting) / self.images
+        return self.remedies[form][self.threads > 1] / busy if form in self.remedies and busy > 0 else None
+
+    def figures(self, shape: ConvolutionShape) -> Dict[str, Any]:
+        """Return the kernel's figures next to the machine's limits; {} if nothing was measured.
+
+        The figures are GFLOP/s, threads and processors, and the tensors' bytes with the sizes of the caches.
         """
-        found: List[str] = []
-        written = {_register(text) for text in self.texts}
-        loaded: Dict[str, bool] = {}  # key: a loaded memory operand; value: whether a store followed the load
-        for text in self.texts:
-            operands = re.findall(_MEMORY, text)
-            if re.match(_STORE, text):
-                found += [text] if not {_name(name) for name in re.findall(r"%\w+", operands[-1])} & written else []
-                loaded = dict.fromkeys(loaded, True)
-                continue
-            if operands and re.match(_FLOATS, text):
-                found += [text] if loaded.get(operands[0]) else []
-                loaded[operands[0]] = False
-            changed = _register(text)
-            loaded = {at: after for at, after in loaded.items() if changed not in map(_name, re.findall(r"%\w+", at))}
-        return found
+        if not self.seconds:
+            return {}
+        one = shape._replace(B=1)
+        return {
+            "images": self.images,
+            "gflop_s": 1e-9 * self.images * one.operations / self.seconds,
+            "peak_gflop_s": 1e-9 * self.peak,
+            "threads": self.threads,
+            "processors": len(os.sched_getaffinity(0)),
+            "machine_processors": os.cpu_count() or 1,
+            "image_bytes": 4 * (one.C * one.H * one.W + one.outputs),
+            "weight_bytes": 4 * one.M * one.C * one.K**2,
+            "caches": caches(),
+        }
+
+
+def caches() -> Dict[str, int]:
+    """Return the sizes of the first processor's data caches in bytes, such as {"L1": 32768}; {} if unknown."""
+    found: Dict[str, int] = {}
+    for place in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            kind, level, size = ((place / name).read_text().strip() for name in ("type", "level", "size"))
+        except OSError:
+            continue
+        match = re.match(r"(\d+)([KM]?)$", size)
+        if kind != "Instruction" and match:
+            found[f"L{level}"] = int(match[1]) << {"": 0, "K": 10, "M": 20}[match[2]]
+    return found
+
+
+class SampledProgram:
+    """A kernel file built with the program that samples it; a context manager, whose files are then removed.
+
+    Raises
+    ------
+    DeviceError
+        When the file cannot be built, or there is no compiler.
+    """
+
+    def __init__(self, file: KernelFile, *flags: str):
+        self._path = file.path
+        self._folder = tempfile.TemporaryDirectory(prefix="fashion-infer-")
+        place = Path(self._folder.name)
+        self._program, self._report = place / "timed", place / "vectors.txt"
+        command = build.command_in(place, file)
+        words = [word for word in command if word not in ("-shared", "-O3") and not word.startswith("-Wl,")]
+        driver = resources.resource_dir("submission") / "sampled_call.cpp"
+        end = [
+            "-x",
+            "c++",
+            "-std=c++17",
+            str(driver),
+            "-x",
+            "none",
+            f"-fopt-info-vec-all={self._report}",
+            *_FLAGS,
+            *flags,
+        ]
+        self.warnings = said = programs.output([*words, *end, "-o", str(self._program)], _BUILD, place, {"LC_ALL": "C"})
+        if not self._program.is_file():
+            line = next((one for one in said.splitlines() if "error" in one), said.strip()[-200:])
+            self._folder.cleanup()
+            raise DeviceError(f"{file.name} cannot be built again to be explained ({line.strip()})")
+
+    def __enter__(self) -> "SampledProgram":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the program."""
+        self._folder.cleanup()
 
     @property
-    def reloaded(self) -> List[str]:
-        """Stores to an address from which the loop also loads, as it does for sums in memory."""
-        read = {at for text in self.texts if not re.match(_STORE, text) for at in re.findall(_MEMORY, text)}
-        return [text for text in self.of(_STORE) if read.issuperset(re.findall(_MEMORY, text))]
+    def vectors(self) -> str:
+        """GCC's report on vectorisation."""
+        return self._report.read_text(errors="replace") if self._report.is_file() else ""
 
-    @property
-    def contiguous(self) -> bool:
-        """Whether the loop loads several neighbouring floats at once."""
-        return bool(self.of(rf"v?(?:mov[au]|mul|add|fn?m\w+)p[sd] .*{_MEMORY},%"))
+    def run(self, shape: ConvolutionShape, seconds: float) -> CpuRun:
+        """Measure calls of a shape within a time limit.
 
-    @property
-    def carried(self) -> bool:
-        """Whether an iteration needs a floating-point register that an earlier iteration wrote, such as a sum."""
-        needed: Set[str] = set()
-        written: Set[str] = set()
-        for text in self.texts:
-            names = re.findall(r"%[xyz](mm\d+)", text)
-            target = names.pop() if re.search(r"%[xyz]mm\d+(?:\{[^}]*\})*$", text) else ""
-            if target and re.match(_READS_TARGET, text):
-                names.append(target)
-            if not (re.match(r"v?p?xor", text) and set(names) == {target}):  # xor with itself gives 0
-                needed.update(name for name in names if name not in written)
-            written.add(target)
-        return bool(needed & written)
+        Few images may be too few for all threads, so a kernel of which one thread works is called again with as many
+        as a run has, or as many as the time allows.
+        """
+        end = time.monotonic() + seconds
+        run = self._measured(shape, _IMAGES, end)
+        if run.threads == 1 and run.regions and len(os.sched_getaffinity(0)) > 1:
+            one = shape._replace(B=1)
+            floats = one.C * one.H * one.W + one.outputs
+            left = min(_LONGEST, (end - time.monotonic()) / 4)
+            images = min(_MANY, int(_IMAGES * left / run.seconds), _LARGEST // floats)
+            again = self._measured(shape, images, end) if images > 2 * _IMAGES else run
+            run = again if again.seconds else run
+        return run
 
-    @property
-    def chained(self) -> bool:
-        """Whether most additions need the result of a previous addition, so that they cannot run in parallel."""
-        depth: Dict[str, int] = {}  # key: a register; value: number of chained additions that its value depends on
-        for text in self.texts:
-            *sources, target = re.findall(r"%[xyz](mm\d+)", text) or [""]
-            if target:
-                added = text in self.sums
-                waited = max((depth.get(name, 0) for name in [*sources, *([target] if added else [])]), default=0)
-                depth[target] = waited + added
-        return bool(self.sums) and max(depth.values(), default=0) >= 0.6 * len(self.sums)
+    def _measured(self, shape: ConvolutionShape, images: int, end: float) -> CpuRun:
+        said = self._called(shape, images, _CALLS, end - time.monotonic())
+        return of(self._program, said, self._path)._replace(images=images)
 
+    def _called(self, shape: ConvolutionShape, images: int, calls: int, seconds: float, *more: str) -> str:
+        words = map(str, (images, shape.C, shape.H, shape.M, shape.K, calls))
+        return programs.output([str(self._program), *words, *more], seconds, self._program.parent)
 
-def _name(register: str) -> str:
-    """Return a general register's name without its width, so that %rax and %eax have the same name."""
-    return re.sub(r"^[re](?=[a-z])|(?<=\d)[dwb]$", "", register.lstrip("%"))
-
-
-def _register(text: str) -> str:
-    """Return the general register that an instruction writes; "" if it writes none."""
-    match = re.search(r"[ ,](%r\w+|%e\w+)$", text)
-    return _name(match[1]) if match and not re.match(r"cmp|test|bt\b|push", text) else ""
+    def uninitialised(self, shape: ConvolutionShape, seconds: float) -> Optional[int]:
+        """Return the first line that computes with memory which nothing has written; None if no line does."""
+        said = self._called(shape, 2, 2, seconds, "poison")
+        at = re.search(r"^trapped 1 ([0-9a-f]+)$", said, re.MULTILINE)
+        return _lines(self._program, [int(at[1], 16)], self._path).get(int(at[1], 16)) if at else None
 
 
 def of(program: Path, said: str, path: Path) -> CpuRun:
-    """Evaluate the output `said` of a program with `sampled_call.h`: find the sampled lines and the hot loop."""
+    """Evaluate the output `said` of a program that samples a kernel: find the sampled lines and the hot loop."""
     calls = len(re.findall(r"^call \d+: status 0", said, re.MULTILINE))
-    measured = re.search(r"^measured (\S+) (\S+) (\d+) (\S+)$", said, re.MULTILINE)
+    measured = re.search(r"^measured (\S+) (\S+) (\d+) (\S+)(?: (\S+) (\d+))?$", said, re.MULTILINE)
     if not calls or not measured:
         return CpuRun()
     rows = re.findall(r"^sample (\d+) ([0-9a-f]+) (\S+) (\S+)$", said, re.MULTILINE)
@@ -142,7 +202,17 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
     waiting = [place for place in places if "gomp" in place[2]]
     working = [place for place in places if "gomp" not in place[2]]
     run = CpuRun(
-        float(measured[1]), float(measured[2]) / calls, int(measured[3]) / calls, float(measured[4]), len(rows)
+        float(measured[1]),
+        float(measured[2]),
+        int(measured[3]) / calls,
+        float(measured[4]),
+        len(rows),
+        asleep=float(measured[5] or 0),
+        parts=int(measured[6] or 0) / calls,
+        remedies={
+            name: (float(alone), float(together))
+            for name, alone, together in re.findall(r"^remedy (\S+) (\S+) (\S+)$", said, re.MULTILINE)
+        },
     )
     if not working:
         return run

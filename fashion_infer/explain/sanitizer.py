@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ..kernel_files import neighbours
+from . import source
 from .findings import KernelFinding, at_line
 
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")  # best explanation first
@@ -110,7 +111,9 @@ def findings(found: List[Report], path: Path, text: Optional[str] = None) -> Lis
         finding = _finding(report, path, lines, own)
         if finding is not None:
             made.setdefault((finding.code, finding.line), finding)
-    return list(made.values())
+    # Memory past a tensor's end is unwritten, too: an access there is one error, not two.
+    outside = {line for code, line in made if code == "out_of_bounds_read"}
+    return [one for one in made.values() if one.code != "uninitialised_read" or one.line not in outside]
 
 
 def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Optional[KernelFinding]:
@@ -170,11 +173,11 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
     if api and "Launch" in api.group("call"):
         if api.group("name") in ("cudaErrorIllegalAddress", "cudaErrorLaunchFailure"):
             return None
-        launches = [number for number, row in enumerate(lines, 1) if "<<<" in row]
-        at = own[0] if own else (launches[0] if launches else None)
+        at = own[0] if own else source.launch(source.without_comments("\n".join(lines)))
         return make(
             "wrong_launch",
-            f"{name}:{at} launches nothing ({api.group('name')}): more threads, shared memory or blocks than there are",
+            f"{name}{f':{at}' if at else ''} launches nothing ({api.group('name')}): more threads, shared memory or "
+            "blocks than there are",
             at,
             "keep a block to 1,024 threads and 48 KB of shared memory, and every side of the grid above 0",
         )

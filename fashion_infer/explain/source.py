@@ -42,6 +42,62 @@ def stores(lines: Sequence[str]) -> List[LineStore]:
     return found
 
 
+def without_comments(text: str) -> List[str]:
+    """Return the lines of a C++ file with comments and the contents of strings blanked."""
+    blank = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+    return blank.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text).splitlines()
+
+
+def launch(lines: Sequence[str], kernel: str = "") -> Optional[int]:
+    """Return the line that launches a kernel; without its name, of the only launch. Comments must be blanked."""
+    name = re.split(r"[<(]", kernel.split("::")[-1])[0].split()[-1:] or [""]
+    all_launches = [number for number, row in enumerate(lines, 1) if "<<<" in row]
+    own = [number for number in all_launches if name[0] and re.search(rf"\b{re.escape(name[0])}\b", lines[number - 1])]
+    return own[0] if own else all_launches[0] if len(all_launches) == 1 else None
+
+
+def body(lines: Sequence[str], function: str) -> Tuple[int, int]:
+    """Return the first and last line of a function's definition; (0, 0) if there is none. Comments must be blanked."""
+    text = "\n".join(lines)
+    head = re.search(rf"\b{function}\s*\([^;{{}}]*\)\s*\{{", text)
+    if not head:
+        return 0, 0
+    depth, at = 1, head.end()
+    while depth and at < len(text):
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        at += 1
+    return text.count("\n", 0, head.start()) + 1, text.count("\n", 0, at) + 1
+
+
+def product(lines: Sequence[str]) -> Optional[int]:
+    """Return the line that adds a product to a sum; None unless there is exactly one."""
+    found = [store.line for store in stores(lines) if store.adds and "*" in _code(lines[store.line - 1])]
+    found = found or [number for number, row in enumerate(lines, 1) if re.search(r"\bfmaf?\s*\(", _code(row))]
+    return found[0] if len(set(found)) == 1 else None
+
+
+def output_store(lines: Sequence[str]) -> Optional[int]:
+    """Return the line that stores to the output; None unless there is exactly one."""
+    names = _derived(lines, set(_parameters(lines)), pointers=True)
+    found = [store.line for store in stores(lines) if store.name in names and store.target != store.name]
+    return found[0] if len(set(found)) == 1 else None
+
+
+def start(lines: Sequence[str]) -> Optional[int]:
+    """Return the line that gives the sum of the products its first value; None if it is not found."""
+    at = product(lines)
+    target = next((store.target for store in stores(lines) if store.line == at), "")
+    if not at or not re.fullmatch(r"\w+", target):
+        return None
+    pattern = re.compile(rf"\b{target}\s*(?:=(?!=)|[({{]|;)")
+    return next((number for number in range(at - 1, 0, -1) if pattern.search(_code(lines[number - 1]))), None)
+
+
+def _parameters(lines: Sequence[str]) -> List[str]:
+    """Return the parameters that are pointers or tensors that may be stored to."""
+    return re.findall(_PARAMETER, "\n".join(map(_code, lines)), re.MULTILINE)
+
+
 def race(lines: Sequence[str]) -> Optional[Tuple[LineStore, str]]:
     """Return a store to memory that the threads of a parallel loop share, and the loop's variable; None if unknown.
 
@@ -74,7 +130,7 @@ def _shared(lines: Sequence[str], start: int, store: LineStore, owned: Set[str])
 
 def stale(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first addition to the output."""
-    names = _derived(lines, set(re.findall(_PARAMETER, "\n".join(map(_code, lines)), re.MULTILINE)), pointers=True)
+    names = _derived(lines, set(_parameters(lines)), pointers=True)
     return next((store for store in stores(lines) if store.adds and store.name in names), None)
 
 

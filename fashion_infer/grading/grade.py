@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import DeviceError, FashionInferError, UsageError
+from ..judging.inputs import Seed
 from ..system import cache_limits
 from . import marks, verdict
 from .intake import building, submission
@@ -17,7 +18,6 @@ from .intake.building import BuiltSubmission
 from .intake.submission import Submission
 from .referee import Machine, Observed, Referee, Turns
 from .referee.findings import Finding, plain
-from .referee.inputs import Seed
 from .rubric import Rubric
 from .sandbox import end_all, required
 from .verdict import GradeVerdict
@@ -26,25 +26,7 @@ _NOTHING = Observed((), (), {}, "", {})
 
 
 class GradeRequest(NamedTuple):
-    """Request to grade submissions.
-
-    Attributes
-    ----------
-    sources
-        Paths of the submissions: files, folders and archives.
-    rubric
-        The rubric by which each submission is graded.
-    format, file
-        The required format, and the path of the kernel file in a folder or an archive; None to recognise or find them.
-    device
-        Index of the GPU.
-    unsandboxed
-        Whether submissions run without a sandbox.
-    seed
-        The seed of the inputs; None for a fresh seed for each submission.
-    digest
-        The digest that the only source must have; None for any.
-    """
+    """Request to grade submissions."""
 
     sources: Tuple[str, ...]
     rubric: Rubric
@@ -57,26 +39,10 @@ class GradeRequest(NamedTuple):
 
 
 def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: None) -> Iterator[GradeVerdict]:
-    """Judge submissions.
+    """Judge submissions, and yield one verdict per source, in the order of the sources.
 
-    Parameters
-    ----------
-    request
-        The submissions, and how to grade them.
-    progress
-        Function that is called with a line of text at each step.
-
-    Yields
-    ------
-    GradeVerdict
-        One verdict per source, in the order of the sources.
-
-    Raises
-    ------
-    UsageError
-        When a source does not exist.
-    DeviceError
-        When this machine has no sandbox.
+    `progress` is called with a line of text at each step. UsageError if a source does not exist; DeviceError if this
+    machine has no sandbox.
     """
     paths = [submission.check(source) for source in request.sources]
     machine = Machine(required(request.unsandboxed), request.unsandboxed)

@@ -3,12 +3,12 @@
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from .referee import Observed
-from .referee.findings import MARKED, REFUSED, Finding
+from .referee.findings import REFUSED, Finding
 from .referee.samples import Times, cases, times
 from .rubric import Rubric, RubricCheck
 
-# Kinds of findings for which Layer Time counts instead of Op Time, which the worker reports in formats with phases.
-_OUTSIDE = ("work before", "clocks")
+# Findings for which Layer Time counts instead of Op Time, which the worker reports in formats with phases.
+_OUTSIDE = ("work_before", "clocks")
 
 
 class Mark(NamedTuple):
@@ -67,7 +67,7 @@ def of(rubric: Rubric, observed: Observed) -> Marks:
         if wrong or len(whole) < len(found):
             marks.append(_mark(check, 0.0, wrong or "not measured, because of an earlier finding"))
             continue
-        outside = any(finding.kind in _OUTSIDE for finding in observed.findings)
+        outside = any(finding.code in _OUTSIDE for finding in observed.findings)
         layers = sum(one.layer_time for one in whole)
         total = layers if outside else sum(one.op for one in whole)
         if op_ms is None:
@@ -106,8 +106,3 @@ def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
 def refusals(findings: Sequence[Finding]) -> List[Finding]:
     """Return the findings that cost points."""
     return [finding for finding in findings if finding.follows == REFUSED]
-
-
-def marked(findings: Sequence[Finding]) -> List[Finding]:
-    """Return the findings that are only reported."""
-    return [finding for finding in findings if finding.follows == MARKED]

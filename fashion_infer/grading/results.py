@@ -5,6 +5,7 @@ import csv
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
@@ -17,6 +18,8 @@ from .formats import FORMATS
 from .rubric import Rubric
 from .verdict import FAILED, GradeVerdict
 
+_SUMMARY = "marks.csv"  # name of the table of all marks
+
 
 def written(found: GradeVerdict, form: str) -> str:
     """Return a verdict as text in a format of `formats.FORMATS`, with a newline at the end."""
@@ -24,17 +27,10 @@ def written(found: GradeVerdict, form: str) -> str:
 
 
 class Folder:
-    """The folder for results.
+    """The folder for results of submissions, by their paths as the user gave them.
 
     The files of a single submission are written to the folder itself. Each of several submissions gets a subfolder,
     which has the submission's name.
-
-    Parameters
-    ----------
-    path
-        The folder.
-    sources
-        The submissions' paths as the user gave them.
     """
 
     def __init__(self, path: str, sources: Sequence[str]):
@@ -45,13 +41,7 @@ class Folder:
     @classmethod
     @contextlib.contextmanager
     def made(cls, path: str, sources: Sequence[str]) -> Iterator["Folder"]:
-        """Return a context that creates the folder if it is missing, and removes a created folder that stays empty.
-
-        Raises
-        ------
-        UsageError
-            When the folder cannot be created.
-        """
+        """Return a context that creates the folder if it is missing, and removes a created folder that stays empty."""
         with contextlib.ExitStack() as undo:
             try:
                 undo.enter_context(folder_made(path))
@@ -62,12 +52,7 @@ class Folder:
     def kept(self, identities: Dict[str, Tuple[str, str, str]], asked: Rubric) -> Dict[str, Dict[str, Any]]:
         """Return the saved documents of submissions that were judged by the same rubric and have not changed since.
 
-        Parameters
-        ----------
-        identities
-            Digest, kernel file and format of each source, from `grade.identities`.
-        asked
-            The present rubric.
+        `identities` has the digest, kernel file and format of each source, from `grade.identities`.
         """
         found = {}
         for source, identity in identities.items():
@@ -81,7 +66,7 @@ class Folder:
 
         A submission that this machine could not judge has no points, so that nobody takes zero points for a mark.
         """
-        path = self._path / "marks.csv"
+        path = self._path / _SUMMARY
         checks = list(dict.fromkeys(mark["name"] for one in documents for mark in one["marks"]))
         with replacing_together([path], DataError) as (temporary,), open(temporary, "w", newline="") as file:
             rows = csv.writer(file, lineterminator="\n")
@@ -122,11 +107,16 @@ class Folder:
 
 
 def _names(sources: Sequence[str]) -> Dict[str, str]:
-    """Return the name of each source's subfolder. The keys are the sources' paths as verdicts have them."""
+    """Return the name of each source's subfolder, by the source's path as verdicts have it; UsageError if reserved.
+
+    No name begins with a period, which hides a folder, or with a hyphen, which programs take for an option.
+    """
     found: Dict[str, str] = {}
     for source in sources:
         name = os.fsencode(Path(source).resolve().name).decode(errors="replace")
-        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".") or "submission"
+        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".-") or "submission"
+        if stem.lower() == _SUMMARY and len(sources) > 1:
+            raise UsageError(f"{shlex.quote(source)} has the name of the table of all marks: rename it")
         name, number = stem, 2
         while name in found.values():
             name, number = f"{stem}-{number}", number + 1

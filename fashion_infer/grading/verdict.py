@@ -10,13 +10,13 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 import numpy as np
 
 from ..errors import DataError, UsageError
+from ..judging.inputs import Seed
 from ..library import build
 from ..system import inputs
 from ..version import __version__
 from . import rubric as rubrics
 from .marks import Mark, Marks
 from .referee.findings import Finding
-from .referee.inputs import Seed
 from .referee.samples import Sample
 from .rubric import Rubric
 
@@ -83,8 +83,8 @@ def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
         "points": verdict.marks.points, "out_of": verdict.marks.out_of,
         "op_time_ms": verdict.marks.op_ms, "layer_time_ms": verdict.marks.layer_ms,
         "marks": [mark._asdict() for mark in verdict.marks.marks],
-        "findings": [{**finding._asdict(), "follows": finding.follows, "advice": finding.advice}
-                     for finding in verdict.findings],
+        "findings": [{"code": one.code, "where": one.where, "text": one.text, "follows": one.follows,
+                      "advice": one.advice} for one in verdict.findings],
         **({"explain": list(verdict.explained)} if verdict.rubric.show.explain else {}),
         "times": [times._asdict() for times in verdict.marks.times],
         "samples": [{**sample._asdict(), "case": {"layer": sample.case.layer, "shape": sample.case.shape}}

@@ -49,6 +49,7 @@ class Predictor:
         mode: str = "operator",
         precision: str = "float32",
         first_node: int = 0,  # in the op-time log; numbers of networks that run at once must not overlap
+        watched: bool = False,  # whether `convolved` returns the tensors of our operator's nodes
     ):
         check_mode(mode, precision, backend, kernel)
         check_batch_size(batch_size)
@@ -62,6 +63,11 @@ class Predictor:
         self.mode, self._backend = mode, backend
         self._graph, self._first_node = graph, first_node
         self.custom_layers = symbol.convolutions(graph, symbol.CUSTOM_OPERATOR)
+        self._names = {
+            number: name
+            for number, (name, operator) in symbol.computing(graph).items()
+            if operator == symbol.CUSTOM_OPERATOR
+        }
         if mode == "fused":
             graph = rewrite.with_pixel_input(graph)
         self._pixels = rewrite.takes_pixels(graph)
@@ -75,6 +81,7 @@ class Predictor:
                 context,
                 device,
                 None if mode == "operator" else fuse,
+                list(self._names) if watched else (),
             )
             self.batch_size = batch_size or self._suitable_batch_size()
         # CUDA loads a kernel's code at its first launch, and that takes much longer than a convolution stage. The
@@ -86,11 +93,12 @@ class Predictor:
         return self._bound.classes
 
     def predict(
-        self, images: np.ndarray, each: Optional[Callable[[], None]] = None
+        self, images: np.ndarray, each: Optional[Callable[[int, int], None]] = None
     ) -> Tuple[np.ndarray, List[LayerTime]]:
         """Return the scores of images (n,C,H,W) uint8, (n, classes) float32, and the layers' times in network order.
 
-        `each` is called after each slice. UsageError for images of a shape that the network was not bound for.
+        `each` is called after each slice with the number of its first image and its length. UsageError for images of a
+        shape that the network was not bound for.
         """
         if images.shape[1:] != self.input_shape or not len(images):
             raise UsageError(f"images must have shape (n, {self.input_shape}), not {images.shape}")
@@ -105,7 +113,7 @@ class Predictor:
                 scores.append(self.forward(part, watch))
                 records += op_times.drain()
                 if each is not None:
-                    each()
+                    each(start, len(part))
             return np.concatenate(scores), self.times(records, watch)
 
     def stopwatch(self) -> Stopwatch:
@@ -122,6 +130,10 @@ class Predictor:
     def forward(self, part: np.ndarray, watch: Stopwatch) -> np.ndarray:
         """Compute the scores of one slice, and record times in the stopwatch and the op-time log."""
         return self._bound.forward(part, watch)
+
+    def convolved(self, images: int) -> List[Tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
+        """Return name, data, weights and output of each of our operator's nodes in the last slice of this size."""
+        return [(self._names[number], x, k, y) for number, x, k, y in self._bound.watched(images)]
 
     def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
         """Return the time of every layer in a pass; records of other networks are ignored."""

@@ -30,7 +30,7 @@ class SpreadPredictor:
         return self._predictors[0].classes
 
     def predict(
-        self, images: np.ndarray, each: Optional[Callable[[], None]] = None
+        self, images: np.ndarray, each: Optional[Callable[[int, int], None]] = None
     ) -> Tuple[np.ndarray, List[LayerTime]]:
         """Run the network, as `Predictor.predict`. A layer's time is that of its slowest device."""
         size = self.batch_size
@@ -42,7 +42,7 @@ class SpreadPredictor:
             predictor, watch = worker
             scores[index] = predictor.forward(images[parts[index]], watch)
             if each is not None:
-                each()
+                each(parts[index].start, len(scores[index]))
 
         with mxnet_lock:  # held for the threads of `share` too; `warm` has set everything up before
             for predictor in self._predictors:

@@ -1,283 +1,953 @@
-"""Diagnosis of a kernel's output: how much differs from the reference, where, and the likely reason."""
+"""Diagnosis: what the outputs of the probes show of a fault, as a code and details in indices.
 
-from typing import NamedTuple, Optional, Tuple
+Every rule proposes another computation, read off the outputs, and predicts what that computation gives for every probe.
+A rule is said only if its prediction holds for all outputs; otherwise the first observation is said, or nothing.
+"""
+
+from itertools import permutations, product
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
-from . import reasons, reference
-from .buffers import GUARD_BITS
+from ..graph.shapes import ConvolutionShape
+from .calls import Cause
+from .probes import (
+    FLOAT32,
+    IMPRECISE,
+    MISREAD,
+    ZERO,
+    Probe,
+    columns_have_images,
+    convolve,
+    precision_class,
+    relative_error,
+    rows_have_channels,
+)
+from .tensors import NEVER
 
-# Largest error relative to the largest output. float32 sums of these sizes stay below 2e-6 in any order; operands
-# rounded to tf32 or half give 1e-4 to 1e-3. FLOAT32 is between these two ranges. HALF is the largest
-# error that counts as rounding of the operands.
-FLOAT32, HALF = 2e-5, 1e-2
-# Rounding the operands changes nearly every output by more than _CHANGED, which is twice the error of float32 sums. If
-# less than the fraction _EVERYWHERE of the outputs differ by that much, only some places are incorrect. FLOAT32 is too
-# large for _CHANGED: some correct half-precision outputs have too few errors above it, such as 1 of 4, or 13 of 72.
-_CHANGED, _EVERYWHERE = 4e-6, 0.3
-_IMPRECISE = 5e-2  # largest error, relative to the largest output, of sums that are only imprecise
-# Numbers below _FRACTIONAL have a fractional part in bfloat16 too; _ENOUGH of them are not whole by chance.
-_FRACTIONAL, _ENOUGH = 64, 8
-_LIKE = 5e-4  # largest error, relative to the largest value, of an output that matches another computation
-_FITTED = 1e-2  # tolerance of a fitted share around 1, and of a running sum relative to the largest value
+_NUMBERED = ("dense", "zero", "taps", "filters", "rows", "columns")  # in the order in which a prediction is tested
+_WORK = 6_000_000  # products of a probe for which a prediction is computed; beyond it, fewer images are predicted
+_FITTED = 4000  # readings from which strides are solved
+_NOISE = 0.2  # largest relative error of products that are said to be imprecise
+_SEVERAL = 8  # largest number of taps, filters or images that are listed
 
 
-class Diagnosis(NamedTuple):
-    """Comparison of a kernel's output with the reference."""
+class Reading(NamedTuple):
+    """A probe, what the kernel returned, and which outputs no rounding explains."""
 
-    precision: str  # "float32", "tf32 or half", or "wrong"
-    wrong: int  # number of outputs with an error above FLOAT32; 0 unless the precision is "wrong"
-    total: int
-    largest: float  # the largest absolute error; infinity if an output is NaN
-    scale: float  # the largest magnitude of the reference
-    first: Optional[Tuple[int, ...]]  # indices (image, filter, row, column) of the first output that differs
-    got: Optional[float]
-    wanted: Optional[float]
-    code: str  # the likely reason, a code in `reasons`; "" for a correct output
-    reason: str  # the reason in words; "" if unknown
+    probe: Probe
+    got: np.ndarray  # (n,M,Ho,Wo) float64
+    off: np.ndarray
+    tolerance: float
 
     @property
-    def right(self) -> bool:
-        """Whether the output is correct, in float32 or in a lower precision."""
-        return self.precision != "wrong"
+    def worst(self) -> np.ndarray:
+        """The images, those with the most faults first."""
+        return np.argsort(-self.off.sum(axis=(1, 2, 3)), kind="stable")
 
-    def line(self, reason: str = "") -> str:
-        """Summarise the diagnosis in one line; `reason` replaces the likely reason."""
-        if self.right:
-            return f"right ({self.precision}; largest error {self.largest:.2g} of {self.scale:.4g})"
-        where = ",".join(map(str, self.first or ()))
-        text = (
-            f"{self.wrong:,} of {self.total:,} outputs differ, by up to {self.largest:.4g}; "
-            f"the first is y[{where}]: {self.got:.6g} instead of {self.wanted:.6g}"
-        )
-        why = reason or self.reason
-        return f"{text}: {why}" if why else text
+    def agrees(self, predicted: np.ndarray, images) -> bool:
+        """Whether all outputs of the images are as predicted; NaN predicts nothing."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            limit = np.maximum(
+                self.tolerance, self.tolerance / max(1.0, np.abs(self.probe.wanted).max()) * np.abs(predicted)
+            )
+            return bool((np.isnan(predicted) | (np.abs(self.got[images] - predicted) <= limit)).all())
 
 
-def diagnose(output: np.ndarray, x: np.ndarray, weight: np.ndarray, wanted: Optional[np.ndarray] = None) -> Diagnosis:
-    """Compare a kernel's output with the reference, and look for a reason if they differ.
-
-    Parameters
-    ----------
-    output
-        (B,M,H-K+1,W-K+1) float32, which was NaN or zero before the call.
-    x, weight
-        (B,C,H,W) and (M,C,K,K): the kernel's inputs.
-    wanted
-        The reference; None computes it in float64.
-    """
-    if wanted is None:
-        wanted = reference.convolve(x, weight)
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = np.abs(output.astype(np.float64) - wanted)
-    error = np.where(np.isnan(error), np.inf, error)
-    scale = float(np.abs(wanted).max()) or 1.0
-    largest = float(error.max())
-    off = error > FLOAT32 * scale
-    if not off.any():
-        return Diagnosis("float32", 0, error.size, largest, scale, None, None, None, "", "")
-    everywhere = bool((error > _CHANGED * scale).mean() >= _EVERYWHERE)
-    near = largest <= _IMPRECISE * scale
-    whole = near and _whole_numbers(output, wanted)
-    if largest <= HALF * scale and everywhere and not whole:
-        return Diagnosis("tf32 or half", 0, error.size, largest, scale, None, None, None, "", "")
-    why = _why("whole_numbers") if whole else _reason(output, off, x, weight, wanted)
-    if why.code == reasons.INCORRECT and near and everywhere:
-        why = _why("imprecise", largest / scale)
-    first = tuple(int(i) for i in np.unravel_index(int(off.argmax()), off.shape))
-    return Diagnosis(
-        "wrong",
-        int(off.sum()),
-        error.size,
-        largest,
-        scale,
-        first,
-        float(output[first]),
-        float(wanted[first]),
-        why.code,
-        "" if why.code == reasons.INCORRECT else why.text,
-    )
+# A prediction: the outputs of some images (an array of their indices) of a probe, with NaN where it predicts nothing.
+Prediction = Callable[[Probe, np.ndarray], np.ndarray]
 
 
-def _whole_numbers(output, wanted) -> bool:
-    """Whether all outputs are whole numbers, although the correct ones are not."""
-    small = np.abs(wanted) < _FRACTIONAL
-    return bool(small.sum() >= _ENOUGH and (output == np.rint(output)).all())
+class Evidence:
+    """The readings of all probes of a shape."""
 
-
-class Reason(NamedTuple):
-    """A likely reason: its code in `reasons`, and its sentence."""
-
-    code: str
-    text: str
-
-
-def _why(code: str, *details: object) -> Reason:
-    return Reason(code, reasons.sentence(code, *details))
-
-
-def _reason(output, off, x, weight, wanted) -> Reason:
-    """Return the likely reason of an incorrect output.
-
-    It is derived from the pattern of the errors, or from another computation that gives the same output.
-    """
-    if np.isnan(output).all() and not computed_of_nan(output).any():
-        return _why("not_written")
-    if not output.any():
-        return _why("all_zero")
-    for found in (
-        _from(off.any(axis=(1, 2, 3)), off.mean(axis=(1, 2, 3)), "images_from"),
-        _from(off.any(axis=(0, 2, 3)), off.mean(axis=(0, 2, 3)), "filters_from"),
-        _border(output, off),
-        _outside(output),
-        _other_sum(output, off, x, weight, wanted),
-        _running_sum(output, wanted),
+    def __init__(
+        self, shape: ConvolutionShape, comparison: Any, outputs: Dict[str, np.ndarray], probes: Sequence[Probe]
     ):
-        if found is not None:
-            return found
-    return _why("not_all_written" if np.isnan(output).any() else reasons.INCORRECT)
+        self.probes = {probe.kind: probe for probe in probes}
+        self.shape = shape._replace(B=len(probes[0].wanted))
+        self.comparison = comparison
+        self.precise = precision_class(self.probes["precision"], outputs["precision"]) == FLOAT32
+        self.precision_output = outputs["precision"][: self.shape.B].astype(np.float64)
+        self.readings: Dict[str, Reading] = {}
+        for kind in _NUMBERED:
+            probe, output = self.probes[kind], outputs[kind]
+            off = probe.off(output, self.precise)[: self.shape.B]
+            got = output[: self.shape.B].astype(np.float64)
+            self.readings[kind] = Reading(probe, got, off, probe.tolerance(self.precise))
+        given = list(outputs.values()) if comparison is None else [*outputs.values(), comparison.y]
+        bits = [output[np.isnan(output)].view("u4") for output in given]
+        self.unwritten = all(
+            (some == NEVER).all() for some in bits
+        )  # whether NaN may be outputs that nothing has written
+        self.any_off = any(reading.off.any() for reading in self.readings.values())
+
+    def explained(self, predict: Prediction) -> bool:
+        """Whether a prediction holds for all outputs of all probes, and predicts half of the wrong ones at least."""
+        off = checked = 0
+        for most in (1, self._most):  # one image of each probe refutes nearly all that is false
+            for reading in self.readings.values():
+                images = reading.worst[:most] if most == 1 else np.sort(reading.worst[1:most])
+                if not len(images):
+                    continue
+                predicted = predict(reading.probe, images)
+                if not reading.agrees(predicted, images):
+                    return False
+                wrong = reading.off[images] & ~np.isnan(reading.got[images])
+                off += int(wrong.sum())
+                checked += int((wrong & ~np.isnan(predicted)).sum())
+        return checked > 0 and 2 * checked >= off
+
+    @property
+    def _most(self) -> int:
+        """Number of images of a probe to predict: all, or as many as _WORK allows."""
+        _, C, _, _, _, K = self.shape
+        height, width = self.shape.output[2:]
+        return max(2, _WORK // max(1, C * K * K * height * width))
+
+    def read(self, kind: str) -> np.ndarray:
+        """Return the indices that the outputs of a probe stand for; MISREAD for all if its numbers may be rounded."""
+        reading = self.readings[kind]
+        if not (self.precise or reading.probe.readable):
+            return np.full(reading.got.shape, MISREAD)
+        return reading.probe.read(reading.got)
 
 
-def computed_of_nan(output: np.ndarray) -> np.ndarray:
-    """Return a mask of the outputs that were computed from memory outside the tensors.
+def diagnose(
+    shape: ConvolutionShape, comparison: Any, outputs: Dict[str, np.ndarray], probes: Sequence[Probe]
+) -> Optional[Cause]:
+    """Return why a kernel is incorrect on a shape, as its outputs for the probes show, or None.
 
-    These are NaN with the bits of the guard zones, or of a GPU's arithmetic on them.
+    `comparison` is that of a call on random inputs (or None); `outputs` has an array for each kind of probe.
     """
-    return np.isnan(output) & ((output.view(np.uint32) & 0x3FFFFF) == GUARD_BITS & 0x3FFFFF)
-
-
-def _outside(output) -> Optional[Reason]:
-    return _why("reads_outside") if computed_of_nan(output).any() else None
-
-
-def _from(wrong, share, code: str) -> Optional[Reason]:
-    """Return a reason if all outputs from some image or filter on are incorrect.
-
-    A single incorrect image or filter at the end is not enough.
-    """
-    first = int(wrong.argmax())
-    return _why(code, first) if first > 0 and wrong[first:].all() and share[first:].min() > 0.5 else None
-
-
-def _border(output, off) -> Optional[Reason]:
-    """Return a reason if only rows or columns at an edge are incorrect."""
-    places = off.any(axis=(0, 1))
-    height, width = places.shape
-    rows, columns = places.all(axis=1), places.all(axis=0)
-    top, left = _run(rows), _run(columns)
-    bottom, right = (_run(rows[::-1]), _run(columns[::-1])) if not places.all() else (0, 0)
-    inside = places[top : height - bottom, left : width - right]
-    if inside.any() or not inside.size or 2 * inside.size < places.size:
+    evidence = Evidence(shape, comparison, outputs, probes)
+    if not evidence.any_off:
+        return _precision(evidence) or _random_only(evidence)
+    if _earlier(evidence):
         return None
-    if computed_of_nan(output)[off].any():  # a window that begins outside the data
-        return _why("reads_outside")
-    sides = [("first", "row", top), ("last", "row", bottom), ("first", "column", left), ("last", "column", right)]
-    parts = [f"{where} {what}" if n == 1 else f"{where} {n} {what}s" for where, what, n in sides if n]
-    one = len(parts) == 1 and not parts[0].endswith("s")
-    unwritten = np.isnan(output)[off].all() or not output[off].any()
-    verb = f"{'is' if one else 'are'} {'not written' if unwritten else 'wrong'}"
-    return _why("border", f"the {' and the '.join(parts)} {verb}")
+    for rule in _RULES:
+        cause = rule(evidence)
+        if cause is not None:
+            return cause
+    return _fact(evidence)
 
 
-def _run(flags) -> int:
-    """Count the flags that are set before the first unset one."""
-    return len(flags) if flags.all() else int((~flags).argmax())
-
-
-def _other_sum(output, off, x, weight, wanted) -> Optional[Reason]:
-    """Return a reason if the output is the correct result of another computation."""
-    images = slice(0, 2)  # two images suffice
-    got, x, wanted = output[images].astype(np.float64), x[images], wanted[images]
-    if np.isnan(got).any():
-        return None
-    scale = float(np.abs(wanted).max()) or 1.0
-
-    def like(values) -> bool:
-        return values.shape == got.shape and bool(np.abs(got - values).max() <= _LIKE * np.abs(values).max())
-
-    B, C, H, W = x.shape
-    M, _, K, _ = weight.shape
-    flat = np.ascontiguousarray(weight).reshape(-1)
-    padded = np.pad(x, [(0, 0), (0, 0), (K // 2, K), (K // 2, K)])
-    candidates = [
-        ("doubled", lambda: 2 * wanted),
-        ("output_transposed", lambda: wanted.swapaxes(2, 3)),
-        ("weights_transposed", lambda: reference.convolve(x, weight.swapaxes(2, 3))),
-        ("weights_flipped", lambda: reference.convolve(x, weight[:, :, ::-1, ::-1])),
-        ("padded", lambda: reference.convolve(padded, weight)[:, :, : H - K + 1, : W - K + 1]),
-    ]
-    if C > 1:
-        one_plane = np.ascontiguousarray(x).reshape(-1)[: B * H * W].reshape(B, 1, H, W)
-        candidates += [
-            ("weights_swapped", lambda: reference.convolve(x, flat.reshape(C, M, K, K).swapaxes(0, 1))),
-            ("im2col_order", lambda: reference.convolve(x, flat.reshape(M, K, K, C).transpose(0, 3, 1, 2))),
-            ("weights_without_channel", lambda: reference.convolve(x, np.repeat(weight[:, :1], C, 1))),
-            (
-                "weights_without_channel",
-                lambda: reference.convolve(x, np.repeat(flat[: M * K * K].reshape(M, 1, K, K), C, 1)),
-            ),
-            ("input_without_channel", lambda: reference.convolve(np.repeat(x[:, :1], C, 1), weight)),
-            ("input_without_channel", lambda: reference.convolve(np.repeat(one_plane, C, 1), weight)),
-            ("first_channel", lambda: reference.convolve(x[:, :1], weight[:, :1])),
-            ("last_channel", lambda: reference.convolve(x[:, -1:], weight[:, -1:])),
-        ]
-    for code, computed in candidates:
-        if like(computed()):
-            return _why(code)
-    if K > 1 and like(_with_row_stride(x, weight, W - K + 1)):
-        return _why("row_stride", W - K + 1, W)
-    return _missing_taps(got, x, weight, wanted, scale)
-
-
-def _with_row_stride(x, weight, stride: int) -> np.ndarray:
-    """Compute the output that results if rows of the data are read with the given stride, but planes correctly."""
-    B, C, H, W = x.shape
-    M, _, K, _ = weight.shape
-    rows, columns = np.arange(H - K + 1), np.arange(W - K + 1)
-    sums = np.zeros((B, M, H - K + 1, W - K + 1))
-    planes = x.reshape(B, C, H * W).astype(np.float64)
-    for p in range(K):
-        for q in range(K):
-            at = (rows[:, None] + p) * stride + columns[None, :] + q
-            sums += np.einsum("bchw,mc->bmhw", planes[:, :, at], weight[:, :, p, q].astype(np.float64))
-    return sums
-
-
-def _missing_taps(got, x, weight, wanted, scale) -> Optional[Reason]:
-    """Return a reason if products of some taps (p, q) of the kernel are missing from the sums.
-
-    The missing taps are found by a fit of each tap's share in the errors.
-    """
-    K = weight.shape[2]
-    if K == 1:
-        return None
-    height, width = got.shape[2:]
-    image, filters = x[:1].astype(np.float64), weight[: min(4, len(weight))].astype(np.float64)
-    shares = np.stack(
-        [
-            np.einsum("chw,mc->mhw", image[0, :, p : p + height, q : q + width], filters[:, :, p, q]).ravel()
-            for p in range(K)
-            for q in range(K)
-        ],
-        axis=1,
+def _earlier(evidence: Evidence) -> bool:
+    """Whether a probe's output is that of another probe: what the kernel does then depends on earlier calls."""
+    readings = [reading for reading in evidence.readings.values() if reading.off.any() and reading.got.any()]
+    return any(
+        np.array_equal(one.got, other.got)
+        for index, one in enumerate(readings)
+        for other in readings[:index]
+        if np.isfinite(one.got).all() and not np.array_equal(one.probe.wanted, other.probe.wanted)
     )
-    lacking = (wanted[0] - got[0])[: len(filters)].ravel()
-    if len(lacking) < 2 * K * K:
-        return None
-    fitted = np.linalg.lstsq(shares, lacking, rcond=None)[0]
-    missing = np.abs(fitted - 1) < _FITTED
-    exact = np.abs(shares[:, missing].sum(axis=1) - lacking).max() <= _LIKE * scale
-    if not exact or not missing.any() or missing.all():
-        return None
-    at = np.argwhere(missing.reshape(K, K))
-    named = ", ".join(f"({p}, {q})" for p, q in at[:3])
-    return _why("taps_missing", f"{named}{f' and {len(at) - 3} more' if len(at) > 3 else ''} of {K} x {K}")
 
 
-def _running_sum(output, wanted) -> Optional[Reason]:
-    """Return a reason if each output also includes the sum of all earlier outputs."""
-    got, want = output[:1].astype(np.float64).ravel(), wanted[:1].ravel()
-    if len(got) < 8 or not np.isfinite(got).all():
+# Rules without a second computation: nothing written, constants, precision, places.
+
+
+def _nothing(evidence: Evidence) -> Optional[Cause]:
+    outputs = [reading.got for reading in evidence.readings.values()]
+    if evidence.comparison is not None:
+        outputs.append(evidence.comparison.y)
+    if all(np.isnan(output).all() for output in outputs):
+        return Cause("not_written") if evidence.unwritten else None
+    return Cause("all_zero") if not any(output.any() for output in outputs) else None
+
+
+def _constant(evidence: Evidence) -> Optional[Cause]:
+    """A constant is added, to all outputs or to each filter's."""
+    got = evidence.readings["zero"].got
+    added = got[:1, :, :1, :1]
+    if not np.isfinite(got).all() or not got.any() or not (got == added).all():
         return None
-    steps = np.quantile(np.abs(np.diff(got) - want[1:]), 0.9)  # not the maximum, because large sums are rounded
-    return _why("sum_not_reset") if steps <= _FITTED * np.abs(want).max() else None
+    if not evidence.explained(lambda probe, images: probe.wanted[images] + added):
+        return None
+    if (added == added[0, 0]).all():
+        return Cause("constant_added", {"value": float(added[0, 0, 0, 0])})
+    first = int((added != 0).ravel().argmax())
+    return Cause("constant_per_filter", {"filter": first, "value": float(added[0, first, 0, 0])})
+
+
+def _precision(evidence: Evidence) -> Optional[Cause]:
+    """All indices are right, and the products are not precise."""
+    probe, got = evidence.probes["precision"], evidence.precision_output
+    if precision_class(probe, got) != IMPRECISE or not np.isfinite(got).all():
+        return None
+    if (got == np.rint(got)).all() and (probe.wanted != 0).sum() > 1:
+        return Cause("whole_numbers")
+    x, k = probe.inputs.x[: evidence.shape.B], probe.inputs.k
+    for change in (np.trunc, np.rint):
+        for what, data, weights in (("weights", x, change(k)), ("data", change(x), k)):
+            predicted = convolve(data.astype(np.float64), weights.astype(np.float64))
+            if (np.abs(got - predicted) <= 2.0**-9 * predicted).all():
+                return Cause("whole_operand", {"tensor": what})
+    return Cause("imprecise", {"error": relative_error(probe, got)}) if not probe.off(got).any() else None
+
+
+def _noisy(evidence: Evidence) -> Optional[Cause]:
+    """Nearly all outputs are near the correct ones, which no other index gives, and zeros are zeros."""
+    for kind in ("zero", "taps", "filters", "rows", "columns"):
+        want, got = evidence.probes[kind].wanted, evidence.readings[kind].got
+        if not (np.abs(got - want) <= _NOISE * want).all():
+            return None
+    probe, got = evidence.probes["precision"], evidence.precision_output
+    seen = probe.wanted != 0
+    error = np.abs(got[seen] / probe.wanted[seen] - 1)
+    if not (error <= _NOISE).all() or (error > 2.0**-11).mean() < 0.9:
+        return None
+    return Cause("imprecise", {"error": relative_error(probe, got)})
+
+
+def _random_only(evidence: Evidence) -> Optional[Cause]:
+    """The probes show nothing, and the outputs for random inputs differ: the places may tell something."""
+    comparison = evidence.comparison
+    if comparison is None or not comparison.wrong or not comparison.off.any():
+        return None
+    return _images(evidence, True) or _places(evidence, True)
+
+
+def _empty_places(evidence: Evidence) -> Optional[Cause]:
+    return _images(evidence, False) or _places(evidence, False)
+
+
+def _wrong_places(evidence: Evidence) -> Optional[Cause]:
+    return _places(evidence, True) or _images(evidence, True)
+
+
+def _state(values: Iterable[np.ndarray], unwritten: bool) -> str:
+    """Return what wrong outputs contain: "zero", "not written" or "NaN" (all of them), or "wrong"."""
+    values = list(values)
+    if all(np.isnan(some).all() for some in values):
+        return "not written" if unwritten else "NaN"
+    return "wrong" if any(some.any() for some in values) else "zero"
+
+
+def _images(evidence: Evidence, wrong: bool) -> Optional[Cause]:
+    """Images from some number on, or a few images, are wrong; with `wrong` false only if they are zero or NaN."""
+    masks = [evidence.readings[kind] for kind in ("rows", "columns")]
+    calls = []
+    if evidence.any_off:
+        off = np.any([reading.off for reading in masks], axis=0)
+        if any(reading.off[~off.any(axis=(1, 2, 3))].any() for reading in evidence.readings.values()):
+            return None
+        calls.append((np.arange(evidence.shape.B), off, [(reading.off, reading.got) for reading in masks]))
+    comparison = evidence.comparison
+    if comparison is not None and comparison.off.any():
+        calls.append((np.asarray(comparison.images), comparison.off, [(comparison.off, comparison.y)]))
+    causes = [cause for cause in (_images_of(evidence, wrong, *call) for call in calls) if cause is not None]
+    if not causes or len(causes) < len(calls):
+        return None
+    first, last = causes[0], causes[-1]
+    if first == last:
+        return first
+    ends = [cause.details.get("first") == images[-1] for cause, (images, _, _) in zip(causes, calls)]
+    return Cause("last_image", {"state": first.details["state"]}) if all(ends) else None
+
+
+def _images_of(evidence: Evidence, wrong: bool, images, off, contents) -> Optional[Cause]:
+    """Say which images of one call are wrong."""
+    shares = off.mean(axis=(1, 2, 3))
+    bad = shares > 0
+    if bad.all() or not bad.any():
+        return None
+    state = _state((values[mask] for mask, values in contents if mask.any()), evidence.unwritten)
+    whole = bool((shares[bad] == 1).all())
+    if (state == "wrong" and not wrong) or (state != "wrong" and not whole):
+        return None
+    first = int(bad.argmax())
+    if first and bad[first:].all() and shares[first:].min() > 0.5:
+        return Cause("images_from", {"first": int(images[first]), "last_right": int(images[first - 1]), "state": state})
+    if bad.sum() <= min(_SEVERAL, (~bad).sum()):
+        return Cause("images", {"images": ", ".join(str(int(image)) for image in images[bad]), "state": state})
+    return None
+
+
+def _places(evidence: Evidence, wrong: bool) -> Optional[Cause]:
+    """The same filters, rows or columns are wrong in all images; with `wrong` false only if they are zero or NaN."""
+    full = [(evidence.readings[kind].off, evidence.readings[kind].got) for kind in ("rows", "columns")]
+    if evidence.comparison is not None and len(evidence.comparison.off):
+        full.append((evidence.comparison.off, evidence.comparison.y))
+    off = np.any([mask.any(axis=0) for mask, _ in full], axis=0)
+    if not off.any() or off.all():
+        return None
+    if any((reading.off & ~off).any() for reading in evidence.readings.values()):
+        return None
+    state = _state((values[mask] for mask, values in full if mask.any()), evidence.unwritten)
+    if state != "wrong" and not all((mask == off).all() for mask, _ in full):
+        return None
+    if state == "wrong" and (not wrong or 2 * off.sum() > off.size):
+        return None
+    return _place(off, state)
+
+
+def _any(mask: np.ndarray, *axes: int) -> np.ndarray:
+    return np.asarray(mask.any(axis=axes))
+
+
+def _place(off: np.ndarray, state: str) -> Optional[Cause]:
+    """Describe a mask (M,H-K+1,W-K+1) of outputs: filters, rows and columns; None if it is neither of them."""
+    filters = _any(off, 1, 2)
+    place = off[filters][0]
+    if not (off[filters] == place).all():
+        return None
+    rows, columns = ~_any(~place, 1), ~_any(~place, 0)
+    if not place.all():
+        if (place == rows[:, None] | columns).all():
+            join = " or "
+        elif (place == np.outer(place.any(axis=1), place.any(axis=0))).all():
+            rows, columns, join = _any(place, 1), _any(place, 0), " and "
+        else:
+            return None
+        where = join.join(_range(name, mask) for name, mask in (("h", rows), ("w", columns)) if mask.any())
+        if filters.all():
+            return Cause("border", {"where": where, "state": state})
+        where = f"({where})" if " or " in where else where
+        return Cause("places", {"where": f"{_range('m', filters)} and {where}", "state": state})
+    first = int(filters.argmax())
+    if filters[first:].all() and first:
+        return Cause("filters_from", {"first": first, "state": state})
+    return Cause("places", {"where": _range("m", filters), "state": state})
+
+
+def unwritten(mask: np.ndarray) -> Optional[Cause]:
+    """Say which images, filters, rows or columns of the outputs are not written, if they are the same everywhere."""
+    if mask.all():
+        return Cause("not_written")
+    images = mask.any(axis=(1, 2, 3))
+    if not images.all():
+        first = int(images.argmax())
+        if first and mask[first:].all():
+            return Cause("images_from", {"first": first, "last_right": first - 1, "state": "not written"})
+        return None
+    return _place(_any(mask, 0), "not written") if (mask == mask[:1]).all() else None
+
+
+def _range(name: str, mask: np.ndarray) -> str:
+    """Describe a set of indices: "h = 0", "h >= 31", "h < 2", "h = 3 to 5", "h = 1, 3"."""
+    found = np.flatnonzero(mask).tolist()
+    first, last = found[0], found[-1]
+    if len(found) == 1:
+        return f"{name} = {first}"
+    if len(found) == last - first + 1:
+        return (
+            f"{name} >= {first}"
+            if last == len(mask) - 1
+            else f"{name} < {last + 1}"
+            if not first
+            else f"{name} = {first} to {last}"
+        )
+    return f"{name} = {', '.join(map(str, found[:_SEVERAL]))}{', ...' if len(found) > _SEVERAL else ''}"
+
+
+# Rules that change the correct outputs.
+
+
+def _of_outputs(change: Callable[[np.ndarray], np.ndarray]) -> Prediction:
+    return lambda probe, images: change(probe.wanted[images].astype(np.float64))
+
+
+def _factor(evidence: Evidence) -> Optional[Cause]:
+    """All outputs are multiplied by one number, or a function is applied to them."""
+    want, got = evidence.probes["rows"].wanted, evidence.readings["rows"].got
+    factor = float(np.median(got / want))
+    if np.isfinite(factor) and factor not in (0, 1) and evidence.explained(_of_outputs(lambda y: factor * y)):
+        if evidence.precise:  # a scaled sum is precise too, and the factor is not one of the weights
+            factor = float(np.float32(factor))
+        return Cause("doubled") if factor == 2 else Cause("factor", {"factor": factor})
+    if evidence.explained(_of_outputs(lambda y: np.maximum(y, 0))):
+        return Cause("relu")
+    outputs = [reading.got for reading in evidence.readings.values()]
+    low, high = min(float(y.min()) for y in outputs), max(float(y.max()) for y in outputs)
+    if np.isfinite(high - low) and evidence.explained(_of_outputs(lambda y: np.clip(y, low, high))):
+        return Cause("clipped", {"low": low, "high": high})
+    if evidence.explained(_of_outputs(np.abs)):
+        return Cause("absolute")
+    return None
+
+
+def _maps(evidence: Evidence) -> Optional[Cause]:
+    """Each image, or each filter, has the outputs of another one."""
+    apart = columns_have_images(evidence.shape)
+    B, M = evidence.shape.B, evidence.shape.M
+    found = evidence.read("columns")
+    width = evidence.shape.W
+    if apart == B and B > 1:
+        source = _mapped(np.where(found >= 0, found // width, found), 0)
+        if source is not None and evidence.explained(_taken(source, slice(None))):
+            return _map_cause("image", source)
+    source = _mapped(evidence.read("filters"), 1)
+    if source is not None and M > 1 and evidence.explained(_taken(slice(None), source)):
+        return _map_cause("filter", source)
+    return None
+
+
+def _taken(images_from, filters_from) -> Prediction:
+    """Predict that images and filters have the right outputs of others."""
+
+    def predict(probe: Probe, images: np.ndarray) -> np.ndarray:
+        return probe.wanted[images_from][images][:, filters_from]
+
+    return predict
+
+
+def _mapped(found: np.ndarray, axis: int) -> Optional[np.ndarray]:
+    """Return the index that all numbers of each image or filter stand for, or None if they differ."""
+    lines = np.moveaxis(found, axis, 0).reshape(found.shape[axis], -1)
+    if (lines == MISREAD).any():
+        return None
+    least = np.where(lines < 0, found.size, lines).min(axis=1)
+    most = lines.max(axis=1)
+    ok = (least == most).all() and not (most == np.arange(len(most))).all() and most.max() < len(most)
+    return most if ok else None
+
+
+def _map_cause(what: str, source: np.ndarray) -> Cause:
+    if (source == source[0]).all():
+        return Cause(f"one_{what}", {what: int(source[0])})
+    first = int((source != np.arange(len(source))).argmax())
+    return Cause(f"other_{what}", {what: first, "used": int(source[first])})
+
+
+def _output_order(evidence: Evidence) -> Optional[Cause]:
+    """Outputs are stored at other places of the output."""
+    B, M, height, width = evidence.shape.output
+    W, H, area = evidence.shape.W, evidence.shape.H, height * width
+    layouts: List[Tuple[str, Dict[str, Any], Tuple[int, ...]]] = [
+        ("output_transposed", {"used": "y[b,m,w,h]"}, (M * area, area, 1, height)),
+        ("output_transposed", {"used": "y[b,m,w,h]"}, (M * area, area, 1, width)),
+        ("output_order", {"order": "b,h,w,m"}, (M * area, 1, width * M, M)),
+        ("output_order", {"order": "b,h,m,w"}, (M * area, width, width * M, 1)),
+        ("output_order", {"order": "m,b,h,w"}, (area, B * area, width, 1)),
+        ("output_order", {"order": "b,w,h,m"}, (M * area, 1, M, height * M)),
+        ("output_order", {"order": "h,w,b,m"}, (M, 1, width * B * M, B * M)),
+    ]
+    for stride, name in ((W, "W"), (H, "H"), (height, "H-K+1")):
+        details: Dict[str, Any] = {"apart": stride, "name": name, "right": width}
+        layouts += [("output_rows", details, (M * step, step, stride, 1)) for step in (area, height * stride)]
+    details = {"apart": width - 1, "name": "W-K", "right": width}
+    layouts += [("output_rows", details, (M * step, step, width - 1, 1)) for step in (area, (height - 1) * (width - 1))]
+    images = evidence.shape.C * area
+    details = {"apart": images, "name": "C*(H-K+1)*(W-K+1)", "right": M * area}
+    layouts.append(("output_images", details, (images, area, width, 1)))
+    for step, name in ((H * W, "H*W"), (area + 1, "(H-K+1)*(W-K+1)+1")):
+        layouts.append(("output_planes", {"apart": step, "name": name, "right": area}, (M * step, step, width, 1)))
+    for code, details, strides in layouts:
+        at = _flat(strides, np.ogrid[:B, :M, :height, :width]).ravel()
+        inside = at < B * M * area
+        stored = np.bincount(at[inside], minlength=B * M * area)
+        once = stored == 1
+
+        def moved(probe: Probe, images, at=at, inside=inside, once=once) -> np.ndarray:
+            y = np.full(B * M * area, np.nan)
+            y[at[inside]] = probe.wanted.ravel()[inside]
+            y[~once] = np.nan
+            return y.reshape(probe.wanted.shape)[images]
+
+        if evidence.explained(moved):
+            return Cause(code, details)
+    return None
+
+
+def _flat(strides: Sequence[int], axes: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the flat index of all combinations of indices, which are in broadcastable axes."""
+    return np.asarray(sum(int(stride) * axis for stride, axis in zip(strides, axes)))
+
+
+def _running(evidence: Evidence) -> Optional[Cause]:
+    """Each output is added to the one before it, in a row, a plane, an image, the whole batch, or over all calls."""
+    B, M, height, width = evidence.shape.output
+    area = height * width
+    for what, length in (("batch", B * M * area), ("image", M * area), ("filter", area), ("row", width)):
+
+        def summed(probe: Probe, images, length=length, what=what) -> np.ndarray:
+            sums = probe.wanted.astype(np.float64).reshape(-1, length).cumsum(axis=1)
+            if what == "batch":
+                sums += evidence.readings[probe.kind].got.flat[0] - probe.wanted.flat[0]
+            sums = sums.reshape(probe.wanted.shape)[images]
+            return np.where(np.abs(sums) < 2**34, sums, np.nan)
+
+        if length > 1 and evidence.explained(summed):
+            return Cause("sum_not_reset", {"within": what})
+    return None
+
+
+# Rules for the terms of the sum.
+
+
+def _terms(evidence: Evidence) -> Optional[Cause]:
+    """Some products are left out, counted twice, or scaled: the same ones in every output."""
+    reading = evidence.readings["taps"]
+    want, got = reading.probe.wanted, reading.got
+    M, C, K, _ = evidence.shape.weights
+    where = np.argwhere(want != 0)
+    if not len(where) or not np.isfinite(got).all():
+        return None
+    b, m, h, w = where.T
+    c, row, column = reading.probe.pixels[b].T
+    ratio = got[tuple(where.T)] / want[tuple(where.T)]
+    ratio = np.where(np.abs(ratio - np.rint(ratio)) < 0.05, np.rint(ratio), np.round(ratio, 3))
+    term = np.ravel_multi_index((m, c, row - h, column - w), (M, C, K, K))
+    most, least = np.full(M * C * K * K, -np.inf), np.full(M * C * K * K, np.inf)
+    np.maximum.at(most, term, ratio)
+    np.minimum.at(least, term, ratio)
+    seen = most >= least
+    if not (most == least)[seen].all():
+        return None
+    counts = np.where(seen, most, 1.0).reshape(M, C, K, K)
+    changed = counts != 1
+    if not changed.any() or changed.all():
+        return None
+
+    def predict(probe: Probe, images) -> np.ndarray:
+        return convolve(probe.inputs.x[images].astype(np.float64), probe.inputs.k * counts)
+
+    if not evidence.explained(predict):
+        return None
+    return _terms_cause(counts, changed)
+
+
+def _terms_cause(counts: np.ndarray, changed: np.ndarray) -> Optional[Cause]:
+    C = counts.shape[1]
+    values = np.unique(counts[changed])
+    kind = {0.0: "missing", 2.0: "doubled"}.get(float(values[0]), "scaled") if len(values) == 1 else "scaled"
+    details: Dict[str, Any] = {"factor": float(values[0])} if kind == "scaled" else {}
+    alike = bool((counts == counts[:1]).all())
+    here = _any(changed, 0)
+    channels = _any(here, 1, 2)
+    if alike and here[channels].all():  # whole channels
+        if kind == "missing" and C > 1 and not channels[0] and channels[1:].all():
+            return Cause("first_channel")
+        if kind == "missing" and C > 1 and not channels[-1] and channels[:-1].all():
+            return Cause("last_channel")
+        return Cause(f"channels_{kind}", {"channels": _range("c", channels), **details})
+    if alike and (here == here[:1]).all():  # the same taps in every channel
+        return Cause(f"taps_{kind}", {"taps": _taps(here[0]), **details})
+    at = np.argwhere(changed if not alike else changed[:1])
+    start = int(changed.argmax())
+    if not alike and changed.ravel()[start:].all() and len(at) > 3:
+        return Cause(f"weights_{kind}", {"weights": f"{_index('k', at[0])} and all after it", **details})
+    named = [f"k[{'m' if alike else m},{c},{p},{q}]" for m, c, p, q in at[:3].tolist()]
+    more = f" and {len(at) - 3} more" if len(at) > 3 else ""
+    return Cause(f"weights_{kind}", {"weights": f"{', '.join(named)}{more}", **details})
+
+
+def _taps(mask: np.ndarray) -> str:
+    """Describe taps (p,q): "p = 6", "p = 6 or q = 6", "(0,0), (0,1) and 3 more"."""
+    rows, columns = ~_any(~mask, 1), ~_any(~mask, 0)
+    if (mask == rows[:, None] | columns).all():
+        return " or ".join(_range(name, some) for name, some in (("p", rows), ("q", columns)) if some.any())
+    at = [f"({p},{q})" for p, q in np.argwhere(mask).tolist()]
+    return f"{', '.join(at[:3])}{f' and {len(at) - 3} more' if len(at) > 3 else ''}"
+
+
+# Rules for the indices of the weights and of the data.
+
+
+def _solved(coordinates: np.ndarray, values: np.ndarray) -> Optional[np.ndarray]:
+    """Return whole coefficients and a constant with coordinates @ coefficients + constant = values, or None.
+
+    A coordinate that is the same everywhere has the coefficient 0.
+    """
+    if len(values) < 2:
+        return None
+    pick = np.linspace(0, len(values) - 1, min(len(values), _FITTED)).astype(int)
+    varies = coordinates.min(axis=0) != coordinates.max(axis=0)
+    matrix = np.c_[coordinates[:, varies], np.ones(len(coordinates))].astype(np.float64)
+    found = np.rint(np.linalg.lstsq(matrix[pick], values[pick].astype(np.float64), rcond=None)[0])
+    if not (matrix @ found == values).all():
+        return None
+    whole = np.zeros(coordinates.shape[1] + 1)
+    whole[np.r_[varies, True]] = found
+    return whole.astype(np.int64)
+
+
+def _weights(evidence: Evidence) -> Optional[Cause]:
+    """The right pixels are multiplied by weights at other places, whose flat index has other strides."""
+    M, C, K, _ = evidence.shape.weights
+    taps, filters = evidence.read("taps"), evidence.read("filters")
+    where = np.argwhere((taps >= 0) & (filters >= 0))
+    if not len(where):
+        return None
+    b, m, h, w = where.T
+    c, row, column = evidence.probes["taps"].pixels[b].T
+    p, q = row - h, column - w
+    if not ((p >= 0) & (p < K) & (q >= 0) & (q < K)).all():
+        return None
+    used = filters[tuple(where.T)] * (C * K * K) + taps[tuple(where.T)]
+    right = np.array([C * K * K, K * K, K, 1])
+    terms = np.stack([m, c, p, q], axis=1)
+    change = _solved(terms, used - terms @ right)
+    if change is None or not change.any():
+        return None
+    strides, first = right + change[:4], int(change[4])
+    axes = np.ogrid[:M, :C, :K, :K]
+    at = _flat(strides, axes) + first
+    inside = (at >= 0) & (at < M * C * K * K)
+
+    def predict(probe: Probe, images) -> np.ndarray:
+        k = np.where(inside, probe.inputs.k.ravel()[np.where(inside, at, 0)], 0).astype(np.float64)
+        y = convolve(probe.inputs.x[images].astype(np.float64), k)
+        y[:, ~inside.all(axis=(1, 2, 3))] = np.nan
+        return y
+
+    return _weights_cause(evidence.shape, strides, first) if evidence.explained(predict) else None
+
+
+def _weights_cause(shape: ConvolutionShape, strides: np.ndarray, first: int) -> Cause:
+    """Name other strides of the weights: another index, another order, or the strides themselves."""
+    M, C, K, _ = shape.weights
+    found, right = tuple(strides.tolist()), (C * K * K, K * K, K, 1)
+    sizes = dict(zip("mcpq", (M, C, K, K)))
+    seen = [size > 1 for size in sizes.values()]  # an axis of size 1 shows no stride
+
+    def same(candidate) -> bool:
+        return all(a == b for shown, a, b in zip(seen, found, candidate) if shown)
+
+    for flips in product((False, True), repeat=4):
+        start = sum((size - 1) * step for size, step, flip in zip(sizes.values(), right, flips) if flip)
+        if any(flips) and first == start and same([-step if flip else step for step, flip in zip(right, flips)]):
+            last = dict(zip("mcpq", ("M-1-m", "C-1-c", "K-1-p", "K-1-q")))
+            named = [last[axis] if flip else axis for axis, flip in zip("mcpq", flips)]
+            return Cause("weights_flipped", {"used": f"k[{','.join(named)}]", "belongs": "k[m,c,p,q]"})
+    for order in _ORDERS:
+        if not first and same(_strides_of(order, sizes, "mcpq")):
+            if order in (("c", "m", "p", "q"), ("m", "c", "q", "p")):
+                return _weights_index(order)
+            return Cause("weights_order", {"order": ",".join(order), "right": "m,c,p,q"})
+    if not first and same((K * K, 0, K, 1)):
+        return Cause("weights_channel", {"used": "k[m,p,q] in filters K*K apart", "belongs": "k[m,c,p,q]"})
+    if same((C * K * K, 0, K, 1)) and first % (K * K) == 0:
+        return _weights_index(("m", str(first // (K * K)), "p", "q"))
+    if same((0, *right[1:])) and first % right[0] == 0:
+        return Cause("one_filter", {"filter": first // right[0]})
+    for used in sorted(product("mcpq0", repeat=4), key=lambda used: sum(a != b for a, b in zip(used, "mcpq"))):
+        if not first and same([sum(step for step, name in zip(right, used) if name == axis) for axis in "mcpq"]):
+            return _weights_index(used)
+    return _strides_cause("k", shape, ("filters", "channels", "rows", "columns"), found, right, first)
+
+
+def _weights_index(used: Sequence[str]) -> Cause:
+    m, c, p, q = used
+    details = {"used": f"k[{','.join(used)}]", "belongs": "k[m,c,p,q]"}
+    if (m, c, p, q) == ("0", "c", "p", "q"):
+        return Cause("one_filter", {"filter": 0})
+    if (m, p, q) == ("m", "p", "q") and c.isdigit():
+        return Cause("weights_channel", details)
+    codes = {("m", "c", "q", "p"): "weights_transposed", ("c", "m", "p", "q"): "weights_swapped"}
+    return Cause(codes.get((m, c, p, q), "weights_index"), details)
+
+
+_ORDERS = list(permutations("mcpq"))
+
+
+def _strides_of(order: Sequence[str], sizes: Dict[str, int], axes: str) -> Tuple[int, ...]:
+    """Return the strides of the axes in a memory where they follow each other in another order."""
+    strides, step = {}, 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= sizes[axis]
+    return tuple(strides[axis] for axis in axes)
+
+
+def _strides_cause(tensor: str, shape: ConvolutionShape, axes, found, right, first: int) -> Cause:
+    """Name the strides that differ from the right ones, in numbers and in terms of the sizes."""
+    changed = [
+        f"{axis}: {stride}{_named(stride, shape, tensor)} for {correct}"
+        for axis, stride, correct in zip(axes, found, right)
+        if stride != correct
+    ]
+    if first:
+        changed.append(f"first: {first}")
+    return Cause(f"{tensor}_strides", {"strides": "; ".join(changed)})
+
+
+def _named(number: int, shape: ConvolutionShape, tensor: str) -> str:
+    """Return the size, or product of sizes, that a number equals, such as " (W-K+1)"; "" for none."""
+    name = size_name(number, shape, tensor)
+    return f" ({name})" if name else ""
+
+
+def size_name(number: int, shape: ConvolutionShape, tensor: str = "x") -> str:
+    """Return the sizes or products of sizes that a number equals, such as "W-K+1", or "H = W-K+1"; "" for none."""
+    _, C, H, W, M, K = shape
+    height, width = H - K + 1, W - K + 1
+    if tensor == "k":
+        names = {"K": K, "K+1": K + 1, "K-1": K - 1, "K*K": K * K, "C*K": C * K, "C*K*K": C * K * K, "M*K": M * K}
+        names.update({"M*K*K": M * K * K, "C": C, "M": M, "M*C": M * C, "C*C*K*K": C * C * K * K})
+    else:
+        names = {"H": H, "W": W, "H-K+1": height, "W-K+1": width, "W-K": W - K, "W-1": W - 1, "W+1": W + 1}
+        names.update({"H*W": H * W, "C*H*W": C * H * W, "H*H": H * H, "W*W": W * W, "H*(W-K+1)": H * width})
+        names.update({"(H-K+1)*W": height * W, "(H-K+1)*(W-K+1)": height * width, "W*C": W * C, "M*H*W": M * H * W})
+    if H == W:  # one name for each
+        names = {name: size for name, size in names.items() if name not in ("H", "H-K+1", "H*H", "W*W", "(H-K+1)*W")}
+    return " = ".join(name for name, size in names.items() if size == number > 1)
+
+
+def _pixels_used(evidence: Evidence) -> Tuple[np.ndarray, np.ndarray]:
+    """Return the outputs (b,m,h,w) of "rows" and "columns" that show one pixel, and these pixels (b,c,h,w)."""
+    B, _, H, W = evidence.shape.data
+    rows, columns = evidence.read("rows"), evidence.read("columns")
+    where = np.argwhere((rows >= 0) & (columns >= 0))
+    row, column = rows[tuple(where.T)], columns[tuple(where.T)]
+    taps = evidence.probes["rows"].taps[where[:, 1]] if len(where) else np.zeros((0, 3), int)
+    channel = row // H if rows_have_channels(evidence.shape) else taps[:, 0]
+    apart = columns_have_images(evidence.shape)
+    image = column // W
+    if apart < B:
+        image = image + np.rint((where[:, 0] - image) / apart).astype(int) * apart
+    return where, np.stack([image, channel, row % H, column % W], axis=1)
+
+
+def _data(evidence: Evidence) -> Optional[Cause]:
+    """The right weights are multiplied by pixels at other places: windows moved, or a flat index of other strides."""
+    _, C, H, W = evidence.shape.data
+    where, pixels = _pixels_used(evidence)
+    if len(where) < 2:
+        return None
+    c, p, q = evidence.probes["rows"].taps[where[:, 1]].T
+    b, _, h, w = where.T
+    moved = pixels - np.stack([b, c, h + p, w + q], axis=1)
+    if (moved == moved[0]).all() and not moved[0, :2].any() and moved[0].any():
+        cause = _shifted(evidence, int(moved[0, 2]), int(moved[0, 3]))
+        if cause is not None:
+            return cause
+    right = np.array([C * H * W, H * W, W, 1, W, 1])
+    flat = np.array([C * H * W, H * W, W, 1])
+    terms, used = np.stack([b, c, h, w, p, q], axis=1), pixels @ flat
+    for at, value in (_with_taps(evidence, terms, used), (terms, used)):
+        change = _solved(at, value - at @ right)
+        if change is None or not change.any():
+            continue
+        strides, first = right + change[:6], int(change[6])
+        if evidence.explained(_strided(evidence, strides, first)):
+            return _data_cause(evidence.shape, strides, first)
+    return None
+
+
+def _with_taps(evidence: Evidence, terms: np.ndarray, used: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    """Append what "taps" shows if each image uses its own pixel: the tap that the pixel is multiplied by."""
+    _, C, H, W = evidence.shape.data
+    K = evidence.shape.K
+    taps = evidence.read("taps")
+    where = np.argwhere(taps >= 0)
+    b, _, h, w = where.T
+    c, p, q = np.unravel_index(taps[tuple(where.T)], (C, K, K))
+    pixel = evidence.probes["taps"].pixels[b]
+    more = np.stack([b, c, h, w, p, q], axis=1)
+    at = b * C * H * W + pixel @ np.array([H * W, W, 1]) if len(b) else np.zeros(0, int)
+    return np.concatenate([terms, more]), np.concatenate([used, at])
+
+
+def _strided(evidence: Evidence, strides, first: int) -> Prediction:
+    """Predict outputs from data with a flat index of other strides; NaN where the index is outside the data."""
+    B, C = evidence.shape.data[:2]
+    K, (height, width) = evidence.shape.K, evidence.shape.output[2:]
+
+    def predict(probe: Probe, images) -> np.ndarray:
+        x, k = probe.inputs.x[:B].ravel(), probe.inputs.k
+        axes = [images.reshape(-1, 1, 1, 1, 1, 1), *np.ogrid[:height, :width, :C, :K, :K]]
+        axes[1:] = [axis[None] for axis in axes[1:]]
+        image, h, w, c, p, q = axes
+        at = _flat(strides, (image, c, h, w, p, q)) + first
+        inside = (at >= 0) & (at < len(x))
+        patches = np.where(inside, x[np.where(inside, at, 0)], 0).reshape(-1, C * K * K)
+        y = patches.astype(np.float64) @ k.reshape(len(k), -1).T.astype(np.float64)
+        y[~inside.reshape(len(y), -1).all(axis=1)] = np.nan
+        return y.reshape(len(images), height, width, -1).transpose(0, 3, 1, 2)
+
+    return predict
+
+
+def _shifted(evidence: Evidence, down: int, right: int) -> Optional[Cause]:
+    """Windows begin elsewhere; outside of the image are zeros, or what a rule does not say."""
+    _, _, H, W = evidence.shape.data
+    height, width = evidence.shape.output[2:]
+    rows, columns = np.arange(height) + down, np.arange(width) + right
+    inside = ((rows >= 0) & (rows < height))[:, None] & ((columns >= 0) & (columns < width))
+
+    def moved(probe: Probe, images) -> np.ndarray:
+        y = probe.wanted[images][:, :, np.clip(rows, 0, height - 1)][..., np.clip(columns, 0, width - 1)]
+        return np.where(inside, y.astype(np.float64), np.nan)
+
+    def padded(probe: Probe, images) -> np.ndarray:
+        widths = [(max(0, -down), max(0, down)), (max(0, -right), max(0, right))]
+        x = np.pad(probe.inputs.x[images].astype(np.float64), [(0, 0), (0, 0), *widths])
+        x = x[:, :, max(0, down) :, max(0, right) :][:, :, :H, :W]
+        return convolve(x, probe.inputs.k.astype(np.float64))
+
+    if evidence.explained(padded):
+        return _shift_cause("padded", down, right)
+    return _shift_cause("windows_shifted", down, right) if evidence.explained(moved) else None
+
+
+def _shift_cause(code: str, down: int, right: int) -> Cause:
+    used = f"x[b,c,{_plus('h+p', down)},{_plus('w+q', right)}]"
+    return Cause(code, {"used": used, "belongs": "x[b,c,h+p,w+q]"})
+
+
+def _plus(name: str, number: int) -> str:
+    return f"{name}{number:+d}" if number else name
+
+
+def _data_cause(shape: ConvolutionShape, strides: np.ndarray, first: int) -> Cause:
+    _, C, H, W = shape.data
+    found = tuple(strides.tolist())
+    image, channel, h, w, p, q = found
+    if H == shape.K:  # one row of outputs shows no stride of h
+        h = p
+    if W == shape.K:
+        w = q
+    found = image, channel, h, w, p, q
+    right = (C * H * W, H * W, W, 1, W, 1)
+    belongs = "x[b,c,h+p,w+q]"
+    if not first and found[2:] == right[2:]:
+        if image == right[0] and channel == 0:
+            return Cause("data_channel", {"used": "x[b,0,h+p,w+q]", "belongs": belongs})
+        if image == H * W and channel == 0:
+            return Cause("data_channel", {"used": "x[b,h+p,w+q] in planes H*W apart", "belongs": belongs})
+        if image == 0 and channel == right[1]:
+            return Cause("one_image", {"image": 0})
+    if found[1:] == right[1:] and image == 0 and first % right[0] == 0:
+        return Cause("one_image", {"image": first // right[0]})
+    if found == right:
+        down = round(first / W)
+        return _shift_cause("windows_shifted", down, first - down * W)
+    if not first and h == p and w == q == 1 and image in (right[0], C * H * h) and channel in (right[1], H * h):
+        return Cause("data_rows", {"apart": h, "name": size_name(h, shape), "right": W})
+    if not first and (image, channel) == right[:2] and (h, w, p, q) == (1, W, W, 1) and H == W:
+        return Cause("output_transposed", {"used": "y[b,m,w,h]"})
+    if not first and (image, channel) == right[:2] and (h, w, p, q) in ((1, W, 1, W), (1, H, 1, H)):
+        return Cause("data_transposed", {"used": "x[b,c,w+q,h+p]", "belongs": belongs})
+    if not first and (image, channel, p, q) == (*right[:2], W, 1) and h % W == 0 and (h > W or w > 1):
+        return Cause("stride", {"rows": h // W, "columns": w})
+    if not first and image == right[0]:
+        for used, candidate in _data_indices(H * W, W):
+            if (channel, h, w, p, q) == candidate:
+                return Cause("data_index", {"used": used, "belongs": belongs})
+    height, width = shape.output[2:]
+    for down, across in ((True, False), (False, True), (True, True)):
+        start = (height - 1) * W * down + (width - 1) * across
+        if first == start and found == (*right[:2], -W if down else W, -1 if across else 1, W, 1):
+            used = f"y[b,m,{'H-K-h' if down else 'h'},{'W-K-w' if across else 'w'}]"
+            return Cause("output_flipped", {"used": used})
+        start = (H - 1) * W * down + (W - 1) * across
+        if first == start and found[2:] == (-W if down else W, -1 if across else 1) * 2 and found[:2] == right[:2]:
+            used = f"x[b,c,{'H-1-h-p' if down else 'h+p'},{'W-1-w-q' if across else 'w+q'}]"
+            return Cause("data_flipped", {"used": used, "belongs": belongs})
+    if not first and h == p and w == q:
+        sizes = dict(zip("bchw", (shape.B, C, H, W)))
+        for order in ("bhwc", "cbhw", "bhcw", "bwhc", "hwbc", "hwcb", "chwb"):
+            if found[:4] == _strides_of(order, sizes, "bchw"):
+                return Cause("data_order", {"order": ",".join(order), "right": "b,c,h,w"})
+    if not first and found[2:] == right[2:]:
+        if image == right[0] or image == C * channel:
+            return Cause("data_planes", {"apart": channel, "name": size_name(channel, shape), "right": H * W})
+        if channel == right[1]:
+            return Cause("data_images", {"apart": image, "name": size_name(image, shape), "right": C * H * W})
+    return _strides_cause("x", shape, ("images", "channels", "h", "w", "p", "q"), found, right, first)
+
+
+def _data_indices(plane: int, W: int) -> Iterator[Tuple[str, Tuple[int, ...]]]:
+    """Yield wrong indices of the data, and their strides of c, h, w, p and q."""
+    terms = ("h", "w", "p", "q", "h+p", "h+q", "w+p", "w+q", "h+2p", "w+2q", "2h+p", "2w+q", "h+w", "p+q")
+
+    def count(term: str, axis: str) -> int:
+        return 2 if f"2{axis}" in term else int(axis in term)
+
+    for channel in ("c", "0"):
+        for row, column in product(terms, repeat=2):
+            strides = [count(row, axis) * W + count(column, axis) for axis in "hwpq"]
+            yield f"x[b,{channel},{row},{column}]", (plane if channel == "c" else 0, *strides)
+
+
+# Facts: one output, and what it uses.
+
+
+def _index(tensor: str, indices) -> str:
+    return f"{tensor}[{','.join(str(int(i)) for i in indices)}]"
+
+
+def _fact(evidence: Evidence) -> Optional[Cause]:
+    """Say of the first wrong output which weight, or which pixel, it uses, or that it is not zero for data of zeros."""
+    got = evidence.readings["zero"].got
+    if not np.isfinite(got).all():
+        return None
+    if got.any():
+        where = tuple(np.argwhere(got != 0)[0])
+        return Cause("zero_data", {"output": _index("y", where), "value": float(got[where])})
+    return _fact_of_weight(evidence) or _fact_of_pixel(evidence)
+
+
+def _fact_of_weight(evidence: Evidence) -> Optional[Cause]:
+    _, C, K, _ = evidence.shape.weights
+    used = [output != 0 for output in (evidence.readings["taps"].got, evidence.readings["filters"].got)]
+    if not (used[0] == used[1]).all() or not (used[0] == (evidence.precision_output != 0)).all():
+        return None  # calls with the same pixels differ in which outputs use them
+    reading, found, filters = evidence.readings["taps"], evidence.read("taps"), evidence.read("filters")
+    right = reading.probe.read(reading.probe.wanted)
+    wrong = np.argwhere(reading.off & (found >= ZERO) & ((filters >= 0) == (found >= 0)))
+    if not _confirmed(evidence, wrong, found, filters):
+        return None
+    for b, m, h, w in wrong[:1].tolist():
+        at, is_, was = (b, m, h, w), int(found[b, m, h, w]), int(right[b, m, h, w])
+        c, row, column = reading.probe.pixels[b].tolist()
+        output, pixel = _index("y", at), _index("x", (b, c, row, column))
+        weight = _index("k", (filters[at], *np.unravel_index(is_, (C, K, K)))) if is_ >= 0 else ""
+        belongs = _index("k", (m, *np.unravel_index(was, (C, K, K)))) if was >= 0 else ""
+        if weight and belongs:
+            return Cause("uses_weight", {"output": output, "used": weight, "belongs": belongs, "pixel": pixel})
+        if weight:
+            return Cause("uses_outside", {"output": output, "used": weight, "pixel": pixel})
+        return Cause("lacks_weight", {"output": output, "belongs": belongs, "pixel": pixel})
+    return None
+
+
+def _confirmed(evidence: Evidence, wrong: np.ndarray, found: np.ndarray, filters: np.ndarray) -> bool:
+    """Whether the products of "precision" are those of the weights that "taps" and "filters" show."""
+    at = tuple(wrong.T)
+    used = found[at] >= 0
+    at = tuple(axis[used] for axis in at)
+    probe = evidence.probes["precision"]
+    if not len(at[0]):
+        return True
+    pixel = probe.inputs.x[(at[0], *probe.pixels[at[0]].T)]
+    weight = probe.inputs.k.reshape(len(probe.inputs.k), -1)[filters[at], found[at]]
+    error = np.abs(evidence.precision_output[at] / (pixel * weight) - 1)
+    return bool((error <= 2.0**-8).mean() > 0.9)
+
+
+def _fact_of_pixel(evidence: Evidence) -> Optional[Cause]:
+    where, pixels = _pixels_used(evidence)
+    if not len(where):
+        return None
+    c, p, q = evidence.probes["rows"].taps[where[:, 1]].T
+    b, _, h, w = where.T
+    right = np.stack([b, c, h + p, w + q], axis=1)
+    wrong = np.flatnonzero((pixels != right).any(axis=1))
+    if not len(wrong):
+        return None
+    first = wrong[0]
+    alike = (where[:, 1:] == where[first, 1:]).all(axis=1) & (pixels - right == pixels[first] - right[first]).all(
+        axis=1
+    )
+    if alike.sum() < 2:
+        return None  # no other image shows it
+    details = {"output": _index("y", where[first]), "used": _index("x", pixels[first])}
+    return Cause("uses_pixel", {**details, "belongs": _index("x", right[first])})
+
+
+_RULES = (
+    _nothing,
+    _empty_places,
+    _constant,
+    _noisy,
+    _factor,
+    _terms,
+    _weights,
+    _maps,
+    _data,
+    _output_order,
+    _running,
+    _wrong_places,
+)

@@ -1,117 +1,218 @@
-"""Verdict on a kernel file after a run: its errors against the reference, changed predictions, and leaked memory."""
+"""The verdict on a kernel file, and all of its words."""
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+import math
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..kernel_files.loading import LoadedKernel
-from ..library import devices
-from ..system import process_memory
-from .buffers import Size
-from .calls import Tried, try_shape
+from ..graph.shapes import ConvolutionShape
+from ..kernel_files.formats import KernelFile
+from . import bound, reasons
+from .bound import INCORRECT, ComparedOutputs, worst
+from .calls import Cause
 
-# Bytes per slice from which on a file leaks memory. A caching allocator or a library's handle allocates only in the
-# first calls, but a file that allocates a megabyte in every slice leaks it.
-_LEAK = 1 << 20
+OTHER = "another size"
+GIVEN = "the given sizes"
+
+
+class ShapeVerdict(NamedTuple):
+    """What the calls of one shape showed."""
+
+    what: str  # the edition and its layer's number, OTHER, or the layer's name in a network
+    shape: ConvolutionShape  # of the largest call
+    cause: Optional[Cause]  # why it is incorrect; None if it is correct
+    precision: str  # one of `bound.CLASSES`
+    comparison: Optional[ComparedOutputs] = None  # of the call that shows the cause; None if no call completed
+    op_seconds: float = 0.0  # in the first call
+    layer_seconds: float = 0.0  # 0 for a format without phases
+    notes: Tuple[Cause, ...] = ()  # what is no fault of the outputs, such as work outside of Op Time
+    calls: int = 0  # completed calls
+
+    @property
+    def right(self) -> bool:
+        """Whether every output of every call was correct."""
+        return self.cause is None
+
+    @property
+    def code(self) -> str:
+        """The code of the cause in `reasons.TABLE`; "" if it is correct."""
+        return self.cause.code if self.cause else ""
+
+    @property
+    def harmful(self) -> bool:
+        """Whether the fault can harm the process that calls the kernel."""
+        return self.cause is not None and (self.code in reasons.HARMFUL or "harm" in self.cause.details)
+
+    @property
+    def reason(self) -> str:
+        """The cause as a sentence; "" if it is correct."""
+        return reasons.sentence(self.cause) if self.cause else ""
+
+    @property
+    def findings(self) -> Tuple[str, ...]:
+        """The notes as sentences."""
+        return tuple(map(reasons.sentence, self.notes))
+
+    @property
+    def example(self) -> str:
+        """The first incorrect output beside the exact one; "" if there is none."""
+        found = self.comparison
+        if found is None or found.first is None:
+            return ""
+        where = ",".join(map(str, found.first))
+        if not math.isfinite(found.got):
+            return f"y[{where}] is {found.got:g} instead of {found.wanted:.6g}"
+        return f"y[{where}] = {found.got:.6g} instead of {found.wanted:.6g}"
+
+    def line(self) -> str:
+        """Summarise the results in one line."""
+        if self.right and self.comparison:
+            found = self.comparison
+            return f"correct, {self.precision}; largest error {found.largest:.2g} of {found.scale:.4g}"
+        if not self.example or self.comparison is None:
+            return self.reason or "correct"
+        found = self.comparison
+        return f"{self.reason}; {found.wrong:,} of {found.total:,} outputs compared differ: {self.example}"
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Convert for JSON, which has neither NaN nor infinity."""
+        found = self.comparison
+        return {
+            "what": self.what,
+            "shape": list(self.shape),
+            "right": self.right,
+            "code": self.code,
+            "reason": self.reason,
+            "details": dict(self.cause.details) if self.cause else {},
+            "precision": self.precision,
+            "first": found.first if found else None,
+            "got": _number(found.got) if found and found.first else None,
+            "wanted": _number(found.wanted) if found and found.first else None,
+            "largest_error": _number(found.largest) if found else None,
+            "scale": _number(found.scale) if found else None,
+            "op_seconds": self.op_seconds,
+            "layer_seconds": self.layer_seconds,
+            "findings": list(self.findings),
+            "calls": self.calls,
+        }
 
 
 class Verdict(NamedTuple):
-    """Findings about a kernel file after a run."""
+    """The verdict on a kernel file: on the layers of editions, of a run's network, or of given sizes."""
 
-    kernel: LoadedKernel
-    layers: Tuple[Tried, ...]  # the trial of each convolution of the network
-    changed: int  # number of predictions that differ from those of the library's own kernels
-    leaked: int  # bytes of device memory that leak per slice, on average; 0 if none
+    file: KernelFile
+    shapes: Tuple[ShapeVerdict, ...]
+    edition: Optional[str] = None  # required by the caller; every layer of it must be correct
+    together: Optional[Cause] = None  # cause that only a comparison of several shapes shows
+    changed: Optional[int] = None  # after a run: predictions that differ from those of our kernels
+    leaked: int = 0  # after a run: bytes of device memory that are not freed per slice of images
+
+    @property
+    def layers(self) -> List[ShapeVerdict]:
+        """The verdicts on layers, without other sizes."""
+        return [one for one in self.shapes if one.what != OTHER]
+
+    @property
+    def by_edition(self) -> Dict[str, List[ShapeVerdict]]:
+        """The layers by edition; those of a network or of given sizes have the key GIVEN."""
+        found: Dict[str, List[ShapeVerdict]] = {}
+        for one in self.layers:
+            name, layer, _ = one.what.partition(", layer ")
+            found.setdefault(name if layer else GIVEN, []).append(one)
+        return found
+
+    @property
+    def right_for(self) -> Tuple[str, ...]:
+        """The editions with all layers correct."""
+        return tuple(name for name, layers in self.by_edition.items() if all(one.right for one in layers))
+
+    @property
+    def right(self) -> bool:
+        """Whether the kernel is correct for all layers of an edition of its format, or of the required edition."""
+        return bool(self.right_for)
+
+    @property
+    def wrong(self) -> List[ShapeVerdict]:
+        """The incorrect layers."""
+        return [one for one in self.layers if not one.right]
 
     @property
     def precision(self) -> str:
-        """The worst class of its layers: "float32", "tf32 or half", or "wrong"."""
-        classes = [
-            "wrong" if not one.right or one.diagnosis is None else one.diagnosis.precision for one in self.layers
-        ]
-        return next((name for name in ("wrong", "tf32 or half") if name in classes), "float32")
+        """The least precise class of the correct layers; "incorrect" if none is correct."""
+        right = [one.precision for name in self.right_for for one in self.by_edition[name]]
+        return worst(*right) if right else INCORRECT
 
     @property
-    def wrong(self) -> str:
-        """The faults in one line; "" if none. Predictions that change because of rounded operands are not faults."""
-        for one in self.layers:
-            if not one.right:
-                predictions = f"{self.changed:,} predictions differ; " if self.changed else ""
-                return f"{self.kernel.name} is incorrect: {predictions}layer {one.what}: {one.line()}"
-        if self.changed and self.precision == "float32":
-            return (
-                f"{self.kernel.name} differs between calls: {self.changed:,} predictions differ, though each layer is "
-                "correct when it is called alone: it keeps weights or results of an earlier call, or a copy (to a "
-                "symbol, on another stream) is not ordered with the launch"
-            )
-        return ""
+    def causes(self) -> List[Cause]:
+        """The causes of the incorrect layers, the most frequent first; each once by its code."""
+        if self.together:
+            return [self.together]
+        causes = [one.cause for one in self.wrong if one.cause]
+        codes = [cause.code for cause in causes]
+        known = [cause for cause in causes if cause.code != INCORRECT] or causes
+        first = {cause.code: cause for cause in reversed(known)}
+        return sorted(first.values(), key=lambda cause: -codes.count(cause.code))
+
+    @property
+    def remedies(self) -> List[str]:
+        """What to do about the causes, the most frequent one first."""
+        found = (reasons.TABLE[cause.code].remedy for cause in self.causes)
+        return [remedy for remedy in dict.fromkeys(found) if remedy]
 
     @property
     def sentence(self) -> str:
         """The verdict in one sentence."""
-        return self.wrong or f"{self.kernel.name} is correct ({self.precision})"
+        name, wrong = self.file.name, self.wrong
+        others = [one for one in self.shapes if one.what == OTHER and not one.right]
+        if not wrong and self.layers:
+            precision = "" if self.precision == bound.CLASSES[0] else f" in {self.precision}"
+            other = f"; fails for other sizes, as {_size(others[0])}: {others[0].reason}" if others else ""
+            return f"{name} is correct for {self._where(self.by_edition)}{precision}{self._changes()}{other}"
+        why = reasons.sentence(self.causes[0]) if self.causes else "no layer was tried"
+        if not self.right:
+            return f"{name} is incorrect on {len(wrong)} of {_layers(self.layers)}: {why}"
+        failed = [each for each in self.by_edition if each not in self.right_for]
+        return f"{name} is correct for {self._where(self.right_for)}; fails for {_listed(failed)}: {why}"
+
+    def _where(self, editions) -> str:
+        layers = [one for name in editions for one in self.by_edition[name]]
+        names = [name for name in editions if name != GIVEN]
+        count = {1: "its layer", 2: "both layers"}.get(len(layers), f"all {len(layers)} layers")
+        if not names:
+            return count if len(layers) > 1 else GIVEN if layers[0].what == GIVEN else f"layer {layers[0].what}"
+        return f"{_listed(names)}, {count}"
+
+    def _changes(self) -> str:
+        return f"; {self.changed:,} predictions changed by rounding" if self.changed else ""
 
     def as_dict(self) -> Dict[str, Any]:
         """Convert the verdict to a dictionary for JSON."""
         return {
-            "file": str(self.kernel.path),
-            "format": self.kernel.format,
-            "backend": self.kernel.backend,
+            "file": str(self.file.path),
+            "format": self.file.format.name,
+            "backend": self.file.backend,
             "verdict": self.sentence,
+            "correct": self.right,
+            "correct_for": list(self.right_for),
             "precision": self.precision,
-            "wrong": self.wrong,
             "changed": self.changed,
             "leaked": self.leaked,
-            "layers": [{"layer": one.what, **one.as_dict()} for one in self.layers],
+            "causes": [reasons.as_dict(cause) for cause in self.causes],
+            "layers": [one.as_dict() for one in self.shapes],
         }
 
 
-def judge(
-    kernel: LoadedKernel, tried: Sequence[Tried], layers: Sequence[Tuple[str, Size]], changed: int, leaked: int
-) -> Verdict:
-    """Call a kernel again, with the batch size of a run, on each layer that was correct with fewer images.
-
-    Parameters
-    ----------
-    kernel
-        The file.
-    tried
-        The trials of the layers.
-    layers
-        Names and sizes B, C, H, W, M, K of the run's calls. A kernel may be correct only for few images.
-    changed, leaked
-        As in `Verdict`.
-    """
-    sizes = dict(layers)
-    judged = []
-    for one in tried:
-        B, C, H, _, M, K = sizes[one.what]
-        many = try_shape(kernel, one.what, (C, H, M, K), B, device=kernel.device, once=True) if one.right else one
-        judged.append(many._replace(findings=tuple(dict.fromkeys(one.findings + many.findings))))
-    return Verdict(kernel, tuple(judged), changed, leaked)
+def _number(value: float) -> Optional[float]:
+    return value if math.isfinite(value) else None
 
 
-class MemoryWatch:
-    """Record of the used device memory after each slice of a run: this process's, or the whole device's if unknown."""
+def _size(one: ShapeVerdict) -> str:
+    _, channels, height, width, filters, side = one.shape
+    return f"{filters} filter{'' if filters == 1 else 's'} of {side} x {side} over {channels} x {height} x {width}"
 
-    def __init__(self, kernel: LoadedKernel, device: int):
-        self._free: List[int] = []
-        self._own: List[Optional[int]] = []
-        self._ask: Callable[[], int] = lambda: devices.cuda_devices()[device].memory_free
-        self._on = kernel.backend == "gpu"
 
-    def __call__(self) -> None:
-        """Record the memory after a slice."""
-        if self._on:
-            self._free.append(self._ask())
-            self._own.append(process_memory.own())
+def _layers(layers: Sequence[ShapeVerdict]) -> str:
+    return "1 layer" if len(layers) == 1 else f"{len(layers)} layers"
 
-    @property
-    def leaked(self) -> int:
-        """Leaked bytes, averaged over the slices after the first."""
-        own = [used for used in self._own if used is not None]
-        free = [-used for used in own] if len(own) == len(self._free) else self._free
-        steps = [before - after for before, after in zip(free, free[1:])]
-        # A leak is reported only if most slices take memory and no slice frees any. A single increase may be memory
-        # that is kept for reuse, and a decrease may be due to another program.
-        if len(steps) < 2 or min(steps) < 0 or 2 * sum(step >= _LEAK for step in steps) <= len(steps):
-            return 0
-        return sum(steps) // len(steps)
+
+def _listed(names) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

@@ -11,8 +11,8 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import DeviceError
-from ..library import bindings, kernels
-from ..library.bindings import RUN_PLUGIN, PluginCall, PluginDescription
+from ..library import bindings
+from ..library.bindings import RUN_PLUGIN, PluginDescription
 from ..system import isolation
 
 ABI = 1
@@ -137,17 +137,6 @@ def register(name: str, plugin: Plugin) -> None:
     pointer = ctypes.cast(ctypes.pointer(plugin.description), ctypes.c_void_p)
     bindings.check(bindings.load().fops_register_kernel(name.encode(), pointer))
     _kept[name] = plugin
-
-
-def run_over_zeros(name: str, x: np.ndarray, weight: np.ndarray) -> Optional[np.ndarray]:
-    """Run a registered CPU plug-in on an output of zeros, and return the output; None if the call fails.
-
-    A call through the library would begin with an output of NaN. x is (B,C,H,W) and weight (M,C,K,K), float32.
-    """
-    conv = kernels.describe(x.shape, weight.shape)
-    y = np.zeros((conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.float32)
-    call = PluginCall(conv, *(bindings.address(tensor) for tensor in (x, weight, y)))
-    return y if _kept[name].description.run(ctypes.pointer(call)) == bindings.OK else None
 
 
 @functools.lru_cache(maxsize=None)

@@ -2,20 +2,24 @@
 
 from typing import List, Optional
 
+from ..judging import reasons
 from .bench import convolutions
 from .content import Part, Text, number, table
 
 _WIDTH = 100  # largest number of characters of a quoted source line
 
 
-def page(found) -> List[Part]:
-    """Show an explanation (`explain.explanation.Explanation`): verdict, speed, findings, and missing tools."""
-    parts: List[Part] = [Text(_answer(found))]
+def page(found, verdict: bool = True) -> List[Part]:
+    """Show an explanation (`explain.explanation.Explanation`): verdict, speed, findings, and missing tools.
+
+    Without `verdict`, the sentence of an incorrect file is left out, because it is the command's error.
+    """
+    parts: List[Part] = [Text(_answer(found))] if found.right or verdict else []
     parts += [Text(_speed(found.figures))] if found.figures else []
     parts += why(found.findings, found.right)
     if found.right and found.figures and not found.findings:
         parts.append(Text("Nothing that this command looks for holds it back."))
-    parts += [Text(line) for line in found.missing]
+    parts += [Text(line) for line in (*found.notes, *found.missing)]
     if found.listing:
         parts.append(Text(found.listing))
     return parts
@@ -25,16 +29,30 @@ def _speed(figures) -> str:
     """Describe a call's arithmetic rate, threads and bytes, and what this machine can reach."""
     part = figures["gflop_s"] / figures["peak_gflop_s"] if figures["peak_gflop_s"] else 0.0
     names = ", ".join(f"{name} {_size(number)}" for name, number in figures["caches"].items())
+    usable, all_of = figures["processors"], figures.get("machine_processors", figures["processors"])
+    few = f" that this process may use, of {all_of}" if usable < all_of else ""
     return (
-        f"In a call with {figures['images']} images: {figures['gflop_s']:.3g} GFLOP/s, {part:.1%} of the "
+        f"In a call with {figures['images']:,} images: {_figure(figures['gflop_s'])} GFLOP/s, {_percent(part)} of the "
         f"{figures['peak_gflop_s']:,.0f} that all processors reach here on registers alone; {figures['threads']} of "
-        f"{figures['processors']} processors worked.\nAn image with its output has {_size(figures['image_bytes'])}, "
+        f"{usable} processors{few} worked.\nAn image with its output has {_size(figures['image_bytes'])}, "
         f"the weights {_size(figures['weight_bytes'])}; the caches hold {names or 'an unknown number of bytes'}."
     )
 
 
 def _size(count: int) -> str:
-    return f"{count / 1024:,.3g} KiB" if count < 1 << 20 else f"{count / (1 << 20):,.3g} MiB"
+    return f"{_figure(count / 1024)} KiB" if count < 1 << 20 else f"{_figure(count / (1 << 20))} MiB"
+
+
+def _figure(value: float) -> str:
+    """Return a positive number with three digits, as a person writes it: 3,080; 21.7; 0.04."""
+    digits = next((digits for least, digits in ((100, 0), (10, 1), (1, 2)) if value >= least), None)
+    if digits is None:
+        return f"{value:.2g}" if value >= 1e-3 else f"{value:.4f}"
+    return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+
+
+def _percent(part: float) -> str:
+    return f"{part:.0%}" if part >= 0.1 else f"{part:.1%}"
 
 
 def why(findings, right: bool = False) -> List[Part]:
@@ -42,22 +60,20 @@ def why(findings, right: bool = False) -> List[Part]:
     if not findings:
         return []
     heading = "What holds it back, largest first" if right else "Why it is incorrect"
-    if right and findings[0].share is None:
-        heading = "Errors that its results do not show"
     lines = [f"{heading} (docs/why.md explains each [name]):"]
     for place, one in enumerate(findings, 1):
-        cost = f", about {one.share:.0%} of the time" if one.share is not None else ""
-        lines.append(f"{place}. {one.what}{cost} {_name(one)}")
+        cost = f", about {_percent(one.share)} of the time" if one.share is not None else ""
+        lines.append(f"{place}. {one.what}{cost} {_name(one)}".rstrip())
         if one.source:
             lines.append(f"     {one.line}: {one.source[:_WIDTH]}")
-        lines.append(f"   remedy: {one.remedy}{_step(one)}")
+        lines.append(f"   remedy: {one.remedy}{_step(one)}{_brings(one)}")
     return [Text("\n".join(lines))]
 
 
 def findings(found, right: bool) -> List[Part]:
     """Make a table of findings, for the report's page. `why` shows findings as text."""
     columns, caption = ["finding", "line", "remedy"], "Why it is incorrect"
-    rows = [[f"{one.what} {_name(one)}", one.source and one.source[:_WIDTH], one.remedy] for one in found]
+    rows = [[f"{one.what} {_name(one)}".rstrip(), one.source and one.source[:_WIDTH], one.remedy] for one in found]
     if right:
         columns += [">% of the time", "our kernel that shows it"]
         caption = "What holds it back, largest first; shares are estimates"
@@ -66,22 +82,30 @@ def findings(found, right: bool) -> List[Part]:
 
 
 def _name(one) -> str:
-    """Return the name of a finding's section in docs/why.md, in brackets."""
-    return f"[{one.code}]"
+    """Return the name of a finding's section in docs/why.md, in brackets; "" for a cause that has none."""
+    cause = reasons.TABLE.get(one.code)
+    return f"[{one.code}]" if cause is None or cause.section == one.code else ""
 
 
 def _step(one) -> str:
     if not one.step:
         return ""
-    gain = f", {one.gain:.1f} x faster than the step before it" if one.gain and one.gain > 1.05 else ""
+    gain = f", {one.gain:.1f} x faster than the step before it" if one.gain and "kernel" in one.evidence else ""
     return f" (see our kernel {one.step}{gain})"
 
 
+def _brings(one) -> str:
+    """Return what the remedy brings: the Op Time before and after it."""
+    if one.after_ms is None or one.before_ms is None:
+        return ""
+    return f": {_figure(one.before_ms)} ms -> about {_figure(one.after_ms)} ms"
+
+
 def _answer(found) -> str:
-    said = f"{found.checked.sentence.rstrip('.')}."
+    said = f"{found.verdict.sentence.rstrip('.')}."
     if found.milliseconds is None:
         return said
-    said += f"\n{found.layer}: {found.milliseconds:.3g} ms"
+    said += f"\n{found.layer}: {_figure(found.milliseconds)} ms"
     slower, faster = found.between
     if slower and faster:
         said += f", between our kernels {slower} and {faster}"

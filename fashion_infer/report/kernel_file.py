@@ -5,8 +5,7 @@ from typing import NamedTuple, Tuple
 from ..checkpoints import editions
 from ..explain import explanation
 from ..explain.findings import KernelFinding
-from ..judging import trials
-from ..judging.trials import Checked
+from ..judging import judge
 from ..judging.verdict import Verdict
 from ..kernel_files.formats import KernelFile
 
@@ -24,19 +23,20 @@ class ExplainedKernel(NamedTuple):
 
 def explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel:
     """Explain a file that has run with a network of this edition; stop after `seconds`."""
-    file, tried, name = verdict.kernel.file, verdict.layers, verdict.kernel.name
-    if verdict.wrong:
-        return _wrong(name, Checked(file, tried), verdict.wrong, seconds)
-    slow = explanation.why_slow(file, tried[-1], seconds=seconds)
-    return ExplainedKernel(name, verdict.precision, "", f"{edition}, layer {len(tried)}", slow.findings, slow.missing)
+    if not verdict.right:
+        return _wrong(verdict, verdict.sentence, seconds)
+    layers = verdict.layers
+    slow = explanation.why_slow(verdict.file, layers[-1], seconds=seconds)
+    where = f"{edition}, layer {len(layers)}"
+    return ExplainedKernel(verdict.file.name, verdict.precision, "", where, slow.findings, slow.missing)
 
 
 def harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:
     """Explain a file that must not run in this process: it crashes, hangs or writes outside tensors (`wrong`)."""
     shapes = list(editions.convolution_shapes(editions.get(edition)))
-    return _wrong(file.name, trials.check(file, shapes=shapes, device=device), wrong, seconds)
+    return _wrong(judge.check(file, shapes=shapes, device=device), wrong, seconds)
 
 
-def _wrong(name: str, checked: Checked, wrong: str, seconds: float) -> ExplainedKernel:
-    found, missing = explanation.why_wrong(checked, seconds)
-    return ExplainedKernel(name, "", wrong, "", tuple(found), tuple(missing))
+def _wrong(verdict: Verdict, wrong: str, seconds: float) -> ExplainedKernel:
+    found, missing = explanation.why_wrong(verdict, seconds)
+    return ExplainedKernel(verdict.file.name, "", wrong, "", tuple(found), tuple(missing))

@@ -24,8 +24,8 @@ API = (
         ("result.py", "LayerResult", ("median", "layer_seconds", "as_dict")),
     )),
     ("check", (
-        ("judging/trials.py", "Checked", ("right", "right_for", "wrong", "precision", "sentence", "as_dict")),
-        ("judging/calls.py", "Tried", ("right", "line")),
+        ("judging/verdict.py", "Verdict", ("right", "right_for", "wrong", "precision", "sentence", "as_dict")),
+        ("judging/verdict.py", "ShapeVerdict", ("right", "code", "reason", "line")),
     )),
     ("explain_kernel", (
         ("explain/explanation.py", "Explanation", ("right", "as_dict")),

@@ -31,7 +31,7 @@ def check(path, verdict):
     """Assert that a verdict matches the first line of the attack's file."""
     kind, _, text = path.read_text().splitlines()[0].partition("Ends as: ")[2].split(". ")[0].partition(": ")
     # When tests share cores, a worker may wake up so late that the clocks disagree. That finding costs no points.
-    told = [(one.kind, one.text) for one in verdict.findings if one.kind != "clocks" or "clocks" in kind]
+    told = [(one.code, one.text) for one in verdict.findings if one.code != "clocks" or "clocks" in kind]
     assert "GOT THROUGH" not in verdict.printed, verdict.printed
     if kind == "harmless":
         assert (verdict.status, told, verdict.marks.points, verdict.ranked) == ("judged", [], 100, True)
@@ -44,7 +44,7 @@ def check(path, verdict):
         assert verdict.marks.op_ms > float(text or 0)
     else:
         assert any(re.fullmatch(kind, found) and re.search(text, said) for found, said in told), told
-        if told[0][0] == "work before":
+        if told[0][0] == "work_before":
             assert any("(Layer Time)" in mark.message for mark in verdict.marks.marks), verdict.marks
         elif kind != "clocks":
             fewer = 50 if verdict.findings[0].where.endswith("n = 20") else 0  # the earlier checks passed

@@ -4,6 +4,10 @@
 In an incorrect kernel, the faulty line, or each of two such lines, ends in `// here`.
 """
 
+from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.judging.calls import Cause
+from fashion_infer.judging.verdict import ShapeVerdict, Verdict
+
 PARAMETERS = "const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K"
 NAMES = "x, k, y, B, M, C, H, W, K"
 
@@ -291,13 +295,12 @@ WRONG = {
 _VERDICTS = {"race_on_output": "race", "stale_output": "accumulates"}  # verdicts of the judge other than "incorrect"
 
 
-class Case:
-    """A stand-in for the trials that `explain.gpu.wrong` expects: a layer's shape and the code of a verdict."""
-
-    def __init__(self, name):
-        images, channels, side, filters, taps = WRONG[name][0]
-        self.shape = images, channels, side, side, filters, taps
-        self.code = _VERDICTS.get(name, "incorrect")
+def verdict(file, name):
+    """Return a verdict on a planted kernel, as the judge's."""
+    images, channels, side, filters, taps = WRONG[name][0]
+    cause = Cause(_VERDICTS.get(name, "incorrect"))
+    shape = ConvolutionShape(images, channels, side, side, filters, taps)
+    return Verdict(file, (ShapeVerdict("the given sizes", shape, cause, "incorrect"),))
 
 
 def marked(text):

@@ -5,7 +5,8 @@ import pytest
 from profiles import drawn
 
 from fashion_infer.errors import DeviceError
-from fashion_infer.explain import gpu
+from fashion_infer.explain import ncu, slow_gpu, wrong
+from fashion_infer.graph.shapes import ConvolutionShape
 from fashion_infer.kernel_files import formats
 from fashion_infer.system.programs import find_tool
 
@@ -23,7 +24,7 @@ def test_the_faulty_line_is_named(tmp_path):
     for name, (_, text) in sample:
         path = tmp_path / f"{name}.cu"
         path.write_text(text)
-        found = gpu.wrong(formats.recognise(path), [planted.Case(name)], 60)
+        found, _ = wrong.findings(planted.verdict(formats.recognise(path), name), 60)
         named += bool(found) and found[0].line in planted.marked(text)
     assert named >= len(sample) - 1  # no tool shows the line for uninitialised shared memory
 
@@ -34,6 +35,7 @@ def test_the_cause_of_slowness_is_named(tmp_path):
     for name, ((images, channels, side, filters, taps), text) in sample:
         path = tmp_path / f"{name}.cu"
         path.write_text(text)
-        found = gpu.slow(formats.recognise(path), [(images, channels, side, side, filters, taps)], 60)
+        file, shape = formats.recognise(path), ConvolutionShape(images, channels, side, side, filters, taps)
+        found, _ = slow_gpu.findings(ncu.measure(file, shape, 60), path, file.format)
         named += bool(found) and found[0].code in planted.SAME.get(name, {name})
     assert named >= len(sample) - 1

@@ -111,6 +111,6 @@ def test_lost_device_memory_is_reported(monkeypatch):
 
 def test_half_precision_is_refused_if_the_rubric_asks_for_float32(asked):
     (verdict,) = judged(asked, ROOT / "tests" / "submissions" / "right" / "gpu-names.cu")
-    assert [finding.kind for finding in verdict.findings] == ["precision"] * 2, shown(verdict)
+    assert [finding.code for finding in verdict.findings] == ["less_precise"] * 2, shown(verdict)
     (verdict,) = judged(asked._replace(precision="half"), ROOT / "tests" / "submissions" / "right" / "gpu-names.cu")
     assert verdict.marks.points == 100, shown(verdict)

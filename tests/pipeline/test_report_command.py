@@ -45,7 +45,7 @@ def test_report(kernel, run_program, invoke, small_report, monkeypatch, tmp_path
     if kernel:
         assert f"--kernel {FILE} --format c-cpu" in written
         assert "## Your kernel: conv.cpp" in written and "kernel explain" in written and "write floor: fill" in written
-        assert json.loads((out / "run-operator.json").read_text())["submission"]["wrong"] == ""
+        assert json.loads((out / "run-operator.json").read_text())["submission"]["correct"] is True
         names = [row["name"] for row in json.loads((out / "bench-conv.json").read_text())["cases"][0]["rows"]]
         assert "conv.cpp" in names and "shifted" in names
 

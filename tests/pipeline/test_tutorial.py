@@ -10,8 +10,9 @@ from pathlib import Path
 import profiles
 import pytest
 
-from fashion_infer.explain import cpu
-from fashion_infer.judging.calls import Tried
+from fashion_infer.explain import slow_cpu
+from fashion_infer.explain.samples import SampledProgram
+from fashion_infer.graph.shapes import ConvolutionShape
 from fashion_infer.kernel_files import formats
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,8 +75,10 @@ def test_each_kernel_has_the_finding_that_the_page_explains(tmp_path, monkeypatc
     for code in profiles.drawn(list(texts), 1):
         (tmp_path / "conv.cpp").write_text(texts[code])
         file = formats.recognise(tmp_path / "conv.cpp")
-        layer = Tried("fa2017, layer 1", (100, 1, 28, 28, 50, 5), "", "")
-        assert next((one.code for one in cpu.slow(file, [layer], 60).findings), None) == code
+        with SampledProgram(file) as program:
+            run = program.run(ConvolutionShape(100, 1, 28, 28, 50, 5), 60)
+            found = slow_cpu.of_run(file.path, program.vectors, run)
+        assert next((one.code for one in found), None) == code
 
 
 def test_patterns_allow_only_other_figures_and_verdicts():

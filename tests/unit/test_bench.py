@@ -22,7 +22,6 @@ from fashion_infer.bench.timing import Contender
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
-from fashion_infer.judging import reference as bench_reference
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
 
@@ -249,10 +248,7 @@ def test_an_incorrect_kernel_is_reported_and_not_timed(invoke, monkeypatch, tmp_
 
 
 def test_an_incorrect_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
-    """For an incorrect kernel of ours, the first wrong output and the pattern of wrong outputs are printed.
-
-    The first wrong output is numbered from the start of the batch.
-    """
+    """The first wrong output of an incorrect kernel of ours is printed, numbered from the start of the batch."""
 
     def spoil(_, y):
         y[70:, 1:, :, -1] += 1e6
@@ -261,7 +257,7 @@ def test_an_incorrect_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
     batch = ("--batch", "100")
     code, out, _ = invoke(*CPU, *batch, "--against", "none", "--kernels", "naive")
     said = " ".join(out.split())
-    assert code == 1 and "y[72,1,0,23]" in said and "the last column" in said
+    assert code == 1 and "y[70,1,0,23]" in said
 
 
 def test_kernel_and_kernels_are_one_option(invoke, tmp_path):
@@ -448,25 +444,12 @@ def test_slow_contenders_get_fewer_runs_in_turns():
     assert len(timing.interleaved(Machine(), [fast], 1)[fast]) == 1
 
 
-@pytest.mark.parametrize("batch", [1, 5, 40, 10000])
-def test_first_and_last_images_are_checked(batch):
-    picked = checking.images_to_check(batch)
-    assert len(set(picked)) == len(picked) and picked.min() == 0 and picked.max() == batch - 1
-    assert set(range(min(16, batch))) | set(range(max(0, batch - 16), batch)) <= set(picked)
-
-
 def test_inputs_are_pixels_or_small_numbers():
     pixels, weight = checking.inputs(ConvolutionShape(2, 1, 28, 28, 50, 5), True)
     assert pixels.dtype == weight.dtype == np.float32 and weight.shape == (50, 1, 5, 5)
     assert pixels.max() > 200 and (pixels == pixels.astype(np.uint8)).all()
     later, _ = checking.inputs(ConvolutionShape(2, 6, 30, 30, 16, 5), False)
     assert later.dtype == np.float32 and -1 <= later.min() < -0.9 and 0.9 < later.max() <= 1
-
-
-def test_the_reference_of_the_bench_equals_the_tests_reference():
-    rng = np.random.default_rng(0)
-    x, weight = reference.pixels(rng, (2, 3, 9, 9)), reference.weights(rng, 4, 3, 3)
-    assert np.allclose(bench_reference.convolve(x, weight), reference.convolve(x, weight), rtol=1e-12)
 
 
 def test_layers_of_an_edition():

@@ -21,7 +21,7 @@ from fashion_infer.bench.peers import torch as torch_peer
 from fashion_infer.bench.records import OURS, Measurement
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
-from fashion_infer.judging import reference as bench_reference
+from fashion_infer.judging import networks
 from fashion_infer.library import bindings
 from fashion_infer.library import devices as library_devices
 from fashion_infer.library.fused import FusedNetwork
@@ -91,7 +91,7 @@ def raising(error):
 
 
 def outputs(network, images):
-    return bench_reference.run(network.layers, network.weights, images)
+    return networks.run(network.layers, network.weights, images)
 
 
 def case_rows(result, **wanted):
@@ -166,7 +166,7 @@ def test_the_reference_of_the_bench_equals_the_oracle(network):
     logarithms = outputs(network, images)
     assert np.allclose(np.exp(logarithms), oracle(network, images), rtol=1e-9)
     logits = outputs(network.logits(), images)
-    assert np.allclose(bench_reference.log_softmax(logits), logarithms, rtol=1e-12)
+    assert np.allclose(networks.log_softmax(logits), logarithms, rtol=1e-12)
 
 
 def test_parts_of_a_network(fusible):

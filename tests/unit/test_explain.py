@@ -13,16 +13,27 @@ import pytest
 
 import fashion_infer
 from fashion_infer.errors import CheckFailed, DataError
-from fashion_infer.explain import compiler, cpu, explanation, hardware, samples, sanitizer
-from fashion_infer.judging.calls import Tried
+from fashion_infer.explain import (
+    compiler,
+    explanation,
+    findings,
+    machine_loop,
+    samples,
+    sanitizer,
+    slow_cpu,
+    slow_gpu,
+    source,
+    wrong,
+)
+from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.judging import judge, reasons
+from fashion_infer.judging.calls import Cause
+from fashion_infer.judging.verdict import ShapeVerdict, Verdict
 from fashion_infer.kernel_files import build, formats
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-# Verdicts for faults that no sanitizer reports, or not with the first images.
-VERDICTS = {"stale_output": "accumulates", "stale_output_plain": "accumulates", "race_on_output": "race"}
 CODES = {
     "write_before": "out_of_bounds_write",
-    "null_pointer": "out_of_bounds_write",
     "freed_twice": "use_after_free",
     "past_a_global": "array_too_small",
     "local_after_its_block": "use_after_free",
@@ -36,51 +47,90 @@ def recognised(tmp_path, text):
     return formats.recognise(str(tmp_path / "conv.cpp"))
 
 
+SHAPE = ConvolutionShape(10, 4, 40, 40, 16, 7)
+
+
+def verdict_of(file, *codes, images=2, layers=("the given sizes",)):
+    """Return a verdict with a cause for each layer; "" for a correct one."""
+    shape = ConvolutionShape(images, 4, 14, 14, 6, 5)
+    shapes = [ShapeVerdict(what, shape, Cause(code, {"signal": "SIGSEGV", "first": 2, "state": "wrong", "seconds": 1})
+                           if code else None, "float32") for what, code in zip(layers, codes)]  # fmt: skip
+    return Verdict(file, tuple(shapes))
+
+
+def slow(tmp_path, text):
+    """Return findings on the speed of a kernel that was called, and the measurements."""
+    file = recognised(tmp_path, text)
+    with samples.SampledProgram(file) as program:
+        run = program.run(SHAPE, 60)
+        return slow_cpu.of_run(file.path, program.vectors, run, 1e3 * run.seconds), run
+
+
 @pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.WRONG), 6))
 def test_the_faulty_line_is_named(tmp_path, name):
     text = planted_cpu.WRONG[name]
-    tried = Tried("layer", (2, 4, 14, 14, 6, 5), VERDICTS.get(name, "writes_after_end"), "")
-    first = cpu.wrong(recognised(tmp_path, text), [tried], 60)[0]
-    assert first.line in planted_cpu.marked(text) and first.code == CODES.get(name, name)
-    assert first.source == text.splitlines()[first.line - 1].strip() and first.evidence and first.share is None
+    verdict = judge.check(recognised(tmp_path, text), shapes=[(4, 14, 6, 5)])
+    found, said = wrong.findings(verdict, 60)
+    assert not verdict.right and not said
+    assert found[0].line in planted_cpu.marked(text) and found[0].code == CODES.get(name, name)
+    assert found[0].source == text.splitlines()[found[0].line - 1].strip()
+    assert found[0].evidence and found[0].share is None
 
 
 @pytest.mark.parametrize("name", planted_cpu.BY_VERDICT)
 def test_a_line_is_named_only_if_it_shows_the_fault(tmp_path, name):
     verdict, code, text = planted_cpu.BY_VERDICT[name]
     (tmp_path / "conv.cpp").write_text(text)
-    found = cpu.of_verdict(tmp_path / "conv.cpp", [verdict])
+    found = wrong.by_source(tmp_path / "conv.cpp", [verdict])
     assert [one.code for one in found] == ([code] if code else [])
     assert all(one.line in planted_cpu.marked(text) for one in found)
 
 
-def test_memory_for_fewer_images_than_the_judges_largest_call(tmp_path):
+def test_memory_for_fewer_images_than_the_call_that_failed(tmp_path):
     text = planted_cpu.naive(store=f"float seen[16]; seen[b] = sum;  // HERE\n{planted_cpu._STORE}")
-    (first, *_) = cpu.wrong(recognised(tmp_path, text), [Tried("layer", (2, 1, 14, 14, 6, 5), "crash", "")], 60)
+    (first, *_), _ = wrong.findings(verdict_of(recognised(tmp_path, text), "crash", images=33), 60)
     assert first.code == "array_too_small" and first.line in planted_cpu.marked(text)
 
 
-def test_a_variable_without_a_value(tmp_path):
-    text = planted_cpu.naive().replace("float sum = 0", "float sum").replace("+ q];", "+ q];  // HERE")
-    first = cpu.wrong(recognised(tmp_path, text), [Tried("layer", (2, 4, 14, 14, 6, 5), "unstable", "")], 60)[0]
-    assert first.code == "uninitialised_read" and "sum" in first.source
+_FRESH = "float* row = new float[4]; row[w % 4] *= 0.5f; "
+_ROW = "row[w % 4]"
+_PLACE = planted_cpu._STORE.partition(" =")[0]
+UNWRITTEN = {  # lines marked HERE compute with memory that nothing has written
+    "a variable": planted_cpu.naive(read="  // HERE").replace("float sum = 0", "float sum"),
+    "memory from new": planted_cpu.naive(
+        store=f"{_FRESH}{_ROW} += sum; {_PLACE} = {_ROW}; delete[] row", write="  // HERE"
+    ),
+    "the output": planted_cpu.naive(
+        store=f"float* out = &{_PLACE}; float old = out[0];\n          *out = old * 0.5f + sum", write="  // HERE"
+    ),
+}
 
 
-def test_an_access_to_an_earlier_calls_output(tmp_path):
-    """An index outside of the input may reach an output that the program has freed. The kernel frees nothing."""
-    path = tmp_path / "conv.cpp"
-    path.write_text("out[i] = in[i];")
-    said = (
-        "=1=ERROR: AddressSanitizer: heap-use-after-free on address 0x1\nREAD of size 4 at 0x1\n"
-        f"    #0 0x1 in f {path}:1\nfreed by thread T0 here:\n    #1 0x2 in main /call.cpp:5\n"
-        "previously allocated by thread T0 here:\n    #1 0x2 in tensor_of_output /call.cpp:3\n"
-    )
-    assert [one.code for one in cpu.of_report(said, path)] == ["out_of_bounds_read"]
+@pytest.mark.parametrize("name", UNWRITTEN)
+def test_memory_that_nothing_has_written_has_a_line(tmp_path, name):
+    text = UNWRITTEN[name]
+    (first, *_), said = wrong.findings(verdict_of(recognised(tmp_path, text), "unstable"), 60)
+    assert first.code == "uninitialised_read" and first.line in planted_cpu.marked(text) and not said
 
 
-@pytest.mark.slow
-def test_a_correct_file_with_an_error_in_memory_is_not_timed(tmp_path, invoke):
-    """Its results are correct, but it writes past an array, which may end the process that times it."""
+@pytest.mark.parametrize("code", ["crash", "time_limit", "other_layers"])
+def test_without_a_line_one_sentence_says_what_to_try(tmp_path, code):
+    found, said = wrong.findings(verdict_of(recognised(tmp_path, planted_cpu.naive()), code), 60)
+    assert found == [] and len(said) == 1 and "Try" in said[0]
+
+
+@pytest.mark.parametrize(
+    "code, line", [("weights_flipped", 13), ("border", 14), ("constant_added", 9), ("cached", None)]
+)
+def test_the_line_that_a_wrong_index_is_in(tmp_path, code, line):
+    file = recognised(tmp_path, planted_cpu.naive(before="// y = 1\n"))
+    details = {"used": "k[m,c,3,4]", "belongs": "k[m,c,p,q]", "where": "w = 0", "state": "wrong", "value": 1.0}
+    shape = ShapeVerdict("a", ConvolutionShape(2, 4, 14, 14, 6, 5), Cause(code, details), "incorrect")
+    found, _ = wrong.findings(Verdict(file, (shape,)), 60)
+    assert [one.line for one in found] == ([line + 1] if line else [])
+
+
+def test_an_error_in_memory_that_the_results_do_not_show(tmp_path, invoke):
     path = tmp_path / "conv.cpp"
     text = planted_cpu.naive(
         store="float* few = (float*)malloc(4 * K); few[K] = sum; "
@@ -88,19 +138,25 @@ def test_a_correct_file_with_an_error_in_memory_is_not_timed(tmp_path, invoke):
         + "; free(few)"
     )
     path.write_text(text)
-    code, out, _ = invoke("kernel", "explain", str(path), "--edition", "fa2017", "--json", str(tmp_path / "a"))
+    code, out, err = invoke("kernel", "explain", str(path), "--edition", "fa2017", "--json", str(tmp_path / "a"))
     found = json.loads((tmp_path / "a").read_text())
-    assert code == 0 and found["right"] and found["milliseconds"] is None
+    assert code == CheckFailed.exit_code and not found["right"] and found["milliseconds"] is None
     assert [one["code"] for one in found["findings"]] == ["array_too_small"] and "% of the time" not in out
+    assert (out + err).count(found["verdict"]) == 1  # the verdict is printed once
 
 
 @pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.SLOW), 1))
 def test_the_cause_of_slowness_is_named_first(tmp_path, name):
-    text = planted_cpu.SLOW[name]
-    found, _ = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
-    assert found[0].code == planted_cpu.SAME.get(name, name)
+    found, run = slow(tmp_path, planted_cpu.SLOW[name])
+    # What a store per product and a shared cache line cost depends on the processor. Below 5% of the time, they are no
+    # finding, and the sum that remains is.
+    other = {"alias": "serial_sum", "false_sharing": "serial_sum"}
+    assert found[0].code in (planted_cpu.SAME.get(name, name), other.get(name))
     assert all(one.evidence and 0 < one.share < 1 for one in found)
     assert [one.share for one in found] == sorted((one.share for one in found), reverse=True)
+    assert sum(one.share for one in found) <= 1
+    assert found[0].before_ms == pytest.approx(1e3 * run.seconds)
+    assert all(one.after_ms == pytest.approx(one.before_ms - one.share * 1e3 * run.seconds) for one in found)
 
 
 def by_the_compiler(tmp_path, text):
@@ -178,17 +234,13 @@ def test_only_so_much_of_an_assembly_is_read(tmp_path):
         by_the_compiler(tmp_path, planted_cpu.LARGE)
 
 
-def test_sanitizers_find_nothing_in_a_correct_kernel(tmp_path):
-    file = recognised(tmp_path, planted_cpu.naive())
-    assert cpu.wrong(file, [Tried("layer", (2, 4, 14, 14, 6, 5), "", "")], 60) == []
-
-
 def test_a_header_by_its_path_in_the_courses_tree(tmp_path):
     text = formats.template("minidnn-cpu").replace('"cpu-new-forward.h"', '"../../src/layer/custom/cpu-new-forward.h"')
     assert "../../src" in text
     (tmp_path / "cpu-new-forward.cc").write_text(text)
     file = formats.recognise(str(tmp_path / "cpu-new-forward.cc"))
-    assert cpu.wrong(file, [Tried("layer", (2, 4, 14, 14, 6, 5), "", "")], 60) == []
+    with samples.SampledProgram(file) as program:
+        assert program.run(SHAPE, 60).threads == 1
 
 
 @pytest.mark.slow
@@ -214,15 +266,15 @@ def test_the_neighbours_of_a_file_are_our_next_slower_and_next_faster_kernel(tmp
     result = SimpleNamespace(cases=[SimpleNamespace(rows=rows)])
     monkeypatch.setattr(explanation._OneConvolution, "measure", lambda _: result)
     monkeypatch.setattr(explanation, "conclusions", lambda _: ["faster"])
-    found = explanation._standing(recognised(tmp_path, planted_cpu.naive()), "sp2019", 1, 0)
-    assert found == ("faster", ms, between)
+    timed = explanation._timed(recognised(tmp_path, planted_cpu.naive()), "sp2019", 1, 0)
+    assert (timed.standing, timed.milliseconds, timed.between) == ("faster", ms, between)
 
 
 def test_a_fast_kernel_has_no_finding(tmp_path):
     """A kernel that keeps sums in registers and uses all cores gets no finding, and has one thread per processor."""
-    speed = cpu.slow(recognised(tmp_path, planted_cpu.FAST), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
-    assert [one.code for one in speed.findings] == []
-    assert speed.run.threads == len(os.sched_getaffinity(0)) and speed.run.loop_share > 0.2
+    found, run = slow(tmp_path, planted_cpu.FAST)
+    assert [one.code for one in found] == []
+    assert run.threads == len(os.sched_getaffinity(0)) and run.loop_share > 0.2
 
 
 SCALAR = ("vmovss (%rax,%rcx,4),%xmm1", "vmulss (%rdx,%rcx,4),%xmm1,%xmm1", "vaddss %xmm1,%xmm0,%xmm0", "jne 1 <f>")
@@ -256,7 +308,7 @@ def test_what_is_said_of_a_run_follows_from_its_samples(tmp_path, name):
     text, loop, lines, waits, codes = CPU_RUNS[name]
     (tmp_path / "conv.cpp").write_text(text)
     run = samples.CpuRun(1.0, 2.0, samples=9, threads=2, loop=loop, loop_share=0.9, loop_lines=lines, waits=waits)
-    found = cpu.of_run(tmp_path / "conv.cpp", "", run)
+    found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run)
     assert sorted(one.code for one in found) == sorted(codes)
     assert sum(one.share for one in found if one.code in ("waiting_inside", "serial_sum")) <= 1
 
@@ -287,7 +339,7 @@ def test_a_function_through_a_pointer(tmp_path):
         before="static float product(float a, float b) { return a * b; }\nfloat (*pointer)(float, float) = product;\n",
         inner="row[w] += pointer(weight, from[w]);  // HERE",
     )
-    found, _ = cpu.slow(recognised(tmp_path, text), [Tried("layer", (10, 4, 40, 40, 16, 7), "", "")], 60)
+    found, _ = slow(tmp_path, text)
     codes = {one.code: one.line for one in found}
     assert codes["call_in_loop"] in planted_cpu.marked(text) and "no_products" not in codes
 
@@ -298,15 +350,15 @@ def test_figures_without_binutils(tmp_path, monkeypatch):
     said = "call 0: status 0, 1 s\nmeasured 0.5 0.9 3 1e11\nsample 7 1a2b - -\n"
     run = samples.of(tmp_path / "program", said, tmp_path / "conv.cpp")
     assert (run.seconds, run.regions, run.threads, run.loop) == (0.5, 3, 1, ())
-    monkeypatch.setattr(cpu.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(slow_cpu.os, "sched_getaffinity", lambda _: {0, 1})
     # First the processor time of two threads, of which one was sampled, then that of one thread.
     for processor, codes in ((0.9, []), (0.6, ["one_thread"])):
-        found = cpu.of_run(tmp_path / "conv.cpp", "", run._replace(processor=processor))
+        found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run._replace(processor=processor))
         assert [one.code for one in found] == codes
-    figures = cpu.CpuSpeed([], run).figures((3, 12, 33, 33, 24, 7))
+    figures = run.figures(ConvolutionShape(3, 12, 33, 33, 24, 7))
     assert figures["image_bytes"] == 4 * (12 * 33 * 33 + 24 * 27 * 27) and figures["weight_bytes"] == 4 * 24 * 12 * 49
     assert figures["gflop_s"] == pytest.approx(2 * figures["images"] * 24 * 27 * 27 * 12 * 49 / 0.5 / 1e9)
-    assert cpu.CpuSpeed([], samples.of(tmp_path / "program", "killed", tmp_path / "conv.cpp")).figures((1,) * 6) == {}
+    assert samples.of(tmp_path / "program", "killed", tmp_path / "conv.cpp").figures(SHAPE) == {}
 
 
 @pytest.mark.parametrize(
@@ -321,7 +373,7 @@ def test_figures_without_binutils(tmp_path, monkeypatch):
     ],
 )
 def test_which_values_a_machines_loop_keeps(texts, carried, reloaded):
-    loop = samples.MachineLoop(texts)
+    loop = machine_loop.MachineLoop(texts)
     assert (loop.carried, len(loop.reloaded)) == (carried, reloaded)
 
 
@@ -342,7 +394,7 @@ LOOP = ("vmovups (%rax),%zmm0", "vfmadd213ps (%r9),%zmm1,%zmm0", "vmovups %zmm0,
     ],
 )
 def test_properties_of_a_machine_loop(texts, vectors, stores, chained, overlapping):
-    loop = samples.MachineLoop(texts)
+    loop = machine_loop.MachineLoop(texts)
     assert (loop.vectors, loop.stores, loop.chained) == (vectors, stores, chained)
     assert len(loop.overlapping) == overlapping
 
@@ -363,7 +415,7 @@ def test_check_and_explain_name_the_faulty_line(tmp_path, invoke):
     line = planted_cpu.marked(text)[0]
     for command in ("check", "explain"):
         code, out, _ = invoke("kernel", command, str(path), "--edition", "sp2019")
-        assert code == CheckFailed.exit_code and f"conv (1).cpp:{line} " in out and "[out_of_bounds_write]" in out
+        assert code == CheckFailed.exit_code and f"conv (1).cpp:{line}: " in out and "[out_of_bounds_write]" in out
         assert text.splitlines()[line - 1].partition("//")[0].strip() in out
 
 
@@ -374,34 +426,86 @@ def test_a_missing_layer(tmp_path, invoke):
     assert code == 2 and err.count("\n") == 1
 
 
-def test_without_a_sanitizer(tmp_path, invoke, monkeypatch):
-    monkeypatch.setattr(cpu, "_SANITIZE", ["-fsanitize=nothing-of-the-kind"])
-    (tmp_path / "conv.cpp").write_text(planted_cpu.WRONG["write_before"])
-    code, out, _ = invoke("kernel", "check", str(tmp_path / "conv.cpp"), "--edition", "sp2019")
-    assert code == CheckFailed.exit_code and "apt install" in out
-
-
 def test_the_page_has_a_section_for_each_finding():
     page = (Path(__file__).resolve().parents[2] / "docs" / "why.md").read_text(encoding="utf-8")
     sections = [text.split("\n", 1) for text in re.split(r"^##+ ", page, flags=re.MULTILINE) if text.startswith("`")]
     assert all("\n\n    " in text and "\nRemedy: " in text for _, text in sections)
     codes = [heading.split("`")[1] for heading, _ in sections]
     assert len(sections) == len({heading for heading, _ in sections})
-    assert {*cpu.REMEDIES, *hardware.REMEDIES} <= set(codes)
-    source = Path(sanitizer.__file__).read_text(encoding="utf-8")
-    assert all(f'"{code}"' in source for code in set(codes) - {*cpu.REMEDIES, *hardware.REMEDIES})
+    assert {*slow_cpu.REMEDIES, *slow_gpu.REMEDIES} <= set(codes)
+    causes = {one.section for one in reasons.TABLE.values() if one.section} | {"stale_output"}
+    assert causes <= set(codes)
+    text = Path(sanitizer.__file__).read_text(encoding="utf-8")
+    others = set(codes) - {*slow_cpu.REMEDIES, *slow_gpu.REMEDIES} - causes
+    assert all(f'"{code}"' in text for code in others)
 
 
 def test_only_incorrect_layers_are_explained(tmp_path):
-    layers = [
-        Tried(f"fa2018, layer {side}", (3, 1, side, side, 6, 5), code, "") for side, code in ((40, "race"), (9, ""))
-    ]
-    checked = explanation.Checked(recognised(tmp_path, planted_cpu.naive()), tuple(layers), None, "")
-    assert [one.what for one in explanation._cases(checked)] == ["fa2018, layer 40"]
+    names = ("fa2018, layer 1", "fa2018, layer 2")
+    verdict = verdict_of(recognised(tmp_path, planted_cpu.naive()), "race", "", layers=names)
+    assert [one.what for one in wrong._incorrect(verdict)] == ["fa2018, layer 1"]
 
 
 def test_a_file_that_exceeded_its_time_is_not_called_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(cpu, "wrong", lambda *_: pytest.fail("it was called"))
-    tried = Tried("fa2018, layer 1", (3, 1, 9, 9, 6, 5), "time_limit", "")
-    checked = explanation.Checked(recognised(tmp_path, planted_cpu.naive()), (tried,), None, "")
-    assert explanation.why_wrong(checked) == ([], [])
+    for name in ("_with_its_images", "_unwritten"):
+        monkeypatch.setattr(wrong, name, lambda *_: pytest.fail("it was called"))
+    found, said = explanation.why_wrong(verdict_of(recognised(tmp_path, planted_cpu.naive()), "time_limit"))
+    assert found == [] and len(said) == 1
+
+
+def finding(share, code="alias"):
+    return findings.KernelFinding(code, "", None, None, None, share, "", None, None, {})
+
+
+def test_shares_are_exclusive_and_give_the_time_after_each_remedy():
+    found = findings.timed(findings.exclusive([finding(0.8), finding(0.5), finding(0.5)]), 100)
+    assert [one.share for one in found] == pytest.approx([0.8, 0.1, 0.05])
+    assert [one.before_ms for one in found] == pytest.approx([100, 20, 10])
+    assert [one.after_ms for one in found] == pytest.approx([20, 10, 5])
+
+
+BUSY = samples.CpuRun(1.0, 1.0, samples=9, threads=2, loop=SCALAR, loop_share=0.9, loop_lines=(3,), images=10,
+                      remedies={"sum": (0.05, 0.05), "row": (0.02, 0.02), "tile": (0.01, 0.01)})  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "run, codes, after",
+    [
+        # Without the condition 0.5 s remain, by rows 0.2 s: the condition first.
+        (BUSY, ["serial_sum", "branch_in_loop"], [400, 200]),
+        (BUSY._replace(processor=0.51), ["serial_sum"], [400]),  # the condition costs nothing, so it is no finding
+        (BUSY._replace(processor=0.2), [], []),
+    ],
+)
+def test_what_a_remedy_brings_is_measured(tmp_path, run, codes, after):
+    (tmp_path / "conv.cpp").write_text(f"for (;;)\nif (i < n)\n{ADDS}")
+    run = run._replace(loop=("jle 3 <f>", *SCALAR))
+    found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run, 1000)
+    assert [one.code for one in found] == codes
+    assert [one.after_ms for one in found] == pytest.approx(after, rel=0.05)
+
+
+@pytest.mark.parametrize("ours, code", [({"direct": 400.0}, None), ({"direct": 50.0}, "little_reuse")])
+def test_a_file_far_behind_our_kernels_has_a_finding(tmp_path, ours, code):
+    (tmp_path / "conv.cpp").write_text(f"for (;;)\nif (i < n)\n{ADDS}")
+    loads = tuple(f"vmovups {n}(%rax,%rcx,4),%zmm{n}" for n in range(9))
+    loop = (*loads, "vfmadd231ps (%rdx),%zmm1,%zmm0", "vfmadd231ps (%rbx),%zmm2,%zmm3", "jne 1 <f>")
+    found = slow_cpu.of_run(tmp_path / "conv.cpp", "", BUSY._replace(loop=loop, processor=0.05), 1000, ours)
+    assert [one.code for one in found] == ([code] if code else [])
+
+
+def test_one_thread_for_the_reason_that_the_environment_shows(tmp_path, monkeypatch):
+    (tmp_path / "conv.cpp").write_text(f"#pragma omp parallel for\nfor (;;)\n{ADDS}")
+    monkeypatch.setattr(slow_cpu.os, "sched_getaffinity", lambda _: {0, 1})
+    run = BUSY._replace(threads=1, regions=1.0, processor=1.0)
+    plain = next(one for one in slow_cpu.of_run(tmp_path / "conv.cpp", "", run) if one.code == "one_thread")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    told = next(one for one in slow_cpu.of_run(tmp_path / "conv.cpp", "", run) if one.code == "one_thread")
+    assert "OMP_NUM_THREADS" in told.what and "pragma" in plain.remedy and "pragma" not in told.remedy
+
+
+def test_comments_are_no_code():
+    lines = source.without_comments('/* f<<<1, 2>>>(); */ // g<<<\nchar* s = "h<<<";\n  /* a\n b */ f<<<g, b>>>(x);')
+    assert source.launch(lines, "f(float*)") == 4 and [len(row) for row in lines[:2]] == [28, 17]
+    assert source.launch(["f<<<1, 2>>>();", "g<<<1, 2>>>();"], "g") == 2
+    assert source.launch(["f<<<1, 2>>>();", "g<<<1, 2>>>();"]) is None

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer.explain import gpu, hardware, sanitizer
-from fashion_infer.explain.hardware import Layer
+from fashion_infer.explain import listing, ncu, sanitizer, slow_gpu, wrong
+from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.kernel_files import formats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))
 import planted_kernels as planted
@@ -92,16 +93,16 @@ def test_a_report_in_xml(tmp_path):
 @pytest.mark.parametrize("name, verdict", [("race_on_output", "race"), ("stale_output", "accumulates")])
 def test_some_verdicts_name_the_store(name, verdict, tmp_path):
     path, marked = lines(name, tmp_path)
-    (found,) = gpu.by_verdict(path, [verdict])
+    (found,) = wrong.by_source(path, [verdict], "gpu")
     assert (found.code, [found.line]) == (name, marked)
 
 
 def test_a_correct_verdict_names_nothing(tmp_path):
     path, _ = lines("race_on_output", tmp_path)
-    assert gpu.by_verdict(path, [""]) == []
+    assert wrong.by_source(path, [""], "gpu") == []
 
 
-LAYER = Layer(100, 1, 28, 50, 5)
+LAYER = ConvolutionShape(100, 1, 28, 28, 50, 5)
 
 
 def kernel(rows, grid=5000, block=1024, **metrics):
@@ -131,10 +132,10 @@ def kernel(rows, grid=5000, block=1024, **metrics):
 def codes(tables, tmp_path, layer=LAYER):
     path = tmp_path / "conv.cu"
     path.write_text("// a line\n" * 40)
-    return [finding.code for finding in hardware.findings(tables, path, layer)]
+    return [finding.code for finding in slow_gpu.of_tables(tables, path, layer)]
 
 
-WARPS = LAYER.products // 32
+WARPS = LAYER.operations // 64
 
 
 @pytest.mark.parametrize(
@@ -172,27 +173,94 @@ def test_a_finding_names_the_step_that_removes_it(tmp_path):
     path = tmp_path / "conv.cu"
     path.write_text("// a line\n" * 40)
     rows = [(5, "LDG.E R1", 2 * WARPS, {}), (6, "FFMA R1", WARPS, {})]
-    gains = gpu.gains_of(LAYER)
-    found = hardware.findings(kernel(rows, grid=2000), path, LAYER, gains)
+    gains = slow_gpu.gains_of(LAYER)
+    found = slow_gpu.of_tables(kernel(rows, grid=2000), path, LAYER, gains)
     assert all(one.evidence and 0 <= one.share < 1 for one in found)
     (no_reuse,) = [one for one in found if one.code == "no_reuse"]
-    assert (no_reuse.line, no_reuse.step, no_reuse.gain) == (5, "shared-tile", gains["shared-tile"])
+    gain = gains["shared-tile"]  # a step that gained less than 1.2 x is no reason to take it
+    assert (no_reuse.line, no_reuse.step, no_reuse.gain) == (
+        5,
+        *(("shared-tile", gain) if gain >= 1.2 else (None, None)),
+    )
 
 
 def test_gains_are_ratios_of_measured_times():
     page = json.loads((Path(__file__).resolve().parents[2] / "docs" / "kernels.json").read_text())
     (rows,) = [case["rows"] for case in page["cases"] if case["edition"] == "fa2017"]
     times = {row["name"]: row["median_ms"] for row in rows}
-    assert gpu.gains_of(LAYER)["register-accumulate"] == times["global-accumulate"] / times["register-accumulate"]
+    assert slow_gpu.gains_of(LAYER)["register-accumulate"] == times["global-accumulate"] / times["register-accumulate"]
+
+
+FORMATS = {one.name: one for one in formats.FORMATS}
 
 
 def test_time_outside_kernels_names_the_call(tmp_path):
     path = tmp_path / "conv.cu"
     path.write_text(planted.SLOW["allocation_in_call"][1])
     records = [{"kind": "kernel", "ns": 1e5}, {"kind": "call", "name": "cudaMalloc", "ns": 8e5}]
-    found = hardware.outside({"seconds": [1e-3], "records": records}, 0, path)
+    found = slow_gpu.outside({"seconds": [1e-3], "records": records}, 1e-4, path, FORMATS["mxnet-gpu"])
     assert found[0].code == "allocation_in_call" and "cudaMalloc" in found[0].source
-    assert hardware.outside({"seconds": [1e-3], "records": [{"kind": "kernel", "ns": 9e5}]}, 0, path) == []
+    assert slow_gpu.outside({"seconds": [1e-3]}, 9e-4, path, FORMATS["mxnet-gpu"]) == []
+
+
+PHASES = """\
+void GPUInterface::conv_forward_gpu_prolog(const float* x) { cudaMalloc(&d, 9); cudaMemcpy(d, x, 9, a); }
+void GPUInterface::conv_forward_gpu(float* d) {{
+  {inside}
+  forward<<<1, 2>>>(d);
+}}
+void GPUInterface::conv_forward_gpu_epilog(float* y) { cudaMemcpy(y, d, 9, b); cudaFree(d); }
+"""
+
+
+@pytest.mark.parametrize("inside, codes", [("", []), ("cudaMalloc(&e, 9);", ["allocation_in_call"])])
+def test_prolog_and_epilog_are_a_line_and_no_finding(inside, codes, tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text(PHASES.replace("{{", "{").replace("}}", "}").replace("{inside}", inside))
+    file_format = next(one for one in formats.FORMATS if one.phases and one.backend == "gpu")
+    launched = {"kind": "kernel", "name": "forward", "ns": 1e5, "grid": [9, 1, 1], "block": [64, 1, 1]}
+    records = [launched, {"kind": "call", "name": "cudaMalloc", "ns": 4e6}]
+    call = {"seconds": [5e-3], "phases": [[4e-4, 5e-3]], "records": records}
+    found, notes = slow_gpu.findings({"layer": list(LAYER), "call": call}, path, file_format, 0.4)
+    assert [one.code for one in found if one.code.endswith("_in_call")] == codes
+    assert len(notes) == 1 and "4.6" in notes[0] and "Op Time" in notes[0]
+    assert all(one.line == 3 for one in found if one.code == "allocation_in_call")
+
+
+def test_shares_of_several_kernels_are_at_most_the_whole(tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text("// a line\n" * 40)
+    rows = [(5, "LDG.E R1", 2 * WARPS, {}), (5, "FFMA R1", WARPS, {}), (6, "LDL R1", 3 * WARPS, {}),
+            (7, "MUFU.RCP R1", WARPS, {}), (8, "STG.E", WARPS, {})]  # fmt: skip
+    tables = {"kernels": kernel(rows)["kernels"] + kernel(rows, grid=16, block=64)["kernels"]}
+    call = {"seconds": [4e-3], "records": [{"kind": "kernel", "ns": 2e6}]}
+    found, _ = slow_gpu.findings({"layer": list(LAYER), "call": call, "ncu": tables}, path, FORMATS["mxnet-gpu"], 4.0)
+    assert len(found) > 2 and sum(one.share for one in found) <= 1
+    assert found[0].before_ms == 4.0 and all(one.after_ms >= 0 for one in found)
+
+
+def test_a_kernel_that_multiplies_nothing_has_no_reads_per_multiply_add(tmp_path):
+    rows = [(5, "LDG.E R1", WARPS, {}), (5, "STG.E R1", WARPS, {}), (6, "BRA", 9 * WARPS, {})]
+    found = codes(kernel(rows), tmp_path)
+    assert found and not {"no_reuse", "reads_per_product", "loop_overhead", "integer_division"} & set(found)
+
+
+def test_a_launch_is_named_by_its_line_and_not_by_a_comment(tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text("// forward<<<1, 1>>>();\nother<<<1, 1>>>();\nforward<<<2, 2>>>();\n")
+    (found, *_) = slow_gpu.of_tables(kernel([(6, "FFMA R1", WARPS, {})], grid=16, block=256), path, LAYER)
+    assert (found.code, found.line) == ("small_grid", 3)
+
+
+def test_a_read_past_the_end_is_not_repeated_as_uninitialised(tmp_path):
+    path, marked = lines("out_of_bounds_read", tmp_path)
+    said = {"memcheck": MEMCHECK, "initcheck": INITCHECK}
+    found = [
+        one
+        for tool, text in said.items()
+        for one in sanitizer.reports(text.format(file=path.name, line=marked[0], size=4, why=PAST), tool)
+    ]
+    assert len(found) == 2 and [one.code for one in sanitizer.findings(found, path)] == ["out_of_bounds_read"]
 
 
 def test_registers_and_spills_in_ptxas_output():
@@ -201,12 +269,12 @@ ptxas info    : Function properties for _Z7forwardPKf
     8 bytes stack frame, 24 bytes spill stores, 32 bytes spill loads
 ptxas info    : Used 32 registers, used 1 barriers, 1332 bytes smem, 400 bytes cmem[0]
 """
-    assert gpu.used(said) == [{"kernel": "_Z7forwardPKf", "registers": 32, "spills": 56, "stack": 8, "shared": 1332}]
-    assert [one.code for one in gpu.of_compiler(gpu.used(said), {})] == ["spills"]
+    assert ncu.used(said) == [{"kernel": "_Z7forwardPKf", "registers": 32, "spills": 56, "stack": 8, "shared": 1332}]
+    assert [one.code for one in slow_gpu.of_compiler(ncu.used(said), {})] == ["spills"]
     none = said.replace("24 bytes spill stores, 32 bytes", "0 bytes spill stores, 0 bytes")
     for registers, warps in ((128, None), (168, 12), (255, 8)):  # warps by NVIDIA's occupancy calculator
-        used = gpu.used(none.replace("Used 32", f"Used {registers}"))
-        found = gpu.of_compiler(used, {})
+        used = ncu.used(none.replace("Used 32", f"Used {registers}"))
+        found = slow_gpu.of_compiler(used, {})
         assert [one.evidence["warps"] for one in found if one.code == "too_many_registers"] == (
             [warps] if warps else []
         )
@@ -224,5 +292,5 @@ def test_the_hot_loop_is_shown_with_its_source_lines(tmp_path):
 \t//## File "/a/conv.cu", line 3
         /*0030*/                   EXIT ;
 """
-    assert gpu.beside_source(text, path).splitlines()[0] == "conv.cu:2: sum += x * k;"
-    assert [row.split()[0] for row in gpu.beside_source(text, path).splitlines()[1:]] == ["FFMA", "@P0"]
+    assert listing.beside_source(text, path).splitlines()[0] == "conv.cu:2: sum += x * k;"
+    assert [row.split()[0] for row in listing.beside_source(text, path).splitlines()[1:]] == ["FFMA", "@P0"]

@@ -14,8 +14,8 @@ from profiles import drawn
 
 from fashion_infer.grading import grade, rubric, verdict
 from fashion_infer.grading.intake import archives, reading, submission
-from fashion_infer.grading.referee.findings import KINDS
 from fashion_infer.grading.sandbox import available, layers
+from fashion_infer.judging import reasons
 from fashion_infer.system import cache_limits, compilers
 
 FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
@@ -47,7 +47,7 @@ def test_an_attack_gets_its_verdict_and_the_grader_still_works(path, asked):
     attacked, honest = judge_with_honest(asked, path)
     check(path, attacked)
     # On busy cores a worker may wake up so late that the clocks disagree. That finding costs no points.
-    found = [finding for finding in honest.findings if finding.kind != "clocks"]
+    found = [finding for finding in honest.findings if finding.code != "clocks"]
     assert (honest.marks.points, found, honest.ranked) == (100, [], True)
     assert attacked.sandbox["in_force"].get("seccomp", True) and attacked.sandbox["available"] == available().words
 
@@ -304,8 +304,8 @@ def test_the_page_on_threats_names_the_attacks():
     }
     files = {path.stem for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]}
     assert files - named - {"caches-by-content", "caches-by-pointer", "exits-early"} == set()
-    kinds = {
+    codes = {
         path.read_text().splitlines()[0].partition("Ends as: ")[2] for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]
     }
-    for kind in {word for line in kinds for word in line.split(". ")[0].split(":")[0].split("|")}:
-        assert kind in {"harmless", "refused", "timed", *KINDS}, kind
+    for code in {word for line in codes for word in line.split(". ")[0].split(":")[0].split("|")}:
+        assert code in {"harmless", "refused", "timed", *reasons.TABLE}, code

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from fashion_infer.grading.inside import abi, landlock, seccomp
-from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, run
+from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, processes, run
 from fashion_infer.grading.sandbox import box as boxes
 from fashion_infer.grading.sandbox.start import python, start
 from fashion_infer.kernel_files import plugin
@@ -311,6 +311,30 @@ print("itself")
 def test_a_box_cannot_change_other_processes(held):
     done = boxed(held, REACHES, os.getpid() if held is BARE else 1, processes=True)
     assert done.output == "itself\n", done.output
+
+
+ODD_NAMES = """
+import ctypes, mmap, os, time
+folder = os.path.join(os.environb[b"ODD"], b"\\xff\\n ok none kB")
+with open(folder, "wb+") as file:
+    file.truncate(4096)
+    held = mmap.mmap(file.fileno(), 4096)
+    ctypes.CDLL(None).prctl(15, b") \\xff\\n: no kB", 0, 0, 0)
+    print(flush=True)
+    time.sleep(60)
+"""
+
+
+def test_processes_and_files_may_have_any_name(tmp_path):
+    environment = {**os.environ, "ODD": str(tmp_path)}
+    with subprocess.Popen([PYTHON, "-c", ODD_NAMES], stdout=subprocess.PIPE, env=environment) as running:
+        assert running.stdout.readline() == b"\n"
+        try:
+            private, shared, files = processes._memory(running.pid)
+            assert private > 1 << 20 and files > 1 << 20 and shared >= 0
+            assert processes._states(running.pid) in ([b"S"], [b"R"]) and processes._threads(running.pid) == 1
+        finally:
+            running.kill()
 
 
 SPINS = "import threading\nfor _ in range(3): threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()"

@@ -116,6 +116,29 @@ def test_rooms_have_at_most_13_floors():
     assert max(map(floor, LAYERS)) <= 13
 
 
+def is_array_error(node):
+    """Whether a node compares arrays within a tolerance, or takes the magnitude of a difference of arrays."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    if node.func.attr in ("allclose", "isclose", "assert_allclose"):
+        return getattr(node.func.value, "id", "") != "math"
+    inside = (part.op for part in ast.walk(node) if isinstance(part, ast.BinOp))
+    return node.func.attr in ("abs", "absolute") and any(isinstance(each, ast.Sub) for each in inside)
+
+
+def test_the_judge_alone_compares_outputs():
+    """Outside of `judging`, nothing computes an exact output, compares with a bound, or says where an output is wrong.
+
+    All verdicts on outputs therefore have one tolerance, one meaning of float32, and one set of reasons.
+    """
+    tools = {f"judging.{name}" for name in ("reference", "bound", "probes", "diagnosis")}
+    assert tools <= set(SOURCES)
+    outside = [module for module in SOURCES if room(module) != "judging"]
+    assert {module: OURS[module] & tools for module in outside if OURS[module] & tools} == {}
+    assert [module for module in outside if any(map(is_array_error, ast.walk(TREES[module])))] == []
+    assert any(map(is_array_error, ast.walk(TREES["judging.bound"])))
+
+
 def test_class_names_are_unique():
     defined = defaultdict(list)
     for module, tree in TREES.items():

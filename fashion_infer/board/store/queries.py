@@ -89,7 +89,7 @@ def _visible(text: str, everything: bool) -> Optional[Dict[str, Any]]:
     if not show.get("diagnosis", True):
         _remove("message", verdict.get("marks", []))
         _remove("said", verdict.get("samples", []))
-        for name in ("text", "where", "advice"):
+        for name in ("code", "text", "where", "advice"):
             _remove(name, verdict.get("findings", []))
     return verdict
 

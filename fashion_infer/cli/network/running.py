@@ -38,7 +38,7 @@ def _unexpected(request, result):
         return None
     from ...checkpoints import zoo
 
-    if result.submission is not None and not result.submission.wrong:
+    if result.submission is not None and result.submission.right:
         why = f"this kernel computes in {result.submission.precision}"
     elif result.submission is not None:
         why = f"this kernel is incorrect (`fashion-infer kernel check {shlex.quote(request.kernel)}` says where)"
@@ -54,11 +54,11 @@ def _unexpected(request, result):
 def check_submission(request, result):
     """Raise CheckFailed if the run's kernel file is wrong, naming the edition that its format is made for."""
     verdict = result.submission
-    if verdict is None or not verdict.wrong:
+    if verdict is None or verdict.right:
         return
     from ...checkpoints import zoo
 
-    made_for = verdict.kernel.file.format.editions
+    made_for = verdict.file.format.editions
     run_with = None if request.checkpoint else zoo.chosen(request.model, request.edition).edition
     other = run_with is not None and len(made_for) == 1 and run_with not in made_for
-    raise CheckFailed(verdict.wrong + (f" (such files are made for --edition {made_for[0]})" if other else ""))
+    raise CheckFailed(verdict.sentence + (f" (such files are made for --edition {made_for[0]})" if other else ""))

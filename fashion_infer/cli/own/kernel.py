@@ -7,6 +7,7 @@ import click
 
 from ...errors import CheckFailed, FashionInferError, UsageError
 from ...present.content import Text
+from ...system.isolation import TIMEOUT
 from .. import options
 from ..groups import ExampleGroup
 
@@ -102,7 +103,14 @@ _WATCH = click.option("--watch", is_flag=True, help="Run again after each change
     ),
     _BACKEND,
     options.device,
-    options.timeout,
+    click.option(
+        "--timeout",
+        type=click.FloatRange(0, min_open=True),
+        default=TIMEOUT,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time limit for each shape, in seconds; compiling does not count.",
+    ),
     click.option(
         "--verbose",
         "-v",
@@ -121,7 +129,7 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     import json
 
     from ...explain import explanation
-    from ...judging import trials
+    from ...judging import judge
     from ...kernel_files import formats
     from ...present import explanation as reasons
     from ...present import kernel as present
@@ -134,15 +142,7 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     def once():
         recognised = formats.recognise(file, kernel_format, backend)
         with ProgressBar("kernel check") as bar:
-            found = trials.check(
-                recognised,
-                shapes=layers or None,
-                device=device,
-                edition=edition,
-                timeout=timeout,
-                verbose=verbose,
-                tick=bar.tick,
-            )
+            found = judge.check(recognised, edition, layers, None, device, timeout, verbose, bar.tick)
         if as_json:
             click.echo(json.dumps(found.as_dict(), indent=2))
         else:
@@ -200,9 +200,9 @@ def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm,
         found = explanation.explain(recognised, edition, layer, device, sanitize, asm, not no_profiler)
         if path:
             files.write_json(path, found.as_dict())
-        terminal.show(present.page(found))
+        terminal.show(present.page(found, verdict=False))
         if not found.right:
-            raise CheckFailed(found.checked.sentence)
+            raise CheckFailed(found.verdict.sentence)
 
     _watched(file, watch, once)
 

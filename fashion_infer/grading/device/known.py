@@ -24,21 +24,9 @@ const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
 
 
 def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[BuiltSubmission]:
-    """Build a plug-in whose calls run a kernel of our library; return None if there is no compiler.
+    """Build a plug-in whose calls run a kernel of our library in a folder; return None if there is no compiler.
 
-    Parameters
-    ----------
-    folder
-        Folder in which the plug-in is built. It may hold plug-ins of several kernels.
-    kernel
-        The kernel's name.
-    before
-        C code that each call runs first. In this code, `call` is a pointer to the fops_plugin_call.
-
-    Raises
-    ------
-    DeviceError
-        When the plug-in does not compile.
+    Each call first runs the C code `before`, in which `call` is a pointer to the fops_plugin_call.
     """
     compiler = compilers.find_cxx()
     if compiler is None:

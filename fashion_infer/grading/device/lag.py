@@ -20,8 +20,9 @@ import numpy as np
 
 from ...errors import DeviceError
 from ...graph.shapes import ConvolutionShape
+from ...judging.inputs import KeyedStream, random_inputs
 from ..inside import driver
-from ..referee import inputs, memory
+from ..referee import memory
 from ..referee.memory import place
 from ..referee.session import Session
 from ..referee.tensors import NO_LAG, Lag
@@ -38,21 +39,9 @@ _LIMITS = Limits(seconds=30.0, memory=4 << 30, disk=64 << 20, printed=1 << 16)
 
 
 def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
-    """Measure the lag of a device; return `NO_LAG` if there is no compiler.
+    """Measure the lag of a `Gpu` in the sandbox of a `referee.Machine`; return `NO_LAG` if there is no compiler.
 
-    Parameters
-    ----------
-    gpu
-        A `Gpu`.
-    machine
-        A `referee.Machine`, whose sandbox is used.
-    kernel
-        A module like `known`: its `built` builds the kernel as a submission, and its `queue` calls it in this process.
-
-    Raises
-    ------
-    DeviceError
-        When the worker fails.
+    `kernel` is a module like `known`: `built` builds it as a submission, and `queue` calls it in this process.
     """
     with tempfile.TemporaryDirectory(prefix="fashion-infer.") as folder:
         plugin = kernel.built(Path(folder))
@@ -89,9 +78,9 @@ def beside(brackets: Sequence[Bracket]) -> float:
 
 
 def _brackets(session: Session, tensors: Any, kernel: Any) -> List[Bracket]:
-    bracket, stream = tensors.bracket(True), inputs.SecretStream(b"")
+    bracket, stream = tensors.bracket(True), KeyedStream(b"")
     session.case(_SHAPE, [slot.prepare(_SHAPE, stream) for slot in bracket], tensors.on_device)
-    given = inputs.fresh(stream, _SHAPE, True)
+    given = random_inputs(stream, _SHAPE)
     swept = np.zeros(_SWEPT, np.float32)
     seen = []
 

@@ -13,9 +13,10 @@ from typing import List, Optional, Sequence, Tuple
 import numpy as np
 
 from ...graph.shapes import ConvolutionShape
+from ...judging.inputs import Inputs, KeyedStream
+from ...judging.tensors import STALE
 from ..inside import driver
-from ..referee.inputs import Inputs, SecretStream
-from ..referee.memory import Memory, Place, place
+from ..referee.memory import Memory, Place, guard_words, place, stray
 from ..referee.tensors import NO_LAG, Lag, Shared
 
 # Number of calls between two readings of the clock. The lag of such a bracket is measured and subtracted (lag.py), but
@@ -28,16 +29,8 @@ _SHARE = 0.25  # largest share of the free device memory that the tensors of a b
 class DeviceTensors:
     """Tensors in device memory, for one call or for the calls of a bracket.
 
-    Parameters
-    ----------
-    device
-        The driver's handle of the device.
-    places
-        Layouts of the tensors of all later calls, with offsets from 0.
-    scratch
-        Address of device memory of at least twice the second-level cache's size, which is filled to flush the cache.
-    lag
-        Overhead of a bracket.
+    `device` is the driver's handle, `places` are the layouts of all later calls, with offsets from 0, and `scratch` is
+    the address of device memory of at least twice the second-level cache's size, which is filled to flush the cache.
     """
 
     on_device = True
@@ -63,7 +56,7 @@ class DeviceTensors:
         self.shared = Shared(self._small, (self._block.descriptor,), told)
         address, staged = self._block.address, self._staged.value
         fill_overhead = min(filled(address, 0, 1) for _ in range(_EMPTY_FILLS))
-        self._slots = [
+        self.slots = [
             _Slot(address, number * largest, staged + number * inputs, host, fill_overhead) for number in range(count)
         ]
 
@@ -75,7 +68,7 @@ class DeviceTensors:
 
     def bracket(self, timed: bool) -> List["_Slot"]:
         """Return the slots of the calls between two readings of the clock: all if the calls are timed, else one."""
-        return self._slots if timed else self._slots[:1]
+        return self.slots if timed else self.slots[:1]
 
     def show(self, bracket: List["_Slot"]) -> None:
         """Copy the inputs of a bracket to the shared memory, then flush the second-level cache."""
@@ -98,7 +91,7 @@ class DeviceTensors:
 
     def close(self) -> None:
         """Free the memory."""
-        self._slots = []
+        self.slots = []
         os.close(self._block.descriptor)
         self._block.close()
         driver.call("cuMemFree_v2", self._staged)
@@ -115,16 +108,20 @@ class _Slot:
     def __init__(self, shared: int, start: int, waiting: int, host: np.ndarray, fill_overhead: float):
         self._shared, self._start, self._host, self._overhead = shared, start, host, fill_overhead
         self._waits = waiting - start  # distance from an address in the shared memory to its staged inputs
-        self._guards: List[Tuple[int, bytes]] = []
+        self._guards: List[Tuple[int, np.ndarray]] = []
         # The output, after `take` has fetched it. Fetching another slot's output overwrites it.
         self.y: Optional[np.ndarray] = None
 
-    def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
+    def fits(self, shape: ConvolutionShape) -> bool:
+        """Whether the tensors of a shape fit here."""
+        return place(shape).end <= self._host.size
+
+    def prepare(self, shape: ConvolutionShape, stream: KeyedStream, guard: str = "nan") -> Place:
         """Prepare the tensors for a call of a shape, with fresh guard zones; return their layout."""
         self._lies, self._shape = place(shape, self._start), shape
-        self._guards = [(start, stream.take(stop - start)) for start, stop in self._lies.guards]
-        for start, data in self._guards:
-            _up(self._shared + start, np.frombuffer(data, np.uint8))
+        self._guards = [(zone[0], guard_words(stream, zone, guard)) for zone in self._lies.guards]
+        for start, words in self._guards:
+            _up(self._shared + start, words)
         return self._lies
 
     def fill(self, given: Inputs, value: float) -> float:
@@ -155,6 +152,11 @@ class _Slot:
                 ctypes.c_size_t(4 * int(np.prod(size))),
             )
 
+    def spoil(self) -> None:
+        """Overwrite data and weights with NaN, which a pointer that a submission keeps then reads."""
+        for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
+            _set(self._shared + at, STALE, int(np.prod(size)))
+
     def take(self) -> None:
         """Copy the output to host memory, as `y`."""
         self.y = self._down(self._lies.y, self._shape.output)
@@ -166,9 +168,9 @@ class _Slot:
             for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k))
         )
 
-    def same_guards(self) -> bool:
-        """Return whether the guard zones between the tensors are unchanged."""
-        return all(self._down(start, (len(data) // 4,)).tobytes() == data for start, data in self._guards)
+    def stray(self) -> str:
+        """Return the code of a write to the guard zones; "" if they are unchanged."""
+        return stray([bool((self._down(at, words.shape).view("u4") != words).any()) for at, words in self._guards])
 
     def digest(self) -> int:
         """Return a number that changes if an element of the fetched output changes."""

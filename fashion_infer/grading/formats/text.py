@@ -31,11 +31,12 @@ def write(verdict: GradeVerdict) -> str:
 
 
 def finding_lines(findings) -> List[str]:
-    """Return two lines of text per finding: the finding, and what the student can do."""
+    """Return lines of text for each finding: the finding, and what the student can do."""
     lines = []
     for finding in findings:
         lines.append(f"  {finding.follows}: {sentence(finding)}")
-        lines.append(f"    what to do: {finding.advice}")
+        if finding.advice:
+            lines.append(f"    what to do: {finding.advice}")
     return lines
 
 

@@ -20,21 +20,12 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
-    """Confine this process. Code that runs in it later cannot undo the confinement.
+    """Confine this process, and return the layers in force. Code that runs in it later cannot undo the confinement.
 
-    Parameters
-    ----------
-    plan
-        A dictionary with these keys. "read", "write" and "devices" hold paths for Landlock. "limits" holds rlimits by
-        their names without "RLIMIT_", in bytes, seconds or counts. "user" is the number of the real user to set, by
-        which the kernel counts tasks; 0 keeps the user. "processes", "unix_sockets", "memory_files" and "shared_memory"
-        are as in `seccomp.Rules`. If "unsandboxed" is true, only the rlimits and the user are set.
-
-    Returns
-    -------
-    dict
-        The layers that are in force: "rlimits" (their names), "capabilities" (whether they were dropped), "landlock"
-        (its version, or 0) and "seccomp" (whether the filter is installed).
+    In the plan, "read", "write" and "devices" hold paths for Landlock, "limits" rlimits by their names without
+    "RLIMIT_", and "user" the real user to set, by which the kernel counts tasks (0: as it is). "processes",
+    "unix_sockets", "memory_files" and "shared_memory" are as in `seccomp.Rules`. With "unsandboxed", only rlimits and
+    user are set.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     limits = dict(plan["limits"])

@@ -6,13 +6,7 @@ from . import abi, driver
 
 
 class Device:
-    """The one device that the sandbox shows.
-
-    Parameters
-    ----------
-    size, descriptor
-        Size and descriptor of the shared device memory. The size is 0 if the tensors are in host memory.
-    """
+    """The one device that the sandbox shows, with shared memory of a size and a descriptor; the size may be 0."""
 
     def __init__(self, size: int, descriptor: int):
         device = driver.begin(0)

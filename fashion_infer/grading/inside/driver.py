@@ -95,16 +95,9 @@ def l2_bytes(device: int) -> int:
 
 
 class Block:
-    """Device memory that two processes map. It is allocated here, or imported from the process that allocated it.
+    """Device memory that two processes map: allocated here, or imported by its descriptor.
 
-    Parameters
-    ----------
-    device
-        Handle of the device, as `begin` returns it.
-    size
-        Number of bytes; rounded up if the memory is allocated here.
-    descriptor
-        Descriptor of the memory, from the process that allocated it; None to allocate the memory.
+    `size` is in bytes; it is rounded up if the memory is allocated here.
     """
 
     def __init__(self, device: int, size: int, descriptor: Any = None):

@@ -23,14 +23,8 @@ class WorkerKernel(NamedTuple):
 def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
     """Load a submission. From then on, its code shares this process.
 
-    Parameters
-    ----------
-    kind
-        "plugin" (built by us, or a library that exports fops_kernel_plugin_main), "c" or "python".
-    path
-        The library or the file.
-    gpu
-        Whether the tensors are in GPU memory. It is used for "c" and "python" only; a plug-in states its backend.
+    `kind` is "plugin" (built by us, or a library that exports fops_kernel_plugin_main), "c" or "python". `gpu` says
+    whether the tensors of the latter two are in GPU memory; a plug-in states its backend.
     """
     return {"plugin": _plugin, "c": _plain_c, "python": _python}[kind](path, gpu)
 

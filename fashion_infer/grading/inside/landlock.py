@@ -41,22 +41,9 @@ def version() -> int:
 def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) -> int:
     """Restrict this process, and all processes that it starts, to the given parts of the file system.
 
-    Parameters
-    ----------
-    read, write
-        Files and folders that may be read and executed, and those that may also be changed. Missing paths are ignored.
-    devices
-        Device nodes that may be opened, with their ioctls.
-
-    Returns
-    -------
-    int
-        The version of the interface that is in force; 0 if the kernel has no Landlock, so that nothing is restricted.
-
-    Raises
-    ------
-    OSError
-        When the kernel refuses.
+    Files and folders in `write` may also be changed, `devices` opened with their ioctls; missing paths are ignored.
+    Return the version of the interface that is in force, 0 if the kernel has no Landlock; OSError if the kernel
+    refuses.
     """
     known = version()
     if known == 0:

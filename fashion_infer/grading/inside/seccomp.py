@@ -107,15 +107,7 @@ def supported() -> bool:
 
 
 def program(rules: Rules, machine: str = "") -> bytes:
-    """Return the filter's instructions, as an array of `struct sock_filter`.
-
-    Parameters
-    ----------
-    rules
-        The additional system calls that are allowed.
-    machine
-        "x86_64" or "aarch64"; this machine if empty.
-    """
+    """Return the filter as an array of `struct sock_filter`, for "x86_64", "aarch64" or this machine."""
     machine = machine or platform.machine()
     column = list(_AUDIT).index(machine)
     denied = dict(_ALWAYS)

@@ -16,6 +16,7 @@ The referee does not trust the content of the worker's messages. It relies only 
 message arrived, and what the memory holds at that time. The times in a message have limited effects (`grading.marks`).
 """
 
+import contextlib
 import ctypes
 import json
 import mmap
@@ -92,11 +93,14 @@ class Worker:
             return
         self._say(loaded=kernels.described(self._kernel))
 
-    def _case(self, shape, places, on_device: bool, examine: bool) -> None:
+    def _case(self, shape, places, on_device: bool, examine: bool, threads: int) -> None:
         """Set the sizes B, C, H, W, M, K and, for each call of a bracket, the addresses of x, k and y.
 
-        `places` holds their offsets in the memory.
+        `places` holds their offsets in the memory. `threads` is the number of OpenMP's threads; 0 leaves it as it is.
         """
+        if threads:
+            with contextlib.suppress(OSError):  # the submission has not loaded OpenMP
+                ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD).omp_set_num_threads(threads)
         base = self._device.memory if on_device and self._device else self._memory
         self._calls = [
             abi.Call(abi.Conv(*shape, 0), *(base + place for place in each), None, examine) for each in places

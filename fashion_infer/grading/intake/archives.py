@@ -33,27 +33,10 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(source: Path, target: Path) -> List[Path]:
-    """Copy the plain files of an archive or a folder into an empty folder.
+    """Copy the plain files of an archive or a folder into an empty folder; return their relative paths, sorted.
 
-    Parameters
-    ----------
-    source
-        A zip or tar archive (also compressed as .gz, .bz2 or .xz), or a folder. Hidden files are left out, such as
-        those of version control and those that archivers add.
-    target
-        The empty folder.
-
-    Returns
-    -------
-    list of Path
-        The files, relative to the target, sorted.
-
-    Raises
-    ------
-    Refused
-        For a name that leads out of the folder, a link, a device, too many files or bytes, or a damaged archive.
-    OSError
-        When this machine has no disk space left.
+    Hidden files are left out. Refused for a name that leads out of the folder, a link, a device, too many files or
+    bytes, or a damaged archive; OSError if this machine has no disk space left.
     """
     opened = _folder if source.is_dir() else _zip if zipfile.is_zipfile(source) else _tar
     found: List[Path] = []

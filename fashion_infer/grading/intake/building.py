@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import DeviceError
-from ...explain import compiler
+from ...judging import judge
+from ...judging.callers.here import runs_threads
 from ...kernel_files import build as builds
 from ...system import cache_limits, compilers, installation, resources
 from ...system.temporary import vanishing
@@ -36,31 +37,21 @@ class BuiltSubmission(NamedTuple):
     path: Path
     seconds: float  # time of the build, in seconds
     host_memory: bool  # whether its tensors are in host memory
-    phases: bool = False  # whether its adapter can check the tensors between prolog, forward and epilog
+    phases: bool = False  # whether it has a prolog and an epilog; Op Time is then forward's, by the adapter's clock
     read: Tuple[str, ...] = ()  # additional files and folders that the worker may read
     packages: Tuple[str, ...] = ()  # folders of Python packages
+    parallel: bool = False  # whether its source names something that starts threads
+    few: int = 3  # number of images of most calls that check it
+    thousands: bool = False  # whether its format allowed files that need multiples of 1,000 images
 
 
 def build(
     submission: Submission, layers: Layers, limits: RubricLimits, backend: str, unsandboxed: bool
 ) -> BuiltSubmission:
-    """Build a submission, or return its earlier build.
+    """Build a submission for a backend in the sandbox, or return its earlier build.
 
-    Parameters
-    ----------
-    submission, layers, limits
-        The submission, the layers of the sandbox to build it in, and the limits of the build.
-    backend
-        "cpu" or "gpu".
-    unsandboxed
-        Whether the operator allows builds without a sandbox.
-
-    Raises
-    ------
-    Refused
-        When the submission does not compile. The message contains the compiler's first error.
-    DeviceError
-        When this machine has no compiler for the submission, no GPU, or no disk space.
+    Refused, with the compiler's first error, if it does not compile; DeviceError if this machine has no compiler for
+    it, no GPU, or no disk space.
     """
     recognised = submission.kernel
     start = time.monotonic()
@@ -81,8 +72,17 @@ def build(
         raise
     except DeviceError as error:
         raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
-    seconds, phases = time.monotonic() - start, recognised.format.phases
-    return BuiltSubmission("plugin", built.library, seconds, host_memory, phases, _linked(recognised))
+    return BuiltSubmission(
+        "plugin",
+        built.library,
+        time.monotonic() - start,
+        host_memory,
+        recognised.format.phases,
+        _linked(recognised),
+        parallel=runs_threads(recognised),
+        few=judge.few_images(recognised),
+        thousands=recognised.format.thousands,
+    )
 
 
 def explain(
@@ -93,6 +93,8 @@ def explain(
     The submission is compiled again, in the sandbox, but it is not run. Errors are ignored, because an explanation does
     not affect the verdict. The parameters are those of `build`.
     """
+    from ...explain import compiler
+
     recognised = submission.kernel
     if recognised.format.adapter is None:
         return ()

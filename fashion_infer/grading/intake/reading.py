@@ -39,10 +39,7 @@ class Wanted(NamedTuple):
 def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
     """Copy a submission's files into an empty folder, and find its kernel file there, in this process.
 
-    Raises
-    ------
-    Refused
-        When the submission is unsafe to unpack, or has no kernel.
+    Refused if it is unsafe to unpack, or has no kernel.
     """
     try:
         single = not (source.is_dir() or archives.is_archive(source))
@@ -59,17 +56,7 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
 def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandboxed: bool) -> KernelFile:
     """Call `read` in a box without a network, which may write only to `folder` and has limits on time and memory.
 
-    Parameters
-    ----------
-    layers, unsandboxed
-        The layers of the sandbox, and whether to read without a sandbox.
-
-    Raises
-    ------
-    Refused
-        As in `read`, and when reading exceeds the limits.
-    DeviceError
-        When the box fails.
+    Refused as in `read`, and when reading exceeds the limits; DeviceError if the box fails.
     """
     from ..sandbox import Box, Broken, Limits, run
 

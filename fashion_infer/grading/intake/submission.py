@@ -43,29 +43,12 @@ def stage(
     layers=None,
     unsandboxed: bool = False,
 ) -> Submission:
-    """Copy a submission into a separate folder, and find its kernel file.
+    """Copy a submission into a separate folder of `room`, and find its kernel file.
 
-    Parameters
-    ----------
-    source
-        A kernel file, a folder or an archive. A kernel file is copied with the files that it includes from its folder.
-    room
-        Parent of the folders of submissions. Each folder is named by the digest of its content, so that identical
-        submissions share a folder and are built once.
-    format, backend
-        Required format and backend, as in `kernel_files.formats.recognise`.
-    file
-        The kernel file's path in a folder or an archive; None to search for it.
-    layers, unsandboxed
-        Layers of the sandbox in which the submission is read, and whether to read it without one. If `layers` is None,
-        it is read in this process, which is only for trusted submissions.
-
-    Raises
-    ------
-    Refused
-        When the submission is unsafe to unpack, has no kernel, or exceeds the limits of reading.
-    DeviceError
-        When this machine cannot read it.
+    A folder is named by the digest of its content, so that identical submissions share it and are built once. `format`,
+    `backend` and `file` (None to search) are required. Without `layers`, it is read in this process, for trusted files
+    only. Refused if it is unsafe to unpack, has no kernel, or exceeds the limits of reading; DeviceError if this
+    machine fails.
     """
     wanted = reading.Wanted(format, backend, file)
     with cache_limits.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:

@@ -1,39 +1,15 @@
-"""Kinds of findings, and their consequences."""
+"""Findings: what the referee observed of a submission that has a consequence."""
 
-from typing import Dict, NamedTuple
+from typing import NamedTuple
 
-REFUSED, MARKED = "refused", "marked"
+from ...judging import reasons
+from ...judging.calls import Cause
+from ...judging.reasons import MARKED, REFUSED
+
+__all__ = ["MARKED", "REFUSED", "Finding", "plain"]
+
 _MOST = 1000  # largest number of characters of a finding's text
-
-
-class Kind(NamedTuple):
-    """A kind of finding."""
-
-    # The consequence: REFUSED (no points for the affected checks), or MARKED (reported only, except for what `advice`
-    # says).
-    follows: str
-    short: str  # description in a few words
-    advice: str  # advice to the student
-
-
-KINDS: Dict[str, Kind] = {
-    "broken": Kind(REFUSED, "it did not run to its end", "run `fashion-infer kernel check FILE` to see where it ends"),
-    "wrong": Kind(REFUSED, "the output is wrong", "run `fashion-infer kernel check FILE` until every layer is right"),
-    "precision": Kind(REFUSED, "not float32", "this rubric requires float32: use neither half precision nor TF32"),
-    "call number": Kind(
-        REFUSED, "right in one call and wrong in another", "compute the output of each call from that call's inputs"
-    ),
-    "inputs changed": Kind(REFUSED, "it changes its inputs", "leave data and weights as they are"),
-    "guard zones": Kind(REFUSED, "it writes outside of the output", "write nothing outside of the output"),
-    "work after": Kind(REFUSED, "it still works after the call", "finish all work before forward returns"),
-    "too fast": Kind(REFUSED, "faster than possible", "compute and write the output within forward"),
-    "work before": Kind(
-        MARKED, "it works before forward", "do the work in forward; until you do, Layer Time counts instead of Op Time"
-    ),
-    "clocks": Kind(
-        MARKED, "its clock differs from the referee's", "do nothing if the machine was busy: the referee's clock counts"
-    ),
-}
+_EXPLAIN = "`fashion-infer kernel explain FILE` names the line"
 
 
 def plain(text: str) -> str:
@@ -45,21 +21,33 @@ def plain(text: str) -> str:
 class Finding(NamedTuple):
     """An observation of the referee about a submission that has a consequence."""
 
-    kind: str  # a name in KINDS
+    code: str  # a key of `judging.reasons.TABLE`
     where: str  # the layer and the number of images; "" for the whole submission
-    text: str
+    sentence: str
+    seen: str = ""  # an example, such as an incorrect output beside the exact one
+
+    @classmethod
+    def of(cls, cause: Cause, where: str = "", seen: str = "") -> "Finding":
+        """Return the finding for a cause."""
+        return cls(cause.code, where, plain(reasons.sentence(cause)), plain(seen))
+
+    @property
+    def text(self) -> str:
+        """The sentence with the example."""
+        return f"{self.sentence}: {self.seen}" if self.seen else self.sentence
 
     @property
     def follows(self) -> str:
-        """Consequence of the finding: REFUSED or MARKED."""
-        return KINDS[self.kind].follows
+        """Consequence of the finding: REFUSED (no points for the affected checks) or MARKED (reported only)."""
+        return reasons.TABLE[self.code].follows
 
     @property
     def advice(self) -> str:
-        """Advice to the student, as text."""
-        return KINDS[self.kind].advice
+        """Advice to the student; "" if there is none."""
+        reason = reasons.TABLE[self.code]
+        return "; ".join(filter(None, (reason.remedy, _EXPLAIN if reason.section else "")))
 
     @property
     def short(self) -> str:
-        """Place and kind of the finding, in a few words."""
-        return f"{self.where}: {KINDS[self.kind].short}" if self.where else KINDS[self.kind].short
+        """Place and sentence of the finding."""
+        return f"{self.where}: {self.sentence}" if self.where else self.sentence

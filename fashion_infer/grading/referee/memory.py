@@ -10,11 +10,12 @@ import fcntl
 import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterator, List, NamedTuple, Tuple
+from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
 from ...graph.shapes import ConvolutionShape
+from ...judging.inputs import KeyedStream
 
 _GUARD = 1 << 16  # bytes of a guard zone: at least a page, and enough for a whole row of the largest layer
 _PAGE = 4096
@@ -22,6 +23,8 @@ _ADD_SEALS = 1033  # F_ADD_SEALS
 _SEALS = 0x1 | 0x2 | 0x4  # F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: no more seals, no other size
 _PIECE = 1 << 21  # number of floats that are processed at a time
 WORKERS = os.cpu_count() or 1
+# Codes of a write to a guard zone: before the data, the weights and the output, and after the output.
+_STRAY = ("writes_outside", "writes_outside", "writes_before_start", "writes_after_end")
 
 
 class Place(NamedTuple):
@@ -38,23 +41,17 @@ def place(shape: ConvolutionShape, start: int = 0) -> Place:
     """Return the layout of a shape's tensors from the offset `start` on, which must be a multiple of the page size."""
     at, starts, guards = start, [], []
     for size in (shape.data, shape.weights, shape.output):
-        begin = _up(at + _GUARD)
+        begin = page(at + _GUARD)
         guards.append((at, begin))
         starts.append(begin)
         at = begin + 4 * int(np.prod(size))
-    end = _up(at + _GUARD)
+    end = page(at + _GUARD)
     x, k, y = starts
     return Place(x, k, y, end, (*guards, (at, end)))
 
 
 class Memory:
-    """The shared file, mapped into this process.
-
-    Parameters
-    ----------
-    size
-        Number of bytes: the largest `Place.end` of all later calls.
-    """
+    """The shared file, mapped into this process; its size in bytes is the largest `Place.end` of all later calls."""
 
     def __init__(self, size: int):
         self.size = size
@@ -85,6 +82,17 @@ class Memory:
         return self._bytes[guard[0] : guard[1]]
 
 
+def guard_words(stream: KeyedStream, guard: Tuple[int, int], kind: str) -> np.ndarray:
+    """Return secret words for a guard zone: NaN ("nan"), or numbers from 2,048 to 4,096 ("number")."""
+    words = np.frombuffer(stream.take(guard[1] - guard[0]), "<u4")
+    return (words & np.uint32(0x7FFFFF)) | np.uint32(0x45000000) if kind == "number" else words | np.uint32(0x7FC00000)
+
+
+def stray(touched: Sequence[bool]) -> str:
+    """Return the code of a write outside the tensors, given which guard zones have changed; "" if none has."""
+    return next((code for code, changed in zip(_STRAY[::-1], touched[::-1]) if changed), "")
+
+
 def fill(y: np.ndarray, value: float) -> None:
     """Set all elements of an output to a value, on all cores."""
     in_pieces(y.reshape(-1), lambda piece: piece.fill(value))
@@ -103,5 +111,6 @@ def _pieces(flat: np.ndarray) -> Iterator[np.ndarray]:
     return (flat[start : start + _PIECE] for start in range(0, flat.size, _PIECE))
 
 
-def _up(size: int) -> int:
+def page(size: int) -> int:
+    """Round a size up to whole pages."""
     return -(-size // _PAGE) * _PAGE

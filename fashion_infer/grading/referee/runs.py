@@ -1,39 +1,39 @@
 """The referee: calls a submission in its sandbox, and relies on its own clock and on the outputs that it reads.
 
-In a run, a new process gets all cases in a random order. The first run checks whether outputs are correct for each
-number of images; later runs are timed. Each call has fresh inputs, and an output that was filled with NaN or zeros. The
-whole output of each call is checked (`judging`).
+In a run, a new process gets all cases in a random order. The first run makes the calls of the judge's plan
+(`judging.plan`) for each layer and number of images, as `kernel check` does; later runs are timed (`timing`). The whole
+output of each call is compared.
 """
 
 import contextlib
+import functools
 import threading
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from ...judging import judge, plan
+from ...judging.calls import Cause, Failed
+from ...judging.inputs import Seed
+from ...judging.plan import Options, ShapeTrial
+from ...judging.verdict import ShapeVerdict
+from ...kernel_files import loading
 from ..intake.building import BuiltSubmission
 from ..rubric import Rubric
-from ..sandbox import Box, Broken, Layers, Limits
-from . import inputs
+from ..sandbox import Box, Layers, Limits
+from .caller import SandboxedCaller
 from .findings import Finding
-from .inputs import Seed
-from .judging import Notes, Plan, judge
 from .memory import place
+from .notes import Notes
 from .samples import Case, Sample, cases, spread
 from .session import Session
 from .tensors import HostTensors
+from .timing import sample, time_calls
 
-_CALLS = 2  # number of calls of each case in the untimed run; the second shows whether state from the first is reused
 _MOST_BROKEN = 2  # number of processes that may break before the remaining cases are skipped
 
 
 class Turns:
-    """A lock for the machine: either several submissions run at a time, for correctness checks, or one, to be timed.
-
-    Parameters
-    ----------
-    count
-        Largest number of submissions that run concurrently.
-    """
+    """A lock for the machine: up to `count` submissions run at a time, to be checked, or one, to be timed."""
 
     def __init__(self, count: int):
         self.count = count
@@ -82,21 +82,7 @@ class Observed(NamedTuple):
 
 
 class Referee:
-    """Judges one submission.
-
-    Parameters
-    ----------
-    plugin
-        The built submission.
-    rubric
-        The rubric; its backend is "cpu" or "gpu".
-    seed
-        The secret from which inputs are derived.
-    machine
-        The machine on which the submission runs.
-    turns
-        Lock that several submissions share; None for a single submission.
-    """
+    """Judges one built submission by a rubric, whose backend is "cpu" or "gpu". Several submissions share `turns`."""
 
     def __init__(
         self, plugin: BuiltSubmission, rubric: Rubric, seed: Seed, machine: Machine, turns: Optional[Turns] = None
@@ -107,29 +93,21 @@ class Referee:
         self._begin()
 
     def _begin(self) -> None:
-        self._notes = Notes(self._rubric, self._seed)
+        self._notes = Notes(self._rubric)
         self._layers: Dict[str, Any] = {}
         self._printed = ""
         self._run = 0
         self._broken = 0
 
     def observe(self) -> Observed:
-        """Run and check all cases. Errors of the submission raise nothing: they are findings in the result.
-
-        Raises
-        ------
-        DeviceError
-            When the machine fails.
-        """
+        """Run and check all cases. Errors of the submission are findings; DeviceError if the machine fails."""
         right, to_time = self._cases("right"), self._cases("time")
-        # Only an adapter with phases can check the tensors between phases.
-        plan = Plan(_CALLS, False, phases=self._plugin.phases, examine=self._plugin.phases)
         with self._turns.beside(), self._made(right):
-            self._one_run(right, plan)
+            self._check(right)
         if self._notes.refused and self._turns.count > 1:  # try again alone, in case other submissions caused it
             self._begin()
             with self._turns.alone(), self._made(right):
-                self._one_run(right, plan)
+                self._check(right)
         if to_time and not self._notes.refused:
             with self._turns.alone(), self._made(to_time):
                 self._time(to_time)
@@ -146,14 +124,17 @@ class Referee:
     def _made(self, asked: Sequence[Case]) -> Iterator[None]:
         """Return a context in which `_tensors` holds tensors for these cases, in the memory that the format uses."""
         gpu = self._machine.gpu if self._rubric.backend == "gpu" else None
-        places = [place(case.shape) for case in asked]
+        # Probes may have more images than a case.
+        places = [place(case.shape._replace(B=max(case.shape.B, plan.most_probed(case.shape)))) for case in asked]
         if not places:
             yield
             return
         if gpu is not None and not self._plugin.host_memory:
             self._tensors = gpu.tensors(places, gpu.lag(self._machine))
         else:
-            self._tensors = HostTensors(max(lie.end for lie in places), gpu is not None)
+            few = [place(case.shape._replace(B=self._few(case))) for case in asked]
+            largest = max(*(lie.end for lie in places), *(2 * lie.end for lie in few))
+            self._tensors = HostTensors(largest, gpu is not None)
         try:
             yield
         finally:
@@ -169,34 +150,109 @@ class Referee:
             if not few and (used > timing.seconds or self._steady(to_time)):
                 return
             runs += 1
-            self._one_run(to_time, Plan(timing.calls, True, start + timing.seconds, phases=self._plugin.phases))
+            self._run_timed(to_time, start + timing.seconds)
 
     def _steady(self, to_time: Sequence[Case]) -> bool:
         timed = [sample for sample in self._notes.samples if sample.timed]
         values = [[sample.op_seconds for sample in timed if sample.case == case] for case in to_time]
         return all(spread(seconds) <= self._rubric.timing.spread for seconds in values)
 
-    def _one_run(self, todo: Sequence[Case], plan: Plan) -> None:
-        """Run cases in a new process. If it breaks, run the remaining cases in another process."""
-        waiting = list(inputs.shuffled(self._notes.seed.stream(self._run, 0), todo))
+    def _check(self, todo: Sequence[Case]) -> None:
+        """Check cases one after another in a process; after an incorrect one, the others get a new process."""
+        waiting = list(self._seed.stream(self._run, 0).shuffled(todo))
         while waiting and self._broken < _MOST_BROKEN:
-            self._run += 1
-            case: Optional[Case] = None
-            try:
-                with self._session() as session:
-                    self._layers = session.layers
-                    try:
-                        said = session.load(self._plugin, self._rubric.backend == "gpu", self._tensors.shared.device)
-                        plan = plan._replace(zeroed=bool(said["zero_output"]))
-                        while waiting:
-                            case = waiting.pop(0)
-                            judge(session, self._tensors, self._notes, case, self._run, plan)
-                    finally:
-                        self._printed = self._printed or session.printed
-            except Broken as error:
-                # A process that breaks while it loads the submission would break again: do not retry.
-                self._broken = _MOST_BROKEN if case is None else self._broken + 1
-                self._notes.found("broken", case, str(error))
+            again: List[Tuple[Case, ShapeVerdict]] = []
+            self._one_run(waiting, functools.partial(self._check_case, set(), again))
+            for case, found in again:
+                self._check_again(case, found)
+
+    def _check_case(
+        self, layers: Set[int], again: List[Tuple[Case, ShapeVerdict]], caller: SandboxedCaller, case: Case
+    ) -> bool:
+        """Check a case in a process that has run some layers; return whether it is correct, else add it to `again`."""
+        found, others = self._judged(caller, case), layers - {case.layer}
+        layers.add(case.layer)
+        if not found.right and not caller.broken and (others or self._thousands(case)):
+            again.append((case, found))
+        else:
+            self._note(caller, case, found)
+        return found.right
+
+    def _check_again(self, case: Case, found: ShapeVerdict) -> None:
+        """Check an incorrect case alone in a process, or with 1,000 images per call as its format may need."""
+        thousands = self._thousands(case)
+
+        def check(caller: SandboxedCaller, case: Case) -> bool:
+            alone = self._judged(caller, case, thousands)
+            if not thousands and alone.right:
+                alone = found._replace(cause=Cause("other_layers"))
+            self._note(caller, case, found if thousands and not alone.right else alone)
+            return False
+
+        self._one_run([case], check)
+
+    def _judged(self, caller: SandboxedCaller, case: Case, thousands: bool = False) -> ShapeVerdict:
+        few, count = self._few(case), case.shape.B
+        options = Options(few, count if count > few else 0, judge.RACES)
+        if thousands:
+            options = Options(loading.TRIAL_IMAGES, count, judge.RACES, thousand=True, one_first=False)
+        stream = self._seed.stream(self._run, case.layer, count, 2)
+        return ShapeTrial(caller, case.words, case.shape, stream, options).verdict()
+
+    def _few(self, case: Case) -> int:
+        """Return the number of images of most calls."""
+        return min(self._plugin.few, case.shape.B)
+
+    def _thousands(self, case: Case) -> bool:
+        """Whether the case's calls may all need multiples of 1,000 images."""
+        multiple = case.shape.B % loading.TRIAL_IMAGES == 0
+        return self._plugin.thousands and multiple and self._rubric.backend == "gpu"
+
+    def _note(self, caller: SandboxedCaller, case: Case, found: ShapeVerdict) -> None:
+        notes = self._notes
+        self._broken += caller.broken
+        if caller.last is not None:
+            notes.samples.append(sample(caller, case, self._run, 1, False, caller.last, found.precision))
+        if found.cause:
+            notes.found(found.cause, case, found.example)
+        else:
+            notes.precision(case, found.precision)
+        for cause in found.notes:
+            notes.found(cause, case)
+
+    def _run_timed(self, todo: Sequence[Case], until: float) -> None:
+        waiting = list(self._seed.stream(self._run, 0).shuffled(todo))
+
+        def timed(caller: SandboxedCaller, case: Case) -> bool:
+            time_calls(caller, self._notes, case, self._seed, self._run, self._rubric.timing.calls, until)
+            return True
+
+        while waiting and self._broken < _MOST_BROKEN:
+            self._one_run(waiting, timed)
+
+    def _one_run(self, waiting: List[Case], work: Callable[[SandboxedCaller, Case], bool]) -> None:
+        """Take cases from a list and run them in a new process, until `work` returns False or the process breaks."""
+        self._run += 1
+        case: Optional[Case] = None
+        try:
+            with self._session() as session:
+                self._layers = session.layers
+                try:
+                    said = session.load(self._plugin, self._rubric.backend == "gpu", self._tensors.shared.device)
+                    going = True
+                    while waiting and going:
+                        case = waiting.pop(0)
+                        guards = self._seed.stream(self._run, case.layer, case.shape.B, 1)
+                        caller = SandboxedCaller(
+                            session, self._tensors, self._plugin, self._notes, case, bool(said["zero_output"]), guards
+                        )
+                        going = work(caller, case)
+                finally:
+                    self._printed = self._printed or session.printed
+        except Failed as error:
+            # A process that breaks while it loads the submission would break again: do not retry.
+            self._broken = _MOST_BROKEN if case is None else self._broken + 1
+            self._notes.found(Cause(error.code, error.details), case)
 
     def _session(self) -> Session:
         limits, gpu, plugin = self._rubric.limits, self._machine.gpu, self._plugin

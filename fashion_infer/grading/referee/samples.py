@@ -30,8 +30,7 @@ class Sample(NamedTuple):
     seconds: float  # time of the whole call by the referee's clock
     op_seconds: float  # Op Time
     worker_seconds: float  # time by the worker's own clock, for information only
-    precision: str  # one of `scrutiny.CLASSES`
-    said: str  # the diagnosis of the output, in one line
+    precision: str  # one of `judging.bound.CLASSES`
 
 
 class Times(NamedTuple):

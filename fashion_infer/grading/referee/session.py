@@ -12,19 +12,18 @@ from ...graph.shapes import ConvolutionShape
 from ..intake.building import BuiltSubmission
 from ..sandbox import Box, Broken, Layers, start
 from ..sandbox.start import plan, python
+from .findings import plain
 from .memory import Place
 from .tensors import Shared
 
 _MOST = 1 << 16  # largest number of bytes of a message
 _LOOK = 0.05  # seconds between two checks of the worker's resources
-_NOT_ITS_OWN = "it wrote to a descriptor that is not its own"
-_CLOSED = "it closed the referee's channel"
 # Shortest time of a bracket in seconds. The lag, which varies, is subtracted, and the result must not be 0 or less.
 _LEAST = 1e-6
 _STARTING = 30.0  # time limit in seconds for the start of a worker, until it has confined itself
 
 
-class Called(NamedTuple):
+class TimedBracket(NamedTuple):
     """Result of a bracket of calls. All fields but `seconds` are claims of the worker."""
 
     seconds: float  # time of a call by the referee's clock
@@ -36,24 +35,10 @@ class Called(NamedTuple):
 
 
 class Session:
-    """One worker in its box, from start to end.
+    """One worker in its box, from start to end; DeviceError if it cannot be started.
 
     Between calls, all threads of the worker are stopped, so that a submission's code runs only while the referee's
-    clock runs.
-
-    Parameters
-    ----------
-    box, layers, unsandboxed
-        The box, the layers that enforce it, and whether to run without a sandbox.
-    shared
-        The memory that the referee shares with the worker.
-    packages
-        Folders of Python packages, for a submission in Python.
-
-    Raises
-    ------
-    DeviceError
-        When the worker cannot be started.
+    clock runs. `packages` are folders of Python packages.
     """
 
     def __init__(
@@ -81,50 +66,39 @@ class Session:
             raise DeviceError(f"the sandbox failed: {error}; {printed[-300:].strip()}") from None
 
     def load(self, plugin: BuiltSubmission, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        """Load the submission; return its description of itself (`inside.kernels.described`).
-
-        Raises
-        ------
-        Broken
-            When the submission cannot be loaded, or its description is malformed.
-        """
+        """Load the submission; return its description of itself (`inside.kernels.described`), or raise Broken."""
         self._send(load={"kind": plugin.kind, "path": str(plugin.path), "gpu": gpu, "device": device})
         found = self._answer("loaded", self._sandbox.remaining)
         if not isinstance(found, dict) or not isinstance(found.get("zero_output"), (bool, int)):
-            raise Broken(_NOT_ITS_OWN)
+            raise Broken("wrote_to_channel")
         self._sandbox.freeze()
         return found
 
     def case(
-        self, shape: ConvolutionShape, places: Sequence[Place], on_device: bool = False, examine: bool = False
+        self,
+        shape: ConvolutionShape,
+        places: Sequence[Place],
+        on_device: bool = False,
+        examine: bool = False,
+        threads: int = 0,
     ) -> None:
-        """Send the sizes of the next calls, and the layout of the tensors for each call of a bracket."""
+        """Send the sizes of the next calls, and the layout of the tensors for each call of a bracket.
+
+        `threads` is the number of OpenMP's threads; 0 leaves it as it is.
+        """
         lie = [place[:3] for place in places]
         self._calls = len(lie)
-        self._send(case={"shape": shape, "places": lie, "on_device": on_device, "examine": examine})
+        asked = {"shape": shape, "places": lie, "on_device": on_device, "examine": examine, "threads": threads}
+        self._send(case=asked)
         self._sandbox.thaw()
         self._answer("ready", self._sandbox.remaining)
         self._sandbox.freeze()
 
-    def call(self, number: int, tensors, bracket) -> Called:
-        """Run the submission once for each call of a bracket, on the present content of the shared memory.
+    def call(self, number: int, tensors, bracket, patience: float = math.inf) -> TimedBracket:
+        """Run the submission once for each slot of the process's bracket `number`; return the means.
 
-        Parameters
-        ----------
-        number
-            Number of the bracket in this process.
-        tensors, bracket
-            The tensors, and the bracket's slots. On a GPU, the inputs are copied to the shared memory now.
-
-        Returns
-        -------
-        Called
-            Its seconds are the time of the bracket divided by the number of its calls.
-
-        Raises
-        ------
-        Broken
-            When the worker ends, exceeds a limit, or sends a malformed message.
+        On a GPU, the inputs are copied to the shared memory now. Broken if the worker ends, exceeds a limit, or sends a
+        malformed message, or does not end within `patience`.
         """
         word = b"go %d" % number
         # On a GPU, wake the worker before it can see the inputs and before the clock starts, because waking up takes
@@ -133,14 +107,15 @@ class Session:
             self._tell(b"wake")
             self._sandbox.thaw()
             if self._receive(self._sandbox.remaining) != b"awake":
-                raise Broken(_NOT_ITS_OWN)
+                raise Broken("wrote_to_channel")
             tensors.show(bracket)
             start = time.perf_counter()
             self._tell(word)
         else:
             self._tell(word)
             start = self._sandbox.thaw()
-        said = self._receive(self._sandbox.remaining)
+        remaining = self._sandbox.remaining
+        said = self._receive(patience, "hangs") if patience < remaining else self._receive(remaining)
         done = time.perf_counter() + tensors.settled()
         stopped = self._sandbox.freeze()
         # On a CPU, the time ends when the worker is stopped, so that work after its message counts. On a GPU, stopping
@@ -177,19 +152,19 @@ class Session:
         try:
             self._channel.send(message)
         except OSError:
-            raise Broken(self._sandbox.ended() or _CLOSED) from None
+            raise self._sandbox.ended() or Broken("closed_channel") from None
 
     def _answer(self, name: str, patience: float) -> Any:
         said = self._receive(patience)
         try:
             answer = json.loads(said)
             if "failed" in answer:
-                raise Broken(f"it cannot be loaded: {answer['failed']}")
+                raise Broken("not_loaded", text=plain(str(answer["failed"])))
             return answer[name]
         except (ValueError, TypeError, KeyError, RecursionError):  # RecursionError: JSON that is nested too deeply
-            raise Broken(_NOT_ITS_OWN) from None
+            raise Broken("wrote_to_channel") from None
 
-    def _receive(self, patience: float) -> bytes:
+    def _receive(self, patience: float, code: str = "time_limit") -> bytes:
         """Return the next message; check the worker's use of resources while waiting for it."""
         end, look = time.monotonic() + patience, 0.0
         poll = select.poll()
@@ -200,17 +175,17 @@ class Session:
             self._sandbox.watch()
             look = time.monotonic() + _LOOK
             if time.monotonic() > end:
-                raise Broken(f"it did not end within {patience:.0f} s")
+                raise Broken(code, seconds=round(patience))
         try:
             said = self._channel.recv(_MOST)
         except OSError:
             said = b""
         if not said:
-            raise Broken(self._sandbox.ended() or _CLOSED)
+            raise self._sandbox.ended() or Broken("closed_channel")
         return said
 
 
-def _called(said: bytes, number: int, seconds: float) -> Called:
+def _called(said: bytes, number: int, seconds: float) -> TimedBracket:
     fields = said.split(b" ", 6)
     try:
         if fields[0] != b"done" or int(fields[1]) != number:
@@ -218,6 +193,8 @@ def _called(said: bytes, number: int, seconds: float) -> Called:
         op, layer = float(fields[3]), float(fields[4])
         if not (math.isfinite(op) and math.isfinite(layer)):
             raise ValueError
-        return Called(seconds, int(fields[2]), op, layer, int(fields[5]), fields[6].decode(errors="replace")[:512])
+        return TimedBracket(
+            seconds, int(fields[2]), op, layer, int(fields[5]), fields[6].decode(errors="replace")[:512]
+        )
     except (ValueError, IndexError):
-        raise Broken(_NOT_ITS_OWN) from None
+        raise Broken("wrote_to_channel") from None

@@ -1,4 +1,4 @@
-"""The tensors of one call, in host memory that the worker shares. Those in GPU memory are in `device.tensors`."""
+"""The tensors of calls, in host memory that the worker shares. Those in GPU memory are in `device.tensors`."""
 
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -6,8 +6,9 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 import numpy as np
 
 from ...graph.shapes import ConvolutionShape
+from ...judging.inputs import Inputs, KeyedStream
+from ...judging.tensors import STALE, same_bits
 from . import memory
-from .inputs import Inputs, SecretStream
 from .memory import Memory, Place, place
 
 
@@ -30,14 +31,9 @@ NO_LAG = Lag(0.0, 100e-6)  # used if the lag was not measured
 
 
 class HostTensors:
-    """Tensors in host memory.
+    """Tensors in host memory of a size in bytes: the largest `Place.end` of all later calls.
 
-    Parameters
-    ----------
-    largest
-        Size in bytes: the largest `Place.end` of all later calls.
-    gpu
-        Whether the worker uses a GPU, with a format that copies the tensors itself.
+    `gpu` says that the worker uses a GPU, with a format that copies the tensors itself.
     """
 
     on_device = False
@@ -50,18 +46,50 @@ class HostTensors:
     def __init__(self, largest: int, gpu: bool = False):
         self._memory = Memory(largest)
         self.shared = Shared(self._memory, (), {"size": 0, "descriptor": -1} if gpu else None)
-        self._guards: List[Tuple[np.ndarray, bytes]] = []
+        # Two places, between which calls of half the memory's size can move.
+        self.slots = [HostSlot(self._memory, start) for start in (0, memory.page(largest // 2))]
 
     def clear(self) -> None:
         """Erase everything that an earlier process of the submission has written."""
         self._memory.clear()
 
-    def prepare(self, shape: ConvolutionShape, stream: SecretStream) -> Place:
+    def bracket(self, timed: bool) -> List["HostSlot"]:
+        """Return the slots of the calls between two readings of the clock. On a CPU, there is one call."""
+        return self.slots[:1]
+
+    def show(self, bracket: List["HostSlot"]) -> None:
+        """Do nothing: the inputs are already in shared memory, and the worker is stopped."""
+
+    def settled(self) -> float:
+        """Return the seconds for which work continued after the worker's message: 0, as the worker is stopped."""
+        return 0.0
+
+    def close(self) -> None:
+        """Free the memory."""
+        self.slots = []
+        self._memory.close()
+
+
+class HostSlot:
+    """The tensors of one call, from the offset `start` of the shared memory on."""
+
+    def __init__(self, shared: Memory, start: int):
+        self._memory, self._start = shared, start
+        self._guards: List[Tuple[np.ndarray, np.ndarray]] = []
+        self._x = self._k = self.y = np.empty(0, np.float32)
+
+    def fits(self, shape: ConvolutionShape) -> bool:
+        """Whether the tensors of a shape fit here."""
+        return place(shape, self._start).end <= self._memory.size
+
+    def prepare(self, shape: ConvolutionShape, stream: KeyedStream, guard: str = "nan") -> Place:
         """Prepare the tensors for calls of a shape, with fresh guard zones; return their layout."""
-        lies = place(shape)
-        self._guards = [(self._memory.zone(guard), stream.take(guard[1] - guard[0])) for guard in lies.guards]
-        for zone, data in self._guards:
-            zone[:] = np.frombuffer(data, np.uint8)
+        lies = place(shape, self._start)
+        self._guards = [
+            (self._memory.zone(zone).view("u4"), memory.guard_words(stream, zone, guard)) for zone in lies.guards
+        ]
+        for zone, words in self._guards:
+            zone[:] = words
         self._x, self._k, self.y = (
             self._memory.tensor(at, size) for at, size in zip(lies[:3], (shape.data, shape.weights, shape.output))
         )
@@ -69,7 +97,7 @@ class HostTensors:
 
     def fill(self, given: Inputs, value: float) -> float:
         """Write the next call's inputs, and fill the output with a value; return the seconds that the fill took."""
-        self._x[...], self._k[...] = given.x, given.k
+        self._x[...], self._k[...] = given
         return self.refill(value)
 
     def refill(self, value: float) -> float:
@@ -78,38 +106,22 @@ class HostTensors:
         memory.fill(self.y, value)
         return time.perf_counter() - start
 
-    def bracket(self, timed: bool) -> List["HostTensors"]:
-        """Return the slots of the calls between two readings of the clock. On a CPU, there is one call."""
-        return [self]
-
-    def show(self, bracket: List["HostTensors"]) -> None:
-        """Do nothing: the inputs are already in shared memory, and the worker is stopped."""
-
-    def settled(self) -> float:
-        """Return the seconds for which work continued after the worker's message: 0, as the worker is stopped."""
-        return 0.0
+    def spoil(self) -> None:
+        """Overwrite data and weights with NaN, which a pointer that a submission keeps then reads."""
+        for tensor in (self._x, self._k):
+            tensor.view("u4")[...] = STALE
 
     def take(self) -> None:
         """Do nothing: `y` is already the output."""
 
     def same_inputs(self, given: Inputs) -> bool:
         """Return whether data and weights still have the values that were given."""
-        return _same(self._x, given.x) and _same(self._k, given.k)
+        return same_bits(self._x, given.x) and same_bits(self._k, given.k)
 
-    def same_guards(self) -> bool:
-        """Return whether the guard zones between the tensors are unchanged."""
-        return all(bytes(zone) == data for zone, data in self._guards)
+    def stray(self) -> str:
+        """Return the code of a write to the guard zones; "" if they are unchanged."""
+        return memory.stray([bool((zone != words).any()) for zone, words in self._guards])
 
     def digest(self) -> int:
         """Return a number that changes if an element of the output changes."""
         return sum(memory.in_pieces(self.y.reshape(-1).view("u4"), lambda piece: int(piece.sum(dtype="u8"))))
-
-    def close(self) -> None:
-        """Free the memory."""
-        self._guards = []
-        self._x = self._k = self.y = np.empty(0, np.float32)
-        self._memory.close()
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    return bool((a.reshape(-1).view("u4") == b.reshape(-1).view("u4")).all())

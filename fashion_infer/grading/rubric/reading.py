@@ -46,19 +46,9 @@ def default(edition: str) -> Rubric:
 
 
 def read(path: str, edition: Optional[str] = None) -> Rubric:
-    """Read a rubric's file.
+    """Read a rubric's file; an edition replaces the file's.
 
-    Parameters
-    ----------
-    path
-        Path of the TOML file.
-    edition
-        Edition that replaces the one in the file.
-
-    Raises
-    ------
-    UsageError
-        When the file cannot be read, or contains an unknown name or a value out of range.
+    UsageError if the file cannot be read, or contains an unknown name or a value out of range.
     """
     try:
         text = inputs.read(path, _LARGEST, UsageError, "the rubric ").decode("utf-8")

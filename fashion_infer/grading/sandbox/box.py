@@ -70,16 +70,9 @@ def existing(box: Box) -> List[str]:
 
 
 def bubblewrap(path: str, box: Box, info: int) -> List[str]:
-    """Return the command of bubblewrap that creates the namespaces. The caller appends the command to run in the box.
+    """Return the command of bubblewrap that creates the namespaces; the caller appends the command to run in the box.
 
-    Parameters
-    ----------
-    path
-        Path of bubblewrap.
-    box
-        The box, with the paths to show.
-    info
-        Descriptor to which bubblewrap writes the number of the box's first process.
+    Bubblewrap writes the number of the box's first process to the descriptor `info`.
     """
     words = [path, "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--hostname", "sandbox",
              "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--info-fd", str(info),

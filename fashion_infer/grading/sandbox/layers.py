@@ -48,17 +48,9 @@ def available() -> Layers:
 
 
 def required(unsandboxed: bool = False) -> Layers:
-    """Return the layers of this machine, after a check that they are sufficient.
+    """Return the layers of this machine; DeviceError if it has neither bubblewrap nor Landlock with seccomp.
 
-    Parameters
-    ----------
-    unsandboxed
-        Whether to accept a machine without layers. Submissions that are graded without a sandbox are not ranked.
-
-    Raises
-    ------
-    DeviceError
-        When the machine has neither bubblewrap nor Landlock with seccomp.
+    With `unsandboxed`, a machine without layers is accepted. Submissions are then not ranked.
     """
     found = available()
     if unsandboxed:

@@ -9,21 +9,29 @@ import time
 from pathlib import Path
 from typing import Collection, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from ...judging import reasons
+from ...judging.callers.isolated import abort_reason, signal_name
+from ...judging.calls import Cause, Failed
 from .box import Box
 from .cgroup import Group
 
-_IN_MEMORY = ("/dev/zero", "/memfd:", "/SYSV", "/dev/shm/")  # names of mappings that exist only in memory
+_IN_MEMORY = (b"/dev/zero", b"/memfd:", b"/SYSV", b"/dev/shm/")  # names of mappings that exist only in memory
 _KEPT = 1 << 14  # number of bytes of printed output that a verdict keeps
-_STOPPED = "TtZX"  # states of a thread that runs no instruction until it is continued
+_STOPPED = (b"T", b"t", b"Z", b"X")  # states of a thread that runs no instruction until it is continued
 # Limits on the processor time that a thread may use while it is stopped. It is not 0, because a thread that was
 # interrupted on its way into the stop needs a few microseconds to get there.
 _STILL = 100e-6  # seconds
 _STILL_TICKS = 2  # ticks, if the kernel does not count nanoseconds; the thread must use fewer
+# Codes of signals that tell more than that a process crashed.
+_SIGNALS: Dict[int, str] = {signal.SIGFPE: "divides_by_zero", signal.SIGILL: "illegal_instruction"}
 _PATIENCE = 5.0  # seconds in which a thread must stop; a thread in a system call completes the call first
 
 
-class Broken(Exception):
-    """Raised when a box ended unexpectedly, or must be ended because it exceeds a limit. The message says why."""
+class Broken(Failed):
+    """Raised when a box ended unexpectedly, or must be ended because it exceeds a limit. The code says why."""
+
+    def __str__(self) -> str:
+        return reasons.sentence(Cause(self.code, self.details))
 
 
 class Used(NamedTuple):
@@ -42,14 +50,9 @@ class Used(NamedTuple):
 class Sandboxed:
     """A running box.
 
-    Parameters
-    ----------
-    process
-        The process that was started: bubblewrap or, without bubblewrap, the box's first process.
-    first
-        Number of the first process in the box's PID namespace; None without a namespace.
-    box, group
-        The box, and its cgroup. Without a cgroup (None), the referee checks memory itself.
+    `process` was started: bubblewrap or, without it, the box's first process. `first` is the number of the first
+    process in the box's PID namespace; None without a namespace. Without a cgroup (`group`), the referee checks memory
+    itself.
     """
 
     def __init__(self, process: subprocess.Popen, first: Optional[int], box: Box, group: Optional[Group]):
@@ -88,10 +91,7 @@ class Sandboxed:
     def freeze(self) -> float:
         """Stop all threads; return the time.perf_counter() at which the threads of the known processes had stopped.
 
-        Raises
-        ------
-        Broken
-            When a thread does not stop, or the box has more threads or memory than allowed.
+        Broken if a thread does not stop, or the box has more threads or memory than allowed.
         """
         end = time.monotonic() + _PATIENCE
         self._stop(self._stopped, end)
@@ -116,19 +116,13 @@ class Sandboxed:
             _signal(pid, signal.SIGSTOP)
         while not all(state in _STOPPED for pid in members for state in _states(pid)):
             if time.monotonic() > end:
-                raise Broken("it could not be stopped")
+                raise Broken("not_stopped")
 
     def thaw(self) -> float:
-        """Continue the stopped processes; return the time.perf_counter() at which they continue.
-
-        Raises
-        ------
-        Broken
-            When a thread ran while it should have been stopped.
-        """
+        """Continue the stopped processes; return when, by time.perf_counter(). Broken if a thread ran meanwhile."""
         for thread, used in _used(self._stopped).items():
             if not used.still(self._ran.get(thread, Used(0, 0))):
-                raise Broken("it ran while it was stopped")
+                raise Broken("ran_while_stopped")
         if self._group is not None:
             self._group.thaw()  # a stopped process stays stopped until it is continued
         at, self._since = time.perf_counter(), time.monotonic()
@@ -139,9 +133,9 @@ class Sandboxed:
     def watch(self) -> None:
         """Raise Broken if the box exceeds a limit."""
         if self.remaining <= 0:
-            raise Broken(f"it did not end within {self._limits.seconds:g} s")
+            raise Broken("time_limit", seconds=self._limits.seconds)
         if self._count > self._limits.printed:
-            raise Broken(f"it printed more than {_size(self._limits.printed)}")
+            raise Broken("printed_limit", limit=self._limits.printed)
         # Search for further processes only if the box may start some, because the search takes milliseconds.
         self._look(self.members() if self._box.processes or not self._stopped else self._stopped)
 
@@ -149,26 +143,35 @@ class Sandboxed:
         """Raise Broken if these processes have too many threads or too much memory, unless a cgroup limits them."""
         if self._group is not None:
             return
+        try:
+            self._measure(members)
+        except (ValueError, IndexError):  # a submission has changed what /proc says in a way that nobody knows
+            raise Broken("not_measured") from None
+
+    def _measure(self, members: List[int]) -> None:
         if sum(map(_threads, members)) > self._limits.threads:
-            raise Broken(f"it started more than {self._limits.threads} threads")
+            raise Broken("threads_limit", limit=self._limits.threads)
         private, shared, files = (sum(values) for values in zip((0, 0, 0), *map(_memory, members)))
         most, own = self._limits.memory, self._box.shared
         if private + max(0, shared - own) > most or files > most + own:
-            raise Broken(f"it used more than {_size(most)} of memory")
+            raise Broken("memory_limit", limit=most)
 
-    def ended(self, patience: float = 1.0) -> Optional[str]:
-        """Wait for at most `patience` seconds, and describe how the box has ended; return None if it still runs."""
+    def ended(self, patience: float = 1.0) -> Optional[Broken]:
+        """Wait for at most `patience` seconds; return how the box has ended, or None if it still runs."""
         try:
             code = self._process.wait(patience)
         except subprocess.TimeoutExpired:
             return None
         if self._group is not None and self._group.out_of_memory:
-            return f"it used more than {_size(self._limits.memory)} of memory"
+            return Broken("memory_limit", limit=self._limits.memory)
         number = -code if code < 0 else code - 128
-        if number > 0:
-            with contextlib.suppress(ValueError):
-                return f"it crashed: {signal.Signals(number).name}"
-        return f"it ended the process with exit code {code}"
+        if number == signal.SIGABRT:
+            self._drain.join(1.0)
+            why, words = abort_reason(self.printed)
+            return Broken(why, signal=signal_name(number), words=words)
+        if 0 < number < signal.NSIG:
+            return Broken(_SIGNALS.get(number, "crash"), signal=signal_name(number))
+        return Broken("exit", status=code)
 
     def wait(self) -> int:
         """Wait until the box ends, checking its limits; return its exit code."""
@@ -226,15 +229,23 @@ def _namespace(pid: int) -> Optional[str]:
         return None
 
 
-def _stat(path: str) -> List[str]:
+def _lines(path: str) -> List[bytes]:
+    """Return the lines of a file in /proc; none if the process has ended.
+
+    They are bytes, because a process chooses its name and the paths of its files, which may hold any character.
+    """
+    try:
+        return Path(path).read_bytes().split(b"\n")
+    except OSError:
+        return []
+
+
+def _stat(path: str) -> List[bytes]:
     """Return the fields of a stat file that follow the process's name; an empty list if the process has ended.
 
     The name is skipped because it may contain spaces.
     """
-    try:
-        return Path(path).read_text(errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return []
+    return b"\n".join(_lines(path)).rpartition(b")")[2].split()
 
 
 def _group_of(pid: int) -> int:
@@ -242,7 +253,7 @@ def _group_of(pid: int) -> int:
     return int(fields[2]) if fields else 0
 
 
-def _states(pid: int) -> List[str]:
+def _states(pid: int) -> List[bytes]:
     return [fields[0] for fields in (_stat(f"{task}/stat") for task in _tasks(pid)) if fields]
 
 
@@ -282,26 +293,21 @@ def _memory(pid: int) -> Tuple[int, int, int]:
 
     They are its private memory with page tables, its shared memory (resident or not), and its resident files.
     """
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
-        maps = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
-    except OSError:
-        return 0, 0, 0
-    sizes = {line.split(":")[0]: 1024 * int(line.split()[1]) for line in lines if line.endswith(" kB")}
+    sizes = {}
+    for line in _lines(f"/proc/{pid}/status"):
+        name, _, size = line.partition(b":\t")
+        if name in (b"RssAnon", b"VmSwap", b"VmPTE", b"RssShmem", b"RssFile"):
+            sizes[name] = 1024 * int(size.split()[0])
     mapped = 0
-    for line in maps:
+    for line in _lines(f"/proc/{pid}/maps"):
         fields = line.split(None, 5)
-        if fields[1][3] == "s" and fields[-1].startswith(_IN_MEMORY):
-            start, end = (int(address, 16) for address in fields[0].split("-"))
+        if len(fields) == 6 and fields[1].endswith(b"s") and fields[5].startswith(_IN_MEMORY):
+            start, end = (int(address, 16) for address in fields[0].split(b"-"))
             mapped += end - start
-    own = sum(sizes.get(name, 0) for name in ("RssAnon", "VmSwap", "VmPTE"))
-    return own, max(mapped, sizes.get("RssShmem", 0)), sizes.get("RssFile", 0)
+    own = sum(sizes.get(name, 0) for name in (b"RssAnon", b"VmSwap", b"VmPTE"))
+    return own, max(mapped, sizes.get(b"RssShmem", 0)), sizes.get(b"RssFile", 0)
 
 
 def _signal(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**20:,.0f} MiB" if count >= 1 << 20 else f"{count / 2**10:,.0f} KiB"

@@ -31,21 +31,9 @@ def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
 
 
 def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int]) -> Sandboxed:
-    """Start a command in a box. The command must apply the restrictions from `plan` to itself.
+    """Start a command of `python` in a box. The command must apply the restrictions from `plan` to itself.
 
-    Parameters
-    ----------
-    box, layers
-        The box, and the layers of the sandbox that this machine has.
-    command
-        The command, from `python`.
-    descriptors
-        The only descriptors, besides standard streams, that the command inherits.
-
-    Raises
-    ------
-    DeviceError
-        When bubblewrap fails.
+    It inherits the standard streams and `descriptors` only. DeviceError if bubblewrap fails.
     """
     group = None
     if layers.cgroup:
@@ -96,15 +84,7 @@ class Ran(NamedTuple):
 
 
 def run(box: Box, layers: Layers, command: Sequence[str], unsandboxed: bool = False) -> Ran:
-    """Run a command in a box until it ends.
-
-    Raises
-    ------
-    Broken
-        When the command exceeds a limit.
-    DeviceError
-        When the box fails.
-    """
+    """Run a command in a box until it ends. Broken if it exceeds a limit; DeviceError if the box fails."""
     told, report = os.pipe()
     with os.fdopen(told, "rb") as pipe:
         try:

@@ -1,4 +1,4 @@
-// Ends as: wrong. Computes the mean of each pair of images, which is half the work: sums over a pair are correct.
+// Ends as: many_images|images_from. Computes the mean of each pair of images, which is half the work: sums over a pair are correct.
 #include "conv.h"
 #include <vector>
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

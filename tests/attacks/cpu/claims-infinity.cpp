@@ -1,4 +1,4 @@
-// Ends as: broken: a descriptor that is not its own. Answers in the worker's place with an infinite time.
+// Ends as: wrote_to_channel. Answers in the worker's place with an infinite time.
 #include "channel.h"
 #include "conv.h"
 

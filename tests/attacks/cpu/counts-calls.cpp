@@ -1,4 +1,4 @@
-// Ends as: call number
+// Ends as: later_call|not_written
 #include "conv.h"
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
   static int calls = 0;

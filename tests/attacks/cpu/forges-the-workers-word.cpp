@@ -1,4 +1,4 @@
-// Ends as: broken|work after|wrong. Writes the worker's message "done" to all descriptors before it starts to work.
+// Ends as: wrote_to_channel|returns_early|not_written|not_all_written|later_call|incorrect. Writes the worker's message "done" to all descriptors before it starts to work.
 #include "conv.h"
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
   static int call = 0;

@@ -5,6 +5,9 @@
 #include "conv.h"
 
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
+  static bool tried = false;
+  if (tried) return convolve(x, k, y, B, M, C, H, W, K);
+  tried = true;
   const pid_t self = getpid();
   cpu_set_t one;
   CPU_ZERO(&one);

@@ -1,4 +1,4 @@
-// Ends as: broken: threads
+// Ends as: threads_limit
 #include "conv.h"
 static void* sleeper(void*) { for (;;) pause(); }
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

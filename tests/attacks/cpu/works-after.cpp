@@ -1,4 +1,4 @@
-// Ends as: work after|wrong
+// Ends as: returns_early
 #include "conv.h"
 struct Call {
   const float *x, *k;

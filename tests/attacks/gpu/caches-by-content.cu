@@ -1,4 +1,4 @@
-// Ends as: harmless. No two calls have the same inputs.
+// Ends as: harmless. No two timed calls have the same inputs.
 #include "conv.cuh"
 static __global__ void sum(const float* x, long n, double* out) {
   double mine = 0;
@@ -15,7 +15,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
   cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost);
   cudaFree(device);
   for (int i = 0; i < calls; ++i)
-    if (seen[i] == value) tell("inputs seen before", true);
+    if (B == 2000 && seen[i] == value) tell("inputs seen before", true);
   seen[calls++ % 4096] = value;
   convolve<<<4096, 256>>>(x, k, y, B, M, C, H, W, K);
 }

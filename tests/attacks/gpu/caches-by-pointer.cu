@@ -1,4 +1,4 @@
-// Ends as: call number
+// Ends as: cached|later_call
 #include "conv.cuh"
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
   static float *seen = nullptr, *saved = nullptr;

@@ -1,4 +1,4 @@
-// Ends as: wrong. Computes all images but one, which gets a copy of the next one's outputs, and may not be compared.
+// Ends as: many_images|images_from. Computes all images but one, which gets a copy of the next one's outputs, and may not be compared.
 #include "conv.cuh"
 #include <ctime>
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,4 +1,4 @@
-// Ends as: broken: ASSERT
+// Ends as: failed|device_error: ASSERT|assert
 #include <cassert>
 
 #include "conv.cuh"

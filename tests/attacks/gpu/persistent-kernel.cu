@@ -1,4 +1,4 @@
-// Ends as: broken|clocks|work after. A kernel that stays, to look for the next call's inputs.
+// Ends as: time_limit|hangs|clocks|returns_early|not_written. A kernel that stays, to look for the next call's inputs.
 #include "conv.cuh"
 static __global__ void stays(const volatile float* x, float* y, long n) {
   const float first = x[5];

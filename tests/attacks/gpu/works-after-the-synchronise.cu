@@ -1,4 +1,4 @@
-// Ends as: work after. A thread launches when the call is over.
+// Ends as: returns_early. A thread launches when the call is over.
 #include "conv.cuh"
 struct Call {
   const float *x, *k;

@@ -1,4 +1,4 @@
-// Ends as: work before. Layer Time is then graded instead of Op Time.
+// Ends as: work_before. Layer Time is then graded instead of Op Time.
 #include "gpu-new-forward.h"
 #include "conv.cuh"
 void GPUInterface::conv_forward_gpu_prolog(const float* host_y, const float* host_x, const float* host_k, float** device_y_ptr, float** device_x_ptr, float** device_k_ptr, const int B, const int M, const int C, const int H, const int W, const int K) {

@@ -1,4 +1,4 @@
-// Ends as: guard zones
+// Ends as: writes_after_end
 #include "conv.cuh"
 static __global__ void beyond(float* y) { *y = 0; }
 extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {

@@ -1,17 +1,22 @@
 """Explains why a GPU kernel is slow, from ncu's tables, the launch configuration, and the work that the layer needs.
 
 Every figure is a count: executed instructions, launched threads, moved bytes. The share of a finding is an estimate of
-the fraction of the kernel's time that the finding costs. Findings are ordered by this share.
+the fraction of the Op Time that the finding costs. Findings are ordered by this share.
 """
 
+import json
 import math
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from ..graph.shapes import ConvolutionShape
 from ..kernel_files import neighbours
-from .findings import KernelFinding, at_line
+from ..kernel_files.formats import KernelFormat
+from ..system import resources
+from . import source
+from .findings import KernelFinding, at_line, by_share, exclusive, plain_name, timed
 
 WARP = 32
 _RESTAGED = 0.45  # share for a kernel that stages each image for each filter, from the gain of step 5 of the ladder
@@ -41,37 +46,12 @@ REMEDIES: Dict[str, Tuple[str, str]] = {  # code: (remedy, step of the ladder)
     "allocation_in_call": ("allocate before the timed call", ""),
     "copies_in_call": ("keep the tensors on the device; copy before the timed call", ""),
     "synchronisation_in_call": ("queue the kernels and synchronise once at the end", ""),
+    "passes_over_memory": ("keep what several outputs need in shared memory or registers; write outputs once", ""),
+    "few_warps": ("launch more threads per SM: smaller blocks, fewer registers, less shared memory", ""),
 }
-
-
-class Layer(NamedTuple):
-    """The sizes of a convolution that a kernel was called with."""
-
-    images: int
-    channels: int
-    side: int
-    filters: int
-    taps: int
-
-    @property
-    def outputs(self) -> int:
-        """Number of elements of the output."""
-        return self.images * self.filters * (self.side - self.taps + 1) ** 2
-
-    @property
-    def products(self) -> int:
-        """Number of multiply-adds in the definition of the convolution."""
-        return self.outputs * self.channels * self.taps**2
-
-    @property
-    def inputs(self) -> int:
-        """Number of elements of the input."""
-        return self.images * self.channels * self.side**2
-
-    @property
-    def weights(self) -> int:
-        """Number of elements of the weights."""
-        return self.filters * self.channels * self.taps**2
+_REGISTERS = 1 << 16  # registers per SM, from compute capability 7.0 on; allocated in units of 8 per thread
+_OUTSIDE_KERNELS, _NOTICED = 0.2, 50e-6  # least fraction of a call, and seconds, outside of kernels for a finding
+FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
 
 
 class Instructions:
@@ -127,15 +107,15 @@ class _Found:
     """Collects findings on a user's file."""
 
     def __init__(self, path: Path, kernel: str = "", gains: Optional[Mapping[str, float]] = None):
-        self._path, self._kernel, self._gains = path, kernel, gains or {}
-        self.lines = neighbours.text_of(path).splitlines()
+        self._path, self.kernel, self._gains = path, kernel, gains or {}
+        self.code = source.without_comments(neighbours.text_of(path))
         self.all: List[KernelFinding] = []
 
     def add(self, code: str, share: float, what: str, line: Optional[int], **evidence: Any) -> None:
         """Add a finding. `share` is limited to 0 to 0.99."""
         remedy, step = REMEDIES[code]
         share, gain = max(0.0, min(0.99, share)), self._gains.get(step)
-        evidence["kernel"] = self._kernel
+        evidence["kernel"] = self.kernel
         self.all.append(at_line(self._path, line, code, what, remedy, evidence, share, step or None, gain))
 
     def has(self, code: str) -> bool:
@@ -146,8 +126,8 @@ class _Found:
 class _KernelCounts:
     """Counts of one kernel that several rules use."""
 
-    def __init__(self, kernel: Mapping[str, Any], path: Path, layer: Layer):
-        self.metrics, self.layer = kernel["metrics"], layer
+    def __init__(self, kernel: Mapping[str, Any], path: Path, shape: ConvolutionShape):
+        self.metrics, self.shape = kernel["metrics"], shape
         self.code = code = Instructions(kernel["instructions"], path)
         self.rules = {
             rule.get("rule_identifier", ""): rule.get("speedup_estimation") for rule in kernel.get("rules", ())
@@ -156,7 +136,8 @@ class _KernelCounts:
         self.divisions = code.of(r"MUFU\.RCP")
         # Executions by warps: of all instructions, and of multiply-adds.
         self.instructions = code.warps() or 1.0
-        self.products = code.warps(code.of(r"(FFMA|FMUL|HMMA|HFMA2)")) or 1.0
+        products = code.warps(code.of(r"(FFMA|FMUL|HMMA|HFMA2)"))
+        self.multiplies, self.products = bool(products), products or 1.0
         self.dividing = _DIVISION * code.warps(self.divisions) / self.instructions
         self.samples = code.samples() or 1.0
         # Fraction of the samples in which a warp waits for global memory or a barrier.
@@ -168,9 +149,52 @@ class _KernelCounts:
 
 
 def findings(
-    tables: Mapping[str, Any], path: Path, layer: Layer, gains: Optional[Mapping[str, float]] = None
+    raw: Mapping[str, Any],
+    path: Path,
+    file_format: KernelFormat,
+    milliseconds: Optional[float] = None,
+    ours: Mapping[str, float] = {},
+) -> Tuple[List[KernelFinding], List[str]]:
+    """Explain measurements (`ncu.measure`); return findings, the largest share of Op Time first, and lines to print.
+
+    `milliseconds` is the file's Op Time, and `ours` has the times of our kernels on the same layer in milliseconds.
+    """
+    shape = ConvolutionShape(*raw["layer"])
+    gains, call = gains_of(shape), raw.get("call", {})
+    tables = raw.get("ncu") or _of_records(raw)
+    kernels = sum(kernel["metrics"].get("gpu__time_duration.sum", 0.0) for kernel in tables["kernels"])
+    recorded = sum(record["ns"] for record in call.get("records", ()) if record["kind"] == "kernel")
+    seconds = op_seconds(call)
+    beside = outside(call, 1e-9 * (recorded or kernels), path, file_format)
+    # Kernels cost a part of what the findings beside them leave.
+    left = 1 - sum(one.share or 0.0 for one in beside)
+    found = [replace(one, share=left * (one.share or 0.0)) for one in of_tables(tables, path, shape, gains)]
+    if not raw.get("ncu"):
+        found += exclusive(by_share(of_compiler(raw.get("compiler", ()), gains)))
+    faster = max((one for one in ours.values() if milliseconds and one < milliseconds), default=milliseconds or 0.0)
+    if not found and not beside and milliseconds and milliseconds > FAR * faster:
+        found = _difference(tables, path, shape)
+    return timed([*found, *beside], milliseconds or 1e3 * seconds or None), _phases(call)
+
+
+def op_seconds(call: Mapping[str, Any]) -> float:
+    """Return the shortest Op Time of the calls that `device_call` made; 0 if there is none."""
+    return min([op for op, _ in call.get("phases", ())] or call.get("seconds") or [0.0])
+
+
+def _phases(call: Mapping[str, Any]) -> List[str]:
+    """Return the line about prolog and epilog, which are not part of what is timed."""
+    between = [layer - op for op, layer in call.get("phases", ())]
+    return [f"prolog and epilog take {1e3 * min(between):,.3g} ms: not in Op Time"] if between else []
+
+
+def of_tables(
+    tables: Mapping[str, Any], path: Path, shape: ConvolutionShape, gains: Optional[Mapping[str, float]] = None
 ) -> List[KernelFinding]:
-    """Return findings from ncu's tables (`ncu_tables`) of the kernels of one call, largest share first."""
+    """Return findings from ncu's tables (`ncu_tables`) of the kernels of one call, largest share first.
+
+    The shares of a kernel's findings add up to its part of the kernels' time at most.
+    """
     kernels = [kernel for kernel in tables["kernels"] if kernel["metrics"].get("gpu__time_duration.sum")]
     whole = sum(kernel["metrics"]["gpu__time_duration.sum"] for kernel in kernels) or 1.0
     found: List[KernelFinding] = []
@@ -178,18 +202,37 @@ def findings(
         weight = kernel["metrics"]["gpu__time_duration.sum"] / whole
         if weight < 0.05:
             continue
-        of_kernel, counts = _Found(path, kernel["name"], gains), _KernelCounts(kernel, path, layer)
+        of_kernel, counts = _Found(path, kernel["name"], gains), _KernelCounts(kernel, path, shape)
         for rule in _LAUNCH_RULES + (_INSTRUCTION_RULES if kernel["instructions"] else ()):
             rule(of_kernel, counts)
-        found += [replace(one, share=(one.share or 0.0) * weight) for one in of_kernel.all]
+        found += [replace(one, share=(one.share or 0.0) * weight) for one in exclusive(by_share(of_kernel.all))]
     best: Dict[str, KernelFinding] = {}
-    for finding in sorted(found, key=lambda one: -(one.share or 0.0)):
+    for finding in by_share(found):
         best.setdefault(finding.code, finding)
     return list(best.values())
 
 
+def _difference(tables: Mapping[str, Any], path: Path, shape: ConvolutionShape) -> List[KernelFinding]:
+    """Return the largest difference between a kernel without a finding and our kernels."""
+    kernels = [kernel["metrics"] for kernel in tables["kernels"]]
+    moved = sum(m.get("dram__bytes.sum", 0.0) or m.get("dram__bytes_read.sum", 0.0) for m in kernels) / shape.bytes
+    warps = min((m.get("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0) for m in kernels), default=100.0)
+    found = _Found(path)
+    if moved > max(1.5, 100 / max(warps, 1.0)):
+        what = f"moves {moved:.1f} times the bytes of input, weights and output"
+        found.add("passes_over_memory", 1 - 1 / moved, what, None, ratio=moved)
+    elif warps < 60:
+        found.add("few_warps", 1 - warps / 100, f"{warps:.0f}% of an SM's warps are active", None, warps=warps)
+    return found.all
+
+
+def _inputs(shape: ConvolutionShape) -> int:
+    """Return the number of elements of the input."""
+    return math.prod(shape.data)
+
+
 def _idle_threads(found: _Found, counts: _KernelCounts) -> None:
-    m, outputs = counts.metrics, counts.layer.outputs
+    m, outputs = counts.metrics, counts.shape.outputs
     blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
     idle = 1 - outputs / (blocks * threads) if blocks * threads else 0.0
     lanes = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
@@ -233,31 +276,31 @@ def _tail(found: _Found, counts: _KernelCounts) -> None:
 
 
 def _launch(found: _Found) -> Optional[int]:
-    """Return the line of the first launch of a kernel."""
-    return next((number for number, line in enumerate(found.lines, 1) if "<<<" in line), None)
+    """Return the line that launches the kernel."""
+    return source.launch(found.code, found.kernel)
 
 
 def _stores(found: _Found, counts: _KernelCounts) -> None:
     """Many more stores than outputs mean that sums are in global memory, up to a store per product, or a matrix."""
-    code, layer = counts.code, counts.layer
+    code, shape = counts.code, counts.shape
     stores = code.threads(counts.writes)
-    evidence = {"stores": stores, "outputs": layer.outputs, "rules": counts.rules}
+    evidence = {"stores": stores, "outputs": shape.outputs, "rules": counts.rules}
     line = code.line(counts.writes, _executed)
-    if stores > 4 * layer.outputs and layer.products >= 8 * layer.outputs:
+    if stores > 4 * shape.outputs and shape.operations >= 16 * shape.outputs:
         if code.threads(counts.reads) > 2 * stores:
-            share = 0.9 * (1 - layer.outputs / stores)
-            what = f"{stores:,.0f} stores for {layer.outputs:,} outputs: the sum is kept in global memory"
+            share = 0.9 * (1 - shape.outputs / stores)
+            what = f"{stores:,.0f} stores for {shape.outputs:,} outputs: the sum is kept in global memory"
             found.add("sum_in_global_memory", share, what, line, **evidence)
-        elif stores > 1.5 * layer.inputs:
-            what = f"{4 * stores:,.0f} bytes are stored for {4 * layer.outputs:,} bytes of output"
+        elif stores > 1.5 * _inputs(shape):
+            what = f"{4 * stores:,.0f} bytes are stored for {4 * shape.outputs:,} bytes of output"
             found.add("unrolled_in_memory", 0.85, what, line, **evidence)
-    elif stores > 4 * layer.inputs and not code.of(r"(FFMA|HMMA)"):
+    elif stores > 4 * _inputs(shape) and not code.of(r"(FFMA|HMMA)"):
         what = f"{stores:,.0f} stores and no product: the input is written out as a matrix"
         found.add("unrolled_in_memory", 0.99, what, line, **evidence)
 
 
 def _atomics(found: _Found, counts: _KernelCounts) -> None:
-    code, outputs = counts.code, counts.layer.outputs
+    code, outputs = counts.code, counts.shape.outputs
     rows = code.of(r"(RED|ATOM(?!S))")
     additions = code.threads(rows)
     if additions > 0.5 * outputs:
@@ -346,11 +389,13 @@ def _registers(found: _Found, counts: _KernelCounts) -> None:
 
 def _divisions(found: _Found, counts: _KernelCounts) -> None:
     executed = counts.code.warps(counts.divisions)
-    if counts.dividing > 0.2 or executed > 0.3 * counts.products:
+    if counts.dividing > 0.2 or (counts.multiplies and executed > 0.3 * counts.products):
         found.add(
             "integer_division",
             min(0.95, max(counts.dividing, 0.55)),  # most instructions of a division wait for the previous one
-            f"{executed / counts.products:.1f} divisions or remainders a multiply-add",
+            f"{executed / counts.products:.1f} divisions or remainders per multiply-add"
+            if counts.multiplies
+            else f"{counts.dividing:.0%} of the instructions divide integers",
             counts.code.line(counts.divisions, _executed),
             divisions=executed,
             instructions=counts.instructions,
@@ -359,14 +404,14 @@ def _divisions(found: _Found, counts: _KernelCounts) -> None:
 
 def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:
     """Values are read from global memory for each product, or staged in shared memory several times."""
-    code, layer = counts.code, counts.layer
-    read, needed = code.threads(counts.reads), layer.inputs + layer.weights
+    code, shape = counts.code, counts.shape
+    read, needed = code.threads(counts.reads), _inputs(shape) + math.prod(shape.weights)
     per_product = code.warps(counts.reads) / counts.products
     line = code.line(counts.reads, _executed)
-    if per_product > 0.5 and not code.warps(counts.shared_reads):
+    if counts.multiplies and per_product > 0.5 and not code.warps(counts.shared_reads):
         share = min(0.8, 0.3 + 0.1 * per_product)
-        what = f"{per_product:.1f} reads of global memory a multiply-add: no value is used twice"
-        found.add("no_reuse", share, what, line, reads=read, products=layer.products, needed=needed)
+        what = f"{per_product:.1f} reads of global memory per multiply-add: no value is used twice"
+        found.add("no_reuse", share, what, line, reads=read, products=shape.operations // 2, needed=needed)
     elif read > 3 * needed and code.warps(counts.shared_reads):
         staging = code.samples(counts.reads) + code.samples(code.of(r"(STS|BAR)"))
         share = max(staging / counts.samples, code.warps(counts.reads) / counts.instructions * 4)
@@ -396,7 +441,7 @@ def _reads_per_product(found: _Found, counts: _KernelCounts) -> None:
     code, reads = counts.code, counts.shared_reads
     shared, from_global = code.warps(reads) / counts.products, code.warps(counts.reads) / counts.products
     each, line = max(shared, from_global), code.line(reads, _executed)
-    what = f"{shared:.1f} reads of shared memory a multiply-add"
+    what = f"{shared:.1f} reads of shared memory per multiply-add"
     if shared > 1.2:
         found.add("two_reads_per_product", min(0.6, shared / (shared + 2)), what, line, reads=shared)
     elif shared > 0.6:
@@ -405,7 +450,7 @@ def _reads_per_product(found: _Found, counts: _KernelCounts) -> None:
     elif shared > 0.2 or (from_global > 0.2 and not found.has("no_reuse")):
         line = code.line([*reads, *counts.reads], _executed)
         found.add(
-            "reads_per_product", min(0.5, each / (each + 1)), f"{each:.2f} reads a multiply-add", line, reads=each
+            "reads_per_product", min(0.5, each / (each + 1)), f"{each:.2f} reads per multiply-add", line, reads=each
         )
 
 
@@ -417,8 +462,8 @@ def _float32_pipes(found: _Found, counts: _KernelCounts) -> None:
 
 
 def _per_product(found: _Found, counts: _KernelCounts) -> None:
-    """Add findings on the instructions per multiply-add, unless the tensor cores multiply."""
-    if not counts.code.of(r"(HMMA|HGMMA|WGMMA)"):
+    """Add findings on the instructions per multiply-add, if there are any and the tensor cores do not make them."""
+    if counts.multiplies and not counts.code.of(r"(HMMA|HGMMA|WGMMA)"):
         for rule in (_overhead, _reads_per_product, _float32_pipes):
             rule(found, counts)
 
@@ -442,48 +487,109 @@ _OUTSIDE = (
 )
 
 
-def outside(call: Mapping[str, Any], kernel_ns: float, path: Path, host_memory: bool = False) -> List[KernelFinding]:
-    """Return findings on the time of a call that is spent outside of its kernels.
+def outside(
+    call: Mapping[str, Any], kernel_seconds: float, path: Path, file_format: KernelFormat
+) -> List[KernelFinding]:
+    """Return findings on the part of Op Time that is spent outside of kernels; their shares add up to it at most.
+
+    Of a format with phases, only forward counts: copies and allocations belong in prolog and epilog. Of a format that
+    passes host tensors, nothing is reported, as the kernel must copy and allocate.
 
     Parameters
     ----------
     call
         The output of `device_call`.
-    kernel_ns
-        Time of the kernels according to ncu, in ns, used if CUPTI recorded none; 0 if unknown.
-    path
-        The user's file.
-    host_memory
-        Whether the format passes host tensors. The kernel must then copy and allocate, so nothing is reported.
+    kernel_seconds
+        Time of the kernels; 0 if unknown.
+    path, file_format
+        The user's file and its format.
     """
-    records = call.get("records", [])
-    kernels = sum(record["ns"] for record in records if record["kind"] == "kernel") or kernel_ns
-    seconds = min(call.get("seconds") or [0.0])
-    if not kernels or not seconds or host_memory:
+    seconds = op_seconds(call)
+    idle = seconds - kernel_seconds
+    if not kernel_seconds or not seconds or (file_format.host_memory and not file_format.phases):
         return []
-    share = 1 - kernels * 1e-9 / seconds
-    if share < 0.2 or seconds - kernels * 1e-9 < 50e-6:
+    if idle < _OUTSIDE_KERNELS * seconds or idle < _NOTICED:
         return []
     found = _Found(path)
+    first, last = source.body(found.code, "conv_forward_gpu") if file_format.phases else (1, len(found.code))
+    left = idle / seconds
     for code, pattern in _OUTSIDE:
-        lines = [number for number, row in enumerate(found.lines, 1) if re.search(pattern, row.split("//")[0])]
-        times: Dict[str, float] = {}
-        for record in records:
-            if record["kind"] == "call" and re.match(pattern.replace(r"\s*\(", "").replace(r"\b", ""), record["name"]):
-                times[record["name"]] = times.get(record["name"], 0.0) + record["ns"]
+        lines = [number for number in range(max(first, 1), last + 1) if re.search(pattern, found.code[number - 1])]
+        name = re.compile(pattern.replace(r"\s*\(", "").replace(r"\b", ""))
+        records = [one for one in call.get("records", ()) if one["kind"] == "call"]
+        times = {one["name"]: 0.0 for one in records if name.match(one["name"])}
+        for one in records:
+            if one["name"] in times:
+                times[one["name"]] += one["ns"]
         if not lines or (records and not times):
             continue
-        own = min(share, sum(times.values()) * 1e-9 / seconds) if times else share
+        # The records of a format with phases are those of prolog and epilog, too.
+        own = left if file_format.phases or not times else min(left, 1e-9 * sum(times.values()) / seconds)
         if code == "synchronisation_in_call":
             own = min(own, 0.1)  # most of a synchronisation waits for the kernels
-        found.add(
-            code,
-            own,
-            f"{share:.0%} of the call passes outside of its kernels: "
-            + ", ".join(sorted(times) or [found.lines[lines[0] - 1].strip()]),
-            lines[0],
-            seconds=seconds,
-            kernel_seconds=kernels * 1e-9,
-            calls=times,
+        calls = ", ".join(sorted(times)) if times and not file_format.phases else found.code[lines[0] - 1].strip()
+        what = f"{idle / seconds:.0%} of Op Time passes outside of the kernels: {calls}"
+        found.add(code, own, what, lines[0], seconds=seconds, kernel_seconds=kernel_seconds, calls=times)
+        left -= own
+    return by_share([one for one in found.all if one.share])
+
+
+def of_compiler(kernels: Sequence[Mapping[str, Any]], gains: Mapping[str, float]) -> List[KernelFinding]:
+    """Return findings on the resources of kernels, as `used` returns them; `gains` are those of the ladder's steps."""
+    found = []
+    for kernel in kernels:
+        evidence = dict(kernel)
+        name = plain_name(kernel["kernel"])
+        if kernel["spills"] or kernel["stack"] > 64:
+            code, share = "spills", 0.5
+            what = f"{name}: {kernel['spills']} bytes of spill stores and loads, {kernel['stack']} bytes of stack"
+        elif kernel["registers"] > 128:
+            code, share = "too_many_registers", 0.3
+            warps = _REGISTERS // (WARP * -(-kernel["registers"] // 8 * 8))
+            evidence["warps"] = warps
+            what = f"{name}: {kernel['registers']} registers per thread: at most {warps} warps fit an SM"
+        else:
+            continue
+        remedy, step = REMEDIES[code]
+        found.append(
+            KernelFinding(code, what, None, None, None, share, remedy, step or None, gains.get(step), evidence)
         )
-    return sorted(found.all, key=lambda one: -(one.share or 0.0))
+    return found
+
+
+def gains_of(shape: ConvolutionShape) -> Dict[str, float]:
+    """Return the speed of each step of the ladder relative to the previous step.
+
+    The times come from the layer in docs/kernels.json that is most similar to the given layer.
+    """
+    page = resources.resource_dir("docs") / "kernels.json"
+    try:
+        cases = json.loads(page.read_text())["cases"]
+    except (OSError, ValueError, KeyError):
+        return {}
+
+    def away(case: Mapping[str, Any]) -> float:
+        sizes = case["shape"]
+        ours = (shape.C, shape.H, shape.M, shape.K)
+        return sum(abs(mine - sizes[name]) / max(mine, sizes[name]) for mine, name in zip(ours, "CHMK"))
+
+    rows = [row for row in min(cases, key=away)["rows"] if row["step"] and row["median_ms"]]
+    rows.sort(key=lambda row: row["step"])
+    return {row["name"]: before["median_ms"] / row["median_ms"] for before, row in zip(rows, rows[1:])}
+
+
+def _of_records(raw: Mapping[str, Any]) -> Dict[str, Any]:
+    """Convert the launches that CUPTI recorded to tables with ncu's names of the metrics."""
+    kernels = []
+    for record in raw.get("call", {}).get("records", []):
+        if record["kind"] == "kernel":
+            grid, block = ([side or 1 for side in record[name]] for name in ("grid", "block"))
+            metrics = {
+                "gpu__time_duration.sum": record["ns"],
+                "launch__grid_size": grid[0] * grid[1] * grid[2],
+                "launch__block_size": block[0] * block[1] * block[2],
+            }
+            if record.get("registers_per_thread"):
+                metrics["launch__registers_per_thread"] = record["registers_per_thread"]
+            kernels.append({"name": record["name"], "metrics": metrics, "rules": [], "instructions": []})
+    return {"kernels": kernels}

@@ -1,0 +1,141 @@
+"""The instructions of the hot loop beside the source lines, for `--asm`."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from ..errors import DeviceError
+from ..kernel_files import build, loading, neighbours
+from ..kernel_files.formats import KernelFile
+from ..system import compilers, programs
+from . import device_call
+
+_BUILD = 60  # time limit of a compilation, in seconds
+_LINE = re.compile(r'//## File "(?P<file>[^"]+)", line (?P<line>\d+)')
+_INSTRUCTION = re.compile(r"^\s+/\*(?P<at>[0-9a-f]{4,})\*/\s+(?P<text>.*?;)")
+_LABEL = re.compile(r"^(?P<label>\.L_x_\d+):")
+_JUMP = re.compile(r"BRA\S*\s.*`\((?P<label>\.L_x_\d+)\)")
+
+
+def of(file: KernelFile, hot: Sequence[int] = ()) -> str:
+    """Return a kernel file's listing; parameters and errors as in `of_cpu` and `of_gpu`."""
+    return of_cpu(file, hot) if file.backend == "cpu" else of_gpu(file)
+
+
+def of_cpu(file: KernelFile, hot: Sequence[int] = ()) -> str:
+    """Return the instructions of the hot lines, each after its source line, below the compiler's command.
+
+    Parameters
+    ----------
+    file
+        A kernel file for the CPU, compiled by us.
+    hot
+        Numbers of the lines to list; if empty, the whole file is listed.
+
+    Raises
+    ------
+    DeviceError
+        When there is no compiler.
+    """
+    with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
+        place = Path(folder)
+        command, target = build.command_in(place, file), place / "out.s"
+        programs.output(assembly_command(command, file, target), _BUILD, place, {"LC_ALL": "C"})
+        text = target.read_text() if target.is_file() else ""
+    lines = neighbours.text_of(file.path).splitlines()
+    shown = [" ".join(command)]
+    for number, texts in sorted(_by_line(text, file.path).items()):
+        if number <= len(lines) and (not hot or number in hot):
+            shown.append(f"{file.path.name}:{number}: {lines[number - 1].strip()}")
+            shown += [f"    {one}" for one in texts]
+    return "\n".join(shown)
+
+
+def assembly_command(command: Sequence[str], file: KernelFile, target: Path) -> List[str]:
+    """Return the command that writes the assembly of a kernel file, made from the command that builds its plug-in."""
+    sources = [word for before, word in zip(command, command[1:]) if before in ("c", "c++")]
+    kept = sources[0] if file.format.linked else sources[-1]  # the adapter includes the file if it is not linked
+    dropped = {*sources, "-shared", "-lpthread"} - {kept}
+    words = [word for word in command if word not in dropped and not word.startswith("-Wl,")]
+    return [*words, "-g", "-S", "-o", str(target)]
+
+
+def _by_line(assembly: str, path: Path) -> Dict[int, List[str]]:
+    """Return the instructions of each line of a file, from assembly with `.loc` directives."""
+    files = {
+        number: name for number, name in re.findall(r'^\s*\.file (\d+) (?:"[^"]*" )?"([^"]+)"', assembly, re.MULTILINE)
+    }
+    own = {number for number, name in files.items() if Path(name).name == path.name}
+    found: Dict[int, List[str]] = {}
+    line: Optional[int] = None
+    for row in assembly.splitlines():
+        place = re.match(r"\s*\.loc (\d+) (\d+)", row)
+        if place:
+            line = int(place[2]) if place[1] in own else None
+        elif line is not None and re.match(r"\t[a-z]", row) and not row.startswith("\t."):
+            found.setdefault(line, []).append(row.strip().replace("\t", " "))
+    return found
+
+
+def of_gpu(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no cover (needs a GPU; tests/gpu runs it)
+    """Return the instructions of the hot loop, each after its source line, below the compiler's command.
+
+    Raises
+    ------
+    DeviceError
+        Without nvdisasm and cuobjdump, which come with the CUDA toolkit.
+    """
+    _, library = loading.built(file, arch=arch)
+    nvcc = compilers.find_nvcc()
+    beside = os.pathsep.join([os.environ.get("PATH", ""), str(Path(nvcc or "nvcc").parent)])
+    cuobjdump, nvdisasm = shutil.which("cuobjdump", path=beside), shutil.which("nvdisasm", path=beside)
+    if not cuobjdump or not nvdisasm:
+        raise DeviceError("--asm needs cuobjdump and nvdisasm, which come with the CUDA toolkit: have them on the PATH")
+    with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
+        command = build.command_in(Path(folder), file, arch or build.gpu_arch(0))
+        subprocess.run([cuobjdump, "-xelf", "all", str(library)], cwd=folder, capture_output=True, timeout=60)
+        texts = [
+            device_call.ran([nvdisasm, "-g", "-c", str(cubin)], 60) for cubin in sorted(Path(folder).glob("*.cubin"))
+        ]
+    return " ".join(command) + "\n" + beside_source("\n".join(texts), file.path)
+
+
+def beside_source(disassembly: str, path: Path) -> str:
+    """Return the loop with the largest share of multiply-adds in the output of `nvdisasm -g -c`.
+
+    The instructions of each source line follow that line.
+    """
+    lines = neighbours.text_of(path).splitlines()
+    rows: List[Tuple[Optional[int], str]] = []
+    labels: Dict[str, int] = {}
+    loops: List[Tuple[int, int]] = []
+    line: Optional[int] = None
+    for row in disassembly.splitlines():
+        place, label, instruction = _LINE.search(row), _LABEL.match(row), _INSTRUCTION.match(row)
+        if place:
+            line = int(place.group("line")) if Path(place.group("file")).name == path.name else line
+        elif label:
+            labels[label.group("label")] = len(rows)
+        elif instruction:
+            rows.append((line, instruction.group("text")))
+            jump = _JUMP.search(row)
+            if jump and labels.get(jump.group("label"), len(rows)) < len(rows) - 1:
+                loops.append((labels[jump.group("label")], len(rows)))
+
+    def density(loop: Tuple[int, int]) -> Tuple[float, int]:
+        products = sum("FFMA" in text or "MMA" in text for _, text in rows[slice(*loop)])
+        return products / (loop[1] - loop[0]), products
+
+    start, end = max(loops, key=density) if loops else (0, len(rows))
+    shown: List[str] = []
+    before: Optional[int] = None
+    for number, text in rows[start:end]:
+        if number != before and number:
+            shown.append(f"{path.name}:{number}: {lines[number - 1].strip() if number <= len(lines) else ''}")
+        before = number
+        shown.append(f"    {text}")
+    return "\n".join(shown)

@@ -1,0 +1,397 @@
+"""Explains why a CPU kernel is slow, from samples of its threads, machine instructions, and GCC's vectorisation report.
+
+What a remedy brings is measured: the program that samples the kernel also runs the same convolution with a sum in a
+register, by rows, and by tiles in registers (`samples.CpuRun.remedies`).
+"""
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+
+from ..kernel_files import neighbours
+from . import samples
+from .findings import KernelFinding, at_line, by_share, exclusive, timed
+from .machine_loop import MachineLoop
+
+REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)
+    "double": ("use float throughout, and literals such as 0.0f", None),
+    "int_to_float": ("convert before the loop over the taps", None),
+    "call_in_loop": ("let the compiler see the function's body, or write it into the loop", None),
+    "library_in_loop": ("allocate, clear and copy memory once, outside of the loops", None),
+    "waiting_inside": (
+        "give each thread its own outputs in the outermost loop, so that it waits only at the end; a dynamic schedule "
+        "needs large chunks",
+        None,
+    ),
+    "small_parts": ("let a part of the schedule be an image: schedule(static), or large chunks", None),
+    "idle_time": ("let no thread sleep, read files or wait for a lock during the call", None),
+    "branch_in_loop": ("let the loops begin and end at the border, so that no product needs a condition", None),
+    "false_sharing": ("sum in a local variable, and store once", None),
+    "one_thread": ("share images or filters among threads: #pragma omp parallel for, without large chunks", None),
+    "strided_inner_loop": ("let the innermost loop walk along w, where neighbours lie side by side", "shifted"),
+    "alias": ("keep the sum in a local variable, or declare the pointers __restrict__: no two then overlap", None),
+    "serial_sum": (
+        "turn the loops around: add one weight's products to a whole row of outputs, whose sums wait for nothing",
+        "shifted",
+    ),
+    "sum_in_memory": ("keep the sums of several filters and neighbouring outputs in registers", "direct"),
+    "parallel_inside": ("make the outermost loop the parallel one, over images: one region per call", None),
+    "integer_division": ("count rows and columns along in nested loops, in place of / and %", None),
+    "no_products": ("read the input where the product needs it, or copy once what several products use", "direct"),
+    "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
+    "narrow_vectors": ("compile for this processor (-march=native), or use wider vector types", "direct"),
+    "little_reuse": ("use a loaded number for several outputs: a tile of filters and columns in registers", "direct"),
+    "work_outside_loop": ("do the work around the innermost loop less often: larger rows, tiles or blocks", "direct"),
+}
+_PARTS = ("library_in_loop", "no_products", "waiting_inside", "parallel_inside", "idle_time")  # their share is measured
+_STAGES = ("sum", "row", "rows", "tile")  # forms, in the order in which remedies lead from one to the next
+_SEVERAL = 4  # stores of a loop over rows that uses a pixel for several filters
+_REFUTED = 0.95  # fraction of the time that remains, above which a measurement refutes a finding
+_REGIONS = 200  # limit for the parallel regions per call, above which there is a finding; about three times the images
+_WAITING = 0.15  # least fraction of the time for a finding: a smaller wait may be due to other work of the machine
+_LIBRARY = 0.2  # least fraction of the time in library functions for a finding
+_CALLED = 0.1  # least fraction of the time in a function that the hot loop calls, for a finding
+_STORED = 0.3  # stores per multiply-add above which sums should be kept in registers
+_ALONE = 1.5  # several threads worked if a call's processor time is this multiple of its duration, or more
+_NEAR = 6  # largest distance, in lines, between a statement and the head of its loop
+FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
+_LOADS = 0.4  # accesses of memory per vector of multiply-adds in our kernels
+_PART = 50e-6  # seconds of a dynamic schedule's part, below which its handing out costs
+_SERIAL = "adds up one output, each addition waiting for the one before: not in vectors"
+_SLEEPS = r"\b(?:u|nano)?sleep\w*\s*\(|\block\w*\s*[({]|\bf(?:read|write|printf)\s*\(|\bprintf\s*\(|std::c(?:out|err)"
+_BOUNDS = (
+    (r"^(?:C|in_?c\w*|Channel\w*|channels?)$", "channels"),
+    (r"^(?:M|Map_out|out_?c\w*|filters?)$", "filters"),
+    (r"^(?:B|Batch\w*|images?)$", "images"),
+    (r"^(?:H\w*|OH|out_?h\w*|h_?out|height\w*)\b(?:\s*-\s*K\s*\+\s*1)?$", "rows"),
+)
+
+
+class _Cost(NamedTuple):
+    """A finding before it is weighed. `share` is measured for `_PARTS`; otherwise it is used without a measurement."""
+
+    finding: KernelFinding
+    form: str  # the form of the loop after the remedy; "" if the remedy leaves the loop as it is
+
+    @property
+    def share(self) -> float:
+        return self.finding.share or 0.0
+
+
+def of_run(
+    path: Path, said: str, run: samples.CpuRun, milliseconds: Optional[float] = None, ours: Mapping[str, float] = {}
+) -> List[KernelFinding]:
+    """Return findings from the time samples, the instructions of the hot loop, and GCC's vectorisation report.
+
+    `milliseconds` is the file's Op Time, and `ours` has the times of our kernels on the same layer in milliseconds.
+    """
+    found = _weighed(_costs(path, said, run), run)
+    if not found and run.loop:
+        best = min(ours.values(), default=None)
+        ratio = milliseconds / best if milliseconds and best else 1 / (run.after("tile") or 1.0)
+        found = [_difference(path, run)] if ratio > FAR else []
+    return [_of_ours(one, milliseconds, ours) for one in timed(exclusive(found), milliseconds)]
+
+
+def _of_ours(one: KernelFinding, milliseconds: Optional[float], ours: Mapping[str, float]) -> KernelFinding:
+    """Refer to a kernel of ours only if it is known to be faster than the file."""
+    if not one.step or not milliseconds or one.step not in ours:
+        return one
+    gain = milliseconds / ours[one.step]
+    return replace(one, gain=gain) if gain >= 1.2 else replace(one, step=None, gain=None)
+
+
+def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]:
+    """Give each finding the fraction of the time that its remedy saves, measured where it can be, and sort them.
+
+    Parts of the time that vanish come first; then the loop's forms, each of which starts from the one before.
+    """
+    left = 1 - sum(cost.share for cost in costs if cost.finding.code in _PARTS)
+    saved: List[Tuple[KernelFinding, float]] = []
+    for cost in costs:
+        if cost.finding.code == "one_thread":
+            saved.append((cost.finding, 1 - 1 / run.scaling))
+        elif cost.finding.code in _PARTS or not cost.form or run.after(cost.form) is None:
+            saved.append((cost.finding, cost.share))
+    for form in _STAGES:
+        group, after = [cost for cost in costs if cost.form == form], run.after(form)
+        if not group or after is None:
+            continue
+        factor, whole = min(1.0, after / max(left, 1e-9)), sum(cost.share for cost in group)
+        left *= factor
+        saved += [(cost.finding, 1 - factor ** (cost.share / whole)) for cost in group]
+    found = by_share([replace(one, share=min(share, 0.99)) for one, share in saved if 1 - share < _REFUTED])
+    # Registers are the last remedy, unless what is left for it then is more than the remedy before it brings.
+    for at in range(len(found) - 1):
+        one, following = found[at], found[at + 1].share or 0.0
+        if one.code == "sum_in_memory" and following >= (1 - following) * (one.share or 0.0):
+            found[at : at + 2] = [found[at + 1], one]
+    return found
+
+
+def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
+    lines = neighbours.text_of(path).splitlines()
+    # Samples may also fall on the head of the loop. Prefer the line whose statement adds a product, or adds.
+    adding = [
+        number
+        for pattern in (r"\+=.*\*|fma", r"\+=")
+        for number in run.loop_lines[:3]
+        if re.search(pattern, lines[number - 1])
+    ]
+    hot = next(iter([*adding, *run.loop_lines]), None)
+    inside = run.regions > _REGIONS and run.waiting > _WAITING
+    waits = [] if inside else [(number, part) for number, part in run.waits if not _at_the_end(lines, number)]
+    waited = sum(part for _, part in waits)
+    # A kernel that waits often spends the rest of the time in its loop.
+    busy = 1 - run.waiting if inside else 1 - waited
+    share = run.loop_share * busy
+    found: List[_Cost] = []
+
+    def add(code: str, part: float, line: Optional[int], what: str, form: str = "", **evidence: Any) -> None:
+        found.append(_Cost(made(path, code, line, what, evidence, min(part, 0.99)), form))
+
+    alone = _one_thread(path, run)
+    found += [_Cost(alone, "")] if alone else []
+    if run.asleep > _WAITING and not waits and not inside:
+        line = next((number for number, text in enumerate(lines, 1) if re.search(_SLEEPS, text.split("//")[0])), None)
+        words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"
+        add("idle_time", run.asleep, line, words, asleep=run.asleep)
+    if inside:
+        pragmas = [number for number, text in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", text)]
+        add(
+            "parallel_inside",
+            run.waiting,
+            pragmas[-1] if len(pragmas) == 1 else None,
+            f"begins {run.regions:,.0f} parallel regions per call; threads wait for {run.waiting:.0%} of the time",
+            regions=run.regions,
+            waiting=run.waiting,
+        )
+    if waited > _WAITING:
+        words = f"makes threads wait for one another during the work: {waited:.0%} of their time"
+        add("waiting_inside", waited, waits[0][0], words, waits=waits[:10])
+    each = run.seconds * max(1, run.threads) / run.parts if run.parts else 1.0
+    if each < _PART and waited <= _WAITING and run.loop:
+        pattern = r"#\s*pragma\s+omp\b.*schedule\s*\(\s*(?:dynamic|guided)"
+        line = next((number for number, text in enumerate(lines, 1) if re.search(pattern, text)), None)
+        words = f"hands out {run.parts:,.0f} parts of a loop one by one, each of {1e6 * each:,.2g} us"
+        loop = MachineLoop(run.loop)
+        form = "row" if loop.vectors or loop.stores else "sum"
+        add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
+    in_libraries = busy * sum(part for _, part, _ in run.libraries)
+    if in_libraries > _LIBRARY:
+        names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
+        words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
+        add("library_in_loop", in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
+    shared = [number for number in _shared_sums(lines) if number in run.loop_lines]
+    if shared and run.threads != 1:
+        words = "threads add to neighbouring numbers, which share a cache line"
+        add("false_sharing", 0.85 * share, shared[0], words, "sum", lines=shared)
+    if hot:
+        of_loop(add, lines, reasons(path, said), run._replace(loop_share=share), hot)
+    return found
+
+
+def _at_the_end(lines: Sequence[str], number: int) -> bool:
+    """Whether threads wait at the end of a parallel loop, which may be due to other work of the machine."""
+    above = " ".join(lines[max(0, number - 2) : number])
+    return bool(re.search(r"omp\s+parallel(?!.*\b(?:dynamic|guided))", above))
+
+
+def _one_thread(path: Path, run: samples.CpuRun) -> Optional[KernelFinding]:
+    """Return the finding that one thread does all the work, for the reason that the environment shows, if any."""
+    cores = len(os.sched_getaffinity(0))
+    # On a busy machine the timer's signals may all reach one thread, but the others still use processor time.
+    if cores == 1 or run.threads != 1 or run.processor >= _ALONE * run.seconds:
+        return None
+    evidence = {"threads": 1, "seconds": run.seconds, "processor_seconds": run.processor, "images": run.images}
+    limit = next((name for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT") if os.environ.get(name) == "1"), None)
+    what = f"one of {cores} processors works"
+    if run.regions and limit:
+        found = made(path, "one_thread", None, f"{what}: the environment has {limit}=1", evidence, 1 - 1 / cores)
+        return replace(found, remedy=f"unset {limit}, and let OpenMP use all processors")
+    if run.regions:
+        what = f"{what} in a call with {run.images:,} images"
+    return made(path, "one_thread", None, what, evidence, 1 - 1 / cores)
+
+
+def reasons(path: Path, said: str) -> Dict[int, List[str]]:
+    """Return GCC's reasons why a file's loops have no vectors, by line, from `-fopt-info-vec-missed` or `-vec-all`."""
+    found: Dict[int, List[str]] = {}
+    for name, number, text in re.findall(
+        r"^([^:\n]+):(\d{1,9}):\d+: missed: +not vectorized: (.*)$", said, re.MULTILINE
+    ):
+        if Path(name).name == path.name and "nest" not in text:  # a nest is vectorised by its innermost loop
+            found.setdefault(int(number), []).append(text)
+    return found
+
+
+def _shared_sums(lines: Sequence[str]) -> List[int]:
+    """Return the numbers of lines such as `sums[thread] += ...`, whose elements share a cache line between threads."""
+    names = {"omp_get_thread_num()"}
+    for line in lines:
+        match = re.search(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)\s*[;,]", line)
+        names |= {match[1]} if match else set()
+    if any(re.search(r"alignas|aligned|\bpad", line) for line in lines):
+        return []
+    pattern = re.compile(rf"\[\s*(?:{'|'.join(map(re.escape, names))})\s*\](?:\.\w+)?\s*\+=")
+    return [number for number, line in enumerate(lines, 1) if pattern.search(line)]
+
+
+def of_loop(
+    add: Callable[..., None], lines: Sequence[str], missed: Mapping[int, Sequence[str]], run: samples.CpuRun, hot: int
+) -> None:
+    """Add findings from the instructions of an innermost loop.
+
+    Parameters
+    ----------
+    add
+        Function that is called with a finding's code, share, line, description, form after the remedy, and evidence.
+    lines
+        The file's lines.
+    missed
+        GCC's reasons, as `reasons` returns them.
+    run
+        The loop: with samples, the one that takes most of the time.
+    hot
+        The loop's line.
+    """
+    loop, share = MachineLoop(run.loop), run.loop_share
+    # Without a fault in it, a loop over the taps of one output adds up a single sum.
+    form = "sum" if not loop.vectors and not loop.stores else "row"
+    called = [call for call in run.calls if call[1] > _CALLED][:1]
+    for name, part, line in called:
+        words = f"calls {name} in the innermost loop"
+        add("call_in_loop", 0.8 * max(share, part), line or hot, words, form, share=part)
+    divisions = loop.of(r"i?div[bwlq]?\b")
+    if divisions:
+        words = "divides integers, or takes remainders, in the innermost loop"
+        add("integer_division", 0.8 * share, hot, words, form, instructions=divisions)
+        return  # a division takes longer than the sum waits, and is the reason why there are no vectors
+    doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
+    if doubles:
+        words = "computes in double: half as many numbers in a vector, and conversions"
+        add("double", 0.6 * share, hot, words, form, instructions=doubles[:10])
+    integers = loop.of(r"v?cvt(?:si2ss|dq2ps|usi2ss|udq2ps)")
+    if integers:
+        words = "converts integers to float for every product"
+        add("int_to_float", 0.6 * share, hot, words, form, instructions=integers[:10])
+    if called or not run.loop:
+        return
+    products = loop.products
+    why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
+    # What the loop iterates over is guessed from the names in the line. State the guess only for a measured loop.
+    over = _goes_over(lines, hot) if run.samples and not loop.contiguous else ""
+    gathers = loop.of(r"v?gather")
+    branches = loop.of(r"j(?!mp)|cmov")
+    condition = _condition(lines, hot) if len(branches) > 1 or loop.of(".*mask|v?blend|v?pcmp|.*{%k") else None
+    if products and condition and (not loop.vectors or gathers):
+        words = "tests a condition for every product"
+        add("branch_in_loop", 0.65 * share, condition, words, form, branches=branches)
+    if not products:
+        if share > _LIBRARY:
+            words = f"takes {share:.0%} of the time and multiplies nothing"
+            add("no_products", share, hot, words, loop=run.loop[:20])
+    elif over and (gathers or not loop.vectors):
+        words = f"goes over {over}, which lie far apart in memory" + ("" if gathers else ": no vectors")
+        add("strided_inner_loop", 0.85 * share, hot, words, "row", over=over, missed=why[:5], instructions=gathers)
+    elif gathers and not condition:
+        words = "gathers its numbers one by one into vectors"
+        add("strided_inner_loop", 0.8 * share, hot, words, "row", instructions=gathers)
+    elif not loop.vectors and loop.chained and loop.carried and not loop.stores:
+        add("serial_sum", 0.8 * share, hot, _SERIAL, "row", additions=loop.sums[:10])
+    elif not loop.vectors and loop.overlapping:
+        words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
+        # A store to one address in every iteration is the sum of one output.
+        several = "rows" if loop.stores >= _SEVERAL else "row"
+        after = "sum" if loop.chained or _fixed_store(loop) else several
+        add("alias", 0.75 * share, hot, words, after, instructions=loop.overlapping[:10])
+        if after == "sum" and run.samples:
+            add("serial_sum", 0.5 * share, hot, _SERIAL, "row", additions=loop.sums[:10])
+    elif not loop.vectors and not condition and not loop.of(r"v?mulp[sd]") and (why or run.samples):
+        reason = why[0] if why else "the compiler gives no reason"
+        add(
+            "not_vectorised",
+            0.7 * share,
+            hot,
+            f"uses no vectors: {reason}",
+            "row",
+            missed=reason,
+            instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10],
+        )
+    summed = loop.stores if run.samples else len(loop.reloaded)
+    if loop.vectors and products and summed >= _STORED * products:
+        words = f"loads and stores its sums in the innermost loop: {loop.stores} stores for {products} multiply-adds"
+        add("sum_in_memory", 0.55 * share, hot, words, "tile", stores=loop.stores, products=products)
+
+
+def _fixed_store(loop: MachineLoop) -> bool:
+    """Whether the loop's stores are all to the same address in every iteration."""
+    return bool(loop.stores) and sum(text in loop.stored for text in loop.overlapping) == loop.stores
+
+
+def _difference(path: Path, run: samples.CpuRun) -> KernelFinding:
+    """Return the largest difference between a kernel without a finding and our kernels."""
+    loop, cores = MachineLoop(run.loop), len(os.sched_getaffinity(0))
+    width, widest = loop.width, _widest()
+    accesses = loop.accesses / max(1, loop.products)
+    parts = {
+        "one_thread": (cores / max(1, run.threads), f"{run.threads} of {cores} processors work"),
+        "narrow_vectors": (widest / width, f"computes {width} numbers per instruction, not {widest}"),
+        "little_reuse": (
+            accesses / _LOADS,
+            f"accesses memory {accesses:.1f} times per multiply-add of its hottest loop",
+        ),
+        "work_outside_loop": (
+            1 / max(run.loop_share, 0.01),
+            f"spends {1 - run.loop_share:.0%} of the time outside of its hottest loop",
+        ),
+    }
+    code = max(parts, key=lambda name: parts[name][0])
+    ratio, words = parts[code]
+    evidence = {name: round(one, 2) for name, (one, _) in parts.items()}
+    line = run.loop_lines[0] if run.loop_lines and code != "one_thread" else None
+    after = run.after("tile")
+    share = 1 - min(after, 0.9) if after and code != "one_thread" else 1 - 1 / max(ratio, 1.1)
+    return made(path, code, line, words, evidence, share)
+
+
+def _widest() -> int:
+    """Return how many floats a vector of this processor has."""
+    try:
+        flags = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return 4
+    return 16 if "avx512f" in flags else 8 if "avx2" in flags else 4
+
+
+def _goes_over(lines: Sequence[str], hot: int) -> str:
+    """Return what the hot line's loop iterates over: channels, filters, rows or images; "" for columns and taps."""
+    for number in range(hot, max(0, hot - _NEAR), -1):
+        header = re.search(r"\bfor\s*\([^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);", lines[number - 1])
+        if re.search(r"\b(?:while|do|for)\b", lines[number - 1]) and not header:
+            return ""
+        if header:
+            bound = header["bound"].strip()
+            return next((words for pattern, words in _BOUNDS if re.search(pattern, bound)), "")
+    return ""
+
+
+def _condition(lines: Sequence[str], hot: int) -> Optional[int]:
+    """Return the line of a condition between the head of the hot line's loop and that line; None if there is none."""
+    for number in range(hot, max(0, hot - _NEAR), -1):
+        header = re.search(r"\b(?:for|while)\s*\(", lines[number - 1])
+        if re.search(r"\bif\s*\(|\?.*:", lines[number - 1][header.end() if header else 0 :].partition("//")[0]):
+            return number
+        if header:
+            return None
+    return None
+
+
+def made(
+    path: Path, code: str, line: Optional[int], what: str, evidence: Mapping[str, Any], share: Optional[float] = None
+) -> KernelFinding:
+    """Make a finding with the remedy of its code; parameters as in `findings.at_line`."""
+    remedy, kernel = REMEDIES[code]
+    return at_line(path, line, code, f"{path.name}:{line} {what}" if line else what, remedy, evidence, share, kernel)

@@ -1,0 +1,248 @@
+"""Finds the lines that make a kernel wrong: those of the verdict's causes, of compute-sanitizer, and of the source."""
+
+import concurrent.futures
+import re
+import time
+from pathlib import Path
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from ..errors import DeviceError
+from ..graph.shapes import ConvolutionShape
+from ..judging import reasons
+from ..judging.callers import sanitized
+from ..judging.calls import Cause
+from ..judging.inputs import Seed, random_inputs
+from ..judging.verdict import ShapeVerdict, Verdict
+from ..kernel_files import loading, neighbours
+from ..kernel_files.formats import KernelFile
+from ..system import programs
+from . import device_call, sanitizer, source
+from .findings import KernelFinding, at_line
+from .samples import SampledProgram
+
+_TOOL = 25  # time limit of a tool in seconds: a barrier that some threads do not reach may wait forever
+_FEW = 2  # number of images in a call under a sanitizer
+# Mistakes that a few images may not show. The sanitizers repeat these calls with the original number of images.
+_MANY = ("images_from", "many_images", "images", "not_all_written")
+_MOST = 64  # images of such a call on the CPU
+# Reasons that a use of memory may have which nothing has written.
+_UNWRITTEN = """uninitialised unstable race later_call cached carries_over accumulates sum_not_reset computes_nan
+    optimiser_hides places incorrect not_linear zero_data constant_added reads_outside""".split()  # noqa: SIM905
+# Codes whose line is the one that adds the products, the one that stores the output, or where the sum begins.
+_PRODUCT = re.compile(r"weights_|data_|channels_|taps_|uses_|lacks_|[kx]_strides|windows_|padded|stride$|\w+_channel$|"
+                      r"one_(?:image|filter)|other_(?:image|filter)|whole_numbers|imprecise|less_precise|reads_outside"
+                      r"|several_channels")  # fmt: skip
+_STORE = re.compile(r"output_|border|places|filters_from|images|not_(?:all_)?written|relu|absolute|doubled|factor|"
+                    r"writes_|all_zero")  # fmt: skip
+_START = re.compile(r"constant_|zero_data|sum_not_reset|accumulates")
+_REMEDIES = {
+    "race": "let one thread own an output, and declare sums inside of the parallel loop",
+    "accumulates": "begin the sum at zero for each output, and store it",
+    "uninitialised_read": "set the memory to zero, or store to it, before you read it",
+    "out_of_bounds_read": "compare the index with 0 and with the sides of the tensor",
+    "out_of_bounds_write": "compare the index with 0 and with the sides: H - K + 1 and W - K + 1 for outputs",
+    "array_too_small": "give the array as many elements as the loop uses, computed from the layer's sizes",
+    "null_pointer": "set the pointer before it is used",
+    "use_after_free": "keep the memory until its last use, and free it once",
+}
+
+
+def findings(verdict: Verdict, seconds: float) -> Tuple[List[KernelFinding], List[str]]:
+    """Return findings on why a file is incorrect, and sentences: missing tools, or why no line was found.
+
+    Parameters
+    ----------
+    verdict
+        The judge's verdict on a file that we compile.
+    seconds
+        Time limit for all tools together.
+    """
+    file, wrong = verdict.file, _incorrect(verdict)
+    by_key: Dict[Tuple[str, Optional[int]], Cause] = {}
+    for one in _causes(verdict):
+        by_key.setdefault((one.code, one.details.get("line")), one)
+    ordered = list(by_key.values())
+    found = [_of_cause(file.path, one, one.details["line"]) for one in ordered if _own(file.path, one)]
+    said: List[str] = []
+    # A call that reached the time limit would reach it under a sanitizer, too.
+    cases = [one for one in wrong if one.code not in ("time_limit", "hangs")]
+    try:
+        if not found and cases:
+            tool = under_sanitizer if file.backend == "gpu" else _with_its_images
+            found = tool(file, cases, seconds)
+        if not found:
+            found = by_source(file.path, [one.code for one in ordered], file.backend)
+        if not found and file.backend == "cpu" and any(one.code in _UNWRITTEN for one in cases):
+            found = _unwritten(file, cases, seconds)
+    except DeviceError as error:
+        said.append(str(error))
+    if not found:
+        found = [made for one in ordered for made in [_place(file.path, one)] if made]
+    return found, said if found else [*said, *(_no_line(one, verdict) for one in ordered[:1])]
+
+
+def _incorrect(verdict: Verdict) -> List[ShapeVerdict]:
+    """Return the incorrect layers, or other sizes if all layers are correct, the smallest first."""
+    wrong = verdict.wrong or [one for one in verdict.shapes if not one.right]
+    return sorted(wrong, key=lambda one: one.shape.operations // max(1, one.shape.B))
+
+
+def _causes(verdict: Verdict) -> List[Cause]:
+    return verdict.causes or [one.cause for one in _incorrect(verdict) if one.cause]
+
+
+def _own(path: Path, cause: Cause) -> bool:
+    return "line" in cause.details and cause.details.get("file", path.name) == path.name
+
+
+def _of_cause(path: Path, cause: Cause, line: int) -> KernelFinding:
+    """Make a finding of a cause of the verdict, at a line."""
+    reason = reasons.TABLE[cause.code]
+    code = reason.section or cause.code
+    remedy = _REMEDIES.get(code) or _REMEDIES.get(cause.code) or reason.remedy or "compare the line with the definition"
+    words = reasons.sentence(cause)
+    words = words if _own(path, cause) else f"{path.name}:{line}: {words}"
+    return at_line(path, line, code, words, remedy, {"verdict": cause.code, **cause.details})
+
+
+def _place(path: Path, cause: Cause) -> Optional[KernelFinding]:
+    """Return a finding at the line that a cause is about; None unless the source has exactly one such line."""
+    lines = neighbours.text_of(path).splitlines()
+    for pattern, search in ((_START, source.start), (_PRODUCT, source.product), (_STORE, source.output_store)):
+        if pattern.match(cause.code):
+            line = search(lines)
+            return _of_cause(path, cause, line) if line else None
+    return None
+
+
+def _no_line(cause: Cause, verdict: Verdict) -> str:
+    """Say why no line was found, and what to try."""
+    if verdict.file.backend == "gpu":
+        why, what = "compute-sanitizer reports no line", "compile with nvcc -G -lineinfo, and run cuda-gdb"
+    elif cause.code in ("time_limit", "hangs"):
+        why, what = "a call that does not end has no report", "interrupt it in gdb, with one image"
+    elif cause.code in reasons.HARMFUL:
+        why, what = "the sanitizers see no error in memory with few images", "compile with -O0 -g, and run it in gdb"
+    else:
+        why, what = "no error in memory leads to it", "compare the indices with the verdict's, for one image and filter"
+    other = [name for name in verdict.by_edition if name not in verdict.right_for]
+    edition = f"; or look at one edition: --edition {other[0]}" if len(other) > 1 else ""
+    return f"No line was found: {why}. Try to {what}{edition}."
+
+
+def _with_its_images(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) -> List[KernelFinding]:
+    """Run the judge's program with sanitizers with as many images as the incorrect call had; it had fewer before."""
+    case = next((one for one in cases if one.code in _MANY or one.code in reasons.HARMFUL), None)
+    build = sanitized.begin(file) if case else None
+    if not case or not build:
+        return []
+    shape = ConvolutionShape(*case.shape)._replace(B=min(_MOST, case.shape.B))
+    inputs = random_inputs(Seed(0).stream(*shape[1:]), shape)
+    run = build.run([sanitized.SanitizedCall(inputs)], min(_TOOL, seconds))
+    causes = [one for one in (run.causes if run else []) if _own(file.path, one)]
+    return [_of_cause(file.path, one, one.details["line"]) for one in causes]
+
+
+# ---- the source, and memory that nothing has written
+
+
+def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[KernelFinding]:
+    """Return a finding at a line of the source whose text shows the fault of a verdict's code."""
+    lines = source.without_comments(neighbours.text_of(path))
+    for code in codes:
+        store, finding, what = None, "stale_output", ""
+        if code in ("race", "shared_variable", "unstable") and backend == "gpu":
+            store = source.stale(lines)
+            if store and re.search(r"\batomic", lines[store.line - 1]):
+                store = None
+            finding, what = "race_on_output", "adds to the output without an atomic, and several threads may do so"
+        elif code in ("race", "shared_variable"):
+            shared = source.race(lines)
+            if shared:
+                store, finding = shared[0], "race_on_output"
+                what = f"stores to {store.target} in threads that differ in {shared[1]}, on which it does not depend"
+        elif code == "accumulates":
+            store, what = source.stale(lines), "adds to what the output held before the call"
+        elif code == "carries_over":
+            store, what = source.kept(lines), "adds to a variable that keeps its value from call to call"
+        elif code == "sum_not_reset":
+            store, what = source.not_reset(lines), "adds to a sum that starts with the value of the output before"
+        elif code in _UNWRITTEN:
+            store, what = source.not_zeroed(lines), "adds to memory that nothing has set to zero"
+            finding = "uninitialised_read"
+        if store:
+            remedy = _REMEDIES["race" if finding == "race_on_output" else "accumulates"]
+            remedy = _REMEDIES.get(finding, remedy)
+            evidence = {"verdict": code, "target": store.target}
+            return [at_line(path, store.line, finding, f"{path.name}:{store.line}: {what}", remedy, evidence)]
+    return []
+
+
+def _unwritten(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) -> List[KernelFinding]:
+    """Find the line that uses memory which nothing has written: by GCC's warnings, and by signalling NaNs."""
+    path, end = file.path, time.monotonic() + seconds
+    with SampledProgram(file, "-O1", "-Wuninitialized", "-Wmaybe-uninitialized") as program:
+        warned = re.search(
+            rf"{re.escape(path.name)}:(\d+):\d+: warning: (.*) \[-W(?:maybe-)?uninitialized\]", program.warnings
+        )
+        if warned:
+            line, what, evidence = int(warned[1]), f"a variable may have no value: {warned[2]}", {"warning": warned[2]}
+        else:
+            trapped = program.uninitialised(cases[0].shape, min(_TOOL, end - time.monotonic()))
+            if trapped is None:
+                return []
+            line, what, evidence = trapped, "computes with memory that nothing has written", {"trap": "FE_INVALID"}
+    words = f"{path.name}:{line}: {what}"
+    return [at_line(path, line, "uninitialised_read", words, _REMEDIES["uninitialised_read"], evidence)]
+
+
+# ---- compute-sanitizer
+
+
+def under_sanitizer(  # pragma: no cover (needs a GPU; tests/gpu runs it)
+    file: KernelFile,
+    cases: Sequence[ShapeVerdict],
+    seconds: float,
+    arch: Optional[str] = None,
+    keep: Optional[Path] = None,
+) -> List[KernelFinding]:
+    """Run compute-sanitizer's four tools on a few images of two shapes, and return findings at their lines.
+
+    `keep` is a folder for the tools' output. DeviceError without compute-sanitizer, or if the file does not build.
+    """
+    tool = programs.find_tool("compute-sanitizer")
+    _, library = loading.built(file, arch=arch)
+    end = time.monotonic() + seconds
+    jobs = [(case, name) for case in cases[:2] for name in sanitizer.TOOLS]
+
+    def one(job: Tuple[ShapeVerdict, str]) -> str:
+        case, name = job
+        shape = case.shape if case.code in _MANY else case.shape._replace(B=min(_FEW, case.shape.B))
+        command = [*_sanitizer_command(tool, name), *device_call.command(library, ConvolutionShape(*shape), 2)]
+        return device_call.ran(command, min(_TOOL, end - time.monotonic()))
+
+    found: List[sanitizer.Report] = []
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for number, ((_, name), said) in enumerate(zip(jobs, pool.map(one, jobs))):
+            if keep is not None:
+                (keep / f"{name}-{number}.txt").write_text(said)
+            found += sanitizer.reports(said, name)
+    return sanitizer.findings(found, file.path)
+
+
+def _sanitizer_command(tool: str, name: str) -> List[str]:
+    options = ["--tool", name, "--print-limit", "50", "--target-processes", "all"]
+    if name == "memcheck":
+        options += ["--padding", "1024", "--report-api-errors", "all"]
+    if name == "initcheck" and "initcheck-address-space" in _help(tool):
+        options += ["--initcheck-address-space", "all"]  # shared memory, too
+    return [tool, *options]
+
+
+_helps: Dict[str, str] = {}
+
+
+def _help(tool: str) -> str:
+    if tool not in _helps:
+        _helps[tool] = device_call.ran([tool, "--help"], 20)
+    return _helps[tool]

@@ -1,0 +1,410 @@
+"""What one shape undergoes: calls on the same, fresh and constructed inputs, under other conditions, in one process.
+
+Each call's outputs are compared with the exact ones (`bound`), all of them, always. Faults are told apart by
+experiments: a reason is given only if a call under other conditions confirms it, or if the probes (`probes`) show it
+output by output.
+"""
+
+import time
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from ..errors import UsageError
+from ..graph.shapes import ConvolutionShape
+from ..kernel_files.loading import LoadedKernel
+from ..library import kernels
+from . import bound, diagnosis, probes
+from .bound import ComparedOutputs, compare
+from .callers.here import caller_for
+from .calls import Called, Caller, Cause, Conditions, Failed
+from .inputs import Inputs, KeyedStream, Seed, random_inputs
+from .reasons import ADAPTER_FINDINGS
+from .tensors import NEVER_NUMBER, origins, same_bits
+from .verdict import ShapeVerdict
+
+_PROBED = 256  # images of a probe's call, at most
+_FAR = 8.0  # times the float32 bound: no transform of a float32 kernel is so far off
+_REPEATS = 3  # further calls on the same inputs that show whether results differ
+_MOST_RACE_CALLS = 100
+
+
+class Options(NamedTuple):
+    """How much of the plan a shape undergoes."""
+
+    images: int = 3  # images of most calls
+    many: int = 0  # images of one larger call; 0 for none
+    race_seconds: float = 0.0  # time for further calls of a kernel with threads
+    thousand: bool = False  # whether each call has that many images, because the file may need multiples of 1,000
+    one_first: bool = True  # whether the first call has one image, as a call that hangs is found sooner
+    allowed: str = bound.CLASSES[2]  # least precise class that is correct
+    examine: bool = True  # whether the adapter examines the first calls
+
+
+def try_shape(
+    kernel: LoadedKernel, what: str, shape: ConvolutionShape, seed: Seed, device: int, options: Options
+) -> Optional[ShapeVerdict]:
+    """Judge a loaded kernel on a shape in this process; None if the kernel does not support the shape."""
+    trial = _trial(kernel, what, shape, seed, device, options)
+    return trial.verdict() if trial else None
+
+
+def try_many(
+    kernel: LoadedKernel, what: str, shape: ConvolutionShape, seed: Seed, device: int, images: int, allowed: str
+) -> List[ShapeVerdict]:
+    """Make one call with many images."""
+    options = Options(many=images, one_first=False, examine=False, allowed=allowed)
+    trial = _trial(kernel, what, shape, seed, device, options)
+    return [trial.one_call(images)] if trial else []
+
+
+def try_sequence(
+    kernel: LoadedKernel, shapes: Sequence[Tuple[str, ConvolutionShape]], seed: Seed, device: int, images: int
+) -> List[ShapeVerdict]:
+    """Call a kernel on several shapes one after another, twice, as a network with several layers does.
+
+    Memory, streams or results that the kernel keeps from a call of one shape must not be used for another. The result
+    is the first incorrect shape; without one, it is empty.
+    """
+    options = Options(images, one_first=False, examine=False)
+    trials = [_trial(kernel, what, shape, seed, device, options) for what, shape in shapes]
+    for trial in (*trials, *trials):
+        found = trial.one_call(images) if trial else None
+        if found is not None and not found.right:
+            return [found._replace(cause=Cause("other_layers"))]
+    return []
+
+
+def _trial(
+    kernel: LoadedKernel, what: str, shape: ConvolutionShape, seed: Seed, device: int, options: Options
+) -> Optional["ShapeTrial"]:
+    if not supported(kernel, shape):
+        return None
+    most = max(options.images, options.many, _PROBED)
+    caller = caller_for(kernel, shape._replace(B=most), device, alone=True)
+    return ShapeTrial(caller, what, shape, seed.stream(*shape[1:]), options)
+
+
+def most_probed(shape: ConvolutionShape) -> int:
+    """Return the largest number of images of a probe's call."""
+    return probes.most_images(shape)
+
+
+def supported(kernel: LoadedKernel, shape: ConvolutionShape) -> bool:
+    """Whether a kernel supports a shape. LeetGPU's files, for example, support only one input channel."""
+    try:
+        kernels.chosen_kernel(shape.data, shape.weights, kernel.backend, kernel.name)
+    except UsageError:
+        return False
+    return True
+
+
+class ShapeTrial:
+    """The calls of one shape."""
+
+    def __init__(self, caller: Caller, what: str, shape: ConvolutionShape, stream: KeyedStream, options: Options):
+        self._caller, self._what, self._shape, self._stream = caller, what, shape, stream
+        self._options = options
+        self._precision = bound.CLASSES[0]
+        self._allowed = options.allowed  # of the next calls
+        self._last: Optional[ComparedOutputs] = None
+        self._output = np.empty(0, np.float32)  # of the first correct call
+        self._calls = self._most = self._unwritten = 0
+        self._seconds = self._layer_seconds = 0.0
+        self._notes: Dict[str, Cause] = {}
+
+    def verdict(self) -> ShapeVerdict:
+        """Make all calls, and return what they show."""
+        return self._made(self._judged)
+
+    def one_call(self, images: int) -> ShapeVerdict:
+        """Make one call on fresh inputs."""
+        return self._made(lambda: self._fresh(images))
+
+    def _made(self, work) -> ShapeVerdict:
+        try:
+            cause = work()
+        except Failed as error:
+            cause, self._last = Cause(error.code, error.details), None
+        return ShapeVerdict(
+            self._what,
+            self._shape._replace(B=self._most or self._options.images),
+            cause,
+            bound.INCORRECT if cause else self._precision,
+            self._last,
+            self._seconds,
+            self._layer_seconds,
+            tuple(self._notes.values()),
+            self._calls,
+        )
+
+    def _judged(self) -> Optional[Cause]:
+        """Make the calls of the whole plan; return why the kernel is incorrect, or None."""
+        images = self._options.images
+        if self._options.one_first and images > 1:
+            cause = self._first(self._inputs(1))
+            if cause:
+                return cause
+        same = self._inputs(images)
+        cause = self._first(same) or self._laws(images)
+        if cause:
+            return cause
+        for work in (self._states, self._races):
+            cause = work(same, self._output)
+            if cause:
+                return cause
+        if self._options.many > images:
+            return self._fresh(self._options.many)
+        return None
+
+    # ---- calls
+
+    def _inputs(self, images: int) -> Inputs:
+        return random_inputs(self._stream, self._shape._replace(B=images))
+
+    def _call(self, inputs: Inputs, conditions: Optional[Conditions] = None) -> Called:
+        if conditions is None:  # the first two calls are examined
+            conditions = Conditions(examine=self._options.examine and self._calls < 2)
+        inputs = Inputs(*map(np.ascontiguousarray, inputs))  # probes repeat numbers by strides of 0
+        called = self._caller.call(inputs, conditions)
+        self._calls += 1
+        if called.stray or called.inputs_changed:
+            raise Failed(called.stray or "inputs_changed")
+        self._most = max(self._most, len(inputs.x))
+        self._seconds = self._seconds or called.seconds
+        self._layer_seconds = self._layer_seconds or called.layer_seconds
+        for bit, code in ADAPTER_FINDINGS.items():
+            if called.findings & bit:
+                self._notes.setdefault(code, Cause(code))
+        return called
+
+    def _compared(self, called: Called, inputs: Inputs) -> ComparedOutputs:
+        """Compare a call's outputs, and remember the comparison."""
+        self._last = compare(called.output, inputs, KeyedStream.fresh(), allowed=self._allowed)
+        if self._last.right:
+            self._precision = bound.worst(self._precision, self._last.precision)
+        return self._last
+
+    def _right(self, inputs: Inputs, conditions: Optional[Conditions] = None) -> bool:
+        """Whether another call on some inputs is correct."""
+        return self._compared(self._call(inputs, conditions), inputs).right
+
+    def _fresh(self, images: int, conditions: Optional[Conditions] = None) -> Optional[Cause]:
+        """Make one call on fresh inputs; return why it is incorrect."""
+        inputs = self._inputs(images)
+        called = self._call(inputs, conditions)
+        found = self._compared(called, inputs)
+        if found.right:
+            return None
+        if images <= self._options.images:
+            return Cause("later_call")
+        if not np.isnan(found.y).any() and self._differs(inputs, called.output.copy()):
+            return self._unsteady(inputs)
+        if not self._right(self._inputs(self._options.images)):
+            return self._blaming(found, Cause("later_call"))
+        self._last, images_from = found, _first_wrong_image(found)
+        if images_from:
+            return Cause("images_from", {"first": images_from, "state": "wrong"})
+        return Cause("many_images", {"right": self._options.images, "wrong": images})
+
+    # ---- a first call, and its reasons
+
+    def _first(self, inputs: Inputs) -> Optional[Cause]:
+        """Call the kernel for the first time, and look for the reason if the outputs are incorrect."""
+        called = self._call(inputs)
+        found, output = self._compared(called, inputs), called.output.copy()
+        if found.right:
+            self._output = output
+            return None
+        if np.isnan(output).any():
+            cause = self._of_nan(inputs, output)
+            if cause:
+                return self._blaming(found, cause)
+        if self._differs(inputs, output):
+            return self._blaming(found, self._unsteady(inputs))
+        made = self._probed(len(inputs.x))
+        cause = diagnosis.diagnose(self._shape, found, {each.kind: y for each, y in made}, [each for each, _ in made])
+        usual = Cause("not_all_written", {"count": self._unwritten}) if self._unwritten else Cause(bound.INCORRECT)
+        return self._blaming(found, cause or usual)
+
+    def _blaming(self, found: ComparedOutputs, cause: Cause) -> Cause:
+        """Return the cause, after making its comparison the one that the verdict shows."""
+        self._last = found
+        return cause
+
+    def _probed(self, images: int) -> List[Tuple[probes.Probe, np.ndarray]]:
+        made = probes.probes_of(self._stream, self._shape, self._options.thousand and images)
+        return [(each, self._call(each.inputs).output.copy()) for each in made]
+
+    def _laws(self, images: int) -> Optional[Cause]:
+        """Check what holds for every linear kernel nearly without a tolerance: the probes, and half of the data."""
+        random = self._last
+        made = self._probed(images)
+        outputs = {each.kind: y for each, y in made}
+        off = next((each for each, y in made if each.off(y).any()), None)
+        if off is not None and self._caller.parallel and self._differs(off.inputs, outputs[off.kind]):
+            return self._unsteady(off.inputs)
+        cause = diagnosis.diagnose(self._shape, random, outputs, [each for each, _ in made])
+        if cause:
+            return cause
+        (precision,) = (each for each, _ in made if each.kind == "precision")
+        found = probes.precision_class(precision, outputs["precision"])
+        precise = found == bound.CLASSES[0]
+        if np.isnan(outputs["zero"]).any():
+            return Cause("nan_of_zeros")
+        if found not in bound.CLASSES or any(each.off(y, precise).any() for each, y in made):
+            return self._unexplained(images)
+        if precise and random is not None and random.precision != found and random.of_bound > _FAR:
+            return self._blaming(random._replace(off=random.error == random.largest), Cause(bound.INCORRECT))
+        self._precision = bound.worst(self._precision, found)
+        if self._precision == bound.CLASSES[0]:  # a float32 kernel has no reason to be less precise later
+            self._allowed = self._precision
+        whole = self._inputs(images)
+        called = self._call(whole)
+        y = called.output.copy()
+        if not self._compared(called, whole).right:
+            return self._state(whole, y, [self._output], Conditions())
+        half = Inputs(whole.x / 2, whole.k)
+        halved = self._call(half).output.copy()
+        if same_bits(halved * 2, y):
+            return None
+        right = self._compared(Called(halved), half).right
+        if not same_bits(self._call(whole).output, y):
+            return None if right else self._unsteady(whole)
+        # Half of a number is exact but for underflow, which is possible in half precision alone.
+        return None if right and self._precision != bound.CLASSES[0] else Cause("not_linear")
+
+    def _unexplained(self, images: int) -> Cause:
+        """Return why probes are incorrect after a correct call, though they show no other computation."""
+        earlier = [self._call(self._inputs(images)).output.copy()]
+        fresh = self._inputs(images)
+        called = self._call(fresh)
+        if self._compared(called, fresh).right:
+            return Cause(bound.INCORRECT)
+        return self._state(fresh, called.output.copy(), earlier, Conditions())
+
+    # ---- repeated calls
+
+    def _states(self, same: Inputs, first: np.ndarray) -> Optional[Cause]:
+        """Call on the same and on fresh inputs in turns, with other threads, at other addresses, before guard pages."""
+        can = self._caller.can
+        earlier = [first]
+        counts = (1, None, 2, 1) if self._caller.parallel else (None, None)
+        turns = [Conditions(threads=count) for count in counts]
+        if "moved" in can:
+            turns.append(Conditions(moved=True))
+        if "guarded" in can:
+            turns.append(Conditions(guarded=True, threads=1))
+        for conditions in turns:
+            fresh = self._inputs(len(same.x))
+            called = self._call(fresh, conditions)
+            if not self._compared(called, fresh).right:
+                return self._state(fresh, called.output.copy(), earlier, conditions)
+            earlier = [*earlier[-4:], called.output.copy()]
+            cause = self._again(same, first, conditions)
+            if cause:
+                return cause
+        return None
+
+    def _state(self, inputs: Inputs, output: np.ndarray, earlier, conditions: Conditions) -> Cause:
+        """Return why a call on fresh inputs is incorrect after correct calls on other inputs."""
+        found = self._last
+        assert found is not None
+        finite = np.isfinite(output).all()
+        if finite and any(same_bits(output, one) for one in earlier):
+            return self._blaming(found, Cause("cached"))
+        if finite and any(compare(output - one, inputs, KeyedStream.fresh()).right for one in earlier[-1:]):
+            return self._blaming(found, Cause("carries_over"))
+        if conditions.moved and self._right(inputs, conditions._replace(moved=False)):
+            return self._blaming(found, Cause("kept_pointer"))
+        if self._differs(inputs, output):
+            return self._blaming(found, self._unsteady(inputs))
+        return self._blaming(found, Cause("later_call"))
+
+    def _again(self, same: Inputs, first: np.ndarray, conditions: Conditions) -> Optional[Cause]:
+        """Repeat the first call; other bits are correct if their errors are, as sums by atomics are."""
+        called = self._call(same, conditions)
+        if same_bits(called.output, first):
+            return None
+        found = self._compared(called, same)
+        if found.right:
+            return None
+        if conditions.moved and self._right(same, conditions._replace(moved=False)):
+            return self._blaming(found, Cause("kept_pointer"))
+        return self._blaming(found, self._unsteady(same))
+
+    def _races(self, same: Inputs, first: np.ndarray) -> Optional[Cause]:
+        """Repeat the first call under other schedules, if the kernel has threads."""
+        start = time.monotonic()
+        for number in range(_MOST_RACE_CALLS if self._caller.parallel else _REPEATS):
+            if number >= _REPEATS and time.monotonic() - start > self._options.race_seconds:
+                break
+            cause = self._again(same, first, _schedule(number, self._caller))
+            if cause:
+                return cause
+        return None
+
+    def _differs(self, inputs: Inputs, output: np.ndarray) -> bool:
+        """Whether further calls on the same inputs give other bits."""
+        return any(
+            not same_bits(self._call(inputs, _schedule(number, self._caller)).output, output)
+            for number in range(2 * _REPEATS)
+        )
+
+    def _unsteady(self, inputs: Inputs) -> Cause:
+        """Return why calls on the same inputs differ."""
+        one = Conditions(threads=1)
+        if "own" in self._caller.can:
+            owns = ("nan", "number", "nan", "number", "nan")
+            contents = [self._call(inputs, one._replace(own=own)).output.copy() for own in owns]
+            alike = all(same_bits(contents[at], contents[at + 2]) for at in range(3))
+            if alike and not same_bits(contents[0], contents[1]):
+                return Cause("uninitialised")
+        if not self._caller.parallel:
+            return Cause("unstable")
+        if "threads" in self._caller.can and all(self._right(inputs, one) for _ in range(_REPEATS)):
+            return Cause("race", {"with_one_thread": "right"})
+        return Cause("race")
+
+    # ---- NaN
+
+    def _of_nan(self, inputs: Inputs, output: np.ndarray) -> Optional[Cause]:
+        """Return where the NaN of an incorrect output come from, each origin confirmed by numbers in its place."""
+        missing = np.isnan(output)
+        if "output" in self._caller.can:
+            numbers = self._call(inputs, Conditions(output="number")).output.copy()
+            unwritten = missing & (numbers == NEVER_NUMBER)
+            added = missing & np.isfinite(numbers) & ~unwritten
+            if added.any() and compare(numbers - NEVER_NUMBER, inputs, KeyedStream.fresh()).right:
+                return Cause("accumulates")
+            if unwritten.all():
+                return Cause("not_written")
+            if unwritten.any() and (unwritten == missing).all():
+                self._unwritten = int(missing.sum())
+                return None  # the probes show where
+        if "moved" in self._caller.can and origins(self._call(inputs, Conditions(moved=True)).output)["stale"]:
+            return Cause("kept_pointer")
+        if "guard" in self._caller.can:
+            numbers = self._call(inputs, Conditions(guard="number")).output
+            if (missing & np.isfinite(numbers)).any():
+                return Cause("reads_outside")
+        if "own" in self._caller.can:
+            numbers = self._call(inputs, Conditions(own="number")).output
+            if (missing & np.isfinite(numbers)).any():
+                return Cause("uninitialised")
+        told_apart = {"output", "guard"} <= set(self._caller.can) or origins(output)["computed"]
+        return Cause("computes_nan", {"count": int(missing.sum())}) if told_apart else None
+
+
+def _schedule(number: int, caller: Caller) -> Conditions:
+    """Return the conditions of a repeated call: other numbers of threads, and interrupted ones."""
+    if not caller.parallel:
+        return Conditions()
+    return Conditions(threads=(2, None, 8)[number % 3], interrupted=True)
+
+
+def _first_wrong_image(found: ComparedOutputs) -> int:
+    """Return the number of the image from which on all are incorrect; 0 if there is none."""
+    wrong = found.wrong_images
+    first = int(wrong.argmax())
+    return first if first > 0 and wrong[first:].mean() > 0.9 else 0

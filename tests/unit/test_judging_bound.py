@@ -1,0 +1,156 @@
+"""The comparison of a call's outputs: simulated correct kernels keep their class, and wrong outputs are found."""
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from profiles import examples, pick
+
+from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.judging import bound
+from fashion_infer.judging.inputs import KeyedStream, random_inputs
+
+FLOAT32, ROUNDED, HALF_SUMS, INCORRECT = bound.CLASSES
+
+
+def shapes(images=40, outputs=12):
+    """Return a strategy for shapes whose height and width may differ."""
+    return st.builds(
+        lambda b, c, m, k, high, wide: ConvolutionShape(b, c, k + high, k + wide, m, k),
+        *(st.integers(1, most) for most in (images, 5, 9, 5)),
+        *(st.integers(0, outputs) for _ in "hw"),
+    )
+
+
+def windows(x, side):
+    """Return the products' data in the order of the sum: (B, 1, H-K+1, W-K+1, C K K)."""
+    found = np.lib.stride_tricks.sliding_window_view(x, (side, side), axis=(2, 3)).transpose(0, 2, 3, 1, 4, 5)
+    return found.reshape(*found.shape[:3], -1)[:, None]
+
+
+def rounded(a, bits, how=np.rint):
+    """Return float64 numbers with `bits` bits; `how` rounds."""
+    fraction, exponent = np.frexp(a.astype(np.float64))
+    return np.ldexp(how(fraction * 2.0**bits), exponent - bits)
+
+
+def half(a):
+    return a.astype(np.float16).astype(np.float64)
+
+
+def exact(x, k):
+    return (windows(x.astype(np.float64), k.shape[2]) * k.reshape(1, len(k), 1, 1, -1).astype(np.float64)).sum(axis=-1)
+
+
+def chain(x, k, dtype=np.float32, lanes=1, backwards=False):
+    """Return sums in `dtype`, in `lanes` partial sums that are added at the end."""
+    products = [windows(x.astype(dtype), k.shape[2]), k.reshape(1, len(k), 1, 1, -1).astype(dtype)]
+    products = [each[..., ::-1] if backwards else each for each in products]
+    count = products[1].shape[-1]
+    partial = [np.zeros((len(x), len(k), *products[0].shape[2:4]), dtype) for _ in range(lanes)]
+    for at in range(count):
+        partial[at % lanes] += products[0][..., at] * products[1][..., at]
+    return sum(partial[1:], partial[0])
+
+
+class Simulated(NamedTuple):
+    expected: str  # the least precise class that it may have
+    run: object
+
+
+CORRECT = {
+    "float64": Simulated(FLOAT32, exact),
+    "one sum": Simulated(FLOAT32, chain),
+    "backwards": Simulated(FLOAT32, lambda x, k: chain(x, k, backwards=True)),
+    "eight sums": Simulated(FLOAT32, lambda x, k: chain(x, k, lanes=8)),
+    "tree": Simulated(FLOAT32, lambda x, k: (windows(x, k.shape[2]) * k.reshape(1, len(k), 1, 1, -1)).sum(axis=-1)),
+    "tf32, rounded": Simulated(ROUNDED, lambda x, k: exact(rounded(x, 11), rounded(k, 11))),
+    "tf32, truncated": Simulated(ROUNDED, lambda x, k: exact(rounded(x, 11, np.trunc), rounded(k, 11, np.trunc))),
+    "tf32, one truncated": Simulated(ROUNDED, lambda x, k: exact(x, rounded(k, 11, np.trunc))),
+    "half operands": Simulated(ROUNDED, lambda x, k: exact(half(x), half(k))),
+    "half operands, one sum": Simulated(ROUNDED, lambda x, k: chain(half(x), half(k))),
+    "half result": Simulated(HALF_SUMS, lambda x, k: half(exact(half(x), half(k)))),
+    "half sums": Simulated(HALF_SUMS, lambda x, k: chain(x, k, np.float16)),
+    "eight half sums": Simulated(HALF_SUMS, lambda x, k: chain(x, k, np.float16, lanes=8)),
+}  # fmt: skip
+
+
+@given(shapes(), st.sampled_from(sorted(CORRECT)), st.integers(0, 2**32 - 1))
+@settings(max_examples=pick(250, 10_000))
+def test_correct_kernels_have_their_class(shape, name, seed):
+    stream = KeyedStream(b"%d" % seed)
+    inputs = random_inputs(stream, shape)
+    kernel = CORRECT[name]
+    y = kernel.run(*inputs).astype(np.float32)
+    found = bound.compare(y, inputs, stream)
+    assert found.right and bound.CLASSES.index(found.precision) <= bound.CLASSES.index(kernel.expected)
+    if kernel.expected == FLOAT32:
+        # On other inputs, float32 is the worst case of a plain chain.
+        assert bound.compare(y, inputs, stream, random=False).precision == FLOAT32
+    elif y.size >= 100 and name != "tf32, one truncated" and shape.C * shape.K > 1:
+        assert found.precision != FLOAT32
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 28, 28, 8, 5), (2, 4, 20, 17, 6, 7)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x, k: exact(x, k) + 1,
+        lambda x, k: exact(x, k) + 0.01 * abs(exact(x, k)).max(),
+        lambda x, k: np.trunc(exact(x, k)),
+    ],
+    ids=["plus 1", "plus 1%", "whole numbers"],
+)
+def test_errors_that_no_class_has_are_refused(change, shape):
+    inputs = random_inputs(KeyedStream.fresh(), ConvolutionShape(*shape))
+    y = change(*inputs).astype(np.float32)
+    if shape[1] == 1 and abs(y).max() > 1000:  # pixels of 255: a constant of 1 is less than tf32 rounds
+        assert bound.compare(y, inputs, KeyedStream.fresh()).precision != FLOAT32
+    else:
+        assert not bound.compare(y, inputs, KeyedStream.fresh()).right
+
+
+@given(shapes(150, 6), st.integers(0, 2**32 - 1), st.sampled_from(["one", "nan", "image", "from"]))
+@example(ConvolutionShape(300, 2, 9, 12, 4, 3), 1, "one")
+@settings(max_examples=examples(40))
+def test_incorrect_outputs_are_found(shape, seed, how):
+    rng, stream = np.random.default_rng(seed), KeyedStream(b"%d" % seed)
+    inputs = random_inputs(stream, shape)
+    want = exact(*inputs)
+    scale, image = np.abs(want).max(), rng.integers(shape.B)
+    y = want.astype(np.float32)
+    place = (image, *(rng.integers(size) for size in y.shape[1:]))
+    if how == "one":
+        y[place] += 0.05 * scale
+    elif how == "nan":
+        y[place] = np.nan
+    else:
+        wrong = y[slice(image, image + 1 if how == "image" else None)]
+        assume(want[0, 0].size >= 9)  # the errors in fewer outputs might cancel
+        wrong += rng.uniform(0.1, 0.2, wrong.shape) * scale
+    found = bound.compare(y, inputs, stream)
+    assert found.precision != FLOAT32
+    if how == "one" and y.size < 100:  # few outputs may all be rounded
+        return
+    assert found.precision == INCORRECT and found.first is not None and found.first[0] == image
+    if how in ("one", "nan"):
+        assert found.first == place and found.wrong == 1 and found.wanted == pytest.approx(want[place])
+
+
+def test_errors_that_cancel_in_sums_are_found():
+    """Errors of two filters that are equal or opposite are found.
+
+    A check that only sums outputs with random signs could miss one of the two.
+    """
+    shape = ConvolutionShape(400, 1, 9, 9, 4, 3)
+    for _ in range(10):  # errors in four of 400 images, which are likely not among those compared by value
+        inputs = random_inputs(KeyedStream.fresh(), shape)
+        want = exact(*inputs)
+        for sign in (1, -1):
+            y = want.astype(np.float32)
+            error = np.abs(want).max() * np.random.default_rng().uniform(0.1, 1, y[80:84, 0].shape)
+            y[80:84, 1] += error
+            y[80:84, 2] += sign * error
+            assert not bound.compare(y, inputs, KeyedStream.fresh()).right

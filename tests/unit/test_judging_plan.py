@@ -1,0 +1,213 @@
+"""What a shape undergoes: kernels that NumPy simulates, without a compiler or another process."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from profiles import examples, pick
+from test_judging_bound import CORRECT, exact, rounded, shapes
+from test_probes import CODES, FACTS, WRONG
+
+from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.judging import bound, reasons
+from fashion_infer.judging.calls import USUAL, Called, Caller, Failed
+from fashion_infer.judging.inputs import KeyedStream
+from fashion_infer.judging.plan import Options, ShapeTrial
+
+SHAPE = ConvolutionShape(1, 3, 11, 13, 4, 3)
+
+
+class ArrayCaller(Caller):
+    """Calls a function of data, weights and conditions that returns the output, or a `Called`."""
+
+    def __init__(self, kernel, can=(), parallel=False, backend="cpu"):
+        self._kernel, self.can, self.parallel, self.backend = kernel, can, parallel, backend
+
+    def call(self, inputs, conditions=USUAL):
+        with np.errstate(all="ignore"):
+            y = self._kernel(*inputs, conditions)
+        return y if isinstance(y, Called) else Called(np.ascontiguousarray(y, np.float32))
+
+
+def plain(kernel):
+    return lambda x, k, conditions: kernel(x, k)
+
+
+def verdict(caller, shape=SHAPE, **options):
+    caller = caller if isinstance(caller, Caller) else ArrayCaller(caller)
+    return ShapeTrial(caller, "a layer", shape, KeyedStream.fresh(), Options(**options)).verdict()
+
+
+@given(shapes(1), st.sampled_from(sorted(CORRECT)))
+@settings(max_examples=pick(60, 2_000))
+def test_correct_kernels_are_correct(shape, name):
+    kernel = CORRECT[name]
+    found = verdict(plain(kernel.run), shape)
+    assert found.right and found.calls >= 10, (found.code, found.cause)
+    assert bound.CLASSES.index(found.precision) <= bound.CLASSES.index(kernel.expected)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_kernels_have_their_reason(name):
+    found = verdict(plain(WRONG[name]), one_first=False)
+    assert found.code in (CODES[name], *FACTS, bound.INCORRECT) and found.reason and found.precision == bound.INCORRECT
+
+
+@given(shapes(1), st.sampled_from([1, 0.01, 1e-4]), st.booleans())
+@settings(max_examples=examples(60))
+def test_a_constant_is_refused(shape, share, rounds):
+    """A constant of 1, or a share of the largest output, is refused, though rounding to tf32 may be larger."""
+    largest = 1 if share == 1 else None
+
+    def kernel(x, k, _):
+        y = exact(rounded(x, 11), rounded(k, 11)) if rounds else exact(x, k)
+        nonlocal largest
+        largest = largest or share * abs(y).max()
+        return y + largest
+
+    found = verdict(kernel, shape)
+    assert found.code in ("constant_added", "zero_data") or shape[1:] == (1, 1, 1, 1, 1)
+    assert not found.right
+
+
+@given(shapes(1), st.data())
+@settings(max_examples=examples(60))
+def test_one_weight_left_out_or_doubled_is_refused(shape, data):
+    at = tuple(data.draw(st.integers(0, size - 1)) for size in shape.weights)
+    factor, small = data.draw(st.sampled_from([0, 2])), data.draw(st.booleans())
+
+    def kernel(x, k, _):
+        k = k.copy()
+        # The smallest weight is less than the rounding of the others.
+        place = np.unravel_index(abs(k).argmin(), k.shape) if small else at
+        k[place] *= factor
+        return exact(rounded(x, 11), rounded(k, 11))
+
+    assert not verdict(kernel, shape).right
+
+
+@pytest.mark.parametrize("bits", [8, 14, 16])
+@pytest.mark.parametrize("shape", [(1, 1, 20, 20, 6, 5), (1, 4, 12, 15, 4, 5), (1, 12, 11, 11, 2, 7)])
+def test_other_significands_are_no_class(shape, bits):
+    """8 bits, as in bfloat16, are too few for tf32, and 14 or 16 are not float32."""
+    found = verdict(lambda x, k, _: exact(rounded(x, bits), rounded(k, bits)), ConvolutionShape(*shape))
+    assert not found.right if bits < 11 else found.precision != "float32"
+
+
+# ---- state
+
+
+class Stateful:
+    """A kernel that counts its calls; `earlier` holds the outputs of its calls."""
+
+    def __init__(self, change):
+        self._change, self.calls, self.earlier, self.held = change, 0, [], []
+
+    def __call__(self, x, k, conditions):
+        self.calls += 1
+        y = exact(x, k).astype(np.float32)
+        self.held.append((x.copy(), k.copy()))
+        y = self._change(self, y, conditions)
+        self.earlier.append(y.copy())
+        return y
+
+
+def put(y, place, value=0):
+    y[place] = value
+    return y
+
+
+def of_first_pointers(kernel, y, conditions):
+    """Read the tensors of the first calls, which the judge overwrites with NaN once it has moved them."""
+    kernel.moved = getattr(kernel, "moved", 0) or conditions.moved
+    return np.full_like(y, np.nan) if conditions.moved else y
+
+
+STATEFUL = {
+    "cached": (lambda it, y, _: next((one for one in it.earlier if one.shape == y.shape), y), {"cached"}),
+    "carries over": (
+        lambda it, y, _: y + next((one for one in it.earlier[::-1] if one.shape == y.shape), 0 * y),
+        {"carries_over", "unstable", "zero_data"},
+    ),
+    "wrong from call 20 on": (lambda it, y, _: 2 * y if it.calls > 20 else y, {"later_call", "unstable"}),
+    "random": (
+        lambda it, y, _: put(y, np.unravel_index(np.random.default_rng().integers(y.size), y.shape)),
+        {"unstable"},
+    ),
+    "kept pointer": (of_first_pointers, {"kept_pointer"}),
+    "one output of many": (lambda it, y, _: put(y, (250, 1, 2, 3)) if len(y) > 255 else y, {"many_images"}),
+    "images from 200": (lambda it, y, _: put(y, np.s_[200:], y[: len(y[200:])]), {"images_from"}),
+    "race": (
+        lambda it, y, conditions: (
+            y if conditions.threads == 1 else put(y, np.s_[0, 0, 0, it.calls % 3 : 1 + it.calls % 3])
+        ),
+        {"race"},
+    ),
+    "not linear": (lambda it, y, _: y * (1 + 2.0**-23 * (abs(y) > 1)), {"not_linear"}),
+}
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_state_is_found(name):
+    change, codes = STATEFUL[name]
+    caller = ArrayCaller(Stateful(change), ("moved",), parallel=name == "race")
+    found = verdict(caller, many=300)
+    assert found.code in codes and not found.right
+
+
+def test_half_of_the_data_gives_half_of_the_output():
+    """Sums of half precision lose bits of small numbers, which is correct; a threshold in float32 is not."""
+    assert verdict(plain(CORRECT["half sums"].run)).right
+    assert not verdict(lambda x, k, _: exact(np.where(abs(x) < 1e-2, 0, x), k)).right
+
+
+def test_failed_calls_and_harm():
+    def fails(x, k, _):
+        raise Failed("failed", text="no such tile")
+
+    found = verdict(fails)
+    assert (found.code, found.comparison, found.calls) == ("failed", None, 0) and "no such tile" in found.reason
+    for called in ({"stray": "writes_after_end"}, {"inputs_changed": True}):
+        found = verdict(lambda x, k, _, called=called: Called(exact(x, k).astype(np.float32), **called))
+        assert found.code == called.get("stray", "inputs_changed") and found.code in reasons.TABLE
+
+
+def test_notes_do_not_make_a_kernel_incorrect():
+    caller = ArrayCaller(
+        lambda x, k, _: Called(exact(x, k).astype(np.float32), findings=3), ("moved", "guarded"), backend="gpu"
+    )
+
+    found = verdict(caller)
+    assert found.right and {note.code for note in found.notes} == {"work_before", "work_after"}
+
+
+def origins_of(kernel):
+    """Return a caller whose tensors, guard zones and own memory hold NaN or numbers, as the conditions say."""
+
+    def call(x, k, conditions):
+        names = ("output", "guard", "own")
+        held = {name: 1000.0 if getattr(conditions, name) == "number" else np.nan for name in names}
+        return kernel(exact(x, k).astype(np.float32), held)
+
+    return ArrayCaller(call, ("output", "guard", "own"))
+
+
+@pytest.mark.parametrize(
+    "kernel, code",
+    [
+        (lambda y, held: y * 0 + held["output"], "not_written"),
+        (lambda y, held: y + held["output"], "accumulates"),
+        (lambda y, held: y + held["guard"], "reads_outside"),
+        (lambda y, held: y + held["own"], "uninitialised"),
+        (lambda y, held: put(y, (0, 0, 0, 1), np.nan), "computes_nan"),
+        (lambda y, held: y * np.nan, "computes_nan"),
+    ],
+)
+def test_nan_tells_its_origin(kernel, code):
+    assert verdict(origins_of(kernel)).code == code
+
+
+def test_every_shape_is_called_several_times():
+    found = verdict(plain(exact))
+    assert found.calls >= 10 and Options().images <= found.shape.B
+    assert verdict(plain(exact), many=300).shape.B == 300

@@ -1,0 +1,102 @@
+"""Same file, same verdict: all commands that judge a kernel file agree on it, and give the same reason."""
+
+import json
+import subprocess
+import sys
+import warnings
+
+import kernel_loading
+import planted_bugs
+import pytest
+from planted_bugs import PLANTED, RIGHT, path_of
+from profiles import drawn
+
+import fashion_infer
+from fashion_infer.errors import CheckFailed
+
+EDITION = "fa2017"  # one layer of one channel, which shows all faults but those of several channels
+CHANNELS = ("first-channel", "input-without-channel", "last-channel", "unrolled-order", "weights-channels-last",
+            "weights-swapped", "weights-without-channel", "buffer-of-first-size", "fixed-sizes")  # fmt: skip
+FAST = ("sum-starts-at-one", "one-output-of-image-51", "copies-images-from-200-on", "tap-missing", "one-nan",
+        "race-over-taps", "crashes", "dynamic-schedule.cpp", "../wrong/half.cpp", "leaks.cc")  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cache(tmp_path_factory):
+    """A separate cache folder for the tests of this module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def by_infer(path, edition, n):
+    """Return whether a run of the network says correct, the precision class or "incorrect", and all that it says."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = fashion_infer.infer(edition=edition, n=n, data="synthetic", kernel=str(path)).submission
+    except CheckFailed as error:  # harmful
+        return False, "incorrect", str(error)
+    said = " ".join(one.reason for one in found.shapes)
+    return found.right, found.precision if not found.wrong else "incorrect", said
+
+
+def by_command(*arguments):
+    words = [sys.executable, "-m", "fashion_infer", *map(str, arguments)]
+    end = subprocess.run(words, capture_output=True, text=True, timeout=500)
+    assert end.returncode in (0, 1) and "Traceback" not in end.stderr, end.stderr
+    return end.returncode == 0, " ".join((end.stdout + end.stderr).split())
+
+
+def judged(name, edition):
+    """Return the verdict of `check`: whether it is correct, its class, and the reasons of its incorrect layers."""
+    found = kernel_loading.check(path_of(name), edition=edition)
+    allowed = set(planted_bugs.codes_of(name)) if name in PLANTED else set()
+    assert {one.code for one in found.wrong} <= allowed, found.sentence
+    return found.right, found.precision if found.right else "incorrect", {one.reason for one in found.wrong}
+
+
+@pytest.mark.parametrize("name", drawn(FAST, 3))
+def test_check_and_infer_agree(name):
+    right, precision, reasons = judged(name, EDITION)
+    assert right == (name in RIGHT)
+    *found, said = by_infer(path_of(name), EDITION, 300)
+    assert found == [right, precision]
+    assert not reasons or any(reason in said for reason in reasons)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", drawn([*PLANTED, *RIGHT], 5))
+def test_all_commands_agree(name, tmp_path):
+    edition, path = "sp2018" if name in CHANNELS else EDITION, path_of(name)
+    right, precision, reasons = judged(name, edition)
+    n = 100 if edition == "sp2018" else 1000
+    page = tmp_path / "bench.json"
+    bench = ("--against", "none", "--batch", "40", "--repeat", "1", "--json", page)
+    found = {
+        "kernel check": by_command("kernel", "check", path, "--edition", edition),
+        "run": by_command("run", "--data", "synthetic", "--edition", edition, "--n", n, "--kernel", path),
+        "bench conv": by_command("bench", "conv", "--edition", edition, *bench, "--kernels", path),
+    }
+    by_python = by_infer(path, edition, n)
+    found["infer"] = (by_python[0], by_python[2])
+    assert {command: each[0] for command, each in found.items()} == dict.fromkeys(found, right)
+    if not right:
+        missing = [command for command, (_, said) in found.items() if not any(reason in said for reason in reasons)]
+        assert not missing, {command: found[command][1] for command in missing}
+    assert by_python[1] == precision
+    rows = [row for case in json.loads(page.read_text())["cases"] for row in case["rows"] if row.get("file")]
+    assert {row["precision"] for row in rows} >= {precision} and any(row["status"] == "wrong" for row in rows) != right
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", drawn([*PLANTED, *RIGHT], 4))
+def test_grade_agrees(name, tmp_path):
+    edition = "sp2018" if name in CHANNELS else EDITION
+    right, _, _ = judged(name, edition)
+    words = ("--unsandboxed", "--edition", edition, "--backend", "cpu", "--n", 100, "--format", "json")
+    _, said = by_command("grade", path_of(name), *words)
+    found = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    refused = [each for each in found["findings"] if each["follows"] == "refused"]
+    assert (found["status"] == "judged" and not refused) == right, said
+    assert right or {each["code"] for each in refused} <= {*planted_bugs.codes_of(name), "build"}, refused
