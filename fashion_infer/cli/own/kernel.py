@@ -105,7 +105,7 @@ _WATCH = click.option("--watch", is_flag=True, help="Run again after each change
     options.device,
     click.option(
         "--timeout",
-        type=click.FloatRange(0, min_open=True),
+        type=options.Number(min=0, min_open=True),
         default=TIMEOUT,
         show_default=True,
         metavar="SECONDS",

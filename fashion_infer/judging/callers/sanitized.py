@@ -7,6 +7,7 @@ threads share by mistake stays in memory. What the file leaves unwritten holds N
 """
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -120,6 +121,7 @@ class SanitizedBuild:
         self.note = ""  # why there is no program
         self._file, self._library, self._compile, self._within = file, library, compile, within
         self._program: Optional[Path] = None
+        self._full: Optional[Exception] = None  # an error in writing
         self._thread = threading.Thread(target=self._build, daemon=True)
         self._thread.start()
 
@@ -129,8 +131,10 @@ class SanitizedBuild:
         return not self._thread.is_alive()
 
     def program(self) -> Optional[Path]:
-        """Wait for the build, and return the program; None if it cannot be built, whatever the reason."""
+        """Wait for the build, and return the program; None if it cannot be built. A full disk is an error."""
         self._thread.join()
+        if self._full is not None:
+            raise self._full
         return self._program
 
     def run(self, calls: Sequence[SanitizedCall], seconds: float = 20.0) -> Optional[SanitizedRun]:
@@ -165,6 +169,8 @@ class SanitizedBuild:
             self._program = self._built()
         except (FashionInferError, OSError) as error:
             self.note = str(error)
+            full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+            self._full = error if full or isinstance(error, cache_limits.Unwritable) else None
         except Exception as error:  # it runs in a thread: without the program there is only less to say
             self.note = f"{type(error).__name__}: {error}"
 
