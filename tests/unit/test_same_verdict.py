@@ -8,7 +8,7 @@ import warnings
 import kernel_loading
 import planted_bugs
 import pytest
-from planted_bugs import PLANTED, RIGHT, path_of
+from planted_bugs import CLASSES, PLANTED, RIGHT, path_of
 from profiles import drawn
 
 import fashion_infer
@@ -19,6 +19,10 @@ CHANNELS = ("first-channel", "input-without-channel", "last-channel", "unrolled-
             "weights-swapped", "weights-without-channel", "buffer-of-first-size", "fixed-sizes")  # fmt: skip
 FAST = ("sum-starts-at-one", "one-output-of-image-51", "copies-images-from-200-on", "tap-missing", "one-nan",
         "race-over-taps", "crashes", "dynamic-schedule.cpp", "../wrong/half.cpp", "leaks.cc")  # fmt: skip
+
+# `grade` does not run the build with sanitizers, because it would run outside of the box: it accepts the first of these
+# files, and gives the others another reason.
+UNSANITIZED = ("overlapping-memcpy", "used-after-free", "buffer-of-first-size")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,7 +70,7 @@ def test_check_and_infer_agree(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", drawn([*PLANTED, *RIGHT], 5))
+@pytest.mark.parametrize("name", drawn([*PLANTED, *RIGHT], 2))
 def test_all_commands_agree(name, tmp_path):
     edition, path = "sp2018" if name in CHANNELS else EDITION, path_of(name)
     right, precision, reasons = judged(name, edition)
@@ -90,7 +94,7 @@ def test_all_commands_agree(name, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", drawn([*PLANTED, *RIGHT], 4))
+@pytest.mark.parametrize("name", drawn([name for name in [*PLANTED, *RIGHT] if name not in UNSANITIZED], 3))
 def test_grade_agrees(name, tmp_path):
     edition = "sp2018" if name in CHANNELS else EDITION
     right, _, _ = judged(name, edition)
@@ -98,5 +102,8 @@ def test_grade_agrees(name, tmp_path):
     _, said = by_command("grade", path_of(name), *words)
     found = json.loads(said[said.index("{") : said.rindex("}") + 1])
     refused = [each for each in found["findings"] if each["follows"] == "refused"]
+    if name in CLASSES:  # the default rubrics ask for float32
+        assert {each["code"] for each in refused} == {"less_precise"}
+        return
     assert (found["status"] == "judged" and not refused) == right, said
     assert right or {each["code"] for each in refused} <= {*planted_bugs.codes_of(name), "build"}, refused
