@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ..errors import DeviceError
 from ..graph.shapes import ConvolutionShape
@@ -123,23 +123,6 @@ def _module(ncu: str) -> str:
         places += [Path(place) / "extras" / "python" for place in sorted(glob.glob(pattern), reverse=True)]
     # The ncu on the PATH may be a wrapper script in a toolkit's bin/, outside of the installation with the module.
     return str(next((place for place in places if (place / "ncu_report.py").is_file()), places[0]))
-
-
-def _of_records(raw: Mapping[str, Any]) -> Dict[str, Any]:
-    """Convert the launches that CUPTI recorded to tables with ncu's names of the metrics."""
-    kernels = []
-    for record in raw.get("call", {}).get("records", []):
-        if record["kind"] == "kernel":
-            grid, block = ([side or 1 for side in record[name]] for name in ("grid", "block"))
-            metrics = {
-                "gpu__time_duration.sum": record["ns"],
-                "launch__grid_size": grid[0] * grid[1] * grid[2],
-                "launch__block_size": block[0] * block[1] * block[2],
-            }
-            if record.get("registers_per_thread"):
-                metrics["launch__registers_per_thread"] = record["registers_per_thread"]
-            kernels.append({"name": record["name"], "metrics": metrics, "rules": [], "instructions": []})
-    return {"kernels": kernels}
 
 
 _ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)'")

@@ -145,7 +145,7 @@ class Sandboxed:
             return
         try:
             self._measure(members)
-        except (ValueError, IndexError):  # a submission has changed what /proc says in a way that nobody knows
+        except (ValueError, IndexError):  # a submission has changed what /proc says
             raise Broken("not_measured") from None
 
     def _measure(self, members: List[int]) -> None:
