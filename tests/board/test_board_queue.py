@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from profiles import examples
 from sqlalchemy import delete, func, select
 
-from fashion_infer.board import capacity
 from fashion_infer.board.store import queries, queue
 from fashion_infer.board.store.expectation import expected
 from fashion_infer.board.store.models import Content, JobRow, Judgement, LogLine, Person, SubmissionRow
@@ -285,39 +284,3 @@ class TestLeases:
                 session.execute(select(Judgement.submission_id, func.count()).group_by(Judgement.submission_id)).all()
             )
         assert counts == dict.fromkeys(ids, 1)
-
-
-class TestEstimate:
-    def test_waits_fall_with_more_graders_until_the_goal_is_met(self):
-        found = capacity.estimate(capacity.ClassLoad(people=300, submissions=12, seconds=60), 120)
-        assert [one.graders for one in found] == list(range(1, len(found) + 1)) and len(found) > 1
-        assert found[-1].p95 <= 120 < found[-2].p95
-        assert all(a.p95 >= b.p95 for a, b in zip(found, found[1:]))
-
-    def test_one_grader_and_one_person_is_first_come(self):
-        arrivals, takes = [0.0, 1.0, 2.0, 100.0], [10.0, 10.0, 10.0, 10.0]
-        found = capacity.simulated(capacity.ClassLoad(people=1, days=1), 1, arrivals, [0] * 4, takes)
-        assert (found.median, found.longest) == (4.5, 18.0)  # waits: 0, 9, 18, 0
-
-    def test_the_simulation_has_the_order_of_the_queue(self, small):
-        """For the same arrivals, the simulation's longest and median wait equal those of the store's queue."""
-        rng = random.Random(3)
-        names = ["Ann", "Bob", "Cid"]
-        who = [rng.randrange(3) for _ in range(30)]
-        arrivals = sorted(rng.uniform(0, 60) for _ in who)
-        begin, waits, free = small.now, [], 0.0
-        index, at = 0, {}
-        while index < len(who) or len(waits) < len(who):
-            while index < len(who) and (arrivals[index] <= free or len(at) == len(waits)):
-                small.now = begin + timedelta(seconds=arrivals[index])
-                at[small.submit(names[who[index]], seconds=0)] = arrivals[index]
-                free = max(free, arrivals[index]) if len(at) == len(waits) + 1 else free
-                index += 1
-            small.now = begin + timedelta(seconds=free)
-            claimed = small.claim()
-            waits.append(free - at[claimed.submission])
-            free += 5.0
-            small.finish(claimed, seconds=0)
-        found = capacity.simulated(capacity.ClassLoad(people=3, days=1), 1, arrivals, who, [5.0] * 30)
-        assert found.longest == pytest.approx(max(waits), abs=1e-3)
-        assert found.median == pytest.approx(sorted(waits)[14] / 2 + sorted(waits)[15] / 2, abs=1e-3)

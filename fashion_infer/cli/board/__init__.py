@@ -24,7 +24,6 @@ for one in (
     server.export,
     server.backup,
     server.restore,
-    server.estimate,
     client.login,
     client.status,
     client.log,

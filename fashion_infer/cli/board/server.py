@@ -1,10 +1,10 @@
-"""The commands for running a board: serve, finalise, export, backup, restore, estimate."""
+"""The commands for running a board: serve, finalise, export, backup, restore."""
 
 import time
 
 import click
 
-from ...errors import CheckFailed, UsageError
+from ...errors import CheckFailed
 from .. import options
 from ..groups import ExampleCommand
 from .store import STORE, of_class, takes_store
@@ -158,69 +158,3 @@ def restore(store, file):
     from ...board import backup
 
     backup.restore(file, store)
-
-
-@click.command(
-    "estimate", cls=ExampleCommand, examples=("board estimate", "board estimate --people 300 --seconds 30 --wait 60")
-)
-@options.takes(
-    click.option(
-        "--people",
-        type=click.IntRange(1, 100_000),
-        default=300,
-        show_default=True,
-        help="Number of people in the class.",
-    ),
-    click.option(
-        "--submissions",
-        type=options.Number(min=0.01, max=1000),
-        default=12.0,
-        show_default=True,
-        help="Mean number of submissions per person.",
-    ),
-    click.option(
-        "--days",
-        type=options.Number(min=0.1, max=365),
-        default=14.0,
-        show_default=True,
-        help="Number of days from the first submission to the deadline.",
-    ),
-    click.option(
-        "--rush-hours",
-        type=options.Number(min=0.1),
-        default=24.0,
-        show_default=True,
-        help="Mean time from a submission to the deadline, in hours.",
-    ),
-    click.option(
-        "--seconds",
-        type=options.Number(min=0.01),
-        default=30.0,
-        show_default=True,
-        help="Mean time for judging a submission, in seconds.",
-    ),
-    click.option(
-        "--wait",
-        type=options.Number(min=0.1),
-        default=300.0,
-        show_default=True,
-        help="Target for the 95th percentile of the waits, in seconds.",
-    ),
-)
-def estimate(people, submissions, days, rush_hours, seconds, wait):
-    """Estimate how many GPUs a class needs at its deadline, by simulating its queue."""
-    from ...board import capacity
-
-    if people * submissions > 2_000_000:
-        raise UsageError("at most 2,000,000 submissions can be simulated")
-    load = capacity.ClassLoad(people, submissions, days, rush_hours, seconds)
-    found = capacity.estimate(load, wait)
-    click.echo(" GPUs  median wait  95% wait within  longest wait  busy on the last day  last verdict after the end")
-    for one in found:
-        click.echo(
-            f"{one.graders:5d}  {one.median:9.0f} s  {one.p95:13.0f} s  {one.longest:10.0f} s  {one.busy:20.0%}  "
-            f"{one.after_deadline:24.0f} s"
-        )
-    if found[-1].p95 > wait:
-        raise CheckFailed(f"{found[-1].graders} GPUs are not enough")
-    click.echo(f"{found[-1].graders} GPUs: 95% wait at most {wait:g} s")
