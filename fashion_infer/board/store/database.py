@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from ...errors import DataError, UsageError
 from ...system.text import excerpt
 
-HEAD = "0003"  # the latest migration. If the tables have this version, Alembic, which is slow, need not run
+HEAD = "0001"  # the latest migration. If the tables have this version, Alembic, which is slow, need not run
 FILE = "board.sqlite"  # name of the SQLite database in a board's folder
 _BUSY_MS = 30_000  # longest time for which a writer waits for another one
 
