@@ -7,7 +7,7 @@ import numpy as np
 from ..graph.shapes import ConvolutionShape
 from ..kernel_files.loading import LoadedKernel
 from ..library import devices
-from ..system import process_memory
+from ..system import process
 from . import bound, judge
 from .bound import ComparedOutputs
 from .calls import Cause
@@ -42,7 +42,7 @@ class RunObserver:
         """Compare the outputs of a slice, and record the memory after it."""
         if self.kernel.backend == "gpu":
             self._free.append(devices.cuda_devices()[self.kernel.device].memory_free)
-            self._own.append(process_memory.own())
+            self._own.append(process.device_memory())
         self.images = max(self.images, start + count)
         for name, x, k, y in self._tensors(count):
             if name not in self._wrong:

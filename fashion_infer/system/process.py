@@ -1,12 +1,15 @@
-"""Measures the resource usage of this process so far, as /usr/bin/time does, and how long its threads waited."""
+"""This process: its resource usage as /usr/bin/time prints it, its threads' waits, and its memory on devices."""
 
+import ctypes
 import os
 import resource
 import time
 from pathlib import Path
-from typing import NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Tuple
 
 TASKS = Path("/proc/self/task")
+_UNKNOWN = 2**64 - 1  # the driver returns this if it does not know a process's memory
+_MOST = 1024  # largest number of processes on a device
 
 
 class Usage(NamedTuple):
@@ -89,3 +92,46 @@ def waited() -> Optional[float]:
     except (OSError, ValueError, IndexError):
         return None
     return total / 1e9
+
+
+class _NvmlProcess(ctypes.Structure):
+    """`nvmlProcessInfo_t`, as nvmlDeviceGetComputeRunningProcesses_v3 fills it."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),
+        ("instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+def device_memory() -> Optional[int]:
+    """Return the bytes of device memory that this process uses, on all devices; None if the driver does not say.
+
+    That is so without NVML, and in a container with other process numbers, unless only one process is listed.
+    """
+    try:
+        listed = _listed_processes()
+    except (OSError, AttributeError):
+        return None
+    found = [used for pid, used in listed if pid == os.getpid()] or [used for _, used in listed if len(listed) == 1]
+    return sum(found) if found and _UNKNOWN not in found else None
+
+
+def _listed_processes() -> List[Tuple[int, int]]:
+    """Return the id and the bytes of each process on a device."""
+    nvml = ctypes.CDLL("libnvidia-ml.so.1")
+    if nvml.nvmlInit_v2():
+        return []
+    try:
+        count, found = ctypes.c_uint(), []
+        nvml.nvmlDeviceGetCount_v2(ctypes.byref(count))
+        for index in range(count.value):
+            device, number, processes = ctypes.c_void_p(), ctypes.c_uint(_MOST), (_NvmlProcess * _MOST)()
+            if nvml.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)):
+                continue
+            if not nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(number), processes):
+                found += [(one.pid, one.used) for one in processes[: number.value]]
+        return found
+    finally:
+        nvml.nvmlShutdown()

@@ -13,7 +13,7 @@ from fashion_infer.judging import judge, observer
 from fashion_infer.judging.calls import Cause
 from fashion_infer.judging.inputs import KeyedStream, random_inputs
 from fashion_infer.judging.verdict import ShapeVerdict, Verdict
-from fashion_infer.system import process_memory
+from fashion_infer.system import process
 
 SHAPE = ConvolutionShape(20, 1, 12, 12, 3, 5)
 FILE = SimpleNamespace(name="mine.cu", path=Path("mine.cu"))
@@ -77,8 +77,8 @@ def test_leaked_memory_from_slice_to_slice(monkeypatch, free, leaked, by_process
 
     def device():
         now = left.pop(0)
-        listed = [process_memory.ListedProcess(os.getpid(), (1000 - now) * MIB), process_memory.ListedProcess(1, 1)]
-        monkeypatch.setattr(process_memory, "_listed", lambda: listed if by_process else [])
+        listed = [(os.getpid(), (1000 - now) * MIB), (1, 1)]
+        monkeypatch.setattr(process, "_listed_processes", lambda: listed if by_process else [])
         return [SimpleNamespace(memory_free=(now - (next(others) if by_process else 0)) * MIB)]
 
     monkeypatch.setattr(observer.devices, "cuda_devices", device)
