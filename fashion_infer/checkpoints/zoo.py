@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ..data import dataset
 from ..errors import CheckpointError, UsageError
-from ..system.resources import resource_dir
+from ..system.installation import resource_dir
 from . import editions, hdf5
 from .checkpoint import Checkpoint
 

@@ -7,8 +7,8 @@ from typing import List, NamedTuple, Optional
 
 from ..errors import DataError
 from ..system import inputs, paths
+from ..system.installation import resource_dir
 from ..system.paths import PathOrText
-from ..system.resources import resource_dir
 
 # File names and MD5 sums as published with the dataset.
 FILES = {

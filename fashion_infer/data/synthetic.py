@@ -9,7 +9,7 @@ import functools
 
 import numpy as np
 
-from ..system.resources import resource_dir
+from ..system.installation import resource_dir
 
 SEED = 2017
 COUNT = 10000

@@ -17,7 +17,7 @@ from ..errors import DeviceError
 from ..graph.shapes import ConvolutionShape
 from ..kernel_files import build
 from ..kernel_files.formats import KernelFile
-from ..system import programs, resources
+from ..system import installation, programs
 
 _WRAPPED = ("malloc", "posix_memalign", "aligned_alloc", "GOMP_parallel", "GOMP_loop_dynamic_next",
             "GOMP_loop_nonmonotonic_dynamic_next", "GOMP_loop_ull_dynamic_next",
@@ -126,7 +126,7 @@ class SampledProgram:
         self._program, self._report = place / "timed", place / "vectors.txt"
         command = build.command_in(place, file)
         words = [word for word in command if word not in ("-shared", "-O3") and not word.startswith("-Wl,")]
-        driver = resources.resource_dir("submission") / "sampled_call.cpp"
+        driver = installation.resource_dir("submission") / "sampled_call.cpp"
         end = [
             "-x",
             "c++",

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from ..graph.shapes import ConvolutionShape
 from ..kernel_files import neighbours
 from ..kernel_files.formats import KernelFormat
-from ..system import resources
+from ..system import installation
 from . import source
 from .findings import KernelFinding, at_line, by_share, exclusive, plain_name, timed
 
@@ -562,7 +562,7 @@ def gains_of(shape: ConvolutionShape) -> Dict[str, float]:
 
     The times come from the layer in docs/kernels.json that is most similar to the given layer.
     """
-    page = resources.resource_dir("docs") / "kernels.json"
+    page = installation.resource_dir("docs") / "kernels.json"
     try:
         cases = json.loads(page.read_text())["cases"]
     except (OSError, ValueError, KeyError):

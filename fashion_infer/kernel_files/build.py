@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
-from ..system import cache_limits, compilers, inputs, installation, resources
+from ..system import cache_limits, compilers, inputs, installation
 from ..system.temporary import vanishing
 from . import formats, neighbours, source
 from .formats import KernelFile
@@ -171,7 +171,7 @@ def _course_tree(missing: List[str], place: Path) -> List[str]:
 
     They add a folder in `place` relative to which these paths lead to our headers.
     """
-    ours = {header.name: header for header in (resources.resource_dir("submission") / "headers/minidnn").glob("*.h")}
+    ours = {header.name: header for header in (installation.resource_dir("submission") / "headers/minidnn").glob("*.h")}
     below = place / "tree"
     flags = []
     for name in missing:
@@ -242,7 +242,7 @@ def gpu_arch(device: int) -> str:
 
 def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:
     """Return the compiler's command without the output option and the temporary folder."""
-    ours = resources.resource_dir("submission")
+    ours = installation.resource_dir("submission")
     adapter = ours / "adapters" / str(kernel_file.format.adapter)
     # The file's folder comes first: a header next to the file takes precedence over ours.
     places = [
@@ -250,7 +250,7 @@ def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours,
         *beside.folders,
         ours / "adapters",
         *(ours / "headers" / name for name in _HEADERS),
-        resources.resource_dir("include"),
+        installation.resource_dir("include"),
     ]
     flags = [f'-DFOPS_FORMAT="{kernel_file.format.name}"', *(f"-D{name}" for name in kernel_file.defines)]
     flags += [f"-I{place}" for place in places]
@@ -318,7 +318,7 @@ def _cublas(path: Path, text: str, folders: List[Path]) -> List[str]:
 
 def _key(kernel_file: KernelFile, beside: neighbours.Neighbours, command: List[str]) -> str:
     digest = hashlib.sha256()
-    ours = [*resources.resource_dir("submission").rglob("*"), *resources.resource_dir("include").glob("*.h")]
+    ours = [*installation.resource_dir("submission").rglob("*"), *installation.resource_dir("include").glob("*.h")]
     for file in [kernel_file.path, *beside.all, *sorted(ours)]:
         if file.is_file() and file.suffix != ".md":
             digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())

@@ -12,7 +12,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import DeviceError, UsageError
-from ..system import resources
+from ..system import installation
 
 BACKENDS = {"cpu": 0, "gpu": 1}
 FLOAT32, UINT8 = 0, 1
@@ -177,7 +177,7 @@ def _prototypes():
 def library_path() -> Path:
     """Return the library's absolute path: FASHION_OPS_LIBRARY if it is set, else the path in this package."""
     named = os.environ.get("FASHION_OPS_LIBRARY")
-    return Path(os.path.realpath(named)) if named else resources.library_path()
+    return Path(os.path.realpath(named)) if named else installation.library_path()
 
 
 # Messages of the dynamic loader if there is not enough memory for a library.

@@ -1,4 +1,8 @@
-"""Finds out how this package was installed, and returns commands that install more packages."""
+"""How this package was installed: the paths of its files that are not Python, and commands that install more.
+
+A checkout has models/ and data/ as top-level folders, a wheel in fashion_infer/_data/. Compilers (-I), the dynamic
+loader and HDF5 need permanent paths, which importlib.resources does not provide.
+"""
 
 import importlib.util
 import json
@@ -12,7 +16,10 @@ from typing import List, Optional, Tuple
 from urllib.parse import unquote, urlsplit
 
 _NAME = "fashion-infer"
-_CHECKOUT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parent.parent
+_CHECKOUT = _PACKAGE.parent
+# Folders of a checkout whose names differ from those that `resource_dir` takes.
+_IN_CHECKOUT = {"submission": "custom_ops/submission", "include": "custom_ops/include"}
 
 
 def pip() -> List[str]:
@@ -71,3 +78,18 @@ def _requirements(name: str) -> List[str]:
             requirement.marker = None
             found.append(str(requirement))
     return found
+
+
+def resource_dir(name):
+    """Return the absolute path of a folder of shipped files: "models", "data", "submission" or "include".
+
+    "submission" has headers and adapters for users' kernel files, "include" the library's C API. In a damaged
+    installation, the folder may be missing.
+    """
+    installed = _PACKAGE / "_data" / name
+    return installed if installed.is_dir() else _CHECKOUT / _IN_CHECKOUT.get(name, name)
+
+
+def library_path():
+    """Return the absolute path of the operator library, whether or not it has been built."""
+    return _PACKAGE / "lib" / "libfashion_ops.so"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fashion_infer._mxnet import wheel
-from fashion_infer.system import resources
+from fashion_infer.system import installation
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -63,21 +63,21 @@ class TestPackages:
 
 class TestFiles:
     def test_in_a_checkout(self):
-        assert (resources.resource_dir("data") / "synthetic.npz").is_file()
-        assert resources.library_path().is_absolute()
+        assert (installation.resource_dir("data") / "synthetic.npz").is_file()
+        assert installation.library_path().is_absolute()
 
     def test_in_a_wheel(self, tmp_path):
         package = tmp_path / "fashion_infer"
         (package / "_data" / "models").mkdir(parents=True)
         (package / "system").mkdir()
-        shutil.copy(resources.__file__, package / "system")
-        installed = runpy.run_path(str(package / "system" / "resources.py"))
+        shutil.copy(installation.__file__, package / "system")
+        installed = runpy.run_path(str(package / "system" / "installation.py"))
         assert installed["resource_dir"]("models") == package / "_data" / "models"
         assert installed["library_path"]() == package / "lib" / "libfashion_ops.so"
 
     @pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")
     def test_the_library_exports_only_its_interfaces(self):
-        command = ["nm", "-D", "--defined-only", str(resources.library_path())]
+        command = ["nm", "-D", "--defined-only", str(installation.library_path())]
         lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
         names = {line.split()[2] for line in lines}
         assert {"initialize", "_opRegGet", "fops_build_info"} <= names
@@ -91,7 +91,7 @@ def unpacked(tmp_path_factory):
     command = [sys.executable, "setup.py", "-q", "build_py", "--build-lib", str(folder)]  # compiles nothing
     subprocess.run(command, check=True, cwd=str(ROOT), stdout=subprocess.DEVNULL)
     (folder / "fashion_infer" / "lib").mkdir()
-    shutil.copy(str(resources.library_path()), str(folder / "fashion_infer" / "lib"))
+    shutil.copy(str(installation.library_path()), str(folder / "fashion_infer" / "lib"))
     return folder
 
 

@@ -26,7 +26,7 @@ from fashion_infer.grading.referee.tensors import NO_LAG, HostTensors, Lag
 from fashion_infer.grading.sandbox import available
 from fashion_infer.graph.shapes import ConvolutionShape
 from fashion_infer.judging.inputs import KeyedStream, Seed, random_inputs
-from fashion_infer.system import compilers, resources
+from fashion_infer.system import compilers, installation
 
 FAKE = Path(__file__).parent / "fakes" / "libcuda.c"
 NEEDS = pytest.mark.skipif(
@@ -74,7 +74,7 @@ class Known:
     @staticmethod
     def built(folder):
         (folder / "known.cpp").write_text(PLUGIN % (ROOT, CONVOLVE, False))
-        include = f"-I{resources.resource_dir('include')}"
+        include = f"-I{installation.resource_dir('include')}"
         return BuiltSubmission("plugin", compiled(folder / "known.so", include, folder / "known.cpp"), 0.0, False)
 
     @staticmethod
@@ -104,7 +104,7 @@ class Device:
 def judged(fake, folder, body, host_memory=False, device=None):
     source, target = folder / "plugin.cpp", folder / "plugin.so"
     source.write_text(PLUGIN % (ROOT, body, host_memory))
-    compiled(target, f"-I{resources.resource_dir('include')}", source)
+    compiled(target, f"-I{installation.resource_dir('include')}", source)
     asked = rubric.parse((ROOT / "tests" / "attacks" / "rubric.toml").read_text(), "small")
     asked = asked._replace(backend="gpu", limits=asked.limits._replace(seconds=10.0))
     plugin = BuiltSubmission("plugin", target, 0.0, host_memory)

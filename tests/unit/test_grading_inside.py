@@ -21,7 +21,7 @@ from fashion_infer.grading.sandbox import box as boxes
 from fashion_infer.grading.sandbox.start import python, start
 from fashion_infer.kernel_files import plugin
 from fashion_infer.library import bindings
-from fashion_infer.system import compilers, resources
+from fashion_infer.system import compilers, installation
 
 HELD = pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 BARE = available()._replace(bubblewrap=None, refusal="a test")
@@ -51,7 +51,7 @@ def test_structures_have_the_layout_of_the_header(tmp_path):
             lines.append(f'printf("%zu %zu\\n", offsetof({name}, {field}), sizeof((({name}*)0)->{field}));')
     lines.append('printf("%d %d %d %d %d\\n", FOPS_OK, FOPS_DEVICE_ERROR, FOPS_CPU, FOPS_GPU, FOPS_PLUGIN_ABI); }')
     (tmp_path / "print.cpp").write_text("\n".join(lines))
-    include = resources.resource_dir("include")
+    include = installation.resource_dir("include")
     subprocess.run([cxx, f"-I{include}", "-o", tmp_path / "print", tmp_path / "print.cpp"], check=True)
     said = iter(subprocess.run([tmp_path / "print"], capture_output=True, text=True, check=True).stdout.splitlines())
     for structures in STRUCTURES.values():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fashion_infer.data import synthetic
-from fashion_infer.system.resources import resource_dir
+from fashion_infer.system.installation import resource_dir
 
 # Digests of the arrays' bytes. If you change them, update the expected correctness in zoo.py too.
 IMAGES_SHA256 = "e3bc32a9b83ea1e511d42c86ef439699ac6b24a686d9a42ada42903b13cf202d"

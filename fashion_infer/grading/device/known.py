@@ -7,7 +7,7 @@ from typing import Optional
 from ...errors import DeviceError
 from ...graph.shapes import ConvolutionShape
 from ...library import bindings, kernels
-from ...system import compilers, resources
+from ...system import compilers, installation
 from ..intake.building import BuiltSubmission
 
 KERNEL = "register-tile"
@@ -34,7 +34,7 @@ def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[Buil
     library = bindings.library_path()
     source, target = folder / f"{kernel}.c", folder / f"{kernel}.so"
     source.write_text(_SOURCE % (before, kernel, kernel))
-    words = [compiler, "-x", "c", "-shared", "-fPIC", f"-I{resources.resource_dir('include')}", str(source),
+    words = [compiler, "-x", "c", "-shared", "-fPIC", f"-I{installation.resource_dir('include')}", str(source),
              "-x", "none", str(library), f"-Wl,-rpath,{library.parent}", "-ldl", "-o", str(target)]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True)
     if done.returncode:

@@ -11,7 +11,7 @@ from ...errors import DeviceError
 from ...judging import judge
 from ...judging.callers.here import runs_threads
 from ...kernel_files import build as builds
-from ...system import cache_limits, compilers, installation, resources
+from ...system import cache_limits, compilers, installation
 from ...system.temporary import vanishing
 from ...system.text import shown
 from ..rubric import RubricLimits
@@ -179,4 +179,4 @@ def _tools(command: List[str]) -> Tuple[str, ...]:
 
 
 def _ours() -> Tuple[str, ...]:
-    return tuple(str(resources.resource_dir(name)) for name in ("submission", "include"))
+    return tuple(str(installation.resource_dir(name)) for name in ("submission", "include"))

@@ -25,7 +25,7 @@ from ...errors import FashionInferError
 from ...graph.shapes import ConvolutionShape
 from ...kernel_files import build, neighbours
 from ...kernel_files.formats import KernelFile
-from ...system import cache_limits, resources
+from ...system import cache_limits, installation
 from ...system.temporary import vanishing
 from ..calls import Cause
 from ..inputs import Inputs
@@ -178,7 +178,7 @@ class SanitizedBuild:
         # The plug-in's name identifies the file, its neighbours, our files, and the compiler.
         library = self._library or build.build(self._file, None, self._compile, self._within).library
         key = hashlib.sha256(" ".join((library.stem, *_FLAGS, *_OPTIONAL)).encode()).hexdigest()[:32]
-        driver = resources.resource_dir("submission") / "sanitized_call.cpp"
+        driver = installation.resource_dir("submission") / "sanitized_call.cpp"
         folder = cache_limits.made_folder(cache_limits.KERNELS)
         target = folder / f"{key}.so"  # as the cache's entries are named
         with cache_limits.writing(folder), cache_limits.lock(target):
