@@ -4,7 +4,6 @@ A subclass of `Benchmark` defines the cases and our contenders.
 """
 
 import functools
-import time
 from dataclasses import dataclass
 from typing import Any, Callable, ClassVar, Dict, List, Optional, Sequence, Type, Union
 
@@ -63,17 +62,9 @@ class Benchmark:
         """Return the number of timed runs of each contender."""
         return self.request.repeat or 1
 
-    def time(self, trial: Trial, repeat: int, tick: Callable[[float], None]) -> Dict[Contender, List[float]]:
-        """Time the contenders, and return for each the time of every run, in seconds."""
-        return interleaved(trial.work.clock, trial.timed, repeat, tick)
-
     def options(self) -> Dict[str, Any]:
         """Return the options of the command line that repeats this benchmark."""
         return {}
-
-    def usual_peers(self) -> Optional[str]:
-        """Return the names of the default peers, with commas between them; None for all peers."""
-        return None
 
     def measure(self, shown: Shown = lambda done: None, tick: Tick = lambda share, what: None) -> Any:
         """Check and time every contender of every case, in milliseconds; incorrect ones are in the result's `wrong`.
@@ -83,7 +74,7 @@ class Benchmark:
         """
         self.check()
         request = self.request
-        asked = requests.peer_names(request.against or self.usual_peers(), others.names(self.peers))
+        asked = requests.peer_names(request.against, others.names(self.peers))
         requests.check_numbers(request)
         self.machine = open_machine(request.backend, request.device)
         cases = self.cases()
@@ -93,10 +84,7 @@ class Benchmark:
         )
         self._present = peers
         self.result = self._empty(cases, peers)
-        began = time.monotonic()
         for index, case in enumerate(cases):
-            if request.seconds is not None and time.monotonic() - began > request.seconds:
-                break
             case_tick = functools.partial(_tick, tick, index, len(cases), case.name)
             case_tick(0.0)
             try:
@@ -140,7 +128,7 @@ class Benchmark:
         self._add_peers(case, trial)
         tick(0.4)
         repeat = self.repeat(case, trial)
-        times = summaries(self.time(trial, repeat, lambda share: tick(0.4 + 0.6 * share)))
+        times = summaries(interleaved(trial.work.clock, trial.timed, repeat, lambda share: tick(0.4 + 0.6 * share)))
         clocks = {contender.name: contender.clock for contender in trial.timed if contender.clock}
         for row in case.rows:
             if row.name in times:
@@ -159,20 +147,12 @@ class Benchmark:
                 self._present.remove(name)
                 continue
             for contender in contenders:
-                try:
-                    output = contender.run()
-                except RuntimeError as error:  # no algorithm for the shape, or no memory for its workspace
-                    self.handle_unrunnable(contender, error)
-                    continue
+                output = contender.run()
                 if contender.name not in (row.name for row in case.rows):
                     row = Measurement(contender.name, PEER)
                     case.rows.append(row)
                     self.judge_peer(case, row, contender, output)
                 trial.timed.append(contender)
-
-    def handle_unrunnable(self, contender: Contender, error: RuntimeError) -> None:
-        """Handle the error of a peer's variant that fails on one case: raise it. Subclasses may ignore it."""
-        raise error
 
 
 def _tick(tick: Tick, index: int, cases: int, name: str, share: float) -> None:

@@ -15,13 +15,12 @@ _FLOOR_NOISE = 0.05  # by up to this fraction, a time below the write floor coun
 CONVOLUTIONS, NETWORKS = "conv", "net"  # names of the benchmarks in their commands
 
 # Where a case's inputs and outputs are, or which part of the network it runs.
-MEMORY, DEVICE, HOST, STAGE, STREAM = "memory", "device", "host", "stage", "stream"
+MEMORY, DEVICE, HOST, STAGE = "memory", "device", "host", "stage"
 WHERE = {
     MEMORY: "from images in memory to scores in memory",
     DEVICE: "from images on the device to scores on the device",
     HOST: "from images in pinned host memory to predictions on the host",
     STAGE: "convolution, tanh and pool alone, on the device",
-    STREAM: "in batches from pinned host memory to predictions on the host",
 }
 _DIGITS = 7  # number of significant digits of a float in a file: more than a clock or float32 has
 _MANY = 100  # least number of runs for a meaningful 99th percentile
@@ -49,7 +48,6 @@ class Measurement:
     reason: str = ""  # why the contender is wrong or skipped
     layout: str = ""  # name of the fastest variant
     error: Optional[float] = None  # largest difference from float64, relative to the range of the output
-    of_bound: Optional[float] = None  # largest error, relative to the error bound of a plain float32 sum
     changed: Optional[int] = None  # number of predictions that differ from float64's
     runs: int = 0  # number of timed runs
     min_ms: Optional[float] = None

@@ -16,22 +16,18 @@ class BenchRequest(NamedTuple):
     backend: str = "cpu"
     device: int = 0
     against: Optional[str] = None  # comma-separated peers, or "none"; peers that are not installed are left out
-    batches: Tuple[Any, ...] = ()  # each at least 1, or "largest" for the grid; empty: the benchmark's default
+    batches: Tuple[int, ...] = ()  # each at least 1; empty: the benchmark's default
     repeat: Optional[int] = None  # timed runs of each contender
     kernels: str = "all"  # comma-separated kernels ("all" or "ladder" for all) and paths of kernel files
     files: Tuple[KernelFile, ...] = ()  # those that `kernels` names, in the same order
     formats: Optional[str] = None  # value of the option --format
     layers: Optional[str] = None  # a set in `layers.SETS`, measured instead of `editions`
-    full: bool = False  # for the grid: whether to measure all points
-    seed: int = 1  # for the grid: determines the order and the sample
-    seconds: Optional[float] = None  # for the grid: no point is started after this time
-    images: Optional[int] = None  # for `bench net --device all`
 
 
 def check_numbers(request: BenchRequest) -> None:
     """Raise UsageError for a number below 1."""
-    numbers = [("batch", batch) for batch in request.batches if not isinstance(batch, str)]
-    for option, value in (*numbers, ("repeat", request.repeat), ("images", request.images)):
+    numbers = [("batch", batch) for batch in request.batches]
+    for option, value in (*numbers, ("repeat", request.repeat)):
         if value is not None and value < 1:
             raise UsageError(f"--{option} must be at least 1, not {value}")
 

@@ -12,7 +12,7 @@ import pytest
 import reference
 
 from fashion_infer import devices
-from fashion_infer.bench import checking, grid, random_network, records, timing
+from fashion_infer.bench import checking, layers, random_network, records, timing
 from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.machines import cpu, memory, tensors
 from fashion_infer.bench.peers import onnx_model
@@ -44,13 +44,6 @@ class Tensors:
 
     def empty(self, shape):
         return np.empty(shape, np.float32)
-
-    def random(self, shape, pixels, seed):
-        rng = np.random.default_rng(seed)
-        return rng.integers(0, 256, shape).astype(np.float32) if pixels else rng.random(shape, np.float32) * 2 - 1
-
-    def release(self):
-        pass
 
     def fill(self, tensor, value):
         tensor.fill(value)
@@ -309,6 +302,7 @@ BAD = [
     ("--batch", "x"),
     ("--repeat", "-1"),
     ("--edition", "fa1999"),
+    ("--layers", "all", "--edition", "fa2017"),
     ("--against", "blas"),
     ("--plot", "k.pdf"),
     ("--json", "/nowhere/k.json"),
@@ -356,20 +350,6 @@ class TestGpu:
     def test_auto_uses_the_gpu(self, gpu, invoke):
         assert invoke("bench", "conv", "--batch", "1", "--repeat", "1", "--kernels", "auto")[0] == 0
         assert gpu
-
-    def test_the_grid(self, gpu, invoke, monkeypatch, tmp_path):
-        monkeypatch.setattr(grid, "SAMPLE", 4)
-        words = ("--grid", "--backend", "gpu", "--batches", "1,2", "--json", tmp_path / "g.json")
-        code, out, err = invoke("bench", "conv", *words)
-        assert code == 0 and "4 of 4 points" in out and "not compared with cudnn" in err
-        result = json.loads((tmp_path / "g.json").read_text())
-        names = {row["name"] for case in result["cases"] for row in case["rows"]}
-        assert "fill" in names and names - {"fill"} <= set(reference.own_kernels("cpu"))
-        assert {name for name, _ in gpu} == names - {"fill"} == {case["auto"] for case in result["cases"]}
-
-    def test_a_grid_larger_than_device_memory_is_refused(self, gpu, invoke):
-        code, out, err = invoke("bench", "conv", "--grid", "--backend", "gpu", "--batches", f"1,{10**9}")
-        assert code == 4 and "--batches 1,100" in err and not out and not gpu
 
     def test_cudnn_uses_the_better_layout(self, gpu, invoke, monkeypatch, tmp_path, torch):
         class WithTorch(Tensors):
@@ -455,6 +435,32 @@ def test_inputs_are_pixels_or_small_numbers():
 def test_layers_of_an_edition():
     found = [(step.input, step.layer) for step in random_network.convolutions(editions.get("fa2019"))]
     assert found == [((1, 70, 70), Convolution(12, 5)), ((12, 33, 33), Convolution(24, 5))]
+
+
+def test_layers_of_all_editions_and_of_other_networks():
+    every = [(layer.C, layer.H, layer.M, layer.K, layer.images) for layer in layers.of_set("all")]
+    # C, side, M, K, number of images: layers of the editions, then layers of other networks.
+    wanted = [
+        (1, 28, 50, 5, 10000), (1, 64, 6, 5, 10000), (6, 30, 16, 5, 10000), (1, 70, 12, 5, 10000),
+        (12, 33, 24, 5, 10000), (1, 72, 12, 7, 1000), (12, 33, 24, 7, 1000), (1, 48, 6, 5, 10000),
+        (6, 22, 16, 5, 10000), (1, 86, 4, 7, 10000), (4, 40, 16, 7, 10000), (1, 48, 12, 5, 10000),
+        (32, 28, 64, 3, 10000), (3, 112, 64, 7, 1000), (64, 28, 64, 3, 1000), (64, 14, 128, 3, 1000),
+        (32, 28, 64, 5, 1000), (128, 28, 128, 1, 1000), (16, 56, 64, 1, 1000),
+    ]  # fmt: skip
+    assert sorted(every) == sorted(wanted)
+    assert layers.of_set("course") + layers.of_set("others") == layers.of_set("all")
+    assert {layer.batch("cpu") for layer in layers.of_set("all")} == {100, 1000}
+
+
+def test_layers_instead_of_editions(invoke, tmp_path):
+    words = ("--layers", "others", "--kernels", "auto", "--against", "none", "--batch", "1", "--repeat", "1")
+    names = [tmp_path / name for name in ("k.json", "k.md")]
+    files = ("--json", names[0], "--markdown", names[1])
+    code, _, _ = invoke("bench", "conv", "--backend", "cpu", *words, *files)
+    assert code == 0
+    result = json.loads(names[0].read_text())
+    assert [case["number"] for case in result["cases"]] == list(range(1, 9)) and result["batches"] == [1]
+    assert "--layers others" in result["command"] and "--edition" not in result["command"]
 
 
 def test_onnx_accepts_and_evaluates_the_model():

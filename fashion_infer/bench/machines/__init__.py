@@ -8,10 +8,6 @@ A machine has
 - `check_convolution(shape)`, which refuses shapes that do not fit in memory,
 - `convolution(x, weight, y_shape)`, which returns one convolution on given tensors, with `kernel`, `poison`,
   `complete`, `limits`, `peers` and `clock`,
-- `drawn(shape, pixels, seed)`, which returns one convolution on random tensors; its method `inputs(picked)` returns
-  these tensors as NumPy,
-- `check_drawn(shape)`, which refuses shapes that do not fit in memory with `drawn`,
-- `point_seconds`, the time budget of one point of the grid, and `release()`, which frees memory between two points,
 - `cases(batches)`, which returns the cases to measure for a network,
 - `check_network(network, batch, peers)`, which refuses batches that do not fit in memory,
 - `network(where, network, images)`, which returns one case of a network, with `ours`, `peers` and `clock`.

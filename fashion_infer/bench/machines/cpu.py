@@ -32,7 +32,6 @@ class Cpu:
     network_peers: ClassVar[Dict[str, Callable]] = others.networks("cpu")
     convolution_defaults = 1000, 12
     network_repeat = 12
-    point_seconds = 1.0
 
     def __init__(self):
         self.threads = thread_pool.size()
@@ -51,23 +50,6 @@ class Cpu:
 
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CpuConvolution":
         return CpuConvolution(x, weight, y_shape, self.threads, self._pool)
-
-    def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CpuConvolution":
-        """Return one convolution on random tensors; its inputs are pixels from 0 to 255, or values from -1 to 1."""
-        rng = np.random.default_rng(seed)
-        x = rng.random(shape[:4], dtype=np.float32)
-        if pixels:
-            np.floor(np.multiply(x, 256, out=x), out=x)
-        else:
-            np.subtract(np.multiply(x, 2, out=x), 1, out=x)
-        weight = rng.standard_normal((shape.M, shape.C, shape.K, shape.K), dtype=np.float32)
-        return self.convolution(x, weight, shape.output)
-
-    def check_drawn(self, shape: ConvolutionShape) -> None:
-        self.check_convolution(shape)
-
-    def release(self) -> None:
-        """Do nothing: malloc keeps freed memory on purpose (`_keep_freed_memory`)."""
 
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
         return [(MEMORY, batch) for batch in batches]
@@ -91,9 +73,6 @@ class CpuConvolution:
 
     def kernel(self, name: str) -> Contender:
         return Contender(name, kernels.prepare(self.x, self.weight, name, out=self.y), _items)
-
-    def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        return self.x[picked], self.weight
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
         """Return a kernel file as a contender; the library fills its output with NaN outside of the logged time."""

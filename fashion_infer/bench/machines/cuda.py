@@ -5,7 +5,6 @@ from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 import numpy as np
 
 from ... import _mxnet, devices
-from ...errors import DeviceError
 from ...kernel_files.loading import LoadedKernel
 from ...library import devices as library_devices
 from ...library import fused, kernels, thread_pool
@@ -27,7 +26,6 @@ class Cuda:
     network_peers: ClassVar[Dict[str, Callable]] = others.networks("gpu")
     convolution_defaults = 10000, 20
     network_repeat = 20
-    point_seconds = 0.25
 
     def __init__(self, device: int = 0):
         devices.choose("gpu", device)  # raises an error if the device does not exist
@@ -47,27 +45,6 @@ class Cuda:
     def convolution(self, x: np.ndarray, weight: np.ndarray, y_shape) -> "CudaConvolution":
         return CudaConvolution(self.tensors, x, weight, y_shape, self.device.index)
 
-    def drawn(self, shape: ConvolutionShape, pixels: bool, seed: int) -> "CudaConvolution":
-        """Return one convolution on tensors drawn on the device; its inputs are pixels, or values from -1 to 1."""
-        x = self.tensors.random(shape[:4], pixels, seed)
-        weight = self.tensors.random((shape.M, shape.C, shape.K, shape.K), False, seed + 1)
-        return CudaConvolution(self.tensors, x, weight, shape.output, self.device.index, placed=True)
-
-    def check_drawn(self, shape: ConvolutionShape) -> None:
-        """Refuse a shape whose tensors do not fit in device memory: ours, and a peer's in NHWC, which take twice that.
-
-        cuDNN's workspaces do not count: a variant whose workspace does not fit is left out.
-        """
-        x, y = 4 * shape.B * shape.C * shape.H * shape.W, 4 * shape.outputs
-        if 3 * (x + y) > self.device.memory_free:
-            raise DeviceError(
-                f"a point of {shape.B:,} images needs {3 * (x + y) / 2**30:.1f} GiB of device memory, and "
-                f"{self.device.memory_free / 2**30:.1f} GiB are free: leave it out, as in --batches 1,100"
-            )
-
-    def release(self) -> None:
-        self.tensors.release()
-
     def cases(self, batches: Sequence[int]) -> List[Tuple[str, int]]:
         return [(where, batch) for batch in batches for where in (DEVICE, HOST)] + [(STAGE, max(batches))]
 
@@ -80,13 +57,13 @@ class Cuda:
 
 
 class CudaConvolution:
-    """One convolution on the device, of NumPy arrays that are copied there, or, with `placed`, of tensors on it."""
+    """One convolution on the device, of NumPy arrays that are copied there."""
 
-    def __init__(self, tensors, x, weight, y_shape, device: int = 0, placed: bool = False):
+    def __init__(self, tensors, x, weight, y_shape, device: int = 0):
         self.tensors, self.clock = tensors, _Queued(tensors)
         self._conv = kernels.describe(x.shape, weight.shape)
         self._device, self._host = device, (x, weight)
-        self.x, self.weight = (x, weight) if placed else (tensors.put(x), tensors.put(weight))
+        self.x, self.weight = tensors.put(x), tensors.put(weight)
         self.y = tensors.empty(y_shape)
         self._output_bytes = 4 * int(np.prod(y_shape))
 
@@ -99,9 +76,6 @@ class CudaConvolution:
             return self.y
 
         return Contender(name, run, tensors.take)
-
-    def inputs(self, picked: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-        return self.tensors.take(self.x, picked), self.tensors.take(self.weight, np.arange(self.weight.shape[0]))
 
     def kernel_file(self, kernel: LoadedKernel) -> FileContender:
         """Return a kernel file as a contender. It runs on host tensors if its format lets it copy tensors itself."""

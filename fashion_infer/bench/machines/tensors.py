@@ -34,15 +34,6 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
     def empty(self, shape):
         return self.torch.empty(tuple(shape), device=self.where)
 
-    def random(self, shape, pixels, seed):
-        """Return random float32 values: pixels from 0 to 255 if `pixels` is true, else values from -1 to 1."""
-        generator = self.torch.Generator(self.where).manual_seed(seed)
-        values = self.torch.rand(tuple(shape), generator=generator, device=self.where)
-        return values.mul_(256).floor_() if pixels else values.mul_(2).sub_(1)
-
-    def release(self):
-        self.torch.cuda.empty_cache()
-
     def fill(self, tensor, value):
         tensor.fill_(value)
 
@@ -96,18 +87,6 @@ class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
 
     def empty(self, shape):
         return self.cupy.empty(shape, "float32")
-
-    def random(self, shape, pixels, seed):
-        """Return random float32 values: pixels from 0 to 255 if `pixels` is true, else values from -1 to 1."""
-        values = self.cupy.random.RandomState(seed).random_sample(tuple(shape), "float32")
-        values *= 256 if pixels else 2
-        if pixels:
-            return self.cupy.floor(values, out=values)
-        values -= 1
-        return values
-
-    def release(self):
-        self.cupy.get_default_memory_pool().free_all_blocks()
 
     def fill(self, tensor, value):
         tensor.fill(value)

@@ -16,7 +16,6 @@ class Peer(NamedTuple):
     package: Optional[str]  # name of the package to import; None if the peer's function reports what is missing
     convolution: Mapping[str, str]  # key: backend; value: "module.function" of this folder
     network: Mapping[str, str]  # like `convolution`, for a whole network
-    in_grid: bool = True  # whether `bench conv --grid` includes the peer without --against
     in_report: bool = True  # whether `report` includes the peer
 
 
@@ -24,7 +23,7 @@ class Peer(NamedTuple):
 PEERS = (
     Peer("cudnn", "cuDNN", None, {"gpu": "cudnn.convolution"}, {}),
     Peer("torch", "PyTorch", "torch", {"cpu": "torch.convolution"},
-         {"cpu": "torch.network", "gpu": "torch.network_on_gpu"}, in_grid=False),
+         {"cpu": "torch.network", "gpu": "torch.network_on_gpu"}),
     Peer("torch-compile", "PyTorch, compiled", "torch", {},
          {"cpu": "torch_compile.network", "gpu": "torch_compile.network_on_gpu"}, in_report=False),
     Peer("onnxruntime", "ONNX Runtime", "onnxruntime", {"cpu": "onnxruntime.convolution"},

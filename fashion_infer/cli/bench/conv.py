@@ -10,23 +10,6 @@ from ..groups import ExampleCommand
 from ..isolated_run import run_isolated
 from . import running
 
-GRID = (
-    click.option("--grid", is_flag=True, help="Time the kernels that auto picks, on a sample of a grid of shapes."),
-    click.option("--full", is_flag=True, help="Time the whole grid instead of a sample."),
-    click.option(
-        "--batches",
-        metavar="N,...",
-        multiple=True,
-        help="Batch sizes of the grid [default: 1,100,largest on a GPU, 1,100 on a CPU].",
-    ),
-    click.option("--seed", type=int, help="Seed for the grid's sample and data [default: 1]."),
-    click.option(
-        "--seconds",
-        type=options.Number(min=0, min_open=True),
-        help="Number of seconds after which no further point of the grid is started.",
-    ),
-)
-
 
 @click.command(
     "conv",
@@ -73,19 +56,14 @@ GRID = (
         help="Time the layers of all editions (course), of other networks (others), or both (all), instead of "
         "--edition; each layer has its own number of images.",
     ),
-    *GRID,
     *running.OUTPUTS,
 )
-def command(editions, backend, device, more, kernels, kernel_format, timeout, against, batch, repeat, layers, **rest):
+def command(
+    editions, backend, device, more, kernels, kernel_format, timeout, against, batch, repeat, layers, **outputs
+):
     """Check each convolution kernel against float64, then time it; exit 1 if one is wrong."""
-    grid = {name: rest.pop(name) for name in ("grid", "full", "batches", "seed", "seconds")}
     if layers and editions:
         raise UsageError("--layers and --edition exclude each other: give only one of them")
-    if grid.pop("grid"):
-        others = {"edition": editions, "layers": layers, "kernels": kernels or more, "batch": batch, "repeat": repeat}
-        running.refuse(others, "--grid runs auto on its own shapes with its own repeats: leave out")
-        return _grid(backend, device, against, grid, rest)
-    running.refuse(grid, "add --grid, or leave out")
     if more and not kernels:
         raise UsageError(f"unexpected argument {more[0]}: name kernels after --kernels")
     kernels = [*kernels, *more]
@@ -115,20 +93,4 @@ def command(editions, backend, device, more, kernels, kernel_format, timeout, ag
         )
         return Convolutions(asked)
 
-    running.run(make, charts.draw_convolutions, reads=own, **rest)
-
-
-def _grid(backend, device, against, grid, outputs):
-    from ... import devices
-    from ...bench.grid import Grid, parse_batches
-    from ...bench.request import BenchRequest
-    from ...present.charts import benchmarks as charts
-
-    batches, seed = parse_batches(grid["batches"]), 1 if grid["seed"] is None else grid["seed"]
-
-    def make():
-        where = devices.choose(backend, device).backend
-        options = {"full": grid["full"], "seed": seed, "seconds": grid["seconds"]}
-        return Grid(BenchRequest(backend=where, device=device, against=against, batches=batches, **options))
-
-    running.run(make, charts.draw_grid, **outputs)
+    running.run(make, charts.draw_convolutions, reads=own, **outputs)

@@ -77,13 +77,6 @@ def run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, re
         raise CheckFailed("; ".join(faults))
 
 
-def refuse(given, why):
-    """Raise UsageError if any of the options `given` has a value. The message is `why`, then those options."""
-    found = [f"--{name}" for name, value in given.items() if value or (value == 0 and value is not False)]
-    if found:
-        raise UsageError(f"{why} {', '.join(found)}")
-
-
 def numbers(option, words):
     """Return the whole numbers of an option that may be repeated and takes a list with commas; UsageError otherwise."""
     try:

@@ -6,7 +6,7 @@ To add a column, add a `Field`.
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from ...bench.conclusions import fastest_peer
-from ...bench.records import LIMIT, MEMORY, OURS, PEER, SKIPPED, STREAM, WRONG, BenchCase, Measurement
+from ...bench.records import LIMIT, MEMORY, OURS, PEER, SKIPPED, WRONG, BenchCase, Measurement
 from .. import kernel
 from ..content import Column, Part, Section, Table, Text, number, table
 
@@ -48,7 +48,7 @@ def _ms(row: Measurement, case: BenchCase) -> Any:
 
 def _form(case: BenchCase) -> str:
     """Return the format of a time in ms. Times of convolutions have three decimals, as small differences matter."""
-    return ".4g" if case.shape is None or case.edition.startswith("grid") else ".3f"
+    return ".4g" if case.shape is None else ".3f"
 
 
 def _rate(scale: float, on_a_cpu: bool) -> Callable[[Measurement, BenchCase], Any]:
@@ -64,11 +64,6 @@ def _of_convolutions(row: Measurement, case: BenchCase) -> Any:
 
 def _images(row: Measurement, case: BenchCase) -> Any:
     return number(row.images_s, ",.0f") if case.shape is None else None
-
-
-def _times_one_gpu(row: Measurement, case: BenchCase) -> Any:
-    first = case.rows[0].median_ms
-    return number(first / row.median_ms, ".2f") if case.where == STREAM and first and row.median_ms else None
 
 
 def _class(row: Measurement, case: BenchCase) -> Optional[str]:
@@ -87,13 +82,11 @@ def idea(row: Measurement) -> str:
 FIELDS: Tuple[Field, ...] = (
     Field(">step", lambda row, case: row.step, detail=True),
     Field(">error", lambda row, case: number(row.error, ".1e")),  # left of the times: correctness comes before speed
-    Field(">of bound", lambda row, case: number(row.of_bound, ".2f")),
     Field(">changed", lambda row, case: row.changed),
     Field(">min ms", lambda row, case: number(row.min_ms, _form(case)), detail=True),
     Field(">median ms", _ms),
     Field(">p99 ms", lambda row, case: number(row.p99_ms, ".4g")),
     Field(">images/s", _images),
-    Field(">x one GPU", _times_one_gpu),
     Field(">GB/s", _of_convolutions, detail=True),
     Field(">TFLOP/s", _rate(1.0, on_a_cpu=False)),
     Field(">GFLOP/s", _rate(1e3, on_a_cpu=True)),

@@ -1,9 +1,8 @@
-"""The output of `bench net`: throughput, latency and errors of whole networks, by batch size or on all GPUs."""
+"""The output of `bench net`: throughput, latency and errors of whole networks, by batch size."""
 
 from typing import List, Optional
 
 from ...bench.records import OK, OURS, PEER, STAGE, WHERE, WRONG, BenchCase, BenchResult, LogitsCheck, Measurement
-from ...bench.stream import StreamResult
 from ..content import Part, Section, Table, Text, number, table
 from .columns import PEERS, BenchText, case_parts
 
@@ -18,13 +17,6 @@ _COLUMNS = (
     "that in float64, divided by the range of all these logarithms. changed is the number of checked predictions that "
     "differ from those in float64. There is no write floor, because a fused network does not store the outputs of most "
     "layers."
-)
-_STREAM_HOW = (
-    "The network of {edition} with random weights classifies {images:,} random uint8 images in batches of {batch:,}, "
-    "from buffers in pinned host memory that are reused; predictions are returned in the order of the images. Each GPU "
-    "has three host threads, which take batches in their order. One GPU and all GPUs run alternately; times are "
-    "medians of {repeat} passes. The predictions of every pass are compared with those of one GPU, which are compared "
-    "with float64 for some images."
 )
 _GPU = {
     "transfers": "; if the images are on the host, peers get uint8 images, which they copy to the device and convert",
@@ -122,32 +114,4 @@ TEXT = BenchText(
     sections=_sections,
     closing=lambda result: [],
     answer=_answer,
-)
-
-
-def _stream_how(result: StreamResult) -> List[str]:
-    (case,) = result.cases
-    numbers = {"images": case.batch, "edition": case.edition, "batch": result.batches[0], "repeat": result.repeat}
-    return [_STREAM_HOW.format(**numbers)]
-
-
-def _stream_sections(result: StreamResult) -> List[Section]:
-    (case,) = result.cases
-    return [Section("stream", case.edition, [*case_parts(case), *map(Text, _stream_answer(result))])]
-
-
-def _stream_answer(result: StreamResult) -> List[str]:
-    grown = ", ".join(f"{passes.grown / 2**20:.1f} MiB on {passes.name}" for passes in result.passes)
-    resident = f"{result.resident / 2**20:,.0f} MiB resident" if result.resident else "unknown"
-    alone = ["This host has one GPU: there is nothing to compare it with."] if len(result.passes) == 1 else []
-    return [f"Memory of the process: {resident}; a pass grew it by at most {grown}.", *alone]
-
-
-STREAM_TEXT = BenchText(
-    title=lambda result: "All GPUs of one host, measured",
-    chart="",
-    how=_stream_how,
-    sections=_stream_sections,
-    closing=lambda result: [],
-    answer=_stream_answer,
 )

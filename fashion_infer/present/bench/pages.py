@@ -2,23 +2,17 @@
 
 from typing import Any, Dict, List, Optional, Union
 
-from ...bench.grid import GridResult
 from ...bench.records import BenchCase, BenchResult, LogitsCheck
-from ...bench.stream import StreamResult
 from ...bench.verdicts import Comparison
 from ...system import installation
 from ...system.text import shown
 from ..content import Command, Missing, Page, Part, Picture, Text, number, table
-from . import convolutions, grid, networks
+from . import convolutions, networks
 from .columns import BenchText, case_parts
 
 
 def text_of(result: BenchResult) -> BenchText:
     """Return the text for a result's kind of benchmark."""
-    if isinstance(result, GridResult):
-        return grid.TEXT
-    if isinstance(result, StreamResult):
-        return networks.STREAM_TEXT
     return {"conv": convolutions.TEXT, "net": networks.TEXT}[result.benchmark]
 
 
@@ -49,10 +43,8 @@ def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
 
 
 def done(what: Union[BenchCase, LogitsCheck]) -> List[Part]:
-    """Make the terminal's output for a check, a case or a point of the grid that has just been completed."""
-    if isinstance(what, LogitsCheck):
-        return [networks.check(what)]
-    return [grid.point(what)] if what.edition.startswith("grid") else case_parts(what)
+    """Make the terminal's output for a check or a case that has just been completed."""
+    return [networks.check(what)] if isinstance(what, LogitsCheck) else case_parts(what)
 
 
 def closing(result: BenchResult) -> List[Part]:
