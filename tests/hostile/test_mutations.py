@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import click
+import mutate
 import profiles
 import pytest
 
@@ -94,47 +95,14 @@ def test_damaged_measurements(runner, tmp_path):
     def make(chance):
         document = json.loads(json.dumps(whole))
         for _ in range(chance.randrange(1, 4)):
-            damage(chance, document)
+            mutate.damage_json(chance, document)
         text = json.dumps(document).encode()
         if chance.random() < 0.3:
-            text = bytes_damaged(chance, text)
+            text = mutate.damaged(chance, text)
         (tmp_path / "a.json").write_bytes(text)
         return try_of("compare", *[str(tmp_path / "a.json")] * 2)
 
     run_random_tries(runner, make)
-
-
-def damage(chance, value):
-    """Replace or delete one random value of a JSON document."""
-    while True:
-        keys = list(value) if isinstance(value, dict) else range(len(value))
-        key = chance.choice(list(keys)) if keys else None
-        if key is None:
-            return
-        if isinstance(value[key], (dict, list)) and value[key] and chance.random() < 0.8:
-            value = value[key]
-            continue
-        if chance.random() < 0.2:
-            del value[key]
-        else:
-            odd = [None, True, -1, 0, 1e308, 10**400, float("nan"), "", "x", "\x1b[31m", [], {}, [[]], {"a": None}]
-            value[key] = chance.choice(odd)
-        return
-
-
-def bytes_damaged(chance, content):
-    """Return a copy of `content` in which some bytes are changed, deleted or inserted."""
-    content = bytearray(content)
-    for _ in range(chance.randrange(1, 5)):
-        at = chance.randrange(len(content) + 1)
-        kind = chance.randrange(3)
-        if kind == 0:
-            content[at : at + 1] = bytes([chance.randrange(256)])
-        elif kind == 1:
-            content[at:at] = chance.randbytes(9) if hasattr(chance, "randbytes") else b"123456789"
-        elif len(content) > 100:
-            del content[at : at + chance.randrange(1, len(content))]
-    return bytes(content)
 
 
 def test_damaged_datasets(runner, tmp_path):
@@ -143,8 +111,8 @@ def test_damaged_datasets(runner, tmp_path):
     def make(chance):
         for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
             content = bytes.fromhex("00000803 0000000a 0000001c 0000001c") + bytes(7840)
-            packed = gzip.compress(bytes_damaged(chance, content))
-            (tmp_path / name).write_bytes(bytes_damaged(chance, packed) if chance.random() < 0.5 else packed)
+            packed = gzip.compress(mutate.damaged(chance, content))
+            (tmp_path / name).write_bytes(mutate.damaged(chance, packed) if chance.random() < 0.5 else packed)
         return try_of("run", "--data-dir", str(tmp_path))
 
     run_random_tries(runner, make)

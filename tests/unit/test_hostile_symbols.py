@@ -1,7 +1,7 @@
 """Malicious symbols: operators outside the list and inconsistent graphs never reach MXNet."""
 
 import json
-import re
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -11,28 +11,25 @@ import profiles
 import pytest
 import reference
 import symbol_mutations
-from hostile_checkpoints import SHAPE, SYMBOLS, changed, network, node, write_pair
+from hostile_checkpoints import LAYERS, SHAPE, SYMBOLS, changed, network, node, write_pair
 
-from fashion_infer.errors import CheckpointError
-from fashion_infer.graph import operators, structure, symbol
+from fashion_infer.errors import CheckpointError, UsageError
+from fashion_infer.graph import operators, rewrite, symbol
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, Relu, Softmax, Tanh
 from fashion_infer.inference.predictor import Predictor
+from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.system.text import excerpt
 
 ROOT = Path(__file__).resolve().parents[2]
 MODES = ("operator", "fused")
 
 
-def refusal(found, **options):
-    """Return the error message, one line, with which both modes refuse a network."""
-    lines = set()
+def refused(found):
+    """Check that both modes refuse a network in one line."""
     for mode in MODES:
         with pytest.raises(CheckpointError) as error:
-            Predictor(found, SHAPE, mode=mode, **options)
-        lines.add(str(error.value))
-    (line,) = lines
-    assert "\n" not in line and len(line) < 500
-    return line
+            Predictor(found, SHAPE, mode=mode)
+        assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
 @pytest.fixture(scope="module")
@@ -40,69 +37,34 @@ def images():
     return reference.pixels(np.random.default_rng(3), (5, *SHAPE)).astype(np.uint8)
 
 
-# ---- Operators.
-
-
-@pytest.mark.parametrize("what", SYMBOLS)
-def test_malicious_symbols_are_refused(what):
-    """A malicious symbol is refused before it reaches MXNet.
+@pytest.mark.parametrize("stage, name", [(stage, name) for stage, names in SYMBOLS.items() for name in names])
+def test_malicious_symbols_are_refused_at_their_stage(stage, name):
+    """A malicious symbol is refused by the checks of its structure or operators, which come before MXNet reads it.
 
     The operator `_Native`, for example, calls an address that the symbol gives.
     """
-    change, words = SYMBOLS[what]
-    line = refusal(changed(network(), change))
-    assert words in line and ("--trust-symbol" in line) == ("has the operator" in line)
+    found, stages = changed(network(), SYMBOLS[stage][name]), []
+    try:
+        stages.append("structure")
+        graph = symbol.parse(found.symbol, "it")
+        stages.append("operators")
+        operators.check(graph, "it")
+        stages.append("shapes")
+    except CheckpointError:
+        pass
+    assert stages[-1] == stage
+    refused(found)
+    if stage == "structure":
+        refused(found._replace(trusted=True))
 
 
-def test_trusted_symbols_may_have_other_operators_but_no_cycle(images):
+def test_trusted_symbols_may_have_other_operators(images):
     odd = changed(network(), lambda g: node(g, "Flatten").update(op="Reshape", attrs={"shape": "(-1, 676)"}))
-    assert "shape=(-1, 676)" in refusal(odd)
+    refused(odd)
     wanted = Predictor(network(), SHAPE).predict(images)[0]
     for mode in MODES:
         got = Predictor(odd._replace(trusted=True), SHAPE, mode=mode).predict(images)[0]
         assert np.abs(got - wanted).max() < 1e-6
-    cyclic = changed(odd, lambda g: node(g, "Reshape")["inputs"][0].__setitem__(0, 9))
-    assert "does not come before it" in refusal(cyclic._replace(trusted=True))
-
-
-@pytest.mark.parametrize(
-    "op, attributes, words",
-    [
-        ("New", {"num_filter": "-4"}, "num_filter=-4"),
-        ("New", {"num_filter": "99999999999999999999"}, "num_filter=9999"),
-        ("New", {"kernel": "(0, 0)"}, "kernel=(0, 0)"),
-        ("New", {"kernel": "(3, 3, 3)"}, "kernel=(3, 3, 3)"),
-        ("New", {"stride": "(2, 2)"}, "stride=(2, 2)"),
-        ("Convolution", {"stride": "(0, 0)"}, "stride=(0, 0)"),
-        ("Convolution", {"dilate": "(0, 1)"}, "dilate=(0, 1)"),
-        ("Convolution", {"kernel": "(1000000, 1000000)"}, "kernel=(1000000, 1000000)"),
-        ("Convolution", {"no_bias": "maybe"}, "no_bias=maybe"),
-        ("Convolution", {"colour": "red"}, "has the attribute colour"),
-        ("Pooling", {"kernel": None}, "lacks its kernel"),
-        ("Pooling", {"pool_type": "median"}, "pool_type=median"),
-        ("Pooling", {"pool_type": "lp"}, "lacks its p_value"),
-        ("FullyConnected", {"num_hidden": "٣"}, "num_hidden="),
-    ],
-)
-def test_attributes_out_of_range(op, attributes, words):
-    def change(graph):
-        values = node(graph, op)["attrs"]
-        values.update({key: value for key, value in attributes.items() if value is not None})
-        for key in [key for key, value in attributes.items() if value is None]:
-            del values[key]
-
-    assert words in refusal(changed(network("builtin" if op == "Convolution" else "custom"), change))
-
-
-def test_too_few_inputs_and_heads_of_rank_4():
-    assert "has 1 inputs, and a New with its attributes takes 2" in refusal(
-        changed(network(), lambda g: node(g, "New")["inputs"].pop())
-    )
-    assert "has 0 inputs" in refusal(changed(network(), lambda g: node(g, "Flatten").update(inputs=[])))
-    assert "has shape (1, 4, 13, 13) for 1 images: it must be (1, classes)" in refusal(
-        changed(network(), lambda g: g.update(heads=[[4, 0, 0]]))
-    )
-    assert "output 0 of its node" in refusal(changed(network(), lambda g: g.update(heads=[[4, 1, 0]])))
 
 
 @pytest.mark.parametrize("classes", [1, 3, 12])
@@ -110,13 +72,6 @@ def test_another_number_of_classes(classes, tmp_path, invoke):
     prefix = write_pair(tmp_path / "net", network(layers=[Convolution(4, 3), Tanh(), Dense(classes), Softmax()]))
     code, _, _ = invoke("run", "--checkpoint", prefix, "--n", 10, "--data", "synthetic", "--backend", "cpu")
     assert code == 3
-
-
-def test_a_layer_that_would_fill_the_memory():
-    def change(graph):
-        node(graph, "Convolution")["attrs"].update(pad="(4096, 4096)", num_filter="16")
-
-    assert "4122 MiB" in refusal(changed(network("builtin"), change))
 
 
 def test_mxnet_has_the_listed_operators_and_attributes():
@@ -166,48 +121,6 @@ def test_symbols_of_old_mxnet_versions(version, key, images, capfd):
     assert capfd.readouterr().err == ""
 
 
-# ---- Structure.
-
-
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        (lambda g: g["nodes"][2]["inputs"][0].__setitem__(0, 1.0), "damaged input"),
-        (lambda g: g["nodes"][2]["inputs"].__setitem__(0, 3), "damaged input"),
-        (lambda g: g["nodes"][2]["inputs"].__setitem__(0, [0, 0, 0, 0]), "damaged input"),
-        (lambda g: g["nodes"][2].update(inputs={}), "is not a list"),
-        (lambda g: g["nodes"][2].update(attrs=[]), "damaged attributes"),
-        (lambda g: g["nodes"][2].update(control_deps=[0]), "control dependencies"),
-        (lambda g: g["nodes"].__setitem__(2, None), "not a JSON object"),
-        (lambda g: g.update(arg_nodes=[True]), "is not a node"),
-        (lambda g: g.update(arg_nodes=[-1]), "is not a node"),
-        (lambda g: g.update(heads=[[0, 0, 0]]), "output is a variable"),
-        (lambda g: g.update(heads=5), "is not a list"),
-        (lambda g: g["nodes"][2].update(name="a\nb"), r"'a\nb' has control characters"),
-        (lambda g: g["nodes"][2].update(name="\x1b[2J"), "control characters"),
-        (lambda g: g["nodes"][2].update(attrs={"kernel": "1" * 5000}), "attribute of 5000 characters"),
-    ],
-)
-def test_inconsistent_graphs(change, words):
-    found = changed(network(), change)
-    assert words in refusal(found) and words in refusal(found._replace(trusted=True))
-
-
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("[" * 100_000, "nested too deeply"),
-        ('{"nodes":' * 20_000, "nested too deeply"),
-        ("[1]", "not a JSON object"),
-        ('{"nodes": [' + "1" * 5000 + "]}", "a number of 5000 digits"),
-        ('{"nodes": [NaN]}', "the value NaN"),
-        (" " * (structure.LARGEST_TEXT + 1), "more than 4 MiB"),
-    ],
-)
-def test_json_that_is_too_deep_or_too_large(text, words):
-    assert words in refusal(network()._replace(symbol=text))
-
-
 @pytest.mark.parametrize(
     "name", ["x" * 64, "y" * 4000, "a+b", "层\u0301🙂", 'q"uote\\', "node3", "_output", "", "a b/c"]
 )
@@ -242,23 +155,18 @@ def test_excerpts_in_messages_are_short_and_printable(text):
     excerpt(text).encode()
 
 
-# ---- Fuzzing.
-
-
 def test_randomly_damaged_symbols(tmp_path):
-    """Randomly damaged symbols run or are refused in one line; no try ends by a signal or an unexpected exception.
-
-    Each run draws other symbols.
-    """
-    count = profiles.pick(250, 20_000)
-    program = [sys.executable, "tests/symbol_mutations.py", "--count", str(count), "--finds", str(tmp_path)]
-    done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-    ran, refused = map(int, re.search(r"(\d+) ran, (\d+) were refused", done.stdout).groups())
-    assert ran > count / 10 and refused > count / 2, done.stdout
-
-
-# ---- Messages of MXNet.
+    """Randomly damaged symbols run or are refused in one line; none ends the process or raises another exception."""
+    last = tmp_path / "symbol.json"
+    for _ in range(profiles.pick(1, 80)):
+        seed = random.randrange(2**31)
+        program = [sys.executable, "tests/symbol_mutations.py", "250", str(seed), str(last)]
+        done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        assert done.returncode == 0, (
+            f"seed {seed}: {last.read_text()[:9999]} {done.stdout[-5000:]} {done.stderr[-5000:]}"
+        )
+        ran, refused = map(int, done.stdout.split())
+        assert ran > 30 and refused > 125
 
 
 def test_mxnets_messages_are_not_printed(tmp_path, capfd, images):
@@ -271,3 +179,42 @@ def test_mxnets_messages_are_not_printed(tmp_path, capfd, images):
         assert text.startswith("the network does not fit the images: Error in operator 'pooling0': Check failed")
         assert "src/" not in text and ".cc" not in text and len(text) < 400
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "op, key, value",
+    [
+        ("Convolution", "layout", "NHWC"),
+        ("Convolution", "unknown", "1"),
+        ("Pooling", "layout", "NHWC"),
+        ("Pooling", "unknown", "1"),
+        ("Activation", "unknown", "1"),
+        ("FullyConnected", "unknown", "1"),
+        ("softmax", "unknown", "1"),
+        ("Flatten", "unknown", "1"),
+    ],
+)
+def test_a_node_with_an_unknown_attribute_is_not_fused(op, key, value):
+    text = symbol.build(LAYERS, SHAPE, "builtin", softmax_label=False)
+    found = network("builtin")
+    FusedNetwork(text, found.weights, SHAPE)
+    graph = json.loads(text)
+    symbol.attributes(node(graph, op))[key] = value
+    with pytest.raises(UsageError):
+        FusedNetwork(json.dumps(graph), found.weights, SHAPE)
+
+
+def test_a_convolution_with_another_layout_does_not_get_our_operator():
+    """A convolution with the layout NHWC does not get our operator.
+
+    MXNet's CPU build refuses such a convolution. The fused mode once computed it as NCHW.
+    """
+    other = changed(network("builtin"), lambda g: node(g, "Convolution")["attrs"].update(layout="NHWC"))
+    graph = rewrite.with_pixel_input(symbol.parse(other.symbol, "it"))
+    assert node(graph, "Convolution")["attrs"]["layout"] == "NHWC"
+    with pytest.raises(CheckpointError):
+        rewrite.with_operator(graph, "custom")
+    for change in ({"kernel": "(3, 2)"}, {"unknown": "1"}):
+        graph = json.loads(network("builtin").symbol)
+        node(graph, "Convolution")["attrs"].update(change)
+        assert node(rewrite.with_pixel_input(graph), "Convolution")

@@ -2,15 +2,15 @@
 
 import colorsys
 import io
+import random
 import struct
-import subprocess
-import sys
 import zlib
 
+import mutate
 import numpy as np
 import profiles
 import pytest
-from PIL import Image, ImageOps
+from PIL import Image
 
 from fashion_infer.data import grey, pictures
 from fashion_infer.errors import DataError
@@ -197,11 +197,6 @@ def case_I_16(rng):
     return Image.fromarray(values), values * (255 / 65535)
 
 
-def case_I_16_dark(rng):
-    values = rng.integers(0, 256, (H, W)).astype(np.uint16)
-    return Image.fromarray(values), values * (255 / 65535)
-
-
 def case_I_16B(rng):
     values = pixels(rng, 1, np.uint16)[..., 0]
     return Image.frombytes("I;16B", (W, H), values.astype(">u2").tobytes()), values * (255 / 65535)
@@ -246,35 +241,11 @@ def test_every_mode(name, rng, monkeypatch):
         assert np.abs(found - np.asarray(expected, float)).max() <= LOOSE.get(name, 1.0)
 
 
-def test_every_mode_of_pillow_is_one_of_them():
-    from PIL import ImageMode
-
-    ImageMode.getmode("L")
-    known = {"1", "L", "I", "F", "P", "RGB", "RGBX", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "LA", "La", "PA", "RGBa"}
-    assert set(Image.MODES) <= known | {"I;16", "I;16L", "I;16B", "I;16N"}
-    for mode in set(Image.MODES) | {"LA", "La", "PA", "RGBa"}:
-        levels = (
-            grey.levels(Image.new(mode, (W, H), 0 if len(Image.new(mode, (1, 1)).getbands()) == 1 else None))
-            if "A" not in mode and "a" not in mode
-            else None
-        )
-        assert levels is None or levels.shape == (H, W)
-
-
-@pytest.mark.parametrize(
-    "values, words",
-    [
-        (np.array([[0.0, 300.0]], np.float32), "floats from 0 to 300"),
-        (np.array([[-1.0, 1.0]], np.float32), "floats from -1 to 1"),
-        (np.array([[np.nan, 1.0]], np.float32), "not finite"),
-        (np.array([[np.inf, 1.0]], np.float32), "not finite"),
-        (np.array([[-1, 5]], np.int32), "integers from -1 to 5"),
-        (np.array([[0, 65536]], np.int32), "integers from 0 to 65536"),
-    ],
-)
-def test_values_of_unknown_scale_are_refused(values, words, tmp_path):
-    Image.fromarray(values).save(tmp_path / "a.tiff")
-    with pytest.raises(DataError, match=f"a.tiff cannot be converted to grey: .*{words}"):
+@pytest.mark.parametrize("values", [[0.0, 300.0], [-1.0, 1.0], [np.nan, 1.0], [np.inf, 1.0], [-1, 5], [0, 65536]])
+def test_values_of_unknown_scale_are_refused(values, tmp_path):
+    kind = np.float32 if isinstance(values[0], float) else np.int32
+    Image.fromarray(np.array([values], kind)).save(tmp_path / "a.tiff")
+    with pytest.raises(DataError):
         pictures.read(str(tmp_path / "a.tiff"))
 
 
@@ -317,16 +288,6 @@ def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
         for path, values in zip(paths, (level, wide)):
             Image.fromarray(values).save(path)
     first, second = (pictures.read(str(path), invert=False) for path in paths)
-    assert np.array_equal(first, second)
-
-
-@pytest.mark.parametrize("scale", [1.0, 255.0])
-def test_floats_are_read_like_8_bits(scale, tmp_path, rng):
-    level = rng.integers(0, 256, (40, 40)).astype(np.uint8)
-    level[0, 0] = 255
-    Image.fromarray(level).save(tmp_path / "8.png")
-    Image.fromarray((level / 255 * scale).astype(np.float32)).save(tmp_path / "f.tiff")
-    first, second = (pictures.read(str(tmp_path / name), invert=False) for name in ("8.png", "f.tiff"))
     assert np.array_equal(first, second)
 
 
@@ -397,68 +358,11 @@ def test_fitting_equals_resizing_the_square(rng, monkeypatch):
         assert np.array_equal(pictures._fitted(levels, border), square(levels, border)), (height, width)
 
 
-LIMITED = """
-import resource, sys
-from fashion_infer.data import pictures
-from fashion_infer.errors import DataError
-from PIL import Image, PngImagePlugin, TiffImagePlugin
-import numpy as np
-resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-for path in sys.argv[1:]:
-    try:
-        print(pictures.read(path).shape)
-    except DataError as error:
-        print(error)
-"""
-
-
-def test_sizes_are_checked_before_a_picture_is_decoded(tmp_path):
-    """Pictures that are too large are refused in a gigabyte of address space, and a long thin one is read.
-
-    The refused ones are 60,000 x 1 pixels in 87 bytes, the same upright, and bombs of the two sizes that Pillow
-    recognises.
-    """
-    made = {}
-    for name, (width, height) in {"a": (60_000, 1), "b": (1, 60_000), "c": (9500, 9500), "d": (16_000, 16_000)}.items():
-        packed = zlib.compressobj(9)
-        rows = b"".join(packed.compress(bytes(1 + -(-width // 8))) for _ in range(height)) + packed.flush()
-        header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
-        content = b"\x89PNG\r\n\x1a\n"
-        for kind, part in ((b"IHDR", header), (b"IDAT", rows), (b"IEND", b"")):
-            content += struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part))
-        made[name] = tmp_path / f"{name}.png"
-        made[name].write_bytes(content)
-    assert made["a"].stat().st_size < 100
-    thin = tmp_path / "thin.png"
-    thin.write_bytes(png(np.zeros((1 << 14, 1), np.uint8)))
-    command = [sys.executable, "-c", LIMITED, *map(str, made.values()), str(thin)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    said = ended.stdout.splitlines()
-    assert not ended.stderr and len(said) == 5 and said[-1] == "(1, 28, 28)"
-    assert all("reduce it first" in line or "not a readable picture" in line for line in said[:4]), said
-
-
 def test_a_picture_that_is_too_large_is_not_decoded(tmp_path, monkeypatch):
     Image.new("1", (60_000, 1)).save(tmp_path / "a.png")
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda self: pytest.fail("decoded"))
     with pytest.raises(DataError):
         pictures.read(str(tmp_path / "a.png"))
-
-
-def test_what_starts_programs_or_is_no_picture_is_refused(tmp_path):
-    (tmp_path / "a.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(touched) (w) file\n")
-    for name, content in {
-        "b.wmf": b"\xd7\xcd\xc6\x9a" + bytes(36),
-        "c.emf": b"\x01\0\0\0" + bytes(36) + b" EMF" + bytes(60),
-        "d.avif": b"\0\0\0\x1cftypavif" + bytes(80),
-        "e.png": b"",
-        "f.png": b"\x89PNG\r\n\x1a\n" + bytes(40),
-    }.items():
-        (tmp_path / name).write_bytes(content)
-    for path in sorted(tmp_path.iterdir()):
-        with pytest.raises(DataError) as error:
-            pictures.read(str(path))
-        assert "\n" not in str(error.value)
 
 
 def encoded(rng):
@@ -479,17 +383,12 @@ def encoded(rng):
 
 
 def test_damaged_pictures_of_every_format_are_one_line(tmp_path, rng, recwarn):
+    chance = random.Random()
     for name, content in encoded(rng).items():
         for _ in range(profiles.examples(12)):
-            damaged = bytearray(content)
-            for position in rng.integers(0, len(damaged), rng.integers(1, 9)):
-                damaged[position] = rng.integers(0, 256)
-            if rng.random() < 0.3:
-                del damaged[int(rng.integers(0, len(damaged))) :]
-            path = tmp_path / name
-            path.write_bytes(bytes(damaged))
+            (tmp_path / name).write_bytes(mutate.damaged(chance, content))
             try:
-                seen = pictures.read(str(path))
+                seen = pictures.read(str(tmp_path / name))
             except DataError as error:
                 assert "\n" not in str(error)
             else:
@@ -508,14 +407,3 @@ def test_the_first_frame_of_an_animation_is_read(tmp_path):
     frames = [Image.fromarray(np.full((30, 30), level, np.uint8)) for level in (200, 10)]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
     assert (pictures.read(str(tmp_path / "a.gif"), invert=False) == 200).all()
-
-
-def test_orientation_of_16_bits(tmp_path, rng):
-    wide = rng.integers(0, 65536, (30, 20)).astype(np.uint16)
-    exif = Image.Exif()
-    exif[0x0112] = 6
-    Image.fromarray(wide).save(tmp_path / "a.png", exif=exif)
-    turned = ImageOps.exif_transpose(Image.open(tmp_path / "a.png"))
-    assert turned.size == (30, 20)
-    Image.fromarray(np.ascontiguousarray(np.rot90(wide, -1))).save(tmp_path / "b.png")
-    assert np.array_equal(*(pictures.read(str(tmp_path / name), invert=False) for name in ("a.png", "b.png")))
