@@ -10,6 +10,8 @@ ARGS    ?=
 WORKERS ?= 2
 
 BIN := .venv/bin
+# Generated pages, and past versions.
+GENERATED := docs/results* docs/kernels.md CHANGELOG.md
 # The tests of a file run in one process (--dist loadfile), because they share expensive results.
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile $(if $(COVERAGE),--cov=fashion_infer)
 # `make test ARGS=tests/...` also runs the slow tests of the files that ARGS names.
@@ -69,7 +71,7 @@ lint: ## Check the style and types of the Python files, and the words in pages a
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/python scripts/plain_words.py
+	@! git grep -nEi -f scripts/avoided_words -- '*.md' 'fashion_infer/*.py' 'fashion_infer/*.html' $(GENERATED:%=':!%')
 
 docs: ## Build the documentation as a web site in build/site; a broken link is an error
 	$(ENV) --extra=docs

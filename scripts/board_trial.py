@@ -1,6 +1,6 @@
 """A board for tests: it is started with the program's own commands, and has people and a fake grader.
 
-Used by board_load.py, board_faults.py, board_gpu and tests/board/.
+Used by board_faults.py and tests/board/.
 """
 
 import contextlib

@@ -271,7 +271,7 @@ class ShapeTrial:
         right = self._compared(Called(halved), half).right
         if not same_bits(self._call(whole).output, y):
             return None if right else self._unsteady(whole)
-        # Half of a number is exact but for underflow, which is possible in half precision alone.
+        # Half of a number is exact except for underflow, which is possible in half precision alone.
         return None if right and self._precision != bound.CLASSES[0] else Cause("not_linear")
 
     def _unexplained(self, images: int) -> Cause:

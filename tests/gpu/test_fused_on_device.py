@@ -49,6 +49,21 @@ def test_softmax_after_the_last_layer(torch, name):
     assert np.abs(y.sum(1) - 1).max() <= 1e-6
 
 
+def test_tanh_of_every_float32(torch):
+    """The error is at most four units in the last place (docs/precision.md)."""
+    network = on_gpu(chains.Chain([Tanh()], (1 << 16,)), {})
+    for first in range(0, 0x7F800000, 1 << 24):
+        magnitude = torch.arange(first, first + (1 << 24), dtype=torch.int32, device="cuda")
+        for sign in (0, -(1 << 31)):
+            x = (magnitude | sign).view(torch.float32).reshape(-1, 1 << 16)
+            want = x.double().tanh()
+            size = want.abs().float()
+            unit = torch.nextafter(size, torch.full_like(size, 2)).double() - size.double()
+            y = on_device(torch, network, x).view_as(x).double()
+            assert bool(((y - want).abs() <= 4 * unit)[~x.isnan()].all())
+            assert bool(y[x.isnan()].isnan().all())
+
+
 @pytest.mark.parametrize("precision", ["tf32", "fp16"])
 def test_lower_precision_on_request(torch, precision):
     chain = chains.course("fa2017", logits=True)
