@@ -21,7 +21,11 @@ def module_of(path):
 
 
 SOURCES = {module_of(path): path for path in PACKAGE.rglob("*.py")}
-TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in SOURCES.items()}
+
+
+@functools.lru_cache(maxsize=None)
+def trees():
+    return {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in SOURCES.items()}
 
 
 def imports(module):
@@ -32,7 +36,7 @@ def imports(module):
     parts = module.split(".") if module else []
     package = parts if SOURCES[module].name == "__init__.py" else parts[:-1]
     ours, others = set(), set()
-    for node in ast.walk(TREES[module]):
+    for node in ast.walk(trees()[module]):
         if isinstance(node, ast.Import):
             others |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -45,8 +49,21 @@ def imports(module):
     return ours, others
 
 
-OURS = {module: imports(module)[0] for module in SOURCES}
-OTHERS = {module: imports(module)[1] for module in SOURCES}
+@functools.lru_cache(maxsize=None)
+def imported():
+    """Return the results of `imports` for all modules: {module: our modules}, {module: other packages}."""
+    found = {module: imports(module) for module in SOURCES}
+    return {module: ours for module, (ours, _) in found.items()}, {
+        module: others for module, (_, others) in found.items()
+    }
+
+
+def ours():
+    return imported()[0]
+
+
+def others():
+    return imported()[1]
 
 
 def layers():
@@ -62,14 +79,18 @@ def room(module):
     return module.split(".")[0] or "__init__"
 
 
-ROOMS = defaultdict(set)  # the rooms that a room imports
-for module, others in OURS.items():
-    ROOMS[room(module)] |= {room(other) for other in others} - {room(module)}
+@functools.lru_cache(maxsize=None)
+def rooms():
+    """Return the rooms that each room imports."""
+    found = defaultdict(set)
+    for module, targets in ours().items():
+        found[room(module)] |= {room(target) for target in targets} - {room(module)}
+    return found
 
 
 @functools.lru_cache(maxsize=None)
 def floor(name):
-    return 1 + max(map(floor, ROOMS[name]), default=0)
+    return 1 + max(map(floor, rooms()[name]), default=0)
 
 
 def circle(graph):
@@ -88,23 +109,23 @@ def circle(graph):
 
 
 def importers(package):
-    return {module for module in SOURCES if package in OTHERS[module]}
+    return {module for module in SOURCES if package in others()[module]}
 
 
 def test_rooms_have_one_of_at_most_eight_layers():
-    assert {room(module) for module in OURS} == set(LAYERS)
+    assert {room(module) for module in ours()} == set(LAYERS)
     assert set(LAYERS.values()) == set(range(1, max(LAYERS.values()) + 1)) and max(LAYERS.values()) <= 8
 
 
 def test_imports_go_down():
-    arrows = {(module, other) for module, others in OURS.items() for other in others}
+    arrows = {(module, other) for module, targets in ours().items() for other in targets}
     upward = {(module, other) for module, other in arrows if LAYERS[room(other)] > LAYERS[room(module)]}
     sideward = {(m, other) for m, other in arrows if room(other) in BESIDE and room(m) not in ("cli", room(other))}
     assert upward | sideward == set()
 
 
 def test_modules_and_rooms_have_no_import_cycles():
-    assert circle(OURS) == [] and circle(ROOMS) == []
+    assert circle(ours()) == [] and circle(rooms()) == []
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"]
 
 
@@ -134,14 +155,14 @@ def test_the_judge_alone_compares_outputs():
     tools = {f"judging.{name}" for name in ("reference", "bound", "probes", "diagnosis")}
     assert tools <= set(SOURCES)
     outside = [module for module in SOURCES if room(module) != "judging"]
-    assert {module: OURS[module] & tools for module in outside if OURS[module] & tools} == {}
-    assert [module for module in outside if any(map(is_array_error, ast.walk(TREES[module])))] == []
-    assert any(map(is_array_error, ast.walk(TREES["judging.bound"])))
+    assert {module: ours()[module] & tools for module in outside if ours()[module] & tools} == {}
+    assert [module for module in outside if any(map(is_array_error, ast.walk(trees()[module])))] == []
+    assert any(map(is_array_error, ast.walk(trees()["judging.bound"])))
 
 
 def test_class_names_are_unique():
     defined = defaultdict(list)
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 defined[node.name].append(module)
@@ -167,10 +188,10 @@ def test_the_parent_of_a_command_with_a_kernel_file_imports_little():
 
     Otherwise packages would be imported in both processes.
     """
-    assert OURS["cli.isolated_run"] == {"system.isolation", "kernel_files.paths"}
-    assert OURS["system.isolation"] == {"errors"} and not OURS["kernel_files.paths"] and not OURS["kernel_files"]
+    assert ours()["cli.isolated_run"] == {"system.isolation", "kernel_files.paths"}
+    assert ours()["system.isolation"] == {"errors"} and not ours()["kernel_files.paths"] and not ours()["kernel_files"]
     heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
-    assert not heavy & (OTHERS["system.isolation"] | OTHERS["kernel_files.paths"] | OTHERS["errors"])
+    assert not heavy & (others()["system.isolation"] | others()["kernel_files.paths"] | others()["errors"])
 
 
 def test_the_code_in_the_sandbox_imports_only_the_standard_library():
@@ -181,5 +202,5 @@ def test_the_code_in_the_sandbox_imports_only_the_standard_library():
     allowed = {*getattr(sys, "stdlib_module_names", ()), "torch"}
     for module in SOURCES:
         if module.startswith("grading.inside"):
-            assert all(name.startswith("grading.inside") for name in OURS[module]), module
-            assert OTHERS[module] <= allowed or len(allowed) == 1, module
+            assert all(name.startswith("grading.inside") for name in ours()[module]), module
+            assert others()[module] <= allowed or len(allowed) == 1, module
