@@ -195,15 +195,7 @@ def scores(weights, hidden, linear=F.linear):
 
 
 def rounded(weights):
-    """Return the weights as they are stored.
-
-    Returns
-    -------
-    weights : dict of str to torch.Tensor
-        float32; the fully connected ones rounded.
-    quantized : dict of str to (numpy.ndarray, numpy.ndarray)
-        The rounded weights as int8 (rows, columns) and float32 (rows,): their float32 product is the weight.
-    """
+    """Return the weights as stored (dense ones rounded), and {name: (int8 steps, float32 scale of each row)}."""
     stored, quantized = {}, {}
     for name, tensor in weights.items():
         values = tensor.detach().cpu().numpy().copy()
@@ -240,25 +232,8 @@ def search_bias(logits, labels, bias, right, generator, start=None):
     """Search a bias near `bias` that gives exactly the wanted numbers of correct answers and a wide smallest gap.
 
     Hill climbing: a random step of a random size on some of the classes is kept if the counts are no further from the
-    target. Once the counts are reached, a step must also widen the smallest gap.
-
-    Parameters
-    ----------
-    logits : numpy.ndarray, shape (m, classes), float64
-        Logits of the test images, followed by those of images for which only the gap counts.
-    labels : numpy.ndarray, shape (n,)
-        Labels of the test images.
-    bias : numpy.ndarray, shape (classes,), float32
-        The bias with which `logits` were computed.
-    right : dict of int to int
-        Wanted numbers of correct answers, as in `Target`.
-    generator : numpy.random.Generator
-    start : numpy.ndarray, shape (classes,), float32
-        Start of the climb; default `bias`.
-
-    Returns
-    -------
-    The bias that was found, or None when the search ended without reaching these counts.
+    target. Once the counts are reached, a step must also widen the smallest gap. `logits` in float64 are those of the
+    labelled images, followed by those of images for which only the gap counts. Returns None without these counts.
     """
 
     def off(trial):
@@ -321,26 +296,10 @@ def snapshots(target, images, labels):
 
 
 def meet(target, weights, hidden, test, drawn, generator, report):
-    """Shift a snapshot's last bias, in place, so that it meets the target.
+    """Shift a snapshot's last bias, in place, so that it meets the target; return attributes for the file, or None.
 
     Two searches in float32 come first: on the test images for the counts, and on all images for the gap. float64 takes
     ten times as long, and its search with the same generator takes the same path except for last digits.
-
-    Parameters
-    ----------
-    target, test, drawn, report
-        As in `select`.
-    weights : dict of str to torch.Tensor
-        float32, rounded.
-    hidden : torch.Tensor, float32
-        Hidden activations of the test images.
-    generator : numpy.random.Generator
-
-    Returns
-    -------
-    dict or None
-        Attributes for the file: counts, smallest gap and float32 error, all over every image. None when the target is
-        not met; the bias may have moved then.
     """
     edition, name = editions.get(target.edition), "fullyconnected1_bias"
     images, labels = test
@@ -382,24 +341,7 @@ def meet(target, weights, hidden, test, drawn, generator, report):
 
 
 def select(target, train, test, drawn, report):
-    """Return the first snapshot that meets the target.
-
-    Parameters
-    ----------
-    target : Target
-    train, test : tuple of (torch.Tensor uint8 (n, 1, size, size), labels (n,))
-    drawn : torch.Tensor, uint8
-        The synthetic images.
-    report : callable
-        Called with progress messages.
-
-    Returns
-    -------
-    weights, quantized : dict
-        See `rounded`.
-    facts : dict
-        Attributes for the file.
-    """
+    """Return the first snapshot that meets the target: its weights, those of `rounded`, and the file's attributes."""
     edition = editions.get(target.edition)
     images, labels = test
     wait = 0
