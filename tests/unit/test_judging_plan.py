@@ -123,7 +123,17 @@ def of_first_pointers(kernel, y, conditions):
     return np.full_like(y, np.nan) if conditions.moved else y
 
 
+def of_equal_numbers(kernel, y, conditions):
+    """Return the output of the call before, if its data and weights begin with the same numbers."""
+    (before, its_k), (x, k) = [*kernel.held, *kernel.held][-2:]
+    equal = before.shape == x.shape and before.flat[0] == x.flat[0] and its_k.flat[0] == k.flat[0]
+    return kernel.earlier[-1] if equal and kernel.earlier else y
+
+
 STATEFUL = {
+    "cached by a few numbers": (of_equal_numbers, {"unstable", "cached"}),
+    "weights of the first call": (lambda it, y, _: exact(it.held[-1][0], it.held[0][1]), {"later_call"}),
+    "wrong in one call": (lambda it, y, _: put(y, (0, 0, 0, 0), 7) if it.calls == 7 else y, {"unstable"}),
     "cached": (lambda it, y, _: next((one for one in it.earlier if one.shape == y.shape), y), {"cached"}),
     "carries over": (
         lambda it, y, _: y + next((one for one in it.earlier[::-1] if one.shape == y.shape), 0 * y),
@@ -143,6 +153,12 @@ STATEFUL = {
         ),
         {"race"},
     ),
+    "race for what is kept": (
+        lambda it, y, conditions: (
+            put(y, 0, it.earlier[-1][0]) if conditions.interrupted and it.earlier[-1].shape == y.shape else y
+        ),
+        {"race"},
+    ),
     "not linear": (lambda it, y, _: y * (1 + 2.0**-23 * (abs(y) > 1)), {"not_linear"}),
 }
 
@@ -150,7 +166,7 @@ STATEFUL = {
 @pytest.mark.parametrize("name", STATEFUL)
 def test_state_is_found(name):
     change, codes = STATEFUL[name]
-    caller = ArrayCaller(Stateful(change), ("moved",), parallel=name == "race")
+    caller = ArrayCaller(Stateful(change), ("moved",), parallel=name.startswith("race"))
     found = verdict(caller, many=300)
     assert found.code in codes and not found.right
 
