@@ -42,9 +42,7 @@ class Report(NamedTuple):
 
 
 def reports(text: str, tool: str) -> List[Report]:
-    """Parse the errors in a tool's output: lines that begin with `=========`, or XML."""
-    if text.lstrip().startswith("<"):
-        text = _of_xml(text)
+    """Parse the errors in a tool's output, whose lines begin with `=========`."""
     made: List[Report] = []
     block: List[str] = []
     for line in [*text.splitlines(), "========="]:
@@ -64,29 +62,6 @@ def reports(text: str, tool: str) -> List[Report]:
 def _begins(line: str) -> bool:
     patterns = (_ACCESS, _RACE, _HAZARD, _UNINITIALISED, _API, _BARRIER)
     return any(pattern.search(line) for pattern in patterns)
-
-
-def _of_xml(text: str) -> str:
-    """Convert XML output to lines: the texts of each record in their order, whatever the elements are named."""
-    import xml.etree.ElementTree as tree
-
-    try:
-        root = tree.fromstring(text)
-    except tree.ParseError:
-        return ""
-    lines = []
-    records = root.findall(".//record") or list(root)
-    for record in records:
-        texts = [part.strip() for part in record.itertext() if part.strip()]
-        file = record.findtext(".//file") or record.findtext(".//fileName") or record.findtext(".//filename")
-        line = record.findtext(".//line") or record.findtext(".//lineNumber")
-        first = next((i for i, part in enumerate(texts) if _begins(part)), 0)
-        if texts:
-            lines.append(f"========= {texts[first]}")
-            if file and line:
-                lines.append(f"=========     at kernel in {file}:{line}")
-            lines += [f"=========     {part}" for part in texts[first + 1 :]]
-    return "\n".join(lines)
 
 
 def findings(found: List[Report], path: Path, text: Optional[str] = None) -> List[KernelFinding]:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 import numpy as np
 
 from ..graph.shapes import ConvolutionShape
+from .bound import ComparedOutputs
 from .calls import Cause
 from .probes import (
     FLOAT32,
@@ -29,6 +30,7 @@ _NUMBERED = ("dense", "zero", "taps", "filters", "rows", "columns")  # in the or
 _WORK = 6_000_000  # products of a probe for which a prediction is computed; beyond it, fewer images are predicted
 _FITTED = 4000  # readings from which strides are solved
 _NOISE = 0.2  # largest relative error of products that are said to be imprecise
+_NEARLY_ALL = 0.9  # fraction of the images from some number on that are incorrect
 _SEVERAL = 8  # largest number of taps, filters or images that are listed
 
 
@@ -239,10 +241,9 @@ def _images(evidence: Evidence, wrong: bool) -> Optional[Cause]:
     if not causes or len(causes) < len(calls):
         return None
     first, last = causes[0], causes[-1]
-    if first == last:
-        return first
-    ends = [cause.details.get("first") == images[-1] for cause, (images, _, _) in zip(causes, calls)]
-    return Cause("last_image", {"state": first.details["state"]}) if all(ends) else None
+    if all(cause.details.get("first") == images[-1] for cause, (images, _, _) in zip(causes, calls)):
+        return Cause("last_image", {"state": first.details["state"]})
+    return first if first == last else None
 
 
 def _images_of(evidence: Evidence, wrong: bool, images, off, contents) -> Optional[Cause]:
@@ -257,10 +258,23 @@ def _images_of(evidence: Evidence, wrong: bool, images, off, contents) -> Option
         return None
     first = int(bad.argmax())
     if first and bad[first:].all() and shares[first:].min() > 0.5:
-        return Cause("images_from", {"first": int(images[first]), "last_right": int(images[first - 1]), "state": state})
+        return Cause("images_from", {"first": int(images[first]), "state": state})
     if bad.sum() <= min(_SEVERAL, (~bad).sum()):
         return Cause("images", {"images": ", ".join(str(int(image)) for image in images[bad]), "state": state})
     return None
+
+
+def of_many_images(found: ComparedOutputs) -> Optional[Cause]:
+    """Return the cause that the images of a call are incorrect from some number on, or None."""
+    wrong = found.wrong_images
+    first = int(wrong.argmax())
+    if first == 0 or wrong[first:].mean() <= _NEARLY_ALL:
+        return None
+    outputs = found.y[found.off]
+    state = _state([outputs], bool((outputs.view("u4") == NEVER).all()))
+    if first == len(wrong) - 1:
+        return Cause("last_image", {"state": state})
+    return Cause("images_from", {"first": first, "state": state})
 
 
 def _places(evidence: Evidence, wrong: bool) -> Optional[Cause]:
@@ -308,19 +322,6 @@ def _place(off: np.ndarray, state: str) -> Optional[Cause]:
     if filters[first:].all() and first:
         return Cause("filters_from", {"first": first, "state": state})
     return Cause("places", {"where": _range("m", filters), "state": state})
-
-
-def unwritten(mask: np.ndarray) -> Optional[Cause]:
-    """Say which images, filters, rows or columns of the outputs are not written, if they are the same everywhere."""
-    if mask.all():
-        return Cause("not_written")
-    images = mask.any(axis=(1, 2, 3))
-    if not images.all():
-        first = int(images.argmax())
-        if first and mask[first:].all():
-            return Cause("images_from", {"first": first, "last_right": first - 1, "state": "not written"})
-        return None
-    return _place(_any(mask, 0), "not written") if (mask == mask[:1]).all() else None
 
 
 def _range(name: str, mask: np.ndarray) -> str:

@@ -201,10 +201,8 @@ class ShapeTrial:
             return self._unsteady(inputs)
         if not self._right(self._inputs(self._options.images)):
             return self._blaming(found, Cause("later_call"))
-        self._last, images_from = found, _first_wrong_image(found)
-        if images_from:
-            return Cause("images_from", {"first": images_from, "state": "wrong"})
-        return Cause("many_images", {"right": self._options.images, "wrong": images})
+        usual = Cause("many_images", {"right": self._options.images, "wrong": images})
+        return self._blaming(found, diagnosis.of_many_images(found) or usual)
 
     # ---- a first call, and its reasons
 
@@ -409,10 +407,3 @@ def _schedule(number: int, caller: Caller) -> Conditions:
     if not caller.parallel:
         return Conditions()
     return Conditions(threads=(2, None, 8)[number % 3], interrupted=True)
-
-
-def _first_wrong_image(found: ComparedOutputs) -> int:
-    """Return the number of the image from which on all are incorrect; 0 if there is none."""
-    wrong = found.wrong_images
-    first = int(wrong.argmax())
-    return first if first > 0 and wrong[first:].mean() > 0.9 else 0

@@ -71,6 +71,16 @@ def _apart(what: str, right: str) -> Callable[[Details], str]:
     return made
 
 
+def _ends(text: str) -> Callable[[Details], str]:
+    """Return a function that says where outputs end, if nothing is computed beyond."""
+
+    def made(details: Details) -> str:
+        why = "" if details["state"] == "wrong" else ": a loop, a grid or memory that ends there"
+        return text.format(**details) + why
+
+    return made
+
+
 def _at(text: str) -> Callable[[Details], str]:
     """Return a function that fills a sentence in and puts file and line before it."""
 
@@ -127,7 +137,7 @@ TABLE: Dict[str, Reason] = {
         "allocate for the sizes of each call, and keep nothing",
     ),
     "many_images": Reason("correct with {right} images and wrong with {wrong:,}"),
-    "images_from": Reason("outputs from image {first} on are {state}: a loop, a grid or memory that ends there"),
+    "images_from": Reason(_ends("outputs from image {first} on are {state}")),
     "race": Reason(
         lambda d: (
             "calls on the same inputs differ, and with one thread they are right: a race"
@@ -163,7 +173,7 @@ TABLE: Dict[str, Reason] = {
     "images": Reason("outputs of images {images} are {state}, those of the others are right"),
     "border": Reason("outputs with {where} are {state}", "compare h with H - K + 1 and w with W - K + 1"),
     "places": Reason("outputs with {where} are {state}"),
-    "filters_from": Reason("outputs from filter {first} on are {state}: a loop or a grid that ends there"),
+    "filters_from": Reason(_ends("outputs from filter {first} on are {state}")),
     "doubled": Reason("every output is twice the correct one"),
     "factor": Reason("every output is {factor:.6g} times the correct one"),
     "relu": Reason("negative outputs are 0: the layer has no activation"),

@@ -79,17 +79,6 @@ def test_reports_of_other_files_are_left_out(tmp_path):
     assert sanitizer.reports(said, "memcheck") and not sanitizer.findings(sanitizer.reports(said, "memcheck"), path)
 
 
-def test_a_report_in_xml(tmp_path):
-    path, marked = lines("out_of_bounds_read", tmp_path)
-    said = (
-        "<ComputeSanitizerOutput><record><kind>Invalid</kind><what>Invalid __global__ read of size 4 bytes</what>"
-        f"<where><func>forward</func><file>/a/{path.name}</file><line>{marked[0]}</line></where></record>"
-        "</ComputeSanitizerOutput>"
-    )
-    (found,) = sanitizer.findings(sanitizer.reports(said, "memcheck"), path)
-    assert (found.code, found.line) == ("out_of_bounds_read", marked[0])
-
-
 @pytest.mark.parametrize("name, verdict", [("race_on_output", "race"), ("stale_output", "accumulates")])
 def test_some_verdicts_name_the_store(name, verdict, tmp_path):
     path, marked = lines(name, tmp_path)

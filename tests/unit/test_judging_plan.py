@@ -146,6 +146,7 @@ STATEFUL = {
     ),
     "kept pointer": (of_first_pointers, {"kept_pointer"}),
     "one output of many": (lambda it, y, _: put(y, (250, 1, 2, 3)) if len(y) > 255 else y, {"many_images"}),
+    "last of many": (lambda it, y, _: put(y, -1) if len(y) > 255 else y, {"last_image"}),
     "images from 200": (lambda it, y, _: put(y, np.s_[200:], y[: len(y[200:])]), {"images_from"}),
     "race": (
         lambda it, y, conditions: (

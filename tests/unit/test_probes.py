@@ -8,7 +8,7 @@ import pytest
 from fashion_infer.graph.shapes import ConvolutionShape
 from fashion_infer.judging import bound, probes
 from fashion_infer.judging.calls import Cause
-from fashion_infer.judging.diagnosis import diagnose, unwritten
+from fashion_infer.judging.diagnosis import diagnose
 from fashion_infer.judging.inputs import KeyedStream, random_inputs
 
 SHAPES = {
@@ -377,15 +377,6 @@ def test_no_fault_is_named_falsely_where_sizes_are_one(name, shape):
         "data_transposed": {"weights_transposed"},
     }
     assert cause.code in {CODES[name], *FACTS, *alike.get(CODES[name], ())}
-
-
-def test_places_of_unwritten_outputs_are_described():
-    mask = np.zeros((3, 4, 9, 11), bool)
-    mask[:, :, 8:] = True
-    assert unwritten(mask) == Cause("border", {"where": "h = 8", "state": "not written"})
-    assert unwritten(np.ones((3, 4, 9, 11), bool)) == Cause("not_written")
-    mask[0, 0, 0, 0] = True
-    assert unwritten(mask) is None
 
 
 @pytest.mark.parametrize("name", ["k[m,c,q,p]", "x[b,h,w,c]", "last row not written", "1 is added"])
