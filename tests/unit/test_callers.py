@@ -348,6 +348,13 @@ def test_harmless_habits_have_no_cause(tmp_path):
     assert [correct(output, call.inputs) for output, call in zip(run.outputs, calls)] == [True] * 3
 
 
+def test_a_fault_while_the_file_is_loaded_has_a_line(tmp_path):
+    start = "static struct Start { Start() { *(volatile int*)0 = 1; } } start;\n"
+    file = written(tmp_path, start + text_of(COMPUTE, start='extern "C" '), "conv.cpp")
+    (cause,) = sanitized_run(file, [SanitizedCall(inputs_of())]).causes
+    assert (cause.code, cause.details["line"]) == ("null_pointer", 1)
+
+
 def test_a_variable_that_threads_share_shows_in_the_outputs(file):
     inputs = inputs_of("shared", 0, 100)
     one, four = (sanitized_run(file, [SanitizedCall(inputs, count, count > 1)]).outputs[0] for count in (1, 4))

@@ -31,28 +31,22 @@ from ..calls import Cause
 from ..inputs import Inputs
 
 OWN = 0xFFFFFFFF  # bits of the NaN in memory that the file allocates
-# Left out is what correct files do too: pointers one before an array, memcpy of no bytes, 1 << 31, delete for delete[].
+_SANITIZERS = "address,undefined,float-cast-overflow"
+# Silent is what correct files do too: pointers one before an array, memcpy of no bytes, 1 << 31, delete for delete[].
+_SILENT = "pointer-overflow,vptr,nonnull-attribute,returns-nonnull-attribute,shift-base"
 _FLAGS = (
     "-O1",
     "-g",
     "-fno-omit-frame-pointer",
     "-U_FORTIFY_SOURCE",
-    "-fsanitize=address,undefined,float-cast-overflow",
-    "-fno-sanitize=pointer-overflow,vptr,nonnull-attribute,returns-nonnull-attribute,shift-base",
+    f"-fsanitize={_SANITIZERS}",
+    f"-fno-sanitize={_SILENT}",
 )
 _OPTIONAL = ("-ftrivial-auto-var-init=pattern", "-fno-move-loop-stores")  # GCC 12 and later
-_ASAN = ":".join(
-    (
-        "abort_on_error=0",
-        "detect_stack_use_after_return=1",
-        "leak_check_at_exit=0",
-        "alloc_dealloc_mismatch=0",
-        "new_delete_type_mismatch=0",
-        "allocator_may_return_null=1",
-        "max_malloc_fill_size=2147483647",
-        "malloc_fill_byte=255",
-        "handle_abort=1",
-    )
+_ASAN = (
+    "abort_on_error=0:detect_stack_use_after_return=1:leak_check_at_exit=0:alloc_dealloc_mismatch=0:"
+    "new_delete_type_mismatch=0:allocator_may_return_null=1:max_malloc_fill_size=2147483647:malloc_fill_byte=255:"
+    "handle_abort=1"
 )
 _ENVIRONMENT = {
     "ASAN_OPTIONS": _ASAN,
@@ -148,6 +142,7 @@ class SanitizedBuild:
         with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
             place = Path(folder)
             inputs, outputs = place / "inputs", place / "outputs"
+            outputs.touch()
             with inputs.open("wb") as to:
                 for call in calls:
                     to.write(struct.pack("<8q", *call.inputs.shape, call.threads or 0, _INTERVAL * call.interrupted))
@@ -158,11 +153,12 @@ class SanitizedBuild:
             except OSError as error:
                 self.note = f"the program with sanitizers cannot be started: {error.strerror}"
                 return None
-            if "fops call 1" not in said:
+            causes = causes_of(said, _own_files(self._file, self._within), calls)
+            if not causes and "fops call 1" not in said:
                 self.note = f"the program with sanitizers does not start: {said.strip()[-200:]}"
                 return None
             made = np.fromfile(outputs, np.float32)
-        return SanitizedRun(_outputs(made, calls, said), causes_of(said, _own_files(self._file, self._within), calls))
+        return SanitizedRun(_outputs(made, calls, said), causes)
 
     def _build(self) -> None:
         try:
