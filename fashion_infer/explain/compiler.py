@@ -37,23 +37,9 @@ _PRODUCT = re.compile(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b")
 def findings(
     file: KernelFile, arch: Optional[str], compile: build.Compile, place: Path, within: Optional[Path] = None
 ) -> List[KernelFinding]:
-    """Compile a correct kernel file without running it, and return findings on its speed.
+    """Compile a correct kernel file without running it in the empty folder `place`, and return findings on its speed.
 
-    Parameters
-    ----------
-    file
-        The kernel file; its format must have an adapter.
-    arch, compile, within
-        As in `kernel_files.build.build`.
-    place
-        An empty folder for the compiler's files.
-
-    Raises
-    ------
-    DeviceError
-        When there is no compiler.
-    DataError
-        When a file that the compiler wrote is too large, or is not a regular file.
+    DeviceError when there is no compiler; DataError when a file that the compiler wrote is too large, or not regular.
     """
     command = build.command_in(place, file, arch, within)
     if file.format.backend == "gpu":
@@ -77,17 +63,8 @@ def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding
     """Return the findings in the innermost loops of x86 assembly in AT&T syntax, deepest loops first.
 
     Only loops with floating-point products count. If the compiler made several loops of the same lines, and one of them
-    uses vectors, the others compute the remaining elements, and are left out. A loop without vectors is also left
-    out if the compiler's report says that it made vectors of its lines, which may be in no loop any more.
-
-    Parameters
-    ----------
-    path
-        The kernel file.
-    assembly
-        GCC's assembly with `.loc` directives.
-    said
-        GCC's report on vectorisation.
+    uses vectors, the others compute the remaining elements, and are left out. A loop without vectors is also left out
+    if `said`, the report on vectorisation, has vectors of its lines, which may be in no loop any more.
     """
     lines = neighbours.text_of(path).splitlines()
     missed = slow_cpu.reasons(path, said)

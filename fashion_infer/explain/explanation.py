@@ -77,30 +77,10 @@ def explain(
     asm: bool = False,
     profiler: bool = True,
 ) -> Explanation:
-    """Judge a kernel file, and find the lines that make it wrong or slow.
+    """Judge a kernel file, and find the lines that make it wrong or slow; arguments are those of `api.explain_kernel`.
 
-    Parameters
-    ----------
-    file
-        The kernel file, whose format has been recognised.
-    edition, layer
-        The edition and the number of the layer to examine. By default, the last layer of the first edition for which
-        the file is correct.
-    device
-        Index of the GPU.
-    sanitize
-        Whether to run compute-sanitizer even if a file for the GPU is correct.
-    asm
-        Whether to list the hot loop's instructions.
-    profiler
-        Whether ncu may be used.
-
-    Raises
-    ------
-    UsageError
-        For an unknown edition or layer.
-    DeviceError
-        When the file does not build, or is for a GPU and there is none.
+    By default, the last layer of the first edition for which the file is correct is examined. UsageError for an unknown
+    edition or layer; DeviceError when the file does not build, or is for a GPU and there is none.
     """
     if edition:
         _check_layer(edition, layer)

@@ -27,20 +27,7 @@ def of(file: KernelFile, hot: Sequence[int] = ()) -> str:
 
 
 def of_cpu(file: KernelFile, hot: Sequence[int] = ()) -> str:
-    """Return the instructions of the hot lines, each after its source line, below the compiler's command.
-
-    Parameters
-    ----------
-    file
-        A kernel file for the CPU, compiled by us.
-    hot
-        Numbers of the lines to list; if empty, the whole file is listed.
-
-    Raises
-    ------
-    DeviceError
-        When there is no compiler.
-    """
+    """Return the instructions of the hot lines (by default of all lines), each after its source line."""
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         place = Path(folder)
         command, target = build.command_in(place, file), place / "out.s"
@@ -82,13 +69,7 @@ def _by_line(assembly: str, path: Path) -> Dict[int, List[str]]:
 
 
 def of_gpu(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    """Return the instructions of the hot loop, each after its source line, below the compiler's command.
-
-    Raises
-    ------
-    DeviceError
-        Without nvdisasm and cuobjdump, which come with the CUDA toolkit.
-    """
+    """Return the instructions of the hot loop, each after its source line, below the compiler's command."""
     _, library = loading.built(file, arch=arch)
     nvcc = compilers.find_nvcc()
     beside = os.pathsep.join([os.environ.get("PATH", ""), str(Path(nvcc or "nvcc").parent)])

@@ -27,29 +27,10 @@ def measure(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     arch: Optional[str] = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> Dict[str, Any]:
-    """Measure calls of a kernel on one layer, without a profiler and, with `profiler`, under ncu.
+    """Measure calls of a kernel on one layer, without a profiler and, with `profiler`, under ncu, within `seconds`.
 
-    The result can be stored as JSON; `slow_gpu.findings` explains it on any machine.
-
-    Parameters
-    ----------
-    file
-        A kernel file for the GPU, compiled by us.
-    shape
-        The layer's sizes, and the number of images per call.
-    seconds
-        Time limit for both measurements together.
-    profiler
-        Whether to use ncu.
-    arch
-        GPU architecture to compile for; None for the architecture of the first device.
-    say
-        Function that is called with a line about a missing tool or permission, and how to get it.
-
-    Raises
-    ------
-    DeviceError
-        When the file does not build.
+    The result can be stored as JSON; `slow_gpu.findings` explains it on any machine. `say` gets a line about each
+    missing tool or permission. DeviceError when the file does not build.
     """
     end = time.monotonic() + seconds
     _, library = loading.built(file, arch=arch)
@@ -81,23 +62,8 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no 
     ncu = programs.find_tool("ncu")
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         report = Path(folder) / "report.ncu-rep"
-        command = [
-            ncu,
-            "--set",
-            "full",
-            "--import-source",
-            "yes",
-            "--clock-control",
-            "none",
-            "--target-processes",
-            "all",
-            "--launch-count",
-            "12",
-            "-f",
-            "-o",
-            str(report),
-            *call,
-        ]
+        command = [ncu, "--set", "full", "--import-source", "yes", "--clock-control", "none"]
+        command += ["--target-processes", "all", "--launch-count", "12", "-f", "-o", str(report), *call]
         said = device_call.ran(command, end - time.monotonic())
         if "ERR_NVGPUCTRPERM" in said:
             raise DeviceError(programs.COUNTERS_FORBIDDEN)

@@ -111,13 +111,7 @@ def caches() -> Dict[str, int]:
 
 
 class SampledProgram:
-    """A kernel file built with the program that samples it; a context manager, whose files are then removed.
-
-    Raises
-    ------
-    DeviceError
-        When the file cannot be built, or there is no compiler.
-    """
+    """A kernel file built with the program that samples it; a context manager. DeviceError if it cannot be built."""
 
     def __init__(self, file: KernelFile, *flags: str):
         self._path = file.path
@@ -127,18 +121,9 @@ class SampledProgram:
         command = build.command_in(place, file)
         words = [word for word in command if word not in ("-shared", "-O3") and not word.startswith("-Wl,")]
         driver = installation.resource_dir("submission") / "sampled_call.cpp"
-        end = [
-            "-x",
-            "c++",
-            "-std=c++17",
-            str(driver),
-            "-x",
-            "none",
-            f"-fopt-info-vec-all={self._report}",
-            *_FLAGS,
-            *flags,
-        ]
-        self.warnings = said = programs.output([*words, *end, "-o", str(self._program)], _BUILD, place, {"LC_ALL": "C"})
+        words += ["-x", "c++", "-std=c++17", str(driver), "-x", "none"]
+        words += [f"-fopt-info-vec-all={self._report}", *_FLAGS, *flags, "-o", str(self._program)]
+        self.warnings = said = programs.output(words, _BUILD, place, {"LC_ALL": "C"})
         if not self._program.is_file():
             line = next((one for one in said.splitlines() if "error" in one), said.strip()[-200:])
             self._folder.cleanup()

@@ -65,16 +65,9 @@ def _begins(line: str) -> bool:
 
 
 def findings(found: List[Report], path: Path, text: Optional[str] = None) -> List[KernelFinding]:
-    """Convert reports to findings: one for each pair of code and line, in the order of `TOOLS`.
+    """Convert the reports of all tools to findings: one for each pair of code and line, in the order of `TOOLS`.
 
-    Parameters
-    ----------
-    found
-        Results of `reports`, for all tools.
-    path
-        The user's file; reports on other files are left out.
-    text
-        The file's text; None reads the file.
+    Reports on files other than the user's are left out. `text` is the user's file, if it was already read.
     """
     lines = (neighbours.text_of(path) if text is None else text).splitlines()
     made: Dict[Tuple[str, Optional[int]], KernelFinding] = {}

@@ -242,20 +242,10 @@ def _shared_sums(lines: Sequence[str]) -> List[int]:
 def of_loop(
     add: Callable[..., None], lines: Sequence[str], missed: Mapping[int, Sequence[str]], run: samples.CpuRun, hot: int
 ) -> None:
-    """Add findings from the instructions of an innermost loop.
+    """Add findings from the instructions of an innermost loop: with samples, the one that takes most of the time.
 
-    Parameters
-    ----------
-    add
-        Function that is called with a finding's code, share, line, description, form after the remedy, and evidence.
-    lines
-        The file's lines.
-    missed
-        GCC's reasons, as `reasons` returns them.
-    run
-        The loop: with samples, the one that takes most of the time.
-    hot
-        The loop's line.
+    `add` is called with a finding's code, share, line, description, form after the remedy, and evidence; `missed` is
+    what `reasons` returns, and `hot` the loop's line.
     """
     loop, share = MachineLoop(run.loop), run.loop_share
     # Without a fault in it, a loop over the taps of one output adds up a single sum.

@@ -493,16 +493,7 @@ def outside(
     """Return findings on the part of Op Time that is spent outside of kernels; their shares add up to it at most.
 
     Of a format with phases, only forward counts: copies and allocations belong in prolog and epilog. Of a format that
-    passes host tensors, nothing is reported, as the kernel must copy and allocate.
-
-    Parameters
-    ----------
-    call
-        The output of `device_call`.
-    kernel_seconds
-        Time of the kernels; 0 if unknown.
-    path, file_format
-        The user's file and its format.
+    passes host tensors, nothing is reported, as the kernel must copy and allocate. `call` is `device_call`'s output.
     """
     seconds = op_seconds(call)
     idle = seconds - kernel_seconds

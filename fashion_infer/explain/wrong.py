@@ -48,15 +48,7 @@ _REMEDIES = {
 
 
 def findings(verdict: Verdict, seconds: float) -> Tuple[List[KernelFinding], List[str]]:
-    """Return findings on why a file is incorrect, and sentences: missing tools, or why no line was found.
-
-    Parameters
-    ----------
-    verdict
-        The judge's verdict on a file that we compile.
-    seconds
-        Time limit for all tools together.
-    """
+    """Return findings on why a file is incorrect, and sentences: missing tools, or why no line was found."""
     file, wrong = verdict.file, _incorrect(verdict)
     by_key: Dict[Tuple[str, Optional[int]], Cause] = {}
     for one in _causes(verdict):

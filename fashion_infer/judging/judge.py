@@ -79,27 +79,9 @@ def check(
 ) -> Verdict:
     """Judge a kernel file on an edition's layers, on given sizes, or on all layers of its format and on other sizes.
 
-    Parameters
-    ----------
-    file
-        The recognised file.
-    edition, shapes
-        The edition whose layers must be correct, or the sizes (channels, input size, filters, kernel size).
-    seed
-        The seed of the inputs; None for a public one.
-    device
-        Index of the GPU, for a file that runs on one.
-    timeout
-        Time limit for each shape, in seconds, without the build.
-    verbose
-        Whether to show the compiler's warnings on stderr.
-    tick
-        Progress function, as in `isolated.outcomes`.
-
-    Raises
-    ------
-    UsageError, DeviceError
-        When the file cannot be built or loaded, or needs a GPU and there is none; for an unknown edition.
+    `shapes` has (channels, input size, filters, kernel size); `seed` is public by default; `timeout` is each shape's,
+    in seconds without the build. UsageError or DeviceError when the file cannot be built or loaded, or needs a GPU and
+    there is none; UsageError for an unknown edition.
     """
     if shapes:
         layers = [Layer(GIVEN, ConvolutionShape(1, C, size, size, M, K)) for C, size, M, K in shapes]

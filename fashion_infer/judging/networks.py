@@ -27,16 +27,9 @@ def judged(got: np.ndarray, want: np.ndarray, precision: Optional[str], scores: 
 
 
 def run(layers: Sequence[Layer], weights: Dict[str, np.ndarray], images: np.ndarray) -> np.ndarray:
-    """Run a chain of layers in float64, one row per image; for a softmax, return the logarithms of its scores.
+    """Run a chain of layers on (n,C,H,W) images in float64, one row per image; a softmax gives logarithms of scores.
 
-    Parameters
-    ----------
-    layers
-        The layers, in network order.
-    weights
-        The weights and biases, by the names that `walk` gives them.
-    images
-        The images, (n,C,H,W).
+    `weights` has the weights and biases by the names that `walk` gives them.
     """
     parts = [_slice(layers, weights, images[at : at + _SLICE]) for at in range(0, len(images), _SLICE)]
     return np.concatenate(parts)

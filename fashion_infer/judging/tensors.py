@@ -131,14 +131,7 @@ class _Paged:
 class GuardedDeviceTensors(GuardedTensors):  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
     """Tensors in a GPU's memory: a copy of the host's mapping, copied before each call and back after it.
 
-    Parameters
-    ----------
-    largest
-        The largest call.
-    device
-        Index of the GPU.
-    exact
-        Whether each tensor has an allocation of exactly its size. There are then no zones on the device.
+    With `exact`, each tensor has an allocation of exactly its size, without zones on the device.
     """
 
     def __init__(self, largest: ConvolutionShape, device: int = 0, exact: bool = False):

@@ -60,21 +60,10 @@ def count(arguments: Sequence[str]) -> List[KernelCounters]:
     metrics = ",".join(metric for counter in COUNTERS for metric in counter.metrics)
     # `--clock-control none` keeps the clock rates of a normal run; ncu would otherwise set the base rates. With
     # `--print-units base`, times are in nanoseconds and sizes in bytes.
-    command = [
-        programs.find_tool("ncu"),
-        "--csv",
-        "--page",
-        "raw",
-        "--print-units",
-        "base",
-        "--clock-control",
-        "none",
-        "--metrics",
-        metrics,
-    ]
-    program = [sys.executable, "-m", "fashion_infer", *arguments]
+    command = [programs.find_tool("ncu"), "--csv", "--page", "raw", "--print-units", "base", "--clock-control", "none"]
+    command += ["--metrics", metrics, sys.executable, "-m", "fashion_infer", *arguments]
     try:
-        done = programs.run([*command, *program], _TIMEOUT)
+        done = programs.run(command, _TIMEOUT)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"ncu could not be run: {error}") from None
     if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
