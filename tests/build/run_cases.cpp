@@ -1,4 +1,4 @@
-// Reads requests from stdin, runs them through the C API, and writes answers to stdout; see emulated.py. It is for a
+// Reads requests from stdin, runs them through the C API, and writes answers to stdout; see Emulated. It is for a
 // library of another architecture, which Python cannot load. Numbers have 64 bits; strings and arrays follow their
 // length. An answer is a status and an array of floats, or if the status is not 0, the error message.
 #include <cstdio>

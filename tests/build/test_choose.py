@@ -1,7 +1,4 @@
-"""conv/hopper/choose.cpp, compiled as plain C++ and tested with random shapes.
-
-The chosen variant is compared with the rules, and the chosen tiling with all candidates.
-"""
+"""Code of the GPU part, compiled as plain C++: the choices of conv/hopper/choose.cpp and gpu/divide.cuh's quotients."""
 
 import random
 import shutil
@@ -156,13 +153,43 @@ int main(int, char** arguments) {
 """
 
 
+QUOTIENTS = r"""
+#include "gpu/divide.cuh"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+int main(int, char** arguments) {
+  std::mt19937 random(std::atoi(arguments[1]));
+  const auto wrong = [](const char* what, uint32_t n, uint32_t d) {
+    std::printf("%s: %u / %u\n", what, n, d);
+    std::exit(1);
+  };
+  for (int i = 0; i < 3000000; ++i) {
+    // Divisors of all sizes. The numbers are random, or near multiples of the divisor, where the quotient changes.
+    const uint32_t d = std::max<uint32_t>(1, (random() >> 1) >> random() % 31);
+    const fops::Divisor by(d);
+    const uint32_t any = random() >> 1, multiple = any / d * d;
+    for (uint32_t n : {any, multiple, multiple ? multiple - 1 : 0, 0x7fffffffu, d, d - 1})
+      if (by.divide(n) != n / d) wrong("Divisor", n, d);
+    const uint32_t small = 2 + random() % 65534, m = random() % 65536, around = m / small * small;
+    for (uint32_t n : {m, around, around ? around - 1 : 0, 65535u})
+      if (fops::divide(n, fops::inverse_of(small)) != int(n / small)) wrong("divide", n, small);
+  }
+}
+"""
+CHOOSE = ROOM / "conv" / "hopper" / "choose.cpp"
+PROGRAMS = {"variants": (VARIANTS, CHOOSE), "tilings": (TILINGS, CHOOSE), "quotients": (QUOTIENTS,)}
+
+
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-@pytest.mark.parametrize("program", [VARIANTS, TILINGS], ids=["variants", "tilings"])
-def test_choice(program, tmp_path):
-    source, seed = tmp_path / "ask.cpp", random.randrange(2**31)
-    source.write_text(program)
-    flags = ["-std=c++17", "-O1", f"-I{ROOM}", f"-I{ROOM / 'include'}"]
-    sources = [str(source), str(ROOM / "conv" / "hopper" / "choose.cpp")]
-    subprocess.run(["c++", *flags, *sources, "-o", str(tmp_path / "ask")], check=True)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_the_host(name, tmp_path):
+    (program, *sources), seed = PROGRAMS[name], random.randrange(2**31)
+    (tmp_path / "ask.cpp").write_text(program)
+    command = ["c++", "-std=c++17", "-O1", f"-I{ROOM}", f"-I{ROOM / 'include'}", "ask.cpp", *sources, "-o", "ask"]
+    subprocess.run(command, check=True, cwd=str(tmp_path))
     ran = subprocess.run([str(tmp_path / "ask"), str(seed)], capture_output=True, text=True)
     assert ran.returncode == 0, f"seed {seed}: {ran.stdout}"

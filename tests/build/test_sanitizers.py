@@ -1,4 +1,4 @@
-"""The CPU part of the library under GCC's sanitizers: CMake's presets build small programs that run networks."""
+"""Builds of the library: under GCC's sanitizers, without fused multiply-adds, and for the oldest GPU of the wheels."""
 
 import contextlib
 import fcntl
@@ -6,14 +6,19 @@ import hashlib
 import os
 import platform
 import random
+import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 import time
 from pathlib import Path
 
 import profiles
 import pytest
+import skips
+
+from fashion_infer.system import compilers
 
 OPS = Path(__file__).resolve().parents[2] / "custom_ops"
 pytestmark = pytest.mark.slow
@@ -106,3 +111,41 @@ def drive(command, isa):
     options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # by default, UBSan reports an error and continues
     environment = {**os.environ, **options}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.skipif(not profiles.pick(False, True), reason="builds the library: part of make test-all")
+def test_steady_if_the_compiler_avoids_chains_of_fused_multiply_adds(tmp_path):
+    cmake, ninja = tool("cmake"), tool("ninja")
+    if platform.machine() != "x86_64" or not (cmake and ninja):
+        pytest.skip("cmake or ninja is not installed, or this is no x86-64")
+    flags = "-DCMAKE_CXX_FLAGS=--param=avoid-fma-max-bits=512"
+    configure = [cmake, "-S", OPS, "--preset", "cpu", "-B", tmp_path, f"-DCMAKE_MAKE_PROGRAM={ninja}", flags]
+    for command in (configure, [cmake, "--build", tmp_path]):
+        done = subprocess.run(command, cwd=OPS, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if "avoid-fma-max-bits" in done.stdout and done.returncode:
+            pytest.skip("this compiler does not know the option")
+        assert done.returncode == 0, done.stdout
+    options = {"FASHION_OPS_LIBRARY": str(tmp_path / "libfashion_ops.so"), "HYPOTHESIS_PROFILE": "default"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/unit/test_steady.py"],
+        env={**os.environ, **options},
+        cwd=str(OPS.parent),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+FILES = sorted(path for path in OPS.rglob("*.cu") if "submission" not in path.relative_to(OPS).parts)
+
+
+@skips.needs("nvcc")
+@pytest.mark.parametrize("file", profiles.drawn(FILES, 4), ids=lambda file: str(file.relative_to(OPS)))
+def test_cuda_code_compiles_for_the_oldest_gpu(file, of_scripts):
+    oldest = re.match(r"\d+", of_scripts("make_wheel").CUDA_ARCHS)[0]
+    # Without optimisation and assembly, the compiler still reports features that the oldest GPU lacks, but sooner.
+    words = [f"-arch=compute_{oldest}", "-ptx", "-Xcicc", "-O0", "-std=c++17", "--expt-relaxed-constexpr"]
+    command = [compilers.find_nvcc(), *words, f"-I{OPS}", f"-I{OPS}/include", "-o", "/dev/null", str(file)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
