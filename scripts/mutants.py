@@ -38,8 +38,8 @@ ROOMS = {
     "board/test_board_queue.py board/test_board_api.py board/test_page_access.py board/test_page_queue.py",
     "judging": "unit/test_judging.py unit/test_submissions_diagnose.py unit/test_submissions_kernels.py",
     "library": "unit/test_operator.py unit/test_threads.py unit/test_devices.py unit/test_fused.py",
-    "graph": "unit/test_layers.py unit/test_hostile_symbols.py unit/test_input_size.py unit/test_fused.py",
-    "checkpoints": "unit/test_checkpoint.py unit/test_hostile_checkpoints.py unit/test_originals.py "
+    "graph": "unit/test_layers.py unit/test_hostile_symbols.py unit/test_fused.py",
+    "checkpoints": "unit/test_checkpoint.py unit/test_hostile_checkpoints.py unit/test_download.py "
     "unit/test_minidnn.py unit/test_gluon.py",
     "pipeline.py": "pipeline/test_pipeline.py unit/test_request.py",
 }

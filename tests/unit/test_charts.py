@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape, Measurement
 from fashion_infer.present import content
 from fashion_infer.present.charts import benchmarks, figure, images, roofline
-from fashion_infer.present.content import ceiling
 from fashion_infer.present.render import html, markdown, terminal
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -66,14 +65,6 @@ def test_ladder_shows_powers_of_ten_and_times(drawn):
     for said in ("0.543", "1.41", "272", "34.6"):
         assert texts.count(said) == 4
     assert texts.count("kernel-1") == 2  # three charts per row, with the kernels' names at the left of each row
-
-
-def test_an_axis_of_less_than_a_decade_has_ticks():
-    from matplotlib.figure import Figure
-
-    axes = Figure().subplots()
-    figure.log_axis(axes, "x", 0.15, 0.9, " ms")
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["0.2 ms", "0.5 ms"]
 
 
 @pytest.mark.parametrize("backend, scale", [("gpu", 1), ("cpu", 1000)])
@@ -134,11 +125,6 @@ def test_labels_are_moved_apart_only_if_necessary(values):
         assert heights == pytest.approx(values)
 
 
-def test_labels_of_equal_values_are_spread_evenly():
-    assert figure.apart([100.0, 100.0, 100.0], 1.0, 1e4, 4) == pytest.approx([10.0, 100.0, 1000.0])
-    assert figure.apart([], 1.0, 10.0, 4) == []
-
-
 def luminance(colour):
     parts = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
@@ -154,12 +140,6 @@ def test_colours_of_text_have_contrast(scheme):
         assert name in ("paper", "rule") or (high + 0.05) / (low + 0.05) >= 4.5, name
 
 
-def test_units_of_ceilings():
-    assert ceiling("fp32_tflop_s", 0.1, "cpu") == ("matrix product, fp32, GFLOP/s", 100.0)
-    assert ceiling("fp16_tflop_s", 760.0, "gpu") == ("matrix product, fp16, TFLOP/s", 760.0)
-    assert ceiling("fill_gb_s", 50.0, "cpu") == ("memory, fill, GB/s", 50.0) and ceiling("x", 1.0, "cpu") == ("x", 1.0)
-
-
 def test_a_strip_is_in_every_rendering(tmp_path, capsys):
     strip = content.Strip(
         [content.Fact("Verdict", "right", "of 3 checks with --all", "ok"), content.Fact("Limit", "1.5 x")]
@@ -170,21 +150,3 @@ def test_a_strip_is_in_every_rendering(tmp_path, capsys):
     assert "# P (quick)\n\n- Verdict: **right**, of 3 checks with --all\n- Limit: **1.5 x**\n" in markdown.page(page)
     text = html.page(page, tmp_path)
     assert '<span class="badge">quick</span>' in text and '<div class="ok"><dt>Verdict</dt>' in text
-
-
-def test_commands_break_only_between_options(tmp_path):
-    command = "fashion-infer bench conv --kernels all --json 'a b<c>.json'"
-    text = html.page(content.Page("P", [content.Command(command)], []), tmp_path)
-    code = text.partition("<code>")[2].partition("</code>")[0]
-    words = re.findall(r"<span>(.*?)</span>", code)
-    assert words == ["fashion-infer bench conv", "--kernels all", "--json &#39;a b&lt;c&gt;.json&#39;"]
-    assert re.sub(r"</?span>", "", code) == " ".join(words)  # without the tags, the text is the command
-
-
-def test_names_come_first_and_calls_are_folded(tmp_path):
-    columns = [">Time", "Name"]
-    listing = content.table("API calls", columns, [[1.0, "cudaMalloc"]], listing=True)._replace(folded=True)
-    text = html.page(content.Page("P", [listing], []), tmp_path)
-    assert "<details><summary>API calls</summary>" in text
-    assert re.findall(r"<td[^>]*>(.*?)</td>", text) == ["cudaMalloc", "1.0"]
-    assert "| 1.0 | cudaMalloc |" in markdown.page(content.Page("P", [listing], []))  # the columns have nvprof's order

@@ -7,12 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
+import click
 import pytest
 
 import fashion_infer
+from fashion_infer import api, errors, result
 from fashion_infer.checkpoints import hdf5, zoo
-from fashion_infer.errors import DeviceError
+from fashion_infer.cli import main
+from fashion_infer.present.content import table
+from fashion_infer.present.render import terminal
 
 
 def refused(invoke, code, *arguments):
@@ -22,24 +25,6 @@ def refused(invoke, code, *arguments):
     lines = [line for line in err.splitlines() if line]
     assert len(lines) == 1 and lines[0].startswith("fashion-infer: ") and "Traceback" not in err
     return lines[0]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        *("--n 0", "--n -1", "--n 10001", "--n many", "--n 1.5", "-n 0", "--threads 0", "--threads -3", "--repeat 0"),
-        *("--batch-size 0", "--batch-size -5", "--model baseline --checkpoint x", "--model x", "--backend tpu"),
-        *("--backend cpu --kernel quick", "--fast", "extra"),
-    ],
-)
-def test_wrong_options(invoke, options):
-    refused(invoke, 2, "run", "--data", "synthetic", *options.split())
-
-
-def test_empty_and_unknown_names(invoke):
-    refused(invoke, 2, "run", "--n", "")
-    refused(invoke, 2, "models", "export", "x", "--to", "y")
-    refused(invoke, 3, "run", "--data", "synthetic", "--checkpoint", "x", "--epoch", "-1")
 
 
 @pytest.mark.parametrize(
@@ -64,17 +49,6 @@ def test_suggestions(invoke, words, suggested, not_suggested):
 @pytest.mark.parametrize("words, same", [("help", "--help"), ("help run", "run --help"), ("version", "--version")])
 def test_help_and_version_as_commands(invoke, words, same):
     assert invoke(*words.split()) == invoke(*same.split())
-
-
-def test_backend_gpu_without_a_gpu(invoke):
-    from fashion_infer.library import devices
-
-    try:
-        devices.cuda_devices()
-        pytest.skip("this machine has a GPU")
-    except DeviceError:
-        pass
-    refused(invoke, 4, "run", "--data", "synthetic", "--n", "5", "--backend", "gpu")
 
 
 def test_a_missing_gpu_is_refused_before_anything_is_imported(tmp_path):
@@ -103,11 +77,6 @@ def test_the_built_in_set_replaces_a_missing_dataset(invoke, bare):
     assert code == 0
     assert next(line for line in out.splitlines() if line.startswith("Correctness")).endswith(" Data: synthetic")
     assert len(err.splitlines()) == 1
-
-
-def test_no_notice_if_the_built_in_set_was_requested(invoke, bare):
-    code, out, err = invoke("run", "--n", "50", "--backend", "cpu", "--data", "synthetic")
-    assert code == 0 and " Data: synthetic" in out and err == ""
 
 
 def test_read_only_cache(invoke, bare, monkeypatch):
@@ -168,22 +137,6 @@ def test_library_that_mxnet_refuses(monkeypatch, invoke):
         plugin.load_operators.cache_clear()
 
 
-def test_broken_checkpoints(invoke, tmp_path):
-    def run(path):
-        return refused(invoke, 3, "run", "--data", "synthetic", "--n", "5", "--backend", "cpu", "--checkpoint", path)
-
-    run(tmp_path / "none")
-    (tmp_path / "a.h5").write_text("not HDF5")
-    run(tmp_path / "a.h5")
-    good = zoo.get("ece408-low").load()
-    lacking = good._replace(weights={k: v for k, v in good.weights.items() if k != "new0_weight"})
-    hdf5.save(tmp_path / "a.h5", lacking)
-    assert "new0_weight" in run(tmp_path / "a.h5")
-    shaped = good._replace(weights=dict(good.weights, fullyconnected1_bias=np.ones(9, np.float32)))
-    hdf5.save(tmp_path / "a.h5", shaped)
-    assert "fullyconnected1_bias" in run(tmp_path / "a.h5")
-
-
 def test_export_import_and_run(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = ("run", "--data", "synthetic", "--n", "300", "--backend", "cpu", "--json")
@@ -235,7 +188,87 @@ def test_out_of_memory_is_one_line(invoke, monkeypatch):
     refused(invoke, 4, "run")
 
 
-def test_a_closed_pipe_is_not_an_error():
-    program = f"{sys.executable} -m fashion_infer models list | true"
-    done = subprocess.run(["bash", "-c", program], stderr=subprocess.PIPE, text=True)
-    assert done.stderr == ""
+GROUPS = [(), *((name,) for name in main.COMMANDS if hasattr(main.cli.get_command(None, name), "commands"))]
+
+
+@pytest.mark.parametrize("words", GROUPS)
+def test_a_group_without_a_command_shows_help_and_a_suggestion(invoke, words):
+    code, out, err = invoke(*words)
+    asked, help, _ = invoke(*words, "--help")
+    assert code == 2 and asked == 0 and out == help and out.startswith("Usage: fashion-infer")
+    said, _, following = err.partition("try `")
+    assert said.startswith("fashion-infer: ") and err.count("\n") == 1
+    # The suggested command must exist.
+    program, *command = following.rstrip("`\n").split()
+    assert program == "fashion-infer" and tuple(command[: len(words)]) == words
+    assert invoke(*command[: len(words) + 1], "--help")[0] == 0
+
+
+@pytest.mark.parametrize("words", GROUPS)
+def test_summaries_of_commands_are_complete(invoke, words):
+    text = "".join(invoke(*words, "--help")[1].partition("Commands:")[2].split())  # lines may break after hyphens
+    assert "..." not in text
+    if words:
+        for command in main.cli.get_command(None, *words).commands.values():
+            sentence = " ".join(command.help.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
+            assert sentence.replace(" ", "") in text
+
+
+def test_colours_of_verdicts(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(click, "echo", lambda text="", **options: drawn.append(text))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    verdicts = table("", ["model", "verdict"], [["ok then", "ok"], ["b", "WRONG"]])
+    terminal.show([verdicts])
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    terminal.show([verdicts])
+    monkeypatch.setenv("NO_COLOR", "1")
+    terminal.show([verdicts])
+    plain, coloured, none = drawn
+    assert "\x1b" not in plain and "ok then" in coloured
+    assert "\x1b[32mok" in coloured and "\x1b[1;31mWRONG" in coloured
+    assert "32m" not in none and "31m" not in none
+
+
+def test_all_commands_accept_kernel_and_kernels():
+    found = {}
+
+    def walk(command, words):
+        for name in command.list_commands(None) if hasattr(command, "commands") or command is main.cli else []:
+            walk(command.get_command(None, name), (*words, name))
+        for param in command.params:
+            if {"--kernel", "--kernels"} & set(param.opts):
+                found[" ".join(words)] = set(param.opts)
+
+    walk(main.cli, ())
+    assert set(found) >= {"run", "verify", "profile", "report", "bench conv"}
+    assert all(names == {"--kernel", "--kernels"} for names in found.values()), found
+
+
+def test_public_names_are_those_of_their_modules():
+    for name in fashion_infer.__all__:
+        rooms = [room for room in (errors, api, result, fashion_infer) if hasattr(room, name)]
+        assert getattr(fashion_infer, name) is getattr(rooms[0], name)
+        assert name in dir(fashion_infer)
+    kinds = {name for name, value in vars(errors).items() if isinstance(value, type)}
+    assert kinds < set(fashion_infer.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Resolt'"):
+        fashion_infer.Resolt  # noqa: B018
+
+
+@pytest.mark.parametrize("name, heavy", [("__version__", "numpy"), ("UsageError", "numpy"), ("Result", "mxnet")])
+def test_importing_a_name_does_not_import_too_much(name, heavy):
+    words = f"import sys, fashion_infer; fashion_infer.{name}; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
+
+
+def test_repr_and_html_of_a_result():
+    found = fashion_infer.infer(n=20, data="synthetic", backend="cpu", kernel="naive")
+    words = f"ece408-high, 20 images of synthetic, cpu, operator mode: correctness {found.correctness}"
+    assert repr(found) == f"<Result: {words}>"
+    page = found._replace(model="<b>&")._repr_html_()
+    assert page.count("<table>") == 1 and page.count("<tr>") == 1 + len(found.layers)
+    assert "<td>naive</td>" in page and "<b>" not in page and "&lt;b&gt;&amp;" in page
+    assert f"Correctness: {found.correctness}" in page

@@ -92,15 +92,6 @@ def test_examples_parse(line):
                     assert name in [item.value for item in offered] or "/" in name, (line, name)
 
 
-def test_an_invalid_example_fails():
-    with pytest.raises(click.NoSuchOption):
-        parsed("run --speed 3")
-    with pytest.raises(AssertionError):
-        parsed("race")
-    with pytest.raises(AssertionError):
-        test_examples_parse("run --model ece408-middle")
-
-
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("words, command", RUN, ids=[" ".join(words) or "program" for words, _ in RUN])
 def test_examples_run_in_an_empty_folder(words, command, tmp_path):

@@ -206,10 +206,3 @@ def test_a_moving_mean_that_is_also_another_input(normalised, place):
     norm["inputs"][3] = [*norm["inputs"][place][:2], 1]
     with pytest.raises(CheckpointError):
         operators.check(graph, "it")
-
-
-@pytest.mark.parametrize("end", ["-0001.params", "-symbol.json"])
-def test_a_file_of_the_pair_instead_of_its_prefix(normalised, end):
-    with pytest.raises(CheckpointError) as error:
-        load.load(normalised[0] + end)
-    assert str(normalised[0]) in str(error.value).replace(normalised[0] + end, "")  # the prefix is suggested

@@ -4,39 +4,17 @@ import json
 
 import chains
 import numpy as np
+import profiles
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
 from fashion_infer.checkpoints import editions
-from fashion_infer.errors import UsageError
-from fashion_infer.graph import rewrite, symbol
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh, walk
-
-
-def test_the_walk_over_an_edition():
-    edition = editions.get("fa2019")
-    steps = [(step.name, step.input, step.output, step.parameters) for step in walk(edition.layers, edition.shape)]
-    assert steps == [
-        ("new0", (1, 70, 70), (12, 66, 66), {"new0_weight": (12, 1, 5, 5)}),
-        ("activation0", (12, 66, 66), (12, 66, 66), {}),
-        ("pooling0", (12, 66, 66), (12, 33, 33), {}),
-        ("new1", (12, 33, 33), (24, 29, 29), {"new1_weight": (24, 12, 5, 5)}),
-        ("flatten0", (24, 29, 29), (20184,), {}),
-        ("fullyconnected0", (20184,), (160,), {"fullyconnected0_weight": (160, 20184), "fullyconnected0_bias": (160,)}),
-        ("activation1", (160,), (160,), {}),
-        ("fullyconnected1", (160,), (10,), {"fullyconnected1_weight": (10, 160), "fullyconnected1_bias": (10,)}),
-        ("softmax", (10,), (10,), {}),
-    ]
-    assert [step.layer for step in walk(edition.layers, edition.shape)] == list(edition.layers)
-
-
-def test_names_and_shapes_of_a_walk():
-    first, pool, dense = walk([Convolution(3, 2), MaxPool(), Dense(4, bias=False)], (2, 6, 8), "convolution")
-    assert first.name == "convolution0" and list(first.parameters) == ["convolution0_weight"]
-    assert (pool.input, pool.output) == ((3, 5, 7), (3, 2, 3))
-    assert dense.parameters == {"fullyconnected0_weight": (4, 18)}
+from fashion_infer.errors import CheckpointError, UsageError
+from fashion_infer.graph import input_size, symbol
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
 
 
 @pytest.mark.parametrize(
@@ -121,25 +99,91 @@ def test_shapes_equal_those_that_mxnet_infers(chain):
     assert outputs == [(3, *steps[-1].output)]
 
 
-def test_attributes_that_a_run_adds_to_nodes():
-    chain = chains.Chain([Convolution(2, 3), Tanh(), Dense(4), Softmax()], (1, 6, 6))
-    graph = rewrite.with_tags(json.loads(chain.symbol("custom")), "gpu", 2, "naive")
-    told = {node["name"]: symbol.attributes(node) for node in graph["nodes"] if node["op"] != "null"}
-    assert [values["__fops_node__"] for values in told.values()] == ["2", "3", "6", "7"]
-    ours = {key: value for key, value in told["convolution0"].items() if key.startswith("__")}
-    assert ours == {
-        "__fops_node__": "2",
-        "__fops_backend__": "gpu",
-        "__fops_device__": "2",
-        "__fops_kernel__": "naive",
-        "__fops_layer__": "convolution0",
-    }
-    assert all(len([key for key in told[name] if key.startswith("__")]) == 1 for name in told if name != "convolution0")
-    assert symbol.chain(graph, 2, 6) == [2, 3, 6] and symbol.chain(graph, 7, 7) == [7]
+mx = _mxnet.load()
+plugin.load_operators()
+KNOWN = [edition.input_size for edition in editions.EDITIONS.values()]
 
 
-def test_random_weights_are_in_the_order_of_the_layers():
-    chain = chains.course("sp2018")
-    weights = chain.weights(seed=1, pixels=True)
-    assert list(weights)[:3] == ["convolution0_weight", "convolution1_weight", "fullyconnected0_weight"]
-    assert all(values.dtype == np.float32 for values in weights.values())
+def edition_symbol(edition, operator="custom"):
+    chosen = editions.get(edition)
+    return symbol.build(chosen.layers, chosen.shape, operator)
+
+
+def fc_width(network, size):
+    """Return the number of inputs of the first dense layer as MXNet infers it, or None if the images are too small."""
+    try:
+        shapes = dict(zip(network.list_arguments(), network.infer_shape(data=(1, 1, size, size))[0]))
+    except mx.MXNetError:
+        return None
+    return next(shape[1] for name, shape in shapes.items() if name.startswith("fullyconnected0_w"))
+
+
+@pytest.mark.parametrize("edition", list(editions.EDITIONS))
+@pytest.mark.parametrize("operator", ["custom", "builtin"])
+def test_input_sizes_of_editions(edition, operator):
+    text, size = edition_symbol(edition, operator), editions.get(edition).input_size
+    width = fc_width(mx.sym.load_json(text), size)
+    weights = {"fullyconnected0_weight": np.zeros((3, width), np.float32)}
+    assert input_size.infer(json.loads(text), weights, KNOWN) == size
+
+
+@st.composite
+def networks(draw):
+    """Draw a random network that ends with its first dense layer, and an image size, which may be too small for it."""
+    x = mx.sym.Variable("data")
+    for index in range(draw(st.integers(0, 4))):
+        kind = draw(st.sampled_from(["New", "Convolution", "Pooling", "tanh"]))
+        k = draw(st.integers(1, 5))
+        if kind == "New":
+            x = mx.sym.New(x, mx.sym.Variable(f"w{index}"), kernel=str((k, k)), num_filter=str(draw(st.integers(1, 5))))
+        elif kind == "Convolution":
+            x = mx.sym.Convolution(
+                x,
+                kernel=(k, k),
+                num_filter=draw(st.integers(1, 5)),
+                no_bias=True,
+                pad=(draw(st.integers(0, 2)),) * 2,
+                stride=(draw(st.integers(1, 2)),) * 2,
+                dilate=(draw(st.integers(1, 2)),) * 2,
+            )
+        elif kind == "Pooling":
+            x = mx.sym.Pooling(
+                x,
+                kernel=(k, k),
+                stride=(draw(st.integers(1, 3)),) * 2,
+                pool_type="max",
+                pooling_convention=draw(st.sampled_from(["valid", "full"])),
+            )
+        else:
+            x = mx.sym.Activation(x, act_type="tanh")
+    network = mx.sym.FullyConnected(mx.sym.Flatten(x), num_hidden=7, name="fullyconnected0")
+    return network, draw(st.integers(10, 90))
+
+
+@given(networks())
+@settings(max_examples=profiles.examples(60))
+def test_input_sizes_of_random_networks(drawn):
+    network, size = drawn
+    width = fc_width(network, size)
+    if width is None:
+        return
+    weights = {"fullyconnected0_weight": np.zeros((7, width), np.float32)}
+    found = input_size.infer(symbol.parse(network.tojson(), ""), weights, KNOWN)
+    assert fc_width(network, found) == width
+    assert found <= size or found in KNOWN
+
+
+def size_refused(change, weights=None):
+    graph = json.loads(edition_symbol("fa2017"))
+    change(graph["nodes"])
+    weights = {"fullyconnected0_weight": np.zeros((3, 7200))} if weights is None else weights
+    with pytest.raises(CheckpointError):
+        input_size.infer(graph, weights)
+
+
+def test_input_sizes_that_cannot_be_derived():
+    size_refused(lambda nodes: None, {"fullyconnected0_weight": np.zeros((3, 7201))})
+    size_refused(lambda nodes: None, {})
+    size_refused(lambda nodes: nodes[3].update(op="transpose"))
+    size_refused(lambda nodes: [n.update(op="Flatten") for n in nodes if n["op"] == "FullyConnected"])
+    size_refused(lambda nodes: nodes[4]["attrs"].update(kernel="(x, 2)"))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fashion_infer.errors import DeviceError
-from fashion_infer.system import limits
+from fashion_infer.system import limits, process
 
 ROOT = Path(__file__).resolve().parents[2]
 # Arguments: the machine's number of cores, the limit of the address space in MB, and the command line.
@@ -70,3 +70,13 @@ def test_many_cores_within_a_limit(cores, megabytes, words, code):
     )
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") == bool(code)
+
+
+USED = "from fashion_infer.system import process; print(process.usage().peak_memory)"
+
+
+def test_peak_memory_is_not_the_parents():
+    held = bytearray(200 << 20)  # filled with zeros, so that every page is resident
+    held[:: 1 << 12] = b"\1" * (len(held) >> 12)
+    done = subprocess.run([sys.executable, "-c", USED], capture_output=True, text=True, check=True)
+    assert process.usage().peak_memory >= len(held) > 2 * int(done.stdout)

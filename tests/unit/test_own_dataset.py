@@ -112,13 +112,6 @@ def test_images_of_other_sizes_are_resized(tmp_path, side):
     assert result.n == 20
 
 
-def test_charts_of_a_custom_dataset(tmp_path, made, invoke):
-    put(tmp_path, "npz", *made)
-    wanted = ("--confusion", tmp_path / "c.png", "--mistakes", tmp_path / "m.png")
-    code, _, err = invoke("run", "--data", "own", "--data-dir", tmp_path, *CPU, *wanted)
-    assert code == 0 and (tmp_path / "c.png").stat().st_size and (tmp_path / "m.png").stat().st_size, err
-
-
 def test_data_info_shows_a_custom_dataset(tmp_path, made, invoke):
     files = put(tmp_path, "npy", *made)
     code, out, _ = invoke("data", "info", "--data", "own", "--data-dir", tmp_path)

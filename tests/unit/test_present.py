@@ -1,16 +1,22 @@
 """A result is formatted once: a column of a table appears on the terminal, in Markdown and in HTML."""
 
 import re
+import unicodedata
 from html.parser import HTMLParser
 
+import profiles
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from fashion_infer.bench.records import BenchCase, ConvolutionShape, Measurement
 from fashion_infer.kernel_files import plugin
 from fashion_infer.present import content
 from fashion_infer.present import kernel as kernel_files
 from fashion_infer.present.bench import columns, pages
+from fashion_infer.present.content import table
 from fashion_infer.present.render import html, markdown, terminal
+from fashion_infer.system.text import shown
 
 PEERS = {"cudnn fp32": 3.37, "cudnn tf32": 3.36}
 
@@ -156,3 +162,74 @@ def test_work_outside_op_time_is_in_the_table():
             == "mine.cu (work outside Op Time)"
         )
     assert kernel_files.marked("mine.cu", ("data or weights were changed",)) == "mine.cu"
+
+
+NUMBERS = [f"{10 ** (k % 8) + k:,}.{k:03d}" for k in range(14)]
+
+
+@pytest.mark.parametrize("columns", [None, 200, 80, 40])
+def test_tables_show_all_numbers_and_names(monkeypatch, capsys, columns):
+    if columns is not None:  # fake a terminal of that width
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", str(columns))
+    names = ["kernel", *(f">x torch-compile {k}" for k in range(len(NUMBERS))), "idea"]
+    rows = [
+        ["global-accumulate", *NUMBERS, "one thread an output, summing in global memory"],
+        ["a fused stage of a [name]+without+any:blank:in+it", *NUMBERS, ""],
+    ]
+    terminal.show([content.table("", names, rows)])
+    shown = capsys.readouterr().out
+    for word in ("global-accumulate", *NUMBERS):
+        assert word in shown
+    assert shown.count("torch-compile") == len(NUMBERS) and "[name]" in shown
+
+
+def test_lines_that_fit_are_not_wrapped(capsys):
+    rows = [["flatten0+fullyconnected0+activation1", "0.000123"]]
+    terminal.show([content.table("", ["layer", ">op time, s"], rows)])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert len(lines) == 3 and lines[0].split() == ["layer", "op", "time,", "s"]
+    assert lines[2].split() == ["flatten0+fullyconnected0+activation1", "0.000123"]
+
+
+def test_paths_are_broken_between_their_parts(monkeypatch, capsys):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "40")
+    path = "/home/student/fashion-infer/fashion_infer/lib/libfashion_ops.so"
+    terminal.show([content.table("", ["what", "found"], [["the operator library", path]])])
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in path.split("/"))
+
+
+@pytest.mark.parametrize(
+    "text, wanted",
+    [
+        ("plain [text] ü 漢 é", "plain [text] ü 漢 é"),
+        ("a\nb\tc\rd", r"a\nb\tc\rd"),
+        ("\x1b[31mred\x07", r"\x1b[31mred\x07"),
+        ("\x9b31m\x7f", r"\x9b31m\x7f"),
+        ("caf\udce9", r"caf\xe9"),
+        ("\ud800", r"\ud800"),
+        ("a\u202eb\u2028c\u200bd", r"a\u202eb\u2028c\u200bd"),
+    ],
+)
+def test_special_characters_are_escaped(text, wanted):
+    assert shown(text) == wanted
+
+
+@settings(max_examples=profiles.examples(100))
+@given(st.text(alphabet=st.characters()))
+@example("\x1b]0;title\x07")
+def test_no_control_characters_remain(text):
+    said = shown(text)
+    assert not [c for c in said if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    said.encode("utf-8")
+    kept = "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp"))
+    assert re.sub(r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])", "", said) == re.sub(
+        r"\\(x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|[nrt])", "", kept
+    )
+
+
+def test_tables_escape_their_cells():
+    row = table("", ["picture", ">size"], [["a\x1bb", (1.0, "1")]]).rows[0]
+    assert row[0].text == r"a\x1bb" and row[1].value == 1.0

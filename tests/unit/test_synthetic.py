@@ -2,8 +2,6 @@
 
 import hashlib
 import itertools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -85,56 +83,3 @@ def test_images_continue_without_end_and_depend_on_the_seed():
 def test_negative_arguments_are_refused(start, count):
     with pytest.raises(ValueError, match="must not be negative"):
         synthetic.draw(start, count)
-
-
-def test_classes_are_about_equally_frequent(built_in):
-    counts = np.bincount(built_in[1], minlength=10)
-    assert len(counts) == 10
-    assert np.all(np.abs(counts - 1000) < 100)  # the tolerance is more than three standard deviations (30)
-
-
-def test_grey_levels_are_those_of_the_dataset(built_in):
-    images = built_in[0]
-    # Fashion-MNIST has mean 73.1 and standard deviation 89.9, and half of its pixels are background.
-    assert 65 < images.mean() < 85
-    assert 75 < images.std() < 95
-    assert (images == 0).mean() > 0.25
-    assert images.max() == 255
-
-
-def test_no_two_images_are_equal(built_in):
-    assert len(np.unique(built_in[0].reshape(10000, -1), axis=0)) == 10000
-
-
-def test_images_resemble_the_classes_they_are_labelled_with(built_in, data_dir):
-    """As often as real images, within 0.1, the nearest class mean of real images is that of the label."""
-    from fashion_infer.data import idx
-
-    real, labels = idx.read_pair(data_dir)
-    means = np.stack([real[labels == label].mean(axis=0).ravel() for label in range(10)])
-
-    def nearest(images):
-        pixels = images.reshape(len(images), -1).astype(np.float64)
-        return ((means**2).sum(axis=1) - 2 * pixels.dot(means.T)).argmin(axis=1)
-
-    of_real = (nearest(real) == labels).mean()  # 0.69 for real images
-    of_drawn = (nearest(built_in[0]) == built_in[1]).mean()
-    assert abs(of_drawn - of_real) < 0.1
-
-
-def test_the_model_is_small():
-    assert (resource_dir("data") / "synthetic.npz").stat().st_size <= 500 * 1000
-
-
-def test_drawing_takes_little_time_and_memory():
-    code = (
-        "import resource, time; from fashion_infer.data import synthetic\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "synthetic.load()\n"
-        "after = resource.getrusage(resource.RUSAGE_SELF)\n"
-        "print(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss - before.ru_maxrss)"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True)
-    seconds, kibibytes = map(float, answer.stdout.split())
-    assert seconds < 1.0  # processor time of all threads
-    assert kibibytes < 120 * 1024  # 7.5 MiB are the result
