@@ -74,8 +74,10 @@ def test_foreign_files_are_kept_and_old_build_folders_deleted(bare, monkeypatch)
         (place / name / "file").write_bytes(bytes(5000))
         os.utime(place / name, (OLD, OLD))
     os.utime(place / "build-2")
+    mine = cache_limits.made_folder(cache_limits.RESIZED) / "mine.npy"
+    mine.write_bytes(bytes(5000))
     cache_limits.make_room(10**9, place / "x.so")
-    assert names(place) == ["build-2", "mine.so", "other"]
+    assert names(place) == ["build-2", "mine.so", "other"] and mine.exists()
 
 
 def test_a_locked_entry_is_not_deleted(bare, monkeypatch):
@@ -136,6 +138,8 @@ def test_cached_images_are_returned(path, capsys):
     assert np.array_equal(cache.get(NAME, MADE.shape), MADE)
     assert np.array_equal(np.load(path), MADE)
     assert cache.get(NAME.replace("30", "31"), MADE.shape) is None
+    os.utime(path, (OLD, OLD))
+    assert cache.get(NAME, MADE.shape) is not None and path.stat().st_mtime > OLD  # it is the most recently used now
     assert capsys.readouterr().err == ""
 
 

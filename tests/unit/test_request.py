@@ -54,6 +54,8 @@ REFUSED = [
     {"threads": 0},
     {"threads": 1025},
     {"input_size": 1},
+    {"device": "both"},
+    {"device": "all", "kernel": "./k.cu"},
 ]
 
 
