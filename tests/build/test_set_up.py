@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import profiles
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -70,7 +71,7 @@ def test_a_record_that_cannot_be_used_counts_as_none(make_env, plan, tmp_path):
     assert make_env.recorded(record) == plan()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=profiles.examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.fixed_dictionaries(
         {"driver": st.booleans(), "nvcc": st.sampled_from([None, "/n"])},

@@ -22,8 +22,7 @@ from fashion_infer.result import Result
 MODELS = list(zoo.MODELS)
 # Each test run draws some of the models, and `make test-all` takes all of them. `fashion-infer verify`, which .ci/run
 # calls, checks all figures in all modes.
-ON_DATA = [(model, "fashion-mnist") for model in profiles.drawn(MODELS, 1)]
-ON_DATA += [(model, "synthetic") for model in profiles.drawn(MODELS, 1)]
+ON_DATA = profiles.drawn([(model, source) for model in MODELS for source in ("fashion-mnist", "synthetic")], 1)
 WAYS = [("operator", "custom"), ("operator", "builtin")]
 on_data = pytest.mark.parametrize("model, source", ON_DATA, indirect=["source"])
 
@@ -67,7 +66,7 @@ def result():
 @pytest.mark.parametrize(
     "model, source, mode, operator",
     [
-        *((model, "fashion-mnist", "fused", "custom") for model in profiles.drawn(MODELS, 2)),
+        *((model, "fashion-mnist", "fused", "custom") for model in profiles.drawn(MODELS, 1)),
         *((model, "synthetic", "fused", "custom") for model in profiles.drawn(MODELS, 1)),
         *((model, source, *way) for model, source in ON_DATA for way in WAYS),
     ],
@@ -91,7 +90,7 @@ def test_both_operators_make_the_same_predictions(model, source, result):
 
 
 @pytest.mark.parametrize(
-    "kernel, n, batch_size", [("naive", 100, 40), ("shifted", 2000, 777), ("direct", 3001, 999), ("auto", 5000, 2000)]
+    "kernel, n, batch_size", [("naive", 100, 40), ("shifted", 1000, 377), ("direct", 901, 299), ("auto", 1000, 400)]
 )
 def test_kernels_and_batch_sizes_make_the_same_predictions(kernel, n, batch_size, source, result):
     whole = result("ece408-high", source, "operator", "custom")
@@ -102,7 +101,7 @@ def test_kernels_and_batch_sizes_make_the_same_predictions(kernel, n, batch_size
     assert (other.batch_size, other.threads, other.n) == (batch_size, 3, n)
 
 
-@pytest.mark.parametrize("n", [1, 2, 100, 999])
+@pytest.mark.parametrize("n", [1, 999])
 def test_subsets_are_the_first_images(n, source, result):
     images = dataset.load(10000, source=source)
     part = infer(n=n, data=source, backend="cpu")
@@ -120,8 +119,8 @@ Correctness: (\S+) Model: (\S+)( Data: synthetic)?
 """
 
 
-@pytest.mark.parametrize("model, n", [("ece408-high", 10000), ("ece408-low", 2000)])
-def test_the_five_lines(model, n, source, run_program):
+def test_the_five_lines(source, run_program):
+    model, n = "ece408-low", 2000
     done = run_program("run", "--model", model, "--n", n, "--data", source, "--backend", "cpu")
     assert done.returncode == 0 and done.stderr == ""
     match = re.match(FIVE_LINES, done.stdout)
@@ -204,11 +203,6 @@ def test_json(invoke, source):
     assert set(got["versions"]) == {"fashion_infer", "python", "numpy", "mxnet", "library", "cpu_isa"}
 
 
-def test_memory_of_a_run_is_bounded(run_program, source):
-    done = run_program("run", "--data", source, "--backend", "cpu", "--json")
-    assert json.loads(done.stdout)["process"]["peak_memory"] < 2 << 30
-
-
 def test_python_api(source):
     result = infer(model="ece408-high", n=100, backend="cpu", data=source, repeat=2)
     assert isinstance(result, Result)
@@ -241,6 +235,7 @@ def test_runs_with_one_and_three_threads(threads, run_program):
             words = ("--op", op, "--data", source, "--threads", threads, "--backend", "cpu", "--json")
             got = json.loads(run_program("run", "--model", "baseline", *words).stdout)
             assert (got["correctness"], got["threads"], got["operator"]) == (expected, threads, op), source
+            assert got["process"]["peak_memory"] < 2 << 30
 
 
 RUN = ("run", "--data", "synthetic", "--n", "2000", "--backend", "cpu")

@@ -62,6 +62,7 @@ def test_the_notebook_is_generated_from_the_page():
     )
 
 
+@pytest.mark.slow
 def test_each_kernel_has_the_finding_that_the_page_explains(tmp_path, monkeypatch):
     """The first finding about each kernel of the page is the one that the next kernel removes. The last has none.
 
@@ -79,14 +80,6 @@ def test_each_kernel_has_the_finding_that_the_page_explains(tmp_path, monkeypatc
             run = program.run(ConvolutionShape(100, 1, 28, 28, 50, 5), 60)
             found = slow_cpu.of_run(file.path, program.vectors, run)
         assert next((one.code for one in found), None) == code
-
-
-def test_patterns_allow_only_other_figures_and_verdicts():
-    line = pattern_of("conv.cpp:  1 of 3 right, 33.28 ms, 2.3e-07, 97.1%, 4.5us   faster")
-    assert line.search(plain("on conv.cpp: 1 of 3 right, 13 ms,\n 1.5e-06, 100%,   12ms within the noise\n"))
-    for other in ("conv.cpp: 2 of 3 right, 33.28 ms, 2.3e-07, 97.1%, 4.5us faster", "conv.cpp: 1 of 3 right"):
-        assert not line.search(other)
-    assert not pattern_of("10 right").search("110 right")
 
 
 @pytest.mark.slow
@@ -108,7 +101,7 @@ def test_commands_print_what_the_page_shows(data_dir, tmp_path, monkeypatch):
     (tmp_path / "work").mkdir()
     ran = nbformat.read(str(NOTEBOOK), as_version=4)
     commands = [place for place, cell in enumerate(ran.cells) if cell.source.startswith("%%bash")]
-    count = profiles.pick(len(commands) // 2, len(commands))  # each command needs the commands before it
+    count = profiles.pick(len(commands) // 3, len(commands))  # each command needs the commands before it
     del ran.cells[commands[count - 1] + 1 :]
     nbclient.NotebookClient(ran, timeout=300, resources={"metadata": {"path": str(tmp_path / "work")}}).execute()
 

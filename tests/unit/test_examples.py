@@ -26,8 +26,12 @@ def walked(command=main.cli, words=()):
 ALL = list(walked())
 LINES = sorted({line for _, command in ALL for line, _ in command.examples if not line.startswith("echo ")})
 # Commands whose examples run only in `make test-all`, because they take long. A run draws some of the other commands.
-SLOW = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare", "kernel explain")
-RUN = profiles.drawn([(words, one) for words, one in ALL if profiles.pick(" ".join(words) not in SLOW, True)], 12)
+LONG = ("", "verify", "report", "bench conv", "bench net", "bench", "profile", "compare", "kernel explain")
+RUN = [(words, one) for words, one in ALL if profiles.pick(" ".join(words) not in LONG, True)]
+QUICK = ("data", "models", "course", "doctor", "completion", "predict", "run")
+_quick = [(words, one) for words, one in RUN if words and words[0] in QUICK]
+_others = [(words, one) for words, one in RUN if not words or words[0] not in QUICK]
+DRAWN = profiles.drawn(_quick, 3) + [pytest.param(*one, marks=pytest.mark.slow) for one in profiles.drawn(_others, 2)]
 
 
 @pytest.mark.parametrize("words, command", ALL, ids=[" ".join(words) or "program" for words, _ in ALL])
@@ -93,7 +97,7 @@ def test_examples_parse(line):
 
 
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("words, command", RUN, ids=[" ".join(words) or "program" for words, _ in RUN])
+@pytest.mark.parametrize("words, command", DRAWN, ids=lambda one: " ".join(one) if isinstance(one, tuple) else "")
 def test_examples_run_in_an_empty_folder(words, command, tmp_path):
     if words[:1] == ("board",):
         pytest.importorskip("sqlalchemy")
