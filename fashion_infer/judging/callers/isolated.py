@@ -157,19 +157,33 @@ def signal_name(number: int) -> str:
 
 
 def serve(descriptor: int) -> None:
-    """Run the jobs that come over a socket, each in a forked process, and send the outcomes."""
+    """Run the jobs that come over a socket, each in a forked process, and send the outcomes in the order of the jobs.
+
+    Two jobs on the CPU run at once, because the kernels of most files have one thread.
+    """
     parent = Connection(descriptor)
     jobs = parent.recv()
     _warm_up(jobs)
-    for job in jobs:
-        process, outcome = _JobProcess(job), None
-        while outcome is None:
-            ready, _, _ = select.select([process.results, parent], [], [], _LOOK)
-            if parent in ready:  # the parent's end is closed, so it no longer waits
-                os.killpg(0, signal.SIGKILL)
+    alone = len(os.sched_getaffinity(0)) < 2 or any(job.backend != "cpu" for job in jobs)
+    running: Dict[int, _JobProcess] = {}
+    outcomes: Dict[int, Any] = {}
+    started = sent = 0
+    while sent < len(jobs):
+        while started < len(jobs) and len(running) < (1 if alone else 2):
+            running[started] = _JobProcess(jobs[started])
+            started += 1
+        ready, _, _ = select.select([parent, *(process.results for process in running.values())], [], [], _LOOK)
+        if parent in ready:  # the parent's end is closed, so it no longer waits
+            os.killpg(0, signal.SIGKILL)
+        for number, process in list(running.items()):
             outcome = process.outcome(process.results in ready)
-        with contextlib.suppress(BrokenPipeError):  # nobody waits for more outcomes
-            parent.send(outcome)
+            if outcome is not None:
+                outcomes[number] = outcome
+                del running[number]
+        while sent in outcomes:
+            with contextlib.suppress(BrokenPipeError):  # nobody waits for more outcomes
+                parent.send(outcomes.pop(sent))
+            sent += 1
 
 
 def _warm_up(jobs: Sequence[Job]) -> None:
