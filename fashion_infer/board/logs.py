@@ -3,10 +3,13 @@
 import json
 import logging
 import sys
+import time
 from datetime import datetime, timezone
+from typing import Dict, Tuple
 
 # Attributes that every log record has; all others come from `extra`.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+_LINES = 60  # largest number of warnings of a kind, and of kinds, that are logged per minute
 
 
 class JsonLines(logging.Formatter):
@@ -25,10 +28,30 @@ class JsonLines(logging.Formatter):
         return json.dumps(said, default=str)
 
 
+class FewLines(logging.Filter):
+    """Lets through a bounded number of warnings of a kind per minute, so that refused requests do not fill a disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minute = 0
+        self._seen: Dict[Tuple[str, str], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is logged."""
+        minute, kind = int(time.monotonic() / 60), (record.name, str(record.msg))
+        if minute != self._minute:
+            self._minute, self._seen = minute, {}
+        if record.levelno < logging.WARNING:
+            return True
+        self._seen[kind] = self._seen.get(kind, 0) + 1
+        return self._seen[kind] <= _LINES and len(self._seen) <= _LINES
+
+
 def begin() -> None:
     """Write this process's logs to stderr; of Alembic and Ray, only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
+    handler.addFilter(FewLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     for noisy in ("alembic", "ray"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

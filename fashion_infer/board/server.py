@@ -1,6 +1,5 @@
 """Runs the web service of `board serve`, and a dispatcher's process, which is restarted whenever it ends."""
 
-import asyncio
 import contextlib
 import ipaddress
 import json
@@ -13,47 +12,18 @@ import threading
 import time
 from typing import Optional
 
-import h11
 import uvicorn
 from sqlalchemy.exc import DBAPIError
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import DataError, DeviceError, UsageError
 from . import logs
+from .connections import LimitedProtocol, LimitedSocket
 from .queue import lifeline
 from .service import create_app
 from .settings import BoardSettings
 
 _log = logging.getLogger("fashion_infer.board")
 _AGAIN = (0.5, 4.0)  # shortest and longest pause in seconds before a dispatcher is restarted
-REQUEST_SECONDS = 60.0  # time limit in seconds for receiving a whole request
-
-
-class LimitedProtocol(H11Protocol):
-    """Closes a connection if no request is complete within `REQUEST_SECONDS`; uvicorn limits only pauses."""
-
-    _timer: Optional[asyncio.TimerHandle] = None
-
-    def connection_made(self, transport) -> None:
-        super().connection_made(transport)
-        self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
-
-    def data_received(self, data: bytes) -> None:
-        """Process received data. Start the timer for an incomplete request; stop it once the request is complete."""
-        super().data_received(data)
-        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
-            self._cancel()
-        elif self._timer is None:
-            self._timer = self.loop.call_later(REQUEST_SECONDS, self.transport.close)
-
-    def connection_lost(self, exc) -> None:
-        self._cancel()
-        super().connection_lost(exc)
-
-    def _cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = None
 
 
 class DispatcherKeeper:
@@ -125,11 +95,12 @@ def serve(settings: BoardSettings) -> None:
         h11_max_incomplete_event_size=64 << 10,
         timeout_graceful_shutdown=5,
         http=LimitedProtocol,
+        loop="asyncio",
     )
     keeper = DispatcherKeeper(settings)
     try:
         config.load()
-        listening = config.bind_socket()
+        listening = LimitedSocket.of(config.bind_socket(), settings.proxies)
     except (OSError, SystemExit) as error:
         why = getattr(error, "strerror", None) or "the port is in use or may not be used"
         raise DeviceError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None

@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
-from fashion_infer.board import logs, server
+from fashion_infer.board import connections, logs
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit, people, sessions
@@ -233,23 +233,32 @@ def served(small, data, monkeypatch):
     """The port of a service that runs in a thread with a request timeout of half a second, and the service's log
     records.
     """
-    monkeypatch.setattr(server, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     app = create_app(BoardSettings(data=data))
-    config = uvicorn.Config(app, port=0, log_config=None, access_log=False, http=server.LimitedProtocol)
+    config = uvicorn.Config(app, port=0, log_config=None, access_log=False, http=connections.LimitedProtocol)
+    listening = connections.LimitedSocket.of(config.bind_socket(), None)
     service = uvicorn.Server(config)
     records, handler = [], logging.Handler()
     handler.emit = records.append
-    thread = threading.Thread(target=service.run, daemon=True)
+    thread = threading.Thread(target=service.run, args=([listening],), daemon=True)
     logging.getLogger().addHandler(handler)
     thread.start()
     while not service.started:
         time.sleep(0.01)
     records.clear()
-    yield service.servers[0].sockets[0].getsockname()[1], records
+    yield listening.getsockname()[1], records
     logging.getLogger().removeHandler(handler)
     service.should_exit = True
     thread.join(10)
     app.state.store.close()
+
+
+class FromElsewhere(requests.adapters.HTTPAdapter):
+    """Connects from another address of this machine."""
+
+    def init_poolmanager(self, *given, **named):
+        super().init_poolmanager(*given, source_address=("127.0.0.2", 0), **named)
 
 
 POST = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
@@ -278,6 +287,52 @@ def test_an_incomplete_request_is_closed(served, sent, drip):
             except OSError:
                 received = b""
     assert received == b"" and time.monotonic() < begin + 20 and len(records) <= 1
+
+
+def test_half_open_connections_of_one_address_leave_the_board_responsive(served, monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 60)
+    port, records = served
+    with contextlib.ExitStack() as opened:
+        for _ in range(2000):
+            one = opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+            with contextlib.suppress(OSError):
+                one.sendall(b"GET /login HTTP/1.1\r\n")
+        elsewhere = requests.Session()
+        elsewhere.mount("http://", FromElsewhere())
+        for ask in (
+            lambda: elsewhere.get(f"http://127.0.0.1:{port}/healthz", timeout=5),
+            lambda: elsewhere.post(f"http://127.0.0.1:{port}/login", data={"token": "no"}, timeout=5),
+        ):
+            begin = time.monotonic()
+            assert ask().status_code < 500 and time.monotonic() < begin + 1
+        elsewhere.close()
+    kinds = {record.getMessage() for record in records}
+    assert kinds <= {"a connection was refused: too many are open"}
+
+
+def test_a_proxys_connections_are_limited_in_all_only(monkeypatch):
+    monkeypatch.setattr(connections, "MOST", 20)
+    for proxies, most in ((None, 10), ("127.0.0.0/8", 20)):
+        with contextlib.ExitStack() as opened:
+            plain = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+            listening = opened.enter_context(connections.LimitedSocket.of(plain, proxies))
+            for _ in range(30):
+                opened.enter_context(socket.create_connection(listening.getsockname()))
+            accepted = []
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    accepted.append(opened.enter_context(listening.accept()[0]))
+            assert len(accepted) == most
+            accepted.pop().close()
+            opened.enter_context(socket.create_connection(listening.getsockname()))
+            opened.enter_context(listening.accept()[0])
+
+
+def test_few_lines_of_a_kind_are_logged_per_minute():
+    few = logs.FewLines()
+    made = [logging.LogRecord("x", logging.WARNING, "", 0, "refused %s", (number,), None) for number in range(500)]
+    assert sum(map(few.filter, made)) <= 60
+    assert few.filter(logging.LogRecord("x", logging.INFO, "", 0, "serving", (), None))
 
 
 def test_a_complete_request_may_wait_longer(served, small):
