@@ -2,6 +2,8 @@
 
 import math
 import os
+import shutil
+import tempfile
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,6 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from ..errors import DeviceError, FashionInferError, UsageError
 from ..judging.inputs import Seed
 from ..system import cache_limits
+from ..system.temporary import vanishing
 from . import marks, verdict
 from .intake import building, submission
 from .intake.archives import Refused
@@ -45,8 +48,9 @@ def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: 
     machine has no sandbox.
     """
     paths = [submission.check(source) for source in request.sources]
-    machine = Machine(required(request.unsandboxed), request.unsandboxed)
-    return _judged(request, paths, machine, cache_limits.made_folder(cache_limits.GRADED), progress)
+    machine = Machine(required(request.unsandboxed))
+    cache_limits.made_folder(cache_limits.GRADED)
+    return _judged(request, paths, machine, progress)
 
 
 def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
@@ -55,18 +59,24 @@ def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
     Errors are as in `grade`.
     """
     paths = [submission.check(source) for source in request.sources]
-    machine = Machine(required(request.unsandboxed), request.unsandboxed)
-    room = cache_limits.made_folder(cache_limits.GRADED)
+    machine = Machine(required(request.unsandboxed))
 
     def of(path: Path) -> Optional[Tuple[str, str, str]]:
         try:
-            return _identity(_staged(request, path, machine, room))
+            with _room() as room:
+                return _identity(_staged(request, path, machine, Path(room)))
         except Exception:  # `grade` reports the error in a verdict
             return None
 
     with ThreadPoolExecutor(_at_once()) as pool:
-        found = zip(request.sources, pool.map(of, paths))
+        found = list(zip(request.sources, pool.map(of, paths)))
     return {source: identity for source, identity in found if identity is not None}
+
+
+def _room():
+    """Return a context with a folder for submissions and their builds, which is removed at its end."""
+    place = cache_limits.made_folder(cache_limits.GRADED)
+    return vanishing(lambda: tempfile.mkdtemp(dir=place, prefix="stage-"))
 
 
 def _identity(staged: Submission) -> Tuple[str, str, str]:
@@ -90,7 +100,7 @@ class _Ready(NamedTuple):
     explained: Tuple[Dict[str, Any], ...] = ()
 
 
-def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progress) -> Iterator[GradeVerdict]:
+def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Iterator[GradeVerdict]:
     count = _at_once()
     threads: Set[int] = set()
     futures: List[Future] = []
@@ -100,9 +110,10 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
         futures.append(pool.submit(*what))
         return futures[-1]
 
-    with ThreadPoolExecutor(count, initializer=lambda: threads.add(threading.get_ident())) as pool:
+    with _room() as room, ThreadPoolExecutor(count, initializer=lambda: threads.add(threading.get_ident())) as pool:
+        rooms = [Path(room) / str(number) for number, _ in enumerate(paths)]
         try:
-            waiting = [later(_prepared, request, path, machine, room) for path in paths]
+            waiting = [later(_prepared, request, path, machine, own) for path, own in zip(paths, rooms)]
             beside: Dict[int, Future] = {}
             # If a submission may run on the CPU, wait for all builds, because a compiler would affect its times.
             if request.rubric.backend != "gpu":
@@ -118,7 +129,9 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
             for number, (path, future) in enumerate(zip(paths, waiting)):
                 ready = future.result()
                 if number in beside:
-                    yield beside[number].result()
+                    found = beside[number].result()
+                    shutil.rmtree(rooms[number], ignore_errors=True)
+                    yield found
                     continue
                 on_gpu = _on_gpu(request, ready)
                 if on_gpu and ill is None and machine.gpu is None:
@@ -127,6 +140,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, room: Path, progre
                     ready = ready._replace(plugin=None, failed=ill)
                 with turns.alone():
                     found = _judge_with_progress(request, path, ready, machine, None, pace)
+                shutil.rmtree(rooms[number], ignore_errors=True)
                 yield found
                 if on_gpu and ill is None and machine.gpu is not None:
                     reason = machine.gpu.ill()
@@ -193,20 +207,22 @@ def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple
 
 def _staged(request: GradeRequest, path: Path, machine: Machine, room: Path) -> Submission:
     backend = None if request.rubric.backend == "auto" else request.rubric.backend
-    return submission.stage(path, room, request.format, backend, request.file, machine.layers, machine.unsandboxed)
+    return submission.stage(path, room, request.format, backend, request.file, machine.layers)
 
 
 def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -> _Ready:
     staged = None
     try:
+        with cache_limits.writing(room):
+            room.mkdir()
         staged = _staged(request, path, machine, room)
         if request.digest is not None and staged.digest != request.digest:
             raise UsageError(f"{path} is not the submission of the verdict: its SHA-256 is {staged.digest}")
         where = _backend(request.rubric, staged)
-        plugin = building.build(staged, machine.layers, request.rubric.limits, where, machine.unsandboxed)
+        plugin = building.build(staged, machine.layers, request.rubric.limits, where)
         explained: Tuple[Dict[str, Any], ...] = ()
         if request.rubric.show.explain:
-            explained = building.explain(staged, machine.layers, request.rubric.limits, machine.unsandboxed)
+            explained = building.explain(staged, machine.layers, request.rubric.limits)
         return _Ready(staged, plugin, "", "", explained)
     except Refused as error:
         return _Ready(staged, None, plain(str(error)), "")
@@ -256,7 +272,7 @@ def _verdict(
             earned = marks.nothing(rubric, backend)
     findings: Tuple[Finding, ...] = observed.findings
     correct = status == verdict.JUDGED and not marks.refusals(findings)
-    ranked = correct and not machine.unsandboxed
+    lacking = machine.layers.lacking(observed.layers) if observed.layers else []
     return GradeVerdict(
         os.fsencode(path.resolve().name).decode(errors="replace"),
         str(path),
@@ -266,8 +282,13 @@ def _verdict(
         backend,
         rubric,
         seed,
-        ranked,
-        {"available": machine.layers.words, "in_force": observed.layers, "bubblewrap": bool(machine.layers.bubblewrap)},
+        correct and not lacking and bool(observed.layers),
+        {
+            "available": machine.layers.words,
+            "in_force": observed.layers,
+            "bubblewrap": bool(machine.layers.bubblewrap),
+            "lacking": lacking,
+        },
         findings,
         earned,
         observed.samples,

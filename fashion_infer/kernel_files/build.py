@@ -33,7 +33,7 @@ _ERROR = re.compile(
     re.MULTILINE,
 )
 _ROOM = 8 << 20  # bytes; the compiler's intermediate files for each of the course's files are smaller
-_LARGEST = 1 << 28  # size limit of a library in bytes
+_LARGEST = 32 << 20  # size limit of a library in bytes; the largest of the course's files makes 2 MB
 _TEXTURE = "texture references left CUDA with version 12: read through a pointer, or a texture object"
 # The header whose class a file may have extended, and nvcc's errors if the file gets ours in its place.
 _INTERFACE = "gpu-new-forward.h"
@@ -80,18 +80,23 @@ def compile_here(command: List[str], place: Path) -> Compiled:
 
 
 def build(
-    kernel_file: KernelFile, arch: Optional[str] = None, compile: Compile = compile_here, within: Optional[Path] = None
+    kernel_file: KernelFile,
+    arch: Optional[str] = None,
+    compile: Compile = compile_here,
+    within: Optional[Path] = None,
+    into: Optional[Path] = None,
 ) -> Built:
     """Build the plug-in of a kernel file, or find it in the cache. `arch`, such as "90a", is required for GPU formats.
 
-    An untrusted file needs a `compile` that uses a sandbox, and a folder `within` which its neighbours must be. The
+    An untrusted file needs a `compile` that uses a sandbox, a folder `within` which its neighbours must be, and a
+    folder `into` which the plug-in is written instead of into the cache. The
     message of a DeviceError has the compiler's first error. UnusableCompiler if the compiler fails on a known-good file
     too; cache_limits.Unwritable if the cache cannot be written.
     """
     path = kernel_file.path.resolve()
     beside = neighbours.of(path, within)
     command = _command(kernel_file, path, beside, arch)
-    folder = cache_limits.made_folder(cache_limits.KERNELS)
+    folder = into or cache_limits.made_folder(cache_limits.KERNELS)
     target = folder / f"{_key(kernel_file, beside, command)}.so"
     with cache_limits.writing(folder), cache_limits.lock(target):
         said = target.with_suffix(".log")
@@ -112,7 +117,8 @@ def build(
             (outside / "log").write_text(done.output)
             data = inputs.read_own(place / "plugin.so", _LARGEST, DeviceError, "what the compiler made, ")
             (outside / "plugin.so").write_bytes(data)
-            cache_limits.make_room(len(data), target)
+            if into is None:
+                cache_limits.make_room(len(data), target)
             os.replace(outside / "log", said)
             os.replace(outside / "plugin.so", target)
     return Built(target, done.output, True)

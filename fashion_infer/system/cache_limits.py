@@ -42,10 +42,10 @@ class CacheEntry(NamedTuple):
 
 
 RESIZED = CacheKind("resized", re.compile(r"[a-z-]+-\d+-[0-9a-f]{16}\.npy"), 0)
-# A kernel is kept for a day, because one process builds it and others load it later, such as the workers that grade a
-# class.
-KERNELS = CacheKind("kernels", re.compile(r"[0-9a-f]{32}\.so"), _DAY)
-GRADED = CacheKind("graded", re.compile(r"[0-9a-f]{32}"), _DAY)
+# A kernel is kept for an hour, because one process builds it and others load it later.
+KERNELS = CacheKind("kernels", re.compile(r"[0-9a-f]{32}\.so"), 3600)
+# Submissions and their builds are temporary folders. Versions before 0.3 left entries with these names.
+GRADED = CacheKind("graded", re.compile(r"[0-9a-f]{32}"), 0)
 KINDS = (RESIZED, KERNELS, GRADED)
 _TEMPORARY = re.compile(r"(build|stage|gone)-.*|.*\.lock")  # folders in which a process works, and lock files
 

@@ -27,20 +27,20 @@ def judged(asked, *sources, **options):
     return list(grade.grade(grade.GradeRequest(tuple(map(str, sources)), asked, **options)))
 
 
-def check(path, verdict):
-    """Assert that a verdict matches the first line of the attack's file."""
+def check(path, verdict, ranked=True):
+    """Assert that a verdict matches the first line of the attack's file; `ranked` is whether right files are."""
     kind, _, text = path.read_text().splitlines()[0].partition("Ends as: ")[2].split(". ")[0].partition(": ")
     # When tests share cores, a worker may wake up so late that the clocks disagree. That finding costs no points.
     told = [(one.code, one.text) for one in verdict.findings if one.code != "clocks" or "clocks" in kind]
     assert "GOT THROUGH" not in verdict.printed, verdict.printed
     if kind == "harmless":
-        assert (verdict.status, told, verdict.marks.points, verdict.ranked) == ("judged", [], 100, True)
+        assert (verdict.status, told, verdict.marks.points, verdict.ranked) == ("judged", [], 100, ranked)
     elif kind == "refused":
         assert verdict.status == "refused" and re.search(text, verdict.reason), verdict.reason
         assert verdict.marks.points == 0 and not verdict.ranked
     elif kind == "timed":  # correct, and slower than `text` ms by the referee's clock
         # test_grading_on_device.py compares the time with that of an honest copy.
-        assert (verdict.status, told, verdict.ranked) == ("judged", [], True)
+        assert (verdict.status, told, verdict.ranked) == ("judged", [], ranked)
         assert verdict.marks.op_ms > float(text or 0)
     else:
         assert any(re.fullmatch(kind, found) and re.search(text, said) for found, said in told), told

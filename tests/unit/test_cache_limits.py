@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fashion_infer.data import cache, dataset, resize, synthetic
-from fashion_infer.grading.intake import submission
 from fashion_infer.kernel_files import build, formats
 from fashion_infer.system import cache_limits, compilers
 from fashion_infer.system import cache_limits as cache_bound
@@ -51,17 +50,16 @@ def test_least_recently_used_entries_of_all_kinds_are_deleted_first(bare, monkey
     ) == [made[5].name]
 
 
-@pytest.mark.parametrize("kind", [cache_limits.KERNELS, cache_limits.GRADED], ids=lambda kind: kind.folder)
-def test_entries_are_kept_for_a_day(bare, monkeypatch, kind):
+def test_kernels_are_kept_for_an_hour(bare, monkeypatch):
     monkeypatch.setenv(cache_limits.BOUND, "0")
-    path = make(kind, 1, 5000, time.time() - 80_000)
+    path = make(cache_limits.KERNELS, 1, 5000, time.time() - 3000)
     cache_limits.make_room(1, path.with_name("another"))
     assert path.exists()
-    os.utime(path, (time.time() - 90_000,) * 2)
+    os.utime(path, (time.time() - 4000,) * 2)
     cache_limits.use(path)
     cache_limits.make_room(1, path.with_name("another"))
     assert path.exists()
-    os.utime(path, (time.time() - 90_000,) * 2)
+    os.utime(path, (time.time() - 4000,) * 2)
     cache_limits.make_room(1, path.with_name("another"))
     assert not path.exists()
 
@@ -105,18 +103,6 @@ def test_built_kernels_keep_the_limit(bare, monkeypatch):
     os.utime(first.library, (OLD, OLD))
     assert not build.build(formats.recognise(source)).compiled  # marks the entry as used now
     assert time.time() - first.library.stat().st_mtime < 1000
-
-
-def test_unpacked_submissions_keep_the_limit(bare, monkeypatch):
-    monkeypatch.setenv(cache_limits.BOUND, "0")
-    room = cache_limits.made_folder(cache_limits.GRADED)
-    older = make(cache_limits.GRADED, 1, 5000, OLD)
-    shutil.copy(TEMPLATE, bare / "conv.cpp")
-    staged = submission.stage(bare / "conv.cpp", room)
-    assert not older.exists() and staged.folder.is_dir()
-    os.utime(staged.folder, (OLD, OLD))
-    assert submission.stage(bare / "conv.cpp", room).folder == staged.folder
-    assert names(room) == [staged.folder.name] and time.time() - staged.folder.stat().st_mtime < 1000
 
 
 NAME = "synthetic-30-0123456789abcdef.npy"

@@ -197,8 +197,9 @@ def session_hears(message, ask):
     """Send a worker's message to a session, and return what `ask` returns for the session."""
     talk = session.Session.__new__(session.Session)
     talk._channel, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    talk._spins, talk._calls = False, 1
-    talk._sandbox = SimpleNamespace(remaining=1.0, watch=lambda: None, ended=lambda: None, freeze=lambda: 0.0)
+    talk._spins, talk._calls, talk._ancillary = False, 1, 0
+    nothing = {name: lambda: None for name in ("watch", "ended", "allow_processes", "freeze")}
+    talk._sandbox = SimpleNamespace(remaining=1.0, **nothing)
     with talk._channel, worker:
         worker.send(message)
         return ask(talk)
@@ -518,6 +519,8 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     assert folders["team"]["ranked"] and not folders[wrong.name]["ranked"]
     assert folders["team"]["sandbox"]["in_force"]["seccomp"] and folders["team"]["samples"]
     assert sorted(path.name for path in (out / "team").iterdir()) == ["junit.xml", "verdict.json"]
+    # A submission and its build go with its verdict.
+    assert [path.name for path in (tmp_path / "cache").rglob("*") if not path.is_dir()] == []
 
     rows = list(csv.DictReader((out / "marks.csv").open()))
     assert [(row["submission"], row["points"], row["right"]) for row in rows] == [

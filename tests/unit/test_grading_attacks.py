@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import importlib.util
 import io
 import os
 import tarfile
@@ -18,7 +19,8 @@ from fashion_infer.grading.sandbox import available, layers
 from fashion_infer.judging import reasons
 from fashion_infer.system import cache_limits, compilers
 
-FILES = sorted((ATTACKS / "cpu").glob("*.cpp"))
+TORCH = importlib.util.find_spec("torch") is not None
+FILES = sorted(path for path in (ATTACKS / "cpu").iterdir() if path.suffix in (".cpp", *([".py"] if TORCH else [])))
 HONEST = Path(grade.__file__).parents[1] / "kernel_files" / "templates" / "conv.cpp"
 NEEDS = pytest.mark.skipif(
     not available().isolated or compilers.find_cxx() is None, reason="no sandbox, or no compiler"
@@ -52,16 +54,22 @@ def test_an_attack_gets_its_verdict_and_the_grader_still_works(path, asked):
     assert attacked.sandbox["in_force"].get("seccomp", True) and attacked.sandbox["available"] == available().words
 
 
+WITHOUT = {"bubblewrap": {"bubblewrap": None, "refusal": "a test"}, "Landlock": {"landlock": 0}}
+
+
 @NEEDS
 @pytest.mark.skipif(not (available().landlock and available().seccomp), reason="no Landlock, or no seccomp")
-@pytest.mark.parametrize("path", drawn(FILES, 1), ids=lambda path: path.stem)
-def test_without_bubblewrap_the_other_layers_protect(path, asked, monkeypatch):
-    bare = available()._replace(bubblewrap=None, refusal="a test")
-    monkeypatch.setattr(layers, "available", lambda: bare)
+@pytest.mark.parametrize(
+    "path", drawn([path for path in FILES if path.suffix == ".cpp"], 1), ids=lambda path: path.stem
+)
+@pytest.mark.parametrize("layer", WITHOUT)
+def test_without_a_layer_the_others_protect_and_nothing_is_ranked(path, layer, asked, monkeypatch):
+    found = available()._replace(**WITHOUT[layer])
+    monkeypatch.setattr(layers, "available", lambda: found)
     attacked, honest = judge_with_honest(asked, path)
-    assert not attacked.sandbox["bubblewrap"] and "no bubblewrap (a test)" in attacked.sandbox["available"]
-    check(path, attacked)
-    assert honest.marks.points == 100, honest.findings
+    check(path, attacked, ranked=False)
+    assert honest.marks.points == 100 and not honest.ranked, honest.findings
+    assert [layer in why for why in honest.sandbox["lacking"]] == [True]
 
 
 def test_without_a_sandbox_grading_needs_unsandboxed(asked, monkeypatch):
@@ -302,10 +310,11 @@ def test_the_page_on_threats_names_the_attacks():
     named = {
         cell.strip() for line in page.splitlines() if line.startswith("| ") for cell in line.split("|")[2].split(",")
     }
-    files = {path.stem for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]}
+    files = {path.stem for path in [*(ATTACKS / "cpu").glob("*.[cp][py]*"), *(ATTACKS / "gpu").glob("*.cu")]}
     assert files - named - {"caches-by-content", "caches-by-pointer", "exits-early"} == set()
     codes = {
-        path.read_text().splitlines()[0].partition("Ends as: ")[2] for path in [*FILES, *(ATTACKS / "gpu").glob("*.cu")]
+        path.read_text().splitlines()[0].partition("Ends as: ")[2]
+        for path in [*(ATTACKS / "cpu").glob("*.[cp][py]*"), *(ATTACKS / "gpu").glob("*.cu")]
     }
     for code in {word for line in codes for word in line.split(". ")[0].split(":")[0].split("|")}:
         assert code in {"harmless", "refused", "timed", *reasons.TABLE}, code

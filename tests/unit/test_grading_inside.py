@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from fashion_infer.grading.inside import abi, landlock, seccomp
-from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, processes, run
+from fashion_infer.grading.inside.seccomp import ALWAYS, ASKING, NEVER
+from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, proc, run
 from fashion_infer.grading.sandbox import box as boxes
 from fashion_infer.grading.sandbox.start import python, start
 from fashion_infer.kernel_files import plugin
@@ -65,7 +66,7 @@ def test_structures_have_the_layout_of_the_header(tmp_path):
     assert (abi.OK, abi.DEVICE_ERROR) == (bindings.OK, bindings.DEVICE_ERROR)
 
 
-ALLOW, KILL = 0x7FFF0000, 0x80000000
+ALLOW, ASK, KILL = 0x7FFF0000, 0x7FC00000, 0x80000000
 REFUSED, NO_SUCH_CALL = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
@@ -106,47 +107,48 @@ NUMBERS = {  # numbers of system calls, from Linux's tables
                 "setpriority": 140, "ioprio_set": 30, "prctl": 167, "sched_setaffinity": 122, "prlimit64": 261,
                 "sched_setscheduler": 119, "sched_setattr": 274, "setresuid": 147},
 }  # fmt: skip
-NEVER = ("ptrace", "bpf", "io_uring_setup", "mount", "unshare", "keyctl", "process_vm_readv", "process_vm_writev",
+REFUSES = ("ptrace", "bpf", "io_uring_setup", "mount", "unshare", "keyctl", "process_vm_readv", "process_vm_writev",
          "setsid", "setresuid", "timer_create", "mq_open", "mq_notify", "shmget", "semget", "msgget", "shmat", "shmctl",
          "msgsnd", "mq_timedsend", "io_setup", "io_submit", "vmsplice", "setpriority", "ioprio_set")  # fmt: skip
 OF_ITSELF = "sched_setaffinity", "prlimit64", "sched_setscheduler", "sched_setattr"
 F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_DUPFD_CLOEXEC = 8, 10, 15, 1024, 1030
 FIOSETOWN, SIOCSPGRP, FIONBIO = 0x8901, 0x8902, 0x5421
-PDEATHSIG, NAME = 1, 15  # of prctl
+PDEATHSIG, DUMPABLE, NAME, PTRACER = 1, 4, 15, 0x59616D61  # of prctl
 SHARED, SHARED_VALIDATE, PRIVATE, ANONYMOUS = 1, 3, 2, 32  # of mmap
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
-@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize("processes", [NEVER, ASKING, ALWAYS])
 @pytest.mark.parametrize("gpu", [False, True])
 def test_calls_that_the_filter_allows_and_refuses(machine, processes, gpu):
-    program = seccomp.program(seccomp.Rules(processes, gpu, gpu, gpu, 0 if processes else 77), machine)
-    numbers = NUMBERS[machine]
+    program = seccomp.program(seccomp.Rules(processes, gpu, gpu, gpu, 0 if processes == ALWAYS else 77), machine)
+    numbers, starts = NUMBERS[machine], {NEVER: REFUSED, ASKING: ASK, ALWAYS: ALLOW}[processes]
 
     def answer(name, *arguments):
         return run_filter(program, machine, numbers[name], *arguments)
 
     assert all(answer(name) == ALLOW for name in ("read", "mmap", "ioctl", "futex"))
-    assert all(answer(name) == REFUSED for name in NEVER)
+    assert all(answer(name) == REFUSED for name in REFUSES)
     assert answer("clone", THREAD) == ALLOW and answer("clone3") == NO_SUCH_CALL
     assert answer("clone", NEW_USER) == REFUSED
-    assert answer("clone", 17) == answer("execve") == (ALLOW if processes else REFUSED)
-    assert all(answer(name) == (ALLOW if processes else REFUSED) for name in ("fork", "vfork") if name in numbers)
+    assert answer("clone", 17) == answer("execve") == starts
+    assert all(answer(name) == starts for name in ("fork", "vfork") if name in numbers)
     assert answer("memfd_create") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 1) == answer("connect") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 2) == REFUSED
     assert all(answer("fcntl", 3, command) == REFUSED for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE))
     assert answer("fcntl", F_SETSIG, F_DUPFD_CLOEXEC) == answer("ioctl", FIOSETOWN, FIONBIO) == ALLOW
     assert answer("ioctl", 3, FIOSETOWN) == answer("ioctl", 3, SIOCSPGRP) == REFUSED
-    assert answer("prctl", PDEATHSIG) == REFUSED and answer("prctl", NAME) == ALLOW
+    assert answer("prctl", NAME) == ALLOW
+    assert all(answer("prctl", option) == REFUSED for option in (PDEATHSIG, DUMPABLE, PTRACER))
     for name in OF_ITSELF:
         assert answer(name, 0) == ALLOW and answer(name, 1) == REFUSED
-        assert answer(name, 77) == (REFUSED if processes else ALLOW)
+        assert answer(name, 77) == (REFUSED if processes == ALWAYS else ALLOW)
     for flags in (SHARED, SHARED | ANONYMOUS, SHARED_VALIDATE):
         assert answer("mmap", 0, 4096, 3, flags) == (ALLOW if gpu else REFUSED)
     assert answer("mmap", 0, 4096, 3, PRIVATE | ANONYMOUS) == ALLOW
     for name in ("kill", "tgkill"):
-        assert answer(name, 77) == ALLOW and answer(name, 1) == (ALLOW if processes else REFUSED)
+        assert answer(name, 77) == ALLOW and answer(name, 1) == (ALLOW if processes == ALWAYS else REFUSED)
 
 
 @pytest.mark.parametrize("column, header", [(0, "asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
@@ -158,7 +160,10 @@ def test_call_numbers_equal_the_kernels_headers(column, header):
     tables = seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF
     calls = {name: numbers for table in tables for name, numbers in table.items()}
     calls.update((name, numbers) for name, (numbers, _, _) in seccomp._BY_ARGUMENT.items())
-    calls.update((name, getattr(seccomp, f"_{name.upper()}")) for name in ("kill", "tgkill", "clone", "clone3", "mmap"))
+    calls.update(
+        (name, getattr(seccomp, f"_{name.upper()}"))
+        for name in ("kill", "tgkill", "clone", "clone3", "mmap", "seccomp")
+    )
     known = defined(
         [f"__NR_{name}" for name in calls], header, "-D__ARCH_WANT_SYS_CLONE3", "-D__ARCH_WANT_MEMFD_SECRET"
     )
@@ -238,7 +243,7 @@ for folder in sys.argv[1:]:
 print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
 """
     folders = [tmp_path / name for name in ("read", "written", "hidden")]
-    done = boxed(held, code, *folders, read=(str(folders[0]),), write=(str(folders[1]),), processes=True)
+    done = boxed(held, code, *folders, read=(str(folders[0]),), write=(str(folders[1]),), processes=ALWAYS)
     assert done.output.startswith("r-- rat --- 4 "), done.output
     assert set(eval(done.output.split(" ", 4)[4])) <= {"HOME", "LC_ALL", "LC_CTYPE", "PATH", "PWD", "TMPDIR"}
     assert done.layers["seccomp"] == available().seccomp and done.layers["landlock"] == available().landlock
@@ -269,7 +274,7 @@ print(len(os.listdir("/proc/self/fd")), sorted(os.environ))
 def test_limits_of_a_box(held, code, reason):
     seconds = 1 if "did not end" in reason else 20
     with pytest.raises(Broken, match=reason):
-        boxed(held, code, seconds=seconds, processes=True)
+        boxed(held, code, seconds=seconds, processes=ALWAYS)
 
 
 @HELD
@@ -277,7 +282,7 @@ def test_limits_of_a_box(held, code, reason):
 def test_processes_end_with_their_box(held):
     token = "0.0271828"
     code = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99 + {token})'])"
-    assert boxed(held, code, processes=True).code == 0
+    assert boxed(held, code, processes=ALWAYS).code == 0
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):  # the process has ended
             assert token.encode() not in file.read_bytes()
@@ -309,7 +314,7 @@ print("itself")
 @HELD
 @pytest.mark.parametrize("held", WITH)
 def test_a_box_cannot_change_other_processes(held):
-    done = boxed(held, REACHES, os.getpid() if held is BARE else 1, processes=True)
+    done = boxed(held, REACHES, os.getpid() if held is BARE else 1, processes=ALWAYS)
     assert done.output == "itself\n", done.output
 
 
@@ -330,9 +335,9 @@ def test_processes_and_files_may_have_any_name(tmp_path):
     with subprocess.Popen([PYTHON, "-c", ODD_NAMES], stdout=subprocess.PIPE, env=environment) as running:
         assert running.stdout.readline() == b"\n"
         try:
-            private, shared, files = processes._memory(running.pid)
-            assert private > 1 << 20 and files > 1 << 20 and shared >= 0
-            assert processes._states(running.pid) in ([b"S"], [b"R"]) and processes._threads(running.pid) == 1
+            found = proc.memory(running.pid)
+            assert found.private > 1 << 20 and found.files > 1 << 20 and found.peak > found.private
+            assert proc.states(running.pid) in ([b"S"], [b"R"]) and proc.session_of(running.pid) == os.getsid(0)
         finally:
             running.kill()
 
@@ -348,6 +353,7 @@ def test_running_while_frozen_is_broken(held):
     try:
         while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
             time.sleep(0.01)
+        running.settle()
         for _ in range(20):  # freezing and thawing alone is not reported
             running.freeze()
             time.sleep(0.005)
@@ -372,6 +378,7 @@ def test_freezing_checks_the_number_of_threads(held):
     try:
         while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
             time.sleep(0.01)
+        running.settle()
         with pytest.raises(Broken, match="2 threads"):
             running.freeze()
     finally:
@@ -399,7 +406,7 @@ os._exit(0)
 @HELD
 @pytest.mark.skipif(not (BARE.landlock and BARE.seccomp), reason="no Landlock, or no seccomp")
 def test_the_kernel_refuses_threads_beyond_the_limit(tmp_path):
-    plan = boxes.plan(Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 32), processes=True), False, False)
+    plan = boxes.plan(Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 32), processes=ALWAYS), BARE)
     if "NPROC" not in plan["limits"]:
         pytest.skip("root without CAP_SYS_PTRACE, whose tasks are not counted")
     others = plan["limits"]["NPROC"] - 40

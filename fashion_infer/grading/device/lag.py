@@ -52,7 +52,7 @@ def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
         tensors.lag = Lag(0.0, float("inf"))
         try:
             box = gpu.shown(Box(_LIMITS, read=(str(plugin.path), *plugin.read)))
-            with Session(box, machine.layers, tensors.shared, machine.unsandboxed) as session:
+            with Session(box, machine.layers, tensors.shared) as session:
                 session.load(plugin, True, tensors.shared.device)
                 seen = _brackets(session, tensors, kernel)[_WARM:]
         except Broken as error:

@@ -25,7 +25,8 @@ def write(verdict: GradeVerdict) -> str:
             f"{len(times.samples)} calls), Layer Time {times.layer_time:.3f} ms, {times.worker:.3f} ms by its own clock"
         )
     lines += finding_lines(verdict.findings)
-    lines.append(f"  sandbox: {verdict.sandbox['available']}{'' if verdict.ranked else '; not ranked'}")
+    why = ": ".join(["; not ranked", *filter(None, [", ".join(verdict.sandbox.get("lacking", []))])])
+    lines.append(f"  sandbox: {verdict.sandbox['available']}{'' if verdict.ranked else why}")
     # Escape control characters, because the text goes to a terminal, and a file's name may contain any character.
     return "".join(f"{shown(line)}\n" for line in "\n".join(lines).split("\n"))
 

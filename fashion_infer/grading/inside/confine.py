@@ -23,9 +23,11 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
     """Confine this process, and return the layers in force. Code that runs in it later cannot undo the confinement.
 
     In the plan, "read", "write" and "devices" hold paths for Landlock, "limits" rlimits by their names without
-    "RLIMIT_", and "user" the real user to set, by which the kernel counts tasks (0: as it is). "processes",
-    "unix_sockets", "memory_files" and "shared_memory" are as in `seccomp.Rules`. With "unsandboxed", only rlimits and
-    user are set.
+    "RLIMIT_", and "user" the real user to set, by which the kernel counts tasks (0: as it is). "rules" are fields of
+    `seccomp.Rules`. "landlock" and "seccomp" say whether to use them; without both, only rlimits and user are set.
+
+    The layer "asks" is the descriptor of `seccomp.install`; "stopped" says whether the referee can stop all that the
+    process does.
     """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     limits = dict(plan["limits"])
@@ -40,18 +42,23 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(number, (value, value))
     layers: Dict[str, Any] = {"rlimits": sorted(limits), "capabilities": False, "landlock": 0, "seccomp": False}
-    if plan.get("unsandboxed"):
-        return layers
-    layers["capabilities"] = _drop_capabilities()
-    layers["landlock"] = landlock.restrict(plan["read"], plan["write"], plan["devices"])
-    if seccomp.supported():
-        signals_to = 0 if plan["processes"] else os.getpid()
-        seccomp.install(
-            seccomp.Rules(
-                plan["processes"], plan["unix_sockets"], plan["memory_files"], plan["shared_memory"], signals_to
-            )
-        )
+    layers.update(asks=-1, stopped=False)
+    if plan["landlock"] or plan["seccomp"]:
+        layers["capabilities"] = _drop_capabilities()
+    if plan["landlock"]:
+        layers["landlock"] = landlock.restrict(plan["read"], plan["write"], plan["devices"])
+    if plan["seccomp"]:
+        rules = seccomp.Rules(*plan["rules"])
+        if rules.processes != seccomp.ALWAYS:
+            rules = rules._replace(signals_to=os.getpid())
+        try:
+            layers["asks"] = seccomp.install(rules)
+        except OSError:
+            if rules.processes != seccomp.ASKING:
+                raise
+            seccomp.install(rules._replace(processes=seccomp.ALWAYS))  # Linux before 5.5, or a container that asks
         layers["seccomp"] = True
+        layers["stopped"] = rules.processes == seccomp.NEVER or layers["asks"] >= 0
     return layers
 
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+import os
 import sys
 import time
 from typing import Any, Callable, Dict, NamedTuple
@@ -67,6 +68,7 @@ def _plain_c(path: str, gpu: bool) -> WorkerKernel:
 
 
 def _python(path: str, gpu: bool) -> WorkerKernel:
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # compile in this process, without a pool of processes
     import torch
 
     spec = importlib.util.spec_from_file_location("submission", path)

@@ -50,6 +50,7 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
 }  # fmt: skip
 _SOCKETS = {"socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201)}
 _PROCESSES = {"fork": (57, _NONE), "vfork": (58, _NONE), "execve": (59, 221), "execveat": (322, 281)}
+_SECCOMP = (317, 277)
 _MEMFD = {"memfd_create": (319, 279)}
 _KILL, _TGKILL, _CLONE, _CLONE3, _SOCKET = (62, 129), (234, 131), (56, 220), (435, 435), (41, 198)
 _MMAP = (9, 222)
@@ -59,7 +60,13 @@ _BY_ARGUMENT = {
     # F_SETSIG chooses the signal, which could be SIGCONT. A lease makes other processes wait when they open the file.
     "fcntl": ((72, 25), 1, {"F_SETOWN": 8, "F_SETSIG": 10, "F_SETOWN_EX": 15, "F_SETLEASE": 1024, "F_NOTIFY": 1026}),
     "ioctl": ((16, 29), 1, {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}),
-    "prctl": ((157, 167), 0, {"PR_SET_PDEATHSIG": 1}),
+    # The referee could not read the memory of a process that is not dumpable. Other processes could trace one that has
+    # named them. A subreaper's orphans are not those of the box's first process.
+    "prctl": (
+        (157, 167),
+        0,
+        {"PR_SET_PDEATHSIG": 1, "PR_SET_DUMPABLE": 4, "PR_SET_CHILD_SUBREAPER": 36, "PR_SET_PTRACER": 0x59616D61},
+    ),
 }
 # Calls whose first argument is a process. It may only be the caller; otherwise a submission could set the affinity and
 # the limits of a referee that runs as the same user.
@@ -77,16 +84,20 @@ _CLONE_THREAD = 0x00010000
 _CLONE_NEW = 0x7E020080  # any new namespace
 _AF_UNIX, _MAP_SHARED = 1, 1
 _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x80000000
+_ALLOW, _ERRNO, _ASK, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x7FC00000, 0x80000000
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_SET_MODE_FILTER, _NEW_LISTENER = 1, 8
+
+
+NEVER, ASKING, ALWAYS = "never", "asking", "always"  # when a process may start others: only if the referee agrees
 
 
 class Rules(NamedTuple):
     """System calls that are refused by default, and that a process may be allowed to make."""
 
-    processes: bool = False  # calls that start other processes
+    processes: str = NEVER  # calls that start other processes: NEVER, ASKING or ALWAYS
     # Calls for Unix sockets; sockets of other families are always refused. CUDA creates two Unix sockets, and binds one
     # to an abstract name. Only a network namespace, or Landlock from version 6 on, prevents Unix sockets from reaching
     # those of other processes.
@@ -110,59 +121,43 @@ def program(rules: Rules, machine: str = "") -> bytes:
     """Return the filter as an array of `struct sock_filter`, for "x86_64", "aarch64" or this machine."""
     machine = machine or platform.machine()
     column = list(_AUDIT).index(machine)
-    denied = dict(_ALWAYS)
-    if not rules.processes:
-        denied.update(_PROCESSES)
-    if not rules.memory_files:
-        denied.update(_MEMFD)
-    if not rules.unix_sockets:
-        denied.update(_SOCKETS)
-
+    allow, refuse = (_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+    start = {NEVER: refuse, ASKING: (_RETURN, 0, 0, _ASK), ALWAYS: allow}[rules.processes]
+    denied = {**_ALWAYS, **({} if rules.memory_files else _MEMFD), **({} if rules.unix_sockets else _SOCKETS)}
     code: List[Tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _ARCHITECTURE_AT),
         (_EQUAL, 1, 0, _AUDIT[machine]),
         (_RETURN, 0, 0, _KILL_PROCESS),
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
-    refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
+
+    def by_argument(called: Tuple[int, int], argument: int, tests: List[Tuple[int, int, int, int]]) -> None:
+        """Add tests of an argument of a call; the last one decides."""
+        code.extend([(_EQUAL, 0, len(tests) + 1, called[column]), (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), *tests])
+
     if machine == "x86_64":
         code += [(_GREATER_EQUAL, 0, 1, _X32), refuse]
-    for numbers in denied.values():
-        if numbers[column] != _NONE:
-            code += [(_EQUAL, 0, 1, numbers[column]), refuse]
+    for answer, table in ((refuse, denied), (start, _PROCESSES)):
+        for numbers in table.values():
+            if numbers[column] != _NONE:
+                code += [(_EQUAL, 0, 1, numbers[column]), answer]
     # Refuse clone3 with ENOSYS, so that the C library assumes an old kernel and calls clone, whose flags a filter can
     # see.
     code += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    clone = (_ANY_BIT, 1, 0, _CLONE_NEW) if rules.processes else (_ANY_BIT, 0, 1, _CLONE_THREAD)
-    code += [(_EQUAL, 0, 4, _CLONE[column]), (_LOAD, 0, 0, _ARGUMENTS_AT), clone, (_RETURN, 0, 0, _ALLOW), refuse]
-    allow, first = (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _ARGUMENTS_AT)
+    by_argument(_CLONE, 0, [(_ANY_BIT, 0, 1, _CLONE_NEW), refuse, (_ANY_BIT, 0, 1, _CLONE_THREAD), allow, start])
     for called, argument, values in _BY_ARGUMENT.values():
         tests = [step for value in values.values() for step in ((_EQUAL, 0, 1, value), refuse)]
-        tests = [(_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), *tests, allow]
-        code += [(_EQUAL, 0, len(tests), called[column]), *tests]
+        by_argument(called, argument, [*tests, allow])
     for called in _OF_ITSELF.values():
-        code += [
-            (_EQUAL, 0, 5, called[column]),
-            first,
-            (_EQUAL, 1, 0, 0),
-            (_EQUAL, 0, 1, rules.signals_to),
-            allow,
-            refuse,
-        ]
+        by_argument(called, 0, [(_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, rules.signals_to), allow, refuse])
     if not rules.shared_memory:
-        code += [
-            (_EQUAL, 0, 4, _MMAP[column]),
-            (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * 3),
-            (_ANY_BIT, 0, 1, _MAP_SHARED),
-            refuse,
-            allow,
-        ]
-    equalities = [(_KILL[column], rules.signals_to), (_TGKILL[column], rules.signals_to)] if rules.signals_to else []
+        by_argument(_MMAP, 3, [(_ANY_BIT, 0, 1, _MAP_SHARED), refuse, allow])
+    equalities = [(_KILL, rules.signals_to), (_TGKILL, rules.signals_to)] if rules.signals_to else []
     if rules.unix_sockets:
-        equalities.append((_SOCKET[column], _AF_UNIX))
-    for number, value in equalities:  # allow the call only if its first argument has this value
-        code += [(_EQUAL, 0, 4, number), first, (_EQUAL, 0, 1, value), allow, refuse]
-    code.append((_RETURN, 0, 0, _ALLOW))
+        equalities.append((_SOCKET, _AF_UNIX))
+    for called, value in equalities:  # allow the call only if its first argument has this value
+        by_argument(called, 0, [(_EQUAL, 0, 1, value), allow, refuse])
+    code.append(allow)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
 
@@ -170,13 +165,20 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
 
 
-def install(rules: Rules) -> None:
-    """Install the filter for this process and all processes that it starts; raise OSError if the kernel refuses."""
+def install(rules: Rules) -> int:
+    """Install the filter for this process and all that it starts; OSError if the kernel refuses.
+
+    Return a descriptor on which the kernel asks whether a process may be started, with ASKING; otherwise -1.
+    """
     filter = program(rules)
-    described = _Program(len(filter) // 8, filter)
+    described = ctypes.byref(_Program(len(filter) // 8, filter))
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
-        _PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(described), 0, 0
-    ):
+    asking = rules.processes == ASKING
+    found = libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if found == 0:
+        number = _SECCOMP[list(_AUDIT).index(platform.machine())]
+        found = libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER if asking else 0, described)
+    if found < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+    return found if asking else -1

@@ -2,7 +2,7 @@
 
     referee                                  worker
     the plan (JSON), memory's descriptors -> confines itself
-                                          <- {"layers": ...}            the submission is not loaded yet
+                                          <- {"layers": ...}, and for Python the descriptor of `seccomp.install`
     {"load": ...}                         -> loads the submission
                                           <- {"loaded": ...}
     {"case": ...}                         -> sets sizes and pointers
@@ -16,6 +16,7 @@ The referee does not trust the content of the worker's messages. It relies only 
 message arrived, and what the memory holds at that time. The times in a message have limited effects (`grading.marks`).
 """
 
+import array
 import contextlib
 import ctypes
 import json
@@ -77,8 +78,12 @@ class Worker:
         confine.keep_only(self._channel.fileno(), plan["memory"], *plan["keep"])
         self._memory = _mapped(plan["memory"])  # before it is confined, because then it cannot map shared memory
         layers = confine.confine(plan)
+        asks = layers["asks"]
         sys.path += plan.get("packages", [])
-        self._say(layers=layers)
+        message, passed = [json.dumps({"layers": layers}).encode()], array.array("i", [asks] if asks >= 0 else [])
+        self._channel.sendmsg(message, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if passed else [])
+        if passed:  # the submission must not answer in the referee's place
+            os.close(asks)
 
     def _load(self, kind: str, path: str, gpu: bool, device: Optional[Dict[str, Any]] = None) -> None:
         try:

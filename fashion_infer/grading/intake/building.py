@@ -14,6 +14,7 @@ from ...kernel_files import build as builds
 from ...system import cache_limits, compilers, installation
 from ...system.temporary import vanishing
 from ...system.text import shown
+from ..inside.seccomp import ALWAYS
 from ..rubric import RubricLimits
 from ..sandbox import Box, Broken, Layers, Limits, run
 from .archives import Refused
@@ -45,10 +46,8 @@ class BuiltSubmission(NamedTuple):
     thousands: bool = False  # whether its format allowed files that need multiples of 1,000 images
 
 
-def build(
-    submission: Submission, layers: Layers, limits: RubricLimits, backend: str, unsandboxed: bool
-) -> BuiltSubmission:
-    """Build a submission for a backend in the sandbox, or return its earlier build.
+def build(submission: Submission, layers: Layers, limits: RubricLimits, backend: str) -> BuiltSubmission:
+    """Build a submission for a backend in the sandbox, beside its folder.
 
     Refused, with the compiler's first error, if it does not compile; DeviceError if this machine has no compiler for
     it, no GPU, or no disk space.
@@ -67,11 +66,13 @@ def build(
         return BuiltSubmission("c" if plain else "plugin", recognised.path, 0.0, host_memory)
     arch = _needed(recognised)
     try:
-        built = builds.build(recognised, arch, _boxed(submission, layers, limits, unsandboxed), submission.folder)
+        compile, into = _boxed(submission, layers, limits), submission.folder.parent
+        built = builds.build(recognised, arch, compile, submission.folder, into)
     except (cache_limits.Unwritable, builds.UnusableCompiler):
         raise
     except DeviceError as error:
-        raise Refused(f"it does not build: {str(error).replace(f'{submission.folder}/', '')}") from None
+        why = str(error).replace(f"{submission.folder}/", "").replace(f"{into}/", "")
+        raise Refused(f"it does not build: {why}") from None
     return BuiltSubmission(
         "plugin",
         built.library,
@@ -85,9 +86,7 @@ def build(
     )
 
 
-def explain(
-    submission: Submission, layers: Layers, limits: RubricLimits, unsandboxed: bool
-) -> Tuple[Dict[str, Any], ...]:
+def explain(submission: Submission, layers: Layers, limits: RubricLimits) -> Tuple[Dict[str, Any], ...]:
     """Return what the compiler says about a submission that builds, as findings for JSON; () if it says nothing.
 
     The submission is compiled again, in the sandbox, but it is not run. Errors are ignored, because an explanation does
@@ -100,9 +99,7 @@ def explain(
         return ()
     try:
         arch = _needed(recognised)
-        boxed = _boxed(
-            submission, layers, limits._replace(build_seconds=min(limits.build_seconds, _EXPLAINING)), unsandboxed
-        )
+        boxed = _boxed(submission, layers, limits._replace(build_seconds=min(limits.build_seconds, _EXPLAINING)))
         with vanishing(lambda: tempfile.mkdtemp(prefix="fashion-infer-")) as place:
             found = compiler.findings(recognised, arch, boxed, Path(place), submission.folder)
         return tuple(
@@ -123,7 +120,7 @@ def _bounded(value: Any) -> Any:
     return [_bounded(each) for each in value[:_ROWS]] if isinstance(value, (list, tuple)) else value
 
 
-def _boxed(submission: Submission, layers: Layers, limits: RubricLimits, unsandboxed: bool) -> builds.Compile:
+def _boxed(submission: Submission, layers: Layers, limits: RubricLimits) -> builds.Compile:
     """Return a function that runs a compiler's command in the sandbox. Parameters are those of `build`."""
 
     def boxed(command: List[str], place: Path) -> builds.Compiled:
@@ -131,11 +128,11 @@ def _boxed(submission: Submission, layers: Layers, limits: RubricLimits, unsandb
             Limits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
             read=(*_SYSTEM, *_tools(command), str(submission.folder), *_ours()),
             write=(str(place),),
-            processes=True,
+            processes=ALWAYS,
             memory_files=True,
         )
         try:
-            ran = run(box, layers, command, unsandboxed)
+            ran = run(box, layers, command)
         except Broken as error:
             raise Refused(f"it does not build: the compiler was stopped, because {error}") from None
         return builds.Compiled(ran.code, ran.output)

@@ -53,11 +53,12 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
         raise Refused(f"reading it takes more memory or recursion than allowed ({type(error).__name__})") from None
 
 
-def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandboxed: bool) -> KernelFile:
+def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any) -> KernelFile:
     """Call `read` in a box without a network, which may write only to `folder` and has limits on time and memory.
 
     Refused as in `read`, and when reading exceeds the limits; DeviceError if the box fails.
     """
+    from ..inside.seccomp import ALWAYS
     from ..sandbox import Box, Broken, Limits, run
 
     package = Path(__file__).resolve().parents[2]
@@ -67,12 +68,12 @@ def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any, unsandbo
         Limits(_SECONDS, _MEMORY, _DISK, _PRINTED, 16),
         read=(str(package.parent), str(shown), str(source)),
         write=(str(folder),),
-        processes=True,
+        processes=ALWAYS,
     )
     code = f"import sys; sys.path.insert(0, {str(package.parent)!r}); from {__name__} import main; main()"
     asked = json.dumps([os.fspath(source), os.fspath(folder), *wanted])
     try:
-        ran = run(box, layers, [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, asked], unsandboxed)
+        ran = run(box, layers, [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, asked])
     except Broken as error:
         raise Refused(f"it cannot be read: {error}") from None
     begun, _, rest = ran.output.partition("\n")

@@ -41,14 +41,12 @@ def stage(
     backend: Optional[str] = None,
     file: Optional[str] = None,
     layers=None,
-    unsandboxed: bool = False,
 ) -> Submission:
     """Copy a submission into a separate folder of `room`, and find its kernel file.
 
-    A folder is named by the digest of its content, so that identical submissions share it and are built once. `format`,
-    `backend` and `file` (None to search) are required. Without `layers`, it is read in this process, for trusted files
-    only. Refused if it is unsafe to unpack, has no kernel, or exceeds the limits of reading; DeviceError if this
-    machine fails.
+    A folder is named by the digest of its content. `format`, `backend` and `file` (None to search) are required.
+    Without `layers`, it is read in this process, for trusted files only. Refused if it is unsafe to unpack, has no
+    kernel, or exceeds the limits of reading; DeviceError if this machine fails.
     """
     wanted = reading.Wanted(format, backend, file)
     with cache_limits.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
@@ -57,18 +55,13 @@ def stage(
         if layers is None:
             kernel = reading.read(source, fresh, wanted)
         else:
-            kernel = reading.read_boxed(source, fresh, wanted, layers, unsandboxed)
+            kernel = reading.read_boxed(source, fresh, wanted, layers)
         relative = kernel.path.relative_to(fresh.resolve() if layers is not None else fresh)
         names = tuple(path.as_posix() for path in archives.listed(fresh))
         digest = _digest(fresh, names)
         folder = room / digest[:32]
-        cache_limits.make_room(sum((fresh / name).lstat().st_size for name in names), folder)
-        try:
+        if not folder.is_dir():
             fresh.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # if the folder exists, an identical submission has been staged before
-                raise
-        cache_limits.use(folder)
     return Submission(source, folder, names, digest, kernel._replace(path=folder / relative))
 
 

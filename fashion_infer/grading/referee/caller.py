@@ -9,7 +9,7 @@ import numpy as np
 from ...graph.shapes import ConvolutionShape
 from ...judging import calls, judge
 from ...judging.calls import USUAL, Caller, Conditions, Failed
-from ...judging.inputs import Inputs, KeyedStream
+from ...judging.inputs import Inputs, KeyedStream, random_inputs
 from ...judging.tensors import NEVER_NUMBER
 from ..intake.building import BuiltSubmission
 from ..sandbox import Broken
@@ -81,6 +81,8 @@ class SandboxedCaller(Caller):
                 count = (asked.threads or len(os.sched_getaffinity(0))) if conditions else 0
                 self.session.case(shape, places, self.tensors.on_device, asked.examine, count)
                 self._laid = laid
+                if self.session.cold((shape, count)):
+                    self._warm_up(slots, shape, value)
             seconds = min(slot.fill(each, value) for slot, each in zip(slots, given))
             if shape.B == self._case.shape.B:
                 self._notes.filled(self._case, seconds)
@@ -95,6 +97,13 @@ class SandboxedCaller(Caller):
             code = "device_error" if "CUDA error" in called.message else "failed"
             raise Failed(code, text=plain(called.message) or f"it failed with status {called.status}")
         return called
+
+    def _warm_up(self, slots: List, shape: ConvolutionShape, value: float) -> None:
+        """Make an untimed bracket of calls, whose outputs do not count, in which compilers may run."""
+        for slot in slots:
+            slot.fill(random_inputs(self._guards, shape), value)
+        self.session.call(self._number, self.tensors, slots, processes=True)
+        self._number += 1
 
     def works_on(self, slot, called: TimedBracket) -> bool:
         """Let an incorrect submission run without a call; return whether its output then changes."""

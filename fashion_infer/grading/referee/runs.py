@@ -17,6 +17,7 @@ from ...judging.inputs import Seed
 from ...judging.plan import Options, ShapeTrial
 from ...judging.verdict import ShapeVerdict
 from ...kernel_files import loading
+from ..inside.seccomp import ASKING, NEVER
 from ..intake.building import BuiltSubmission
 from ..rubric import Rubric
 from ..sandbox import Box, Layers, Limits
@@ -67,7 +68,6 @@ class Machine(NamedTuple):
     """The sandbox and the GPU with which submissions run."""
 
     layers: Layers
-    unsandboxed: bool = False
     gpu: Optional[Any] = None  # a `device.Gpu`; None on the CPU
 
 
@@ -259,9 +259,9 @@ class Referee:
         box = Box(
             Limits(limits.seconds, limits.memory, limits.disk, limits.printed, limits.threads),
             read=(str(plugin.path), *plugin.read),
-            processes=plugin.kind == "python",
+            processes=ASKING if plugin.kind == "python" else NEVER,
         )
         if self._rubric.backend == "gpu" and gpu is not None:
             box = gpu.shown(box)
         self._tensors.clear()
-        return Session(box, self._machine.layers, self._tensors.shared, self._machine.unsandboxed, plugin.packages)
+        return Session(box, self._machine.layers, self._tensors.shared, plugin.packages)

@@ -1,17 +1,20 @@
 """The referee's side of a worker: starts the worker, sends messages, times calls, and stops it between calls."""
 
+import array
 import json
 import math
 import select
 import socket
 import time
-from typing import Any, Dict, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from ...errors import DeviceError
 from ...graph.shapes import ConvolutionShape
 from ..intake.building import BuiltSubmission
 from ..sandbox import Box, Broken, Layers, start
-from ..sandbox.start import plan, python
+from ..sandbox.box import plan
+from ..sandbox.gate import Gate
+from ..sandbox.start import python
 from .findings import plain
 from .memory import Place
 from .tensors import Shared
@@ -41,11 +44,13 @@ class Session:
     clock runs. `packages` are folders of Python packages.
     """
 
-    def __init__(
-        self, box: Box, layers: Layers, shared: Shared, unsandboxed: bool = False, packages: Sequence[str] = ()
-    ):
+    def __init__(self, box: Box, layers: Layers, shared: Shared, packages: Sequence[str] = ()):
         self._channel, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._spins, self._calls = shared.device is not None, 1
+        self._passed: List[int] = []  # descriptors that came with the first message, before the submission is loaded
+        self._ancillary = socket.CMSG_SPACE(4)
+        # Sizes and threads of calls in which the submission may no longer start processes; without a gate, all.
+        self._warm: Set[Any] = set()
         memory = shared.host
         box = box._replace(shared=memory.size)
         with inner:
@@ -53,13 +58,15 @@ class Session:
             self._sandbox = start(box, layers, command, (*inherited, *shared.descriptors))
         try:
             asked = {
-                **plan(box, layers, unsandboxed),
+                **plan(box, layers),
                 "memory": memory.descriptor,
                 "packages": list(packages),
                 "keep": list(shared.descriptors),
             }
             self._channel.send(json.dumps(asked).encode())
             self.layers: Dict[str, Any] = self._answer("layers", _STARTING)
+            self._ancillary = 0
+            self._sandbox.settle(*map(Gate, self._passed))
         except Broken as error:  # the submission has not been loaded yet, so it is not the cause
             printed = self.printed
             self.close()
@@ -67,6 +74,7 @@ class Session:
 
     def load(self, plugin: BuiltSubmission, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
         """Load the submission; return its description of itself (`inside.kernels.described`), or raise Broken."""
+        self._sandbox.allow_processes()
         self._send(load={"kind": plugin.kind, "path": str(plugin.path), "gpu": gpu, "device": device})
         found = self._answer("loaded", self._sandbox.remaining)
         if not isinstance(found, dict) or not isinstance(found.get("zero_output"), (bool, int)):
@@ -94,12 +102,21 @@ class Session:
         self._answer("ready", self._sandbox.remaining)
         self._sandbox.freeze()
 
-    def call(self, number: int, tensors, bracket, patience: float = math.inf) -> TimedBracket:
+    def cold(self, key: Any) -> bool:
+        """Return whether calls with a key, their shape and threads, have yet to be warmed up; remember the key."""
+        known = key in self._warm or not self._passed
+        self._warm.add(key)
+        return not known
+
+    def call(self, number: int, tensors, bracket, patience: float = math.inf, processes: bool = False) -> TimedBracket:
         """Run the submission once for each slot of the process's bracket `number`; return the means.
 
-        On a GPU, the inputs are copied to the shared memory now. Broken if the worker ends, exceeds a limit, or sends a
-        malformed message, or does not end within `patience`.
+        On a GPU, the inputs are copied to the shared memory now. With `processes`, it may start processes, which are
+        ended after the call. Broken if the worker ends, exceeds a limit, or sends a malformed message, or does not end
+        within `patience`.
         """
+        if processes:
+            self._sandbox.allow_processes()
         word = b"go %d" % number
         # On a GPU, wake the worker before it can see the inputs and before the clock starts, because waking up takes
         # longer than some kernels.
@@ -117,10 +134,13 @@ class Session:
         remaining = self._sandbox.remaining
         said = self._receive(patience, "hangs") if patience < remaining else self._receive(remaining)
         done = time.perf_counter() + tensors.settled()
-        stopped = self._sandbox.freeze()
+        end = self._sandbox.freeze()
         # On a CPU, the time ends when the worker is stopped, so that work after its message counts. On a GPU, stopping
-        # the worker does not stop the device; `settled` has waited for it.
-        seconds = max((done if tensors.on_device else stopped) - start - tensors.lag.word, _LEAST)
+        # the worker does not stop the device: `settled` has waited for it, and waits again for work that the worker
+        # queued before it stopped.
+        if tensors.on_device:
+            end = time.perf_counter() if tensors.settled() else done
+        seconds = max(end - start - tensors.lag.word, _LEAST)
         return _called(said, number, seconds / self._calls)
 
     def rest(self, seconds: float) -> None:
@@ -177,9 +197,11 @@ class Session:
             if time.monotonic() > end:
                 raise Broken(code, seconds=round(patience))
         try:
-            said = self._channel.recv(_MOST)
+            said, passed, _, _ = self._channel.recvmsg(_MOST, self._ancillary)
         except OSError:
-            said = b""
+            said, passed = b"", []
+        for _, _, data in passed:
+            self._passed += array.array("i", data)
         if not said:
             raise self._sandbox.ended() or Broken("closed_channel")
         return said

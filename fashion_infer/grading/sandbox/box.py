@@ -11,9 +11,11 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 from .. import inside
 from ..inside.landlock import SCOPES_SINCE
+from ..inside.seccomp import ALWAYS, NEVER
+from .layers import Layers
 
 _LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")
-_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")  # not /dev/zero: its shared mappings are memory
 # Paths in /proc and /sys that a box without a mount namespace may read; Landlock hides everything else in the two.
 _KERNEL = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system/cpu", "/sys/devices/system/node")
 _NOBODY = "65534"
@@ -44,7 +46,7 @@ class Box(NamedTuple):
     read: Tuple[str, ...] = ()  # files and folders that it may read
     write: Tuple[str, ...] = ()  # files and folders that it may also change
     devices: Tuple[str, ...] = ()  # device nodes that it may open
-    processes: bool = False  # whether it may start other processes
+    processes: str = NEVER  # when it may start other processes: NEVER, ASKING or ALWAYS
     gpu: bool = False  # whether it uses CUDA, which needs more: Unix sockets, files in memory, descriptors
     memory_files: bool = False  # whether it may create files in memory
     shared: int = 0  # bytes of tensors that it maps in addition to its own memory
@@ -98,8 +100,9 @@ def _shown(place: str) -> List[str]:
     return ["--ro-bind", place, place]
 
 
-def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Dict[str, Any]:
-    """Return the restrictions that the first process of the box applies to itself (see `inside.confine`)."""
+def plan(box: Box, layers: Layers) -> Dict[str, Any]:
+    """Return the restrictions that the worker or command in the box applies to itself (see `inside.confine`)."""
+    namespaces = layers.bubblewrap is not None
     # With CUDA, the limit on file sizes is that of memory, because CUDA creates files in memory.
     largest = box.limits.memory if box.gpu else max(box.limits.disk, 1 << 20)
     limits = {"CORE": 0, "FSIZE": largest, "NOFILE": 4096 if box.gpu else box.limits.files}
@@ -110,9 +113,9 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         limits["DATA"] = box.limits.memory + (1 << 30)
         # Limit the address space, because page tables take memory: 1/512 of the addresses that are used. Each thread's
         # allocator reserves 128 MiB of addresses.
-        room = _MANY_ADDRESSES if box.processes else _ADDRESSES
+        room = _ADDRESSES if box.processes == NEVER else _MANY_ADDRESSES
         limits["AS"] = box.limits.memory + box.shared + room + (os.cpu_count() or 1) * (128 << 20)
-    user = 0 if namespaces or unsandboxed or box.write or box.gpu else _fresh_user()
+    user = 0 if namespaces or not layers.landlock or box.write or box.gpu else _fresh_user()
     if user or os.geteuid() != 0:
         others = 0 if user or (namespaces and _counted_apart()) else _tasks_of_user()
         limits["NPROC"] = box.limits.threads + _MORE_TASKS + others
@@ -124,12 +127,15 @@ def plan(box: Box, namespaces: bool, unsandboxed: bool, landlock: int = 0) -> Di
         # CUDA writes the names of its threads to /proc/self/task, and fails if it cannot.
         "write": [*([TEMPORARY] if namespaces else []), *box.write, *(["/proc/self/task"] if box.gpu else [])],
         "devices": [*_DEVICES, *box.devices],
-        "processes": box.processes,
-        # Unix sockets are allowed only if they cannot reach abstract sockets of the host.
-        "unix_sockets": box.gpu and (namespaces or landlock >= SCOPES_SINCE),
-        "memory_files": box.gpu or box.memory_files,
-        "shared_memory": box.gpu or box.processes,
-        "unsandboxed": unsandboxed,
+        "rules": [
+            box.processes,
+            # Unix sockets are allowed only if they cannot reach abstract sockets of the host.
+            box.gpu and (namespaces or layers.landlock >= SCOPES_SINCE),
+            box.gpu or box.memory_files,
+            box.gpu or box.processes == ALWAYS,  # shared memory; linkers write their output to it
+        ],
+        "landlock": bool(layers.landlock),
+        "seccomp": layers.seccomp,
     }
 
 

@@ -4,7 +4,7 @@ import functools
 import re
 import shutil
 import subprocess
-from typing import NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ...errors import DeviceError
 from ...system import installation
@@ -29,6 +29,14 @@ class Layers(NamedTuple):
     def isolated(self) -> bool:
         """Whether the kernel limits the files that a submission can see."""
         return bool(self.bubblewrap) or bool(self.landlock and self.seccomp)
+
+    def lacking(self, in_force: Dict[str, Any]) -> List[str]:
+        """Return what forbids a rank, given the layers that a worker reported before it loaded a submission."""
+        found = [] if self.bubblewrap else [f"no bubblewrap ({self.refusal})"]
+        found += [f"no {name}" for name in ("Landlock", "seccomp", "rlimits") if not in_force.get(name.lower())]
+        if not in_force.get("stopped"):
+            found.append("processes that it starts cannot be stopped")
+        return found
 
     @property
     def words(self) -> str:

@@ -25,11 +25,6 @@ def python(module: str, *arguments: str) -> List[str]:
     return [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, *arguments]
 
 
-def plan(box: Box, layers: Layers, unsandboxed: bool) -> Dict[str, Any]:
-    """Return the restrictions that the box's first process applies to itself."""
-    return boxes.plan(box, layers.bubblewrap is not None, unsandboxed, layers.landlock)
-
-
 def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int]) -> Sandboxed:
     """Start a command of `python` in a box. The command must apply the restrictions from `plan` to itself.
 
@@ -83,12 +78,12 @@ class Ran(NamedTuple):
     layers: Dict[str, Any]  # layers of the sandbox that were in force, from `inside.confine`
 
 
-def run(box: Box, layers: Layers, command: Sequence[str], unsandboxed: bool = False) -> Ran:
+def run(box: Box, layers: Layers, command: Sequence[str]) -> Ran:
     """Run a command in a box until it ends. Broken if it exceeds a limit; DeviceError if the box fails."""
     told, report = os.pipe()
     with os.fdopen(told, "rb") as pipe:
         try:
-            words = python("confine", json.dumps(plan(box, layers, unsandboxed)), str(report), *command)
+            words = python("confine", json.dumps(boxes.plan(box, layers)), str(report), *command)
             running = start(box, layers, words, (report,))
         finally:
             os.close(report)
