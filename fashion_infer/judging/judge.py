@@ -35,6 +35,7 @@ OTHER_SHAPES = (
 MANY = 1000  # images of the largest call
 _FEW, _MOST = 3, 32  # images per call by default, and of a kernel with threads on any number of processors
 _FIRST = 20.0  # seconds after which a first call of one image hangs, unless our naive kernel takes a hundredth of that
+_LONGEST, _SLOWER = 60.0, 10  # seconds of a call with many images, and how many times longer than that it may take
 _PRODUCTS = 5e8  # of a naive kernel per second, at least
 RACES = 0.25  # seconds of calls on each layer that look for a race
 _HUNG = 2  # shapes that reach a time limit before no other shape is tried
@@ -197,9 +198,10 @@ class _Judge:
             options = options._replace(thousand=True, one_first=False)
         elif self._file.backend == "gpu" and layer.what != OTHER:
             options = options._replace(many=MANY)
-        return self._of_plan("try_shape", (layer.what, layer.shape, self._seed, self._device, options), layer)
+        first = first_seconds(layer.shape) * (1 if options.one_first else options.images)
+        return self._of_plan("try_shape", (layer.what, layer.shape, self._seed, self._device, options), layer, first)
 
-    def _of_plan(self, function: str, arguments: Tuple[Any, ...], layer: Layer) -> Job:
+    def _of_plan(self, function: str, arguments: Tuple[Any, ...], layer: Layer, first: float) -> Job:
         return Job(
             str(self._file.path),
             self._file.format.name,
@@ -210,7 +212,7 @@ class _Judge:
             layer.what,
             self._device,
             self._timeout,
-            first_seconds(layer.shape),
+            first,
         )
 
     def _of(self, layer: Layer, outcome: Outcome) -> Optional[ShapeVerdict]:
@@ -246,7 +248,9 @@ class _Judge:
         for numbers in groups.values():
             if len(numbers) > 1:
                 shapes = [asked[number] for number in numbers]
-                jobs.append(self._of_plan("try_sequence", (shapes, self._seed, self._device, self._images), shapes[0]))
+                arguments = shapes, self._seed, self._device, self._images
+                first = self._images * first_seconds(shapes[0].shape)
+                jobs.append(self._of_plan("try_sequence", arguments, shapes[0], first))
                 places.append(numbers)
         outcomes = isolated.run_each(jobs, self._tick)
         self._change(
@@ -260,12 +264,16 @@ class _Judge:
         return found
 
     def _with_many(self, found: List[Optional[ShapeVerdict]], asked: Sequence[Layer], places: Sequence[int]) -> None:
-        """Call layers with many images, and replace their verdicts."""
+        """Call layers with many images, and replace their verdicts. A slow kernel gets fewer images."""
         jobs = []
         for at in places:
-            exact = found[at] is not None and found[at].precision == bound.CLASSES[0]  # type: ignore[union-attr]
-            arguments = (*asked[at], self._seed, self._device, MANY, bound.CLASSES[0 if exact else 2])
-            jobs.append(self._of_plan("try_many", arguments, asked[at]))
+            before = found[at]
+            assert before is not None
+            images = int(min(MANY, max(self._images, _LONGEST / max(before.op_seconds, 1e-9))))
+            exact = before.precision == bound.CLASSES[0]
+            arguments = (*asked[at], self._seed, self._device, images, bound.CLASSES[0 if exact else 2])
+            first = max(_FIRST, _SLOWER * images * before.op_seconds)
+            jobs.append(self._of_plan("try_many", arguments, asked[at], first))
         self._change(found, asked, [[at] for at in places], isolated.run_each(jobs, self._tick))
 
     def _change(self, found: List[Optional[ShapeVerdict]], asked, places, outcomes: Sequence[Outcome]) -> None:
