@@ -7,12 +7,10 @@ from typing import Any, Dict, List, NamedTuple, Tuple
 
 from ..errors import DataError
 from ..system import inputs
+from .records import CONVOLUTIONS, NETWORKS, OURS
 
 MOST = 64 << 20  # largest file in bytes; `bench conv --kernels ladder` of every edition writes under 1 MB
 RUN, CONV, NET = "run", "bench conv", "bench net"
-# Values of "kind" for our own contenders. Older files of `bench conv` have "kernel", because `bench conv` and
-# `bench net` did not write the same kind of record yet.
-_OURS = ("ours", "kernel")
 
 
 class MeasuredTime(NamedTuple):
@@ -63,9 +61,9 @@ def _kind(data):
     keys = set(data)
     if {"layers", "correctness", "model"} <= keys:
         return RUN
-    if {"cases", "logits", "device"} <= keys:
-        return CONV if data.get("benchmark") == "conv" else NET
-    return CONV if {"layers", "batch", "device"} <= keys else None  # an older `bench conv`
+    if {"cases", "logits", "device", "benchmark"} <= keys:
+        return {CONVOLUTIONS: CONV, NETWORKS: NET}.get(data["benchmark"])
+    return None
 
 
 def _run(path, data):
@@ -76,7 +74,7 @@ def _run(path, data):
         raise ValueError("its layers have no passes, or different numbers of passes")
     layers = [(str(layer["name"]), [1e3 * _number(value) for value in layer["seconds"]]) for layer in data["layers"]]
     total = [sum(values) for values in zip(*(ms for _, ms in layers))]
-    waits = [1e3 * _number(value or 0) for value in data.get("waited") or ()]  # older files do not have "waited"
+    waits = [1e3 * _number(value or 0) for value in data["waited"]]
     if len(waits) not in (0, len(total)):
         raise ValueError("it has a different number of waits than passes")
     running = [max(0.0, 1 - wait / all_of) if all_of else 0.0 for wait, all_of in zip(waits, total)]
@@ -84,8 +82,7 @@ def _run(path, data):
         least = tuple(share * one for share, one in zip(running, ms)) if any(waits) and on_host else ()
         _add(times, name, MeasuredTime(statistics.median(ms), _spread(ms), len(ms), True, tuple(ms), least))
     facts = {"correctness": f"{_number(data['correctness'])}"}
-    if "predictions_sha256" in data:
-        facts["predictions"] = str(data["predictions_sha256"])[:12]
+    facts["predictions"] = str(data["predictions_sha256"])[:12]
     names = ("model", "data_source", "n", "backend", "context", "mode", "precision", "operator", "kernel")
     settings = {name: str(data[name]) for name in (*names, "batch_size", "threads")}
     if waits:
@@ -98,14 +95,14 @@ def _run(path, data):
 def _conv(path, data):
     times: Dict[str, MeasuredTime] = {}
     facts: Dict[str, str] = {}
-    for case in data["cases"] if "cases" in data else data["layers"]:
+    for case in data["cases"]:
         for row in case["rows"]:
-            ours = row["kind"] in _OURS
+            ours = row["kind"] == OURS
             what = f"{case['edition']} convolution {case['number']}: {row['name']}"
             _bench_row(times, what, row, ours)
             if ours:
                 facts[what] = str(row["status"])
-    batches = data["batches"] if "batches" in data else [data["batch"]]
+    batches = data["batches"]
     size = batches[0] if len(batches) == 1 else None
     return MeasuredFile(path, CONV, times, facts, _bench_settings(data), size, ())
 
@@ -120,7 +117,7 @@ def _net(path, data):
     }
     for case in data["cases"]:
         for row in case["rows"]:
-            ours = row["kind"] in _OURS
+            ours = row["kind"] == OURS
             what = f"{case['edition']} {case['where']}, batch {case['batch']}: {row['name']}"
             _bench_row(times, what, row, ours)
             if ours:
@@ -150,7 +147,7 @@ def _bench_row(times, what, row, ours):
         raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
     # The file has no quartiles. The range from minimum to median replaces the inter-quartile range, because it also
     # contains half of the runs.
-    samples = tuple(_number(value) for value in row.get("samples_ms") or ())  # older files do not have it
+    samples = tuple(_number(value) for value in row["samples_ms"])
     _add(times, what, MeasuredTime(median, median - least, runs, ours, samples))
 
 

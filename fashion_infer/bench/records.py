@@ -203,13 +203,10 @@ class BenchResult:
 
 
 def restored(data: Dict[str, Any]) -> BenchResult:
-    """Restore a benchmark from `BenchResult.as_dict`, older files too; KeyError or TypeError for other dictionaries."""
+    """Restore a benchmark from `BenchResult.as_dict`; KeyError or TypeError for other dictionaries."""
     cases = []
     for each in data["cases"]:
-        rows = [Measurement(**{**row, "samples_ms": tuple(row.get("samples_ms", ()))}) for row in each["rows"]]
-        shape = ConvolutionShape(**each["shape"]) if each.get("shape") else None
-        case = BenchCase(**{**each, "rows": rows, "shape": shape})
-        case.rate({})  # computed again, because older files may have percentages above 100
-        cases.append(case)
-    known = {"benchmark": NETWORKS, "repeat": None, **data}
-    return BenchResult(**{**known, "logits": [LogitsCheck(**check) for check in data["logits"]], "cases": cases})
+        rows = [Measurement(**{**row, "samples_ms": tuple(row["samples_ms"])}) for row in each["rows"]]
+        shape = ConvolutionShape(**each["shape"]) if each["shape"] else None
+        cases.append(BenchCase(**{**each, "rows": rows, "shape": shape}))
+    return BenchResult(**{**data, "logits": [LogitsCheck(**check) for check in data["logits"]], "cases": cases})

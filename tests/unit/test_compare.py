@@ -32,6 +32,7 @@ RUN = {
     "threads": 2,
     "correctness": 0.85,
     "predictions_sha256": "0123456789abcdef",
+    "waited": [],
     "data_source": "synthetic",
     "layers": [
         {"name": "new0", "seconds": [0.010, 0.011, 0.012, 0.013, 0.014]},
@@ -39,16 +40,18 @@ RUN = {
     ],
     "versions": {"python": "3.11", "library": "x"},
 }
-ROW = {"kind": "kernel", "status": "ok", "runs": 20, "min_ms": 0.9, "median_ms": 1.0}
+ROW = {"kind": "ours", "status": "ok", "runs": 20, "min_ms": 0.9, "median_ms": 1.0, "samples_ms": []}
 CONV = {
+    "benchmark": "conv",
     "backend": "cpu",
     "device": {"name": "a CPU"},
     "versions": {"library": "x"},
     "command": "fashion-infer bench conv",
-    "batch": 10,
+    "batches": [10],
     "repeat": 20,
     "not_compared": {},
-    "layers": [
+    "logits": [],
+    "cases": [
         {
             "edition": "fa2017",
             "number": 1,
@@ -62,8 +65,9 @@ CONV = {
         }
     ],
 }
-OURS = {"name": "fashion-infer", "kind": "ours", "status": "ok", "changed": 0, "runs": 300}
+OURS = {"name": "fashion-infer", "kind": "ours", "status": "ok", "changed": 0, "runs": 300, "samples_ms": []}
 NET = {
+    "benchmark": "net",
     "backend": "cpu",
     "device": {"name": "a CPU"},
     "versions": {"library": "x"},
@@ -204,12 +208,6 @@ class TestRuns:
         code, lines, _ = compare(RUN, other, "--check")
         assert code == 0 and lines["fact: correctness"] == ["0.85", "0.6", "not comparable"]
 
-    def test_old_files_without_a_digest_of_predictions(self, compare):
-        old = copy.deepcopy(RUN)
-        del old["predictions_sha256"]
-        code, lines, _ = compare(old, RUN, "--check")
-        assert code == 0 and "fact: predictions" not in lines
-
     def test_two_real_runs(self, invoke, compare):
         words = ("run", "--n", 20, "--data", "synthetic", "--backend", "cpu", "--json")
         first = json.loads(invoke(*words)[1])
@@ -258,12 +256,12 @@ class TestRanks:
     def test_samples_of_benchmarks_are_compared(self, compare):
         """A median that differs by more than the noise counts as slower only if the samples confirm the difference."""
         a, b = copy.deepcopy(CONV), copy.deepcopy(CONV)
-        a["layers"][0]["rows"][1].update(samples_ms=[0.9, 1.0, 1.4] * 12)
-        b["layers"][0]["rows"][1].update(samples_ms=[0.95, 1.2, 1.3] * 12, min_ms=1.15, median_ms=1.2)
+        a["cases"][0]["rows"][1].update(samples_ms=[0.9, 1.0, 1.4] * 12)
+        b["cases"][0]["rows"][1].update(samples_ms=[0.95, 1.2, 1.3] * 12, min_ms=1.15, median_ms=1.2)
         what = "fa2017 convolution 1: naive"
         assert compare(a, b, "--check")[1][what][4] == "within the noise"
         assert compare(CONV, b)[1][what][4] == "slower"
-        b["layers"][0]["rows"][1]["samples_ms"] = [1.1, 1.2, 1.5] * 12
+        b["cases"][0]["rows"][1]["samples_ms"] = [1.1, 1.2, 1.5] * 12
         assert compare(a, b, "--check")[0::2][0] == 1
 
     def test_check_needs_more_than_one_repeat(self, compare):
@@ -273,9 +271,9 @@ class TestRanks:
         for pair in ((one, RUN), (RUN, one)):
             code, lines, err = compare(*pair, "--check")
             assert code == 2 and not lines and "--repeat" in err
-        single = changed(CONV, "layers", 0, "rows", 1, "runs", value=1)
+        single = changed(CONV, "cases", 0, "rows", 1, "runs", value=1)
         assert compare(CONV, single, "--check")[0] == 2
-        peer = changed(CONV, "layers", 0, "rows", 3, "runs", value=1)
+        peer = changed(CONV, "cases", 0, "rows", 3, "runs", value=1)
         assert compare(CONV, peer, "--check")[0] == 0
 
 
@@ -359,7 +357,7 @@ class TestOtherPrograms:
 class TestBenches:
     def conv(self, row, **values):
         made = copy.deepcopy(CONV)
-        made["layers"][0]["rows"][row].update(values)
+        made["cases"][0]["rows"][row].update(values)
         return made
 
     # naive has a median of 1 ms and a minimum of 0.9 ms: the noise is 0.1 ms. shifted has a minimum of 0.99 ms: the
@@ -376,7 +374,7 @@ class TestBenches:
         ],
     )
     def test_the_noise_is_median_minus_minimum(self, compare, row, minimum, median, ratio, noise, verdict):
-        name = CONV["layers"][0]["rows"][row]["name"]
+        name = CONV["cases"][0]["rows"][row]["name"]
         code, lines, _ = compare(CONV, self.conv(row, min_ms=minimum, median_ms=median))
         line = lines[f"fa2017 convolution 1: {name}"]
         assert code == 0 and line == ["1", f"{median:.4g}", ratio, noise, verdict]
@@ -418,21 +416,6 @@ class TestBenches:
         peer = changed(NET, "cases", 0, "rows", 1, "min_ms", value=0.2)
         assert compare(NET, changed(peer, "cases", 0, "rows", 1, "median_ms", value=9.0), "--check")[0] == 0
 
-    def test_old_files_of_bench_conv(self, compare):
-        """`compare` reads files in the old format of `bench conv`, as CONV has, like files in the current format."""
-        now = {key: value for key, value in CONV.items() if key not in ("batch", "layers")}
-        now.update(benchmark="conv", batches=[10], logits=[], cases=copy.deepcopy(CONV["layers"]))
-        for row in now["cases"][0]["rows"]:
-            row["kind"] = {"kernel": "ours"}.get(row["kind"], row["kind"])
-        code, lines, err = compare(CONV, now, "--check")
-        assert code == 0 and not err
-        assert lines["fa2017 convolution 1: naive"][2:] == ["1.000", "0.1", "within the noise"]
-        assert lines["fact: fa2017 convolution 1: naive"] == ["ok", "ok", "same"]
-        now["cases"][0]["rows"][1].update(min_ms=2.0, median_ms=2.0)
-        assert compare(CONV, now, "--check")[0] == 1
-        assert compare(CONV, {**now, "batches": [20]})[0] == 2
-        assert compare(NET, {**NET, "benchmark": "net"}, "--check")[0] == 0
-
     @pytest.mark.parametrize("name", ["kernels", "results-gpu", "results-gpu-editions", "results-cpu"])
     def test_files_of_the_documentation(self, invoke, name):
         docs = Path(__file__).resolve().parents[2] / "docs"
@@ -449,8 +432,8 @@ class TestRefusals:
     def test_usage(self, compare, invoke):
         assert compare(RUN, CONV)[0] == 2 and compare(RUN, NET)[0] == 2
         assert compare(RUN, changed(RUN, "n", value=200))[0] == 2
-        assert compare(CONV, changed(CONV, "batch", value=20))[0] == 2
-        assert compare(CONV, changed(CONV, "layers", 0, "edition", value="sp2018"))[0] == 2
+        assert compare(CONV, changed(CONV, "batches", value=[20]))[0] == 2
+        assert compare(CONV, changed(CONV, "cases", 0, "edition", value="sp2018"))[0] == 2
         for words in (("a.json",), ("a.json", "b.json", "c.json"), ("a.json", "b.json", "--last"), ()):
             assert invoke("compare", *words)[0] == 2
 
@@ -480,12 +463,12 @@ class TestRefusals:
             changed(RUN, "versions", value=3),
             changed(RUN, "correctness", value=10**400),
             {key: value for key, value in RUN.items() if key != "threads"},
-            changed(CONV, "layers", 0, "rows", 1, "min_ms", value=2.0),
-            changed(CONV, "layers", 0, "rows", 1, "runs", value=0),
-            changed(CONV, "layers", 0, "rows", value=None),
+            changed(CONV, "cases", 0, "rows", 1, "min_ms", value=2.0),
+            changed(CONV, "cases", 0, "rows", 1, "runs", value=0),
+            changed(CONV, "cases", 0, "rows", value=None),
             changed(NET, "cases", value=[{}]),
-            changed(CONV, "layers", 0, "rows", 1, "samples_ms", value=[1.0, "x"]),
-            changed(CONV, "layers", 0, "rows", 1, "samples_ms", value=3),
+            changed(CONV, "cases", 0, "rows", 1, "samples_ms", value=[1.0, "x"]),
+            changed(CONV, "cases", 0, "rows", 1, "samples_ms", value=3),
         ],
     )
     def test_damaged_files(self, compare, damaged):
