@@ -112,14 +112,6 @@ def test_a_run_of_an_incorrect_file_says_what_was_expected(one_line):
     assert f"expected {expected}: " in end.stderr.splitlines()[-2]
 
 
-@pytest.mark.slow
-def test_warnings_are_shown_on_demand(run_program, tmp_path):
-    file = tmp_path / "warns.cpp"
-    file.write_text((TEMPLATES / "conv.cpp").read_text() + "static int never() { return 1; }\n")
-    for option, shown in (("-v", True), ("--backend=cpu", False)):
-        assert ("never" in run_program("kernel", "check", file, "--layer", "1,28,6,5", option).stderr) is shown
-
-
 def test_an_unknown_format_is_a_one_line_error(one_line, tmp_path):
     file = tmp_path / "poem.cu"
     file.write_text("int roses;\n")
@@ -195,12 +187,6 @@ def test_the_edition_of_a_file_is_named(one_line, tmp_path):
 
 
 @pytest.mark.slow
-def test_rounded_operands_are_accepted_as_a_precision_class(run_program):
-    end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "half.cpp")
-    assert end.returncode == 0 and "tf32 or half" in end.stdout
-
-
-@pytest.mark.slow
 def test_everything_as_json(run_program):
     file = SAMPLES / "wrong" / "boundary.cpp"
     end = run_program(*RUN, "--json", "--kernel", file)
@@ -211,13 +197,6 @@ def test_everything_as_json(run_program):
     (layer,) = found["submission"]["layers"]
     assert layer["first"] == [0, 0, 0, 23] and layer["code"] == "border"
     assert "submission" not in json.loads(run_program(*RUN, "--json", "--kernel", "naive", "--backend", "cpu").stdout)
-
-
-@pytest.mark.parametrize("file", profiles.drawn(["crashes.cpp", "exits.cpp", "throws.cpp", "past-width.cpp"], 1))
-def test_a_crash_is_a_one_line_error(one_line, file):
-    said, end = one_line(1, *RUN, "--kernel", SAMPLES / "wrong" / file)
-    assert said.startswith(f"fashion-infer: {file}")
-    assert {line.partition("]")[0] for line in end.stderr.splitlines()[:-1]} <= {f"[{file}"}
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 import reference
 
 from fashion_infer import devices
-from fashion_infer.bench import checking, layers, random_network, records, timing
+from fashion_infer.bench import checking, layers, records, timing
 from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.machines import cpu, memory, tensors
 from fashion_infer.bench.peers import onnx_model
@@ -21,7 +21,7 @@ from fashion_infer.bench.request import BenchRequest
 from fashion_infer.bench.timing import Contender
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DeviceError, UsageError
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
+from fashion_infer.graph.layers import Convolution
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
 
@@ -424,19 +424,6 @@ def test_slow_contenders_get_fewer_runs_in_turns():
     assert len(timing.interleaved(Machine(), [fast], 1)[fast]) == 1
 
 
-def test_inputs_are_pixels_or_small_numbers():
-    pixels, weight = checking.inputs(ConvolutionShape(2, 1, 28, 28, 50, 5), True)
-    assert pixels.dtype == weight.dtype == np.float32 and weight.shape == (50, 1, 5, 5)
-    assert pixels.max() > 200 and (pixels == pixels.astype(np.uint8)).all()
-    later, _ = checking.inputs(ConvolutionShape(2, 6, 30, 30, 16, 5), False)
-    assert later.dtype == np.float32 and -1 <= later.min() < -0.9 and 0.9 < later.max() <= 1
-
-
-def test_layers_of_an_edition():
-    found = [(step.input, step.layer) for step in random_network.convolutions(editions.get("fa2019"))]
-    assert found == [((1, 70, 70), Convolution(12, 5)), ((12, 33, 33), Convolution(24, 5))]
-
-
 def test_layers_of_all_editions_and_of_other_networks():
     every = [(layer.C, layer.H, layer.M, layer.K, layer.images) for layer in layers.of_set("all")]
     # C, side, M, K, number of images: layers of the editions, then layers of other networks.
@@ -461,18 +448,6 @@ def test_layers_instead_of_editions(invoke, tmp_path):
     result = json.loads(names[0].read_text())
     assert [case["number"] for case in result["cases"]] == list(range(1, 9)) and result["batches"] == [1]
     assert "--layers others" in result["command"] and "--edition" not in result["command"]
-
-
-def test_onnx_accepts_and_evaluates_the_model():
-    onnx = pytest.importorskip("onnx")
-    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
-    layers, shape = (Convolution(3, 2), Relu(), MaxPool(3, 2, full=True), Flatten(), Dense(4), Tanh()), (2, 14, 14)
-    weights = random_network._weights(layers, shape, 0)
-    model = onnx.load_model_from_string(onnx_model.network(layers, weights, (5, *shape)))
-    onnx.checker.check_model(model, full_check=True)
-    images = np.random.default_rng(0).random((5, *shape), np.float32)
-    wanted = reference.forward(layers, weights, images)
-    assert np.allclose(evaluator(model).run(None, {"x": images})[0], wanted, atol=1e-5)
 
 
 def test_without_onnx(monkeypatch):

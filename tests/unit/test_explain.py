@@ -440,12 +440,6 @@ def test_the_page_has_a_section_for_each_finding():
     assert all(f'"{code}"' in text for code in others)
 
 
-def test_only_incorrect_layers_are_explained(tmp_path):
-    names = ("fa2018, layer 1", "fa2018, layer 2")
-    verdict = verdict_of(recognised(tmp_path, planted_cpu.naive()), "race", "", layers=names)
-    assert [one.what for one in wrong._incorrect(verdict)] == ["fa2018, layer 1"]
-
-
 def test_a_file_that_exceeded_its_time_is_not_called_again(tmp_path, monkeypatch):
     for name in ("_with_its_images", "_unwritten"):
         monkeypatch.setattr(wrong, name, lambda *_: pytest.fail("it was called"))

@@ -17,7 +17,6 @@ import skips
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import infer
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.kernel_files import build, formats, plugin
 from fashion_infer.library import bindings, devices, kernels, op_times
@@ -473,14 +472,6 @@ def test_a_file_is_a_kernel_like_any_other(own):
     (record,) = op_times.drain()
     assert (record.first_node, record.kernel, record.item_bytes) == (5, kernel.name, 1)
     assert record.seconds > 0 and record.layer_seconds == 0 and record.findings == 0
-
-
-def test_the_whole_network_with_a_file():
-    kernel = kernel_loading.load(TEMPLATES / "new-forward.h")
-    mine = infer(model="ece408-high", n=100, backend="cpu", kernel=kernel.name, mode="operator", data="synthetic")
-    ours = infer(model="ece408-high", n=100, backend="cpu", mode="operator", data="synthetic")
-    assert (mine.predictions == ours.predictions).all()
-    assert np.abs(mine.scores - ours.scores).max() < 1e-4
 
 
 def of_function(run, backend="cpu"):
