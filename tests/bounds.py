@@ -126,10 +126,7 @@ def forward(layers, weights, x):
 
 
 def excess(y, wanted):
-    """Return the largest error in y as a fraction of its bound; a result above 1 violates the bound.
-
-    Infinities and NaN must be where they are expected, else the result is infinite.
-    """
+    """Return the largest error in y as a fraction of its bound; a result above 1 violates the bound."""
     y = np.asarray(y, np.float64).reshape(wanted.value.shape)
     with np.errstate(invalid="ignore"):
         share = np.abs(y - wanted.value) / wanted.error

@@ -20,15 +20,15 @@ LAYERS = [Convolution(4, 3), Tanh(), MaxPool(), Flatten(), Dense(6), Tanh(), Den
 SHAPE = (1, 28, 28)
 
 
-def network(operator="custom", gain=1.0, seed=0, layers=LAYERS):
-    """Return a checkpoint of a small network for images of 28x28 pixels."""
+def network(operator="custom", seed=0, layers=LAYERS, shape=SHAPE):
+    """Return a checkpoint of a network with random weights, so small that tanh does not saturate."""
     prefix = {"custom": "new", "builtin": "convolution"}[operator]
     rng, weights = np.random.default_rng(seed), {}
-    for step in walk(layers, SHAPE, prefix):
-        for name, shape in step.parameters.items():
-            weights[name] = (gain * rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+    for step in walk(layers, shape, prefix):
+        for name, size in step.parameters.items():
+            weights[name] = (rng.standard_normal(size) / np.sqrt(np.prod(size[1:]))).astype(np.float32)
     weights[f"{prefix}0_weight"] /= 100  # pixels are up to 255
-    return checkpoint.Checkpoint(symbol.build(layers, SHAPE, operator), weights, {})
+    return checkpoint.Checkpoint(symbol.build(layers, shape, operator), weights, {})
 
 
 def write_pair(prefix, found):

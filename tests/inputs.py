@@ -37,10 +37,7 @@ def draw(kind, rng, shape):
 
 
 def spike(rng, shape):
-    """Return random weights of the worst case for sums that add one product after another.
-
-    Each filter has one large value, usually the first, and small values that are lost when they are added to it.
-    """
+    """Return random weights of the worst case for sums that add one product after another."""
     values = np.full(shape, 0.99 * 2.0**-24) * rng.uniform(0.5, 1)
     flat = values.reshape(shape[0], -1)
     flat[np.arange(shape[0]), rng.integers(0, flat.shape[1], shape[0]) * rng.integers(0, 2, shape[0])] = 1

@@ -25,7 +25,7 @@ def convolve(x, weight):
     """Valid, stride-1 cross-correlation in float64. x (B,C,H,W), weight (M,C,K,K) -> (B,M,H-K+1,W-K+1).
 
     An image at a time as one product of matrices, filters (M, C*K*K) by shifted images (C*K*K, pixels): 3 to 15 times
-    as fast as `einsum` over windows. tests/unit/test_reference.py compares it with loops over the definition.
+    as fast as `einsum` over windows.
     """
     (n, c, h, w), (m, _, k, _) = x.shape, weight.shape
     rows, columns = h - k + 1, w - k + 1
@@ -102,27 +102,9 @@ def forward(layers, weights, x):
     return x
 
 
-def forward_in_slices(layers, weights, x, few=4, many=200):
-    """As `forward`, a slice at a time: the activations before the first dense layer, in float64, of a few images fit in
-    the caches; the dense layers' weights, tens of megabytes, are read once for many."""
-    weights = [values.astype(np.float64) for values in weights]
-    cut = next((i for i, layer in enumerate(layers) if isinstance(layer, Dense)), len(layers))
-    read = sum(isinstance(layer, Convolution) for layer in layers[:cut])
-    slices = []
-    for part in (x[i : i + many] for i in range(0, len(x), many)):
-        features = [forward(layers[:cut], weights[:read], part[i : i + few]) for i in range(0, len(part), few)]
-        slices.append(forward(layers[cut:], weights[read:], np.concatenate(features)))
-    return np.concatenate(slices)
-
-
 def own_kernels(backend):
     """Names of the library's own kernels, as its table's source has them: tests may have registered others."""
     path = {"cpu": "cpu/table.cpp", "gpu": "cuda/table.cu"}[backend]
     source = Path(__file__).resolve().parents[1] / "custom_ops" / "conv" / path
     table = re.search(r"kKernels\[\] = \{(.*?)\n\};", source.read_text(encoding="utf-8"), re.DOTALL).group(1)
     return re.findall(r'^ *\{"([^"]+)"', table, re.MULTILINE)
-
-
-def known(backend="cpu"):
-    """How a message about an unknown kernel lists our own; what tests have registered may follow."""
-    return f"known: auto, {', '.join(own_kernels(backend))}"

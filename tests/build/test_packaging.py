@@ -33,10 +33,7 @@ def config():
 
 class TestRequirements:
     def test_no_requirement_installs_mxnet_or_pins_numpy(self, config):
-        """No requirement installs MXNet or pins NumPy.
-
-        MXNet's metadata would replace a NumPy 2, and the two wheels of MXNet install into the same folder.
-        """
+        """MXNet's metadata would replace a NumPy 2, and the two wheels of MXNet install into the same folder."""
         extras = dict(config["options.extras_require"])
         for text in (config["options"]["install_requires"], *extras.values()):
             names = [re.split(r"[^\w.-]", line)[0] for line in text.split("\n")[1:]]
@@ -176,54 +173,10 @@ class TestChecks:
             assert any(words in line for line in said)
 
 
-@pytest.fixture
-def wheels(script, monkeypatch, tmp_path):
-    """The module scripts/make_wheel.py, with another dist/. `wheels.finds` sets what a fake auditwheel reports."""
-    module = script("make_wheel")
-    monkeypatch.setattr(module, "ROOT", tmp_path)
-
-    def finds(verdict):
-        def run(command, **_):
-            if "tags" in command:
-                name = command[-1].name.replace("linux_x86_64", command[command.index("--platform-tag") + 1])
-                command[-1].rename(command[-1].parent / name)
-                return subprocess.CompletedProcess(command, 0, name + "\n")
-            folder = Path(command[command.index("-w") + 1])
-            folder.mkdir()
-            (folder / f"fashion_infer-0-py3-none-{verdict}.whl").touch()
-            return subprocess.CompletedProcess(command, 0)
-
-        monkeypatch.setattr(module.subprocess, "run", run)
-
-    module.finds = finds
-    return module
-
-
-@pytest.mark.parametrize("verdict, good", [
-    ("manylinux_2_17_x86_64.manylinux2014_x86_64", True), ("manylinux_2_27_x86_64", True),
-    ("manylinux_2_28_x86_64", True), ("manylinux_2_31_x86_64", False), ("linux_x86_64", False),
-])  # fmt: skip
-def test_a_wheel_that_needs_a_newer_glibc_is_refused(wheels, tmp_path, verdict, good):
-    wheels.finds(verdict)
-    wheel = tmp_path / "build" / "fashion_infer-0-py3-none-linux_x86_64.whl"
-    wheel.parent.mkdir()
-    wheel.touch()
-    if good:
-        name = "fashion_infer-0-py3-none-manylinux_2_28_x86_64.whl"
-        assert wheels.audited(wheel, "x86_64") == tmp_path / "dist" / name
-    else:
-        with pytest.raises(SystemExit):
-            wheels.audited(wheel, "x86_64")
-        assert not list(tmp_path.glob("dist/*"))
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 def test_a_library_linked_with_the_stubs_needs_an_old_glibc(script, tmp_path):
-    """A library linked with the stubs of scripts/glibc_stubs.py needs at most glibc 2.28.
-
-    The library uses threads, dlopen and libstdc++, for which a newer glibc would record a newer version.
-    """
+    """The library uses threads, dlopen and libstdc++, for which a newer glibc would record a newer version."""
     pytest.importorskip("ziglang")
     script("glibc_stubs").make(tmp_path / "glibc", "x86_64", "2.28", "c++")
     source = "#include <dlfcn.h>\n#include <thread>\nvoid f() { std::thread([] { dlopen(0, 0); }).join(); }\n"

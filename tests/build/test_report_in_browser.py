@@ -24,10 +24,7 @@ pytestmark = [pytest.mark.usefixtures("browser"), pytest.mark.slow]
 
 @pytest.fixture
 def opened(browser, small_report):
-    """A function that opens a page, by default the report, in a browser with these options.
-
-    The page's list `said` has console messages, errors and failed requests; `asked` has the URLs of all requests.
-    """
+    """The page's list `said` has console messages, errors and failed requests; `asked` has the URLs of all requests."""
     contexts = []
 
     def open_(width=1000, scheme="light", address=None, **options):

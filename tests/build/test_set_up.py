@@ -14,8 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import doctor
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 pytestmark = pytest.mark.skipif(not (ROOT / "setup.cfg").exists(), reason="needs the checkout")
@@ -231,14 +229,6 @@ class TestNewPython:
         (tmp_path / "bin").mkdir()
         (tmp_path / "bin" / "python").symlink_to("/nowhere")
         assert make_env.existing_python(tmp_path, False) is None
-
-
-def test_doctor_shows_how_the_environment_was_made(monkeypatch, tmp_path, plan):
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert doctor._set_up() == []
-    (tmp_path / "fashion-infer.json").write_text(json.dumps(plan(cuda=True, extra=("test",), CXX="clang++")))
-    (found,) = doctor._set_up()
-    assert all(word in found.found for word in ("with CUDA", "test", "CXX=clang++"))
 
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")

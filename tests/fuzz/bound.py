@@ -36,17 +36,7 @@ def worst(xp, got, want, bound):
 
 
 def chain(place, layers, weights, x):
-    """Return the last layer's output in float64, and the bound on the error of each output: both (n, values).
-
-    Parameters
-    ----------
-    place
-        A place of `places`: `Cpu` or `Gpu`.
-    layers, weights
-        The layers, and their weight arrays in order.
-    x
-        The items, (n, ...), as an array of the place.
-    """
+    """Return the last layer's output in float64, and the bound on the error of each output: both (n, values)."""
     xp, arrays = place.xp, iter(place.double(array) for array in weights.values())
     x = place.double(x)
     error = xp.zeros_like(x)

@@ -7,12 +7,10 @@ import re
 import numpy as np
 import profiles
 import pytest
-import reference
 
 from fashion_infer import infer
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import dataset, locate
-from fashion_infer.errors import UsageError
 from fashion_infer.inference import model
 from fashion_infer.inference.predictor import Predictor
 from fashion_infer.library import kernels
@@ -42,10 +40,7 @@ def known(source):
 
 @pytest.mark.slow
 def test_verify(source, invoke):
-    """`verify` confirms the figures of one model, which is drawn in each run, on each data source.
-
-    `make test-all` and `.ci/run` verify all models.
-    """
+    """`verify` confirms the figures of one model, which is drawn in each run, on each data source."""
     models = profiles.pick([str(np.random.default_rng().choice(MODELS))], MODELS)
     count = 3 * sum(len(zoo.get(model).expected[source]) for model in models)
     code, out, err = invoke(
@@ -134,23 +129,6 @@ def test_the_five_lines(source, run_program):
     assert "new0+activation0+pooling0" in table and "flatten0+fullyconnected0+activation1" in table
 
 
-def test_operator_mode_shows_every_node(source, invoke):
-    code, out, err = invoke("run", "--n", "200", "--data", source, "--backend", "cpu", "--mode", "operator")
-    assert code == 0 and err == "" and re.match(FIVE_LINES, out)
-    rows = [line.split() for line in out.splitlines()[8:] if line.split()]
-    assert [(row[0], row[1]) for row in rows] == reference.FA2017_NODES
-
-
-def test_kernel_and_op_select_operator_mode(invoke):
-    for how in (["--kernel", "naive"], ["--op", "custom"], ["--op", "builtin"]):
-        code, out, _ = invoke("run", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--json", *how)
-        assert code == 0 and json.loads(out)["mode"] == "operator"
-    code, _, _ = invoke("run", "--n", "20", "--data", "synthetic", "--mode", "fused", "--kernel", "naive")
-    assert code == 2
-    code, _, _err = invoke("run", "--n", "20", "--data", "synthetic", "--backend", "cpu", "--precision", "fp16")
-    assert code == 2
-
-
 @on_data
 def test_both_modes_make_the_same_predictions(model, source, result):
     one, other = (result(model, source, mode, "custom") for mode in ("operator", "fused"))
@@ -214,10 +192,6 @@ def test_python_api(source):
         and seconds == pytest.approx(np.median(result.layers[0].seconds))
         and seconds > 0
     )
-    with pytest.raises(UsageError):
-        infer(operator="magic", n=1, data="synthetic")
-    with pytest.raises(UsageError):
-        infer(backend="tpu", n=1, data="synthetic")
 
 
 @pytest.mark.slow

@@ -64,10 +64,7 @@ def test_the_notebook_is_generated_from_the_page():
 
 @pytest.mark.slow
 def test_each_kernel_has_the_finding_that_the_page_explains(tmp_path, monkeypatch):
-    """The first finding about each kernel of the page is the one that the next kernel removes. The last has none.
-
-    Each run draws one kernel; `make test-all` tests all.
-    """
+    """The first finding about each kernel of the page is the one that the next kernel removes. The last has none."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
     first = formats.template("c-cpu")
     rows, tiles = [code for _, title, code in WRITER["BLOCK"].findall(PAGE.read_text(encoding="utf-8")) if title]

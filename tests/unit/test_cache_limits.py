@@ -1,10 +1,12 @@
 """One size limit applies to the user's cache as a whole: resized images, built kernels and unpacked submissions."""
 
 import os
+import random
 import shutil
 import time
 from pathlib import Path
 
+import mutate
 import numpy as np
 import pytest
 
@@ -129,31 +131,11 @@ def test_cached_images_are_returned(path, capsys):
     assert capsys.readouterr().err == ""
 
 
-def damage(content, rng):
-    """Return the content damaged as by disks and file systems: zeroed, changed, truncated, extended or with swapped
-    pages.
-    """
-    kind = rng.integers(0, 6)
-    at = int(rng.integers(0, len(content) - 1))
-    if kind == 0:
-        content[at : at + 4096] = bytes(len(content[at : at + 4096]))
-        content[at] ^= 1
-    elif kind == 1:
-        content[at] ^= 1 << int(rng.integers(0, 8))
-    elif kind == 2:
-        del content[at:]
-    elif kind == 3:
-        content += bytes(int(rng.integers(1, 5000)))
-    elif kind == 4:
-        content[4096:8192], content[8192:12288] = content[8192:12288], content[4096:8192]
-    else:
-        content[:] = content[:256] + bytes(len(content) - 256)
-    return bytes(content)
-
-
 def test_a_damaged_file_is_reported_and_replaced(path, capsys):
-    rng, whole = np.random.default_rng(), path.read_bytes()
-    for content in [b"", b"\0", whole[:128], *(damage(bytearray(whole), rng) for _ in range(60))]:
+    chance, whole = random.Random(), path.read_bytes()
+    swapped = whole[:4096] + whole[8192:12288] + whole[4096:8192] + whole[12288:]
+    damaged = (mutate.damaged(chance, whole) for _ in range(60))
+    for content in [b"", b"\0", whole[:128], whole + b"\0", swapped, *(one for one in damaged if one != whole)]:
         path.write_bytes(content)
         assert cache.get(NAME, MADE.shape) is None
         assert capsys.readouterr().err == f"fashion-infer: {path} is damaged: the images are resized again\n"

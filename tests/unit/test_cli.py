@@ -106,10 +106,6 @@ def test_missing_and_invalid_libraries(invoke, monkeypatch, tmp_path):
 
 
 def test_library_built_for_another_mxnet(tmp_path):
-    """The operator library accepts MXNet 1.9.1 and refuses other versions.
-
-    The test calls `initialize` with the number of a version.
-    """
     import ctypes
 
     from fashion_infer.library import bindings

@@ -150,10 +150,7 @@ def test_a_damaged_file_in_the_cache_is_replaced(server, bare):
 
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "folder", "fifo"])
 def test_fetch_never_overwrites_foreign_files(server, kind, tmp_path, invoke):
-    """`data fetch --to` never changes a file that it did not write.
-
-    Such files are likely, because MNIST and Fashion-MNIST use the same file names.
-    """
+    """Such files are likely, because MNIST and Fashion-MNIST use the same file names."""
     running = server("good")
     folder, mine = tmp_path / "a", tmp_path / "mine"
     folder.mkdir()
@@ -203,6 +200,13 @@ def test_a_file_in_the_cache_that_is_too_large_is_not_read(server, bare):
 def test_mirrors_by_https_come_first():
     schemes = [address.partition(":")[0] for address in download.MIRRORS]
     assert schemes == sorted(schemes, reverse=True) and schemes[0] == "https"
+
+
+def test_read_only_folder(server, tmp_path):
+    server("good")
+    (tmp_path / "file").write_text("")  # not even root can create a folder below a file
+    with pytest.raises(DataError):
+        download.fetch(tmp_path / "file" / "folder")
 
 
 def test_full_disk(server, tmp_path, monkeypatch):

@@ -65,10 +65,7 @@ def test_options_for_numbers_refuse_infinity_and_nan(invoke, value):
 
 
 def parsed(line):
-    """Return the command of an example, and the context with its parsed options.
-
-    Pipes and redirections are ignored.
-    """
+    """Return the command of an example, and the context with its parsed options."""
     words = shlex.split(re.split(" >>? | [|] ", line)[0])
     command, context = main.cli, click.Context(main.cli, info_name=main.PROGRAM)
     while isinstance(command, click.Group):

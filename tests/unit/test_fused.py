@@ -126,10 +126,7 @@ def test_pools_equal_mxnets(data):
 
 @pytest.mark.parametrize("pool", [(2, 2), (2, 2, True), (3, 1), (3, 2, True), (4, 4, True), (2, 3), (6, 5), (1, 4), ()])
 def test_a_wide_convolution_before_pools(pool):
-    """Wide convolutions, which are computed in bands of rows, are correct before pools of several windows and strides.
-
-    A row needs 110 KB of shifted copies, so that a band has only two or three rows.
-    """
+    """A row needs 110 KB of shifted copies, so that a band has only two or three rows."""
     layers = [Convolution(9, 3), Relu()] + [MaxPool(*pool)] * bool(pool)
     chain = chains.Chain(layers, (230, 41, 40))
     weights, data = chain.weights(), chain.items(2, "normal")
@@ -149,10 +146,7 @@ def test_nan_stays_nan(layers):
 
 
 def test_stages_include_pools_and_activations():
-    """A convolution's stage includes a following pool and activation, in either order.
-
-    Further pools and activations become separate stages of the kind "map".
-    """
+    """Further pools and activations become separate stages of the kind "map"."""
 
     def stages(*layers):
         chain = chains.Chain([*layers, Dense(3)], (2, 30, 30))

@@ -66,9 +66,7 @@ def test_a_file_that_hdf5_never_finishes_reading(tmp_path, monkeypatch):
         load.load(hostile_checkpoints.endless(tmp_path / "a.h5"))
 
 
-@pytest.mark.parametrize(
-    "does", ["while True: pass", "import os; os.kill(os.getpid(), 11)", "print('{}')", "import time; time.sleep(60)"]
-)
+@pytest.mark.parametrize("does", ["import os; os.kill(os.getpid(), 11)", "print('{}')", "import time; time.sleep(60)"])
 def test_misbehaviour_of_the_confined_process(does, tmp_path, monkeypatch):
     code = f"import sys; del sys.path[0]; from fashion_infer.checkpoints import confined; confined._confine(1)\n{does}"
     monkeypatch.setattr(confined, "_CHILD", code)
@@ -164,15 +162,6 @@ def test_fifos_do_not_hang(which, tmp_path):
         load.load(prefix + which)
 
 
-@pytest.mark.parametrize("path", ["x" * 300, "a/" * 3000, "a\0b", "/dev/zero", "loop"])
-def test_paths_that_no_file_has(path, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    os.symlink("loop", "loop")
-    with pytest.raises(CheckpointError) as error:
-        load.load(path)
-    assert "\n" not in str(error.value)
-
-
 # ---- Weights.
 
 
@@ -198,10 +187,7 @@ def test_weights_that_are_rounded_are_named(tmp_path, invoke):
 
 
 def test_scores_that_are_no_numbers_fail(tmp_path, invoke):
-    """If scores are not finite, `run` fails and prints no correctness.
-
-    The weights are finite, but their products overflow.
-    """
+    """The weights are finite, but their products overflow."""
     found = network()
     large = {name: np.full_like(array, 3e38) for name, array in found.weights.items()}
     prefix = write_pair(tmp_path / "net", found._replace(weights=large))

@@ -116,10 +116,7 @@ def test_a_block_device_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
-    """Output to the path of an open descriptor continues at the descriptor's position.
-
-    The descriptor's file is not replaced, and earlier and later output is kept.
-    """
+    """Output to the path of an open descriptor continues at the descriptor's position."""
     program = (
         f"from fashion_infer.system import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
     )
@@ -240,10 +237,7 @@ def test_a_fifo_waits_for_its_reader_and_stays(tmp_path):
 
 
 def test_an_interrupted_import(tmp_path):
-    """An interrupted import exits with code 130 and leaves no file.
-
-    The test exists because h5py drops a KeyboardInterrupt that is raised in its callbacks.
-    """
+    """The test exists because h5py drops a KeyboardInterrupt that is raised in its callbacks."""
     mxnet_pair.save(str(tmp_path / "p"), zoo.get("fa2019-ece408").load())
     before = names(tmp_path)
     for _ in range(profiles.pick(1, 10)):

@@ -102,10 +102,7 @@ def test_mxnet_has_the_listed_operators_and_attributes():
     "version, key", [(1100, "attr"), (1300, "attr"), (10000, "attrs"), (10300, "attrs"), (800, "param")]
 )
 def test_symbols_of_old_mxnet_versions(version, key, images, capfd):
-    """Symbols in the form of MXNet 0.8 to 1.3, with attributes for training, give the same scores.
-
-    Inputs have two numbers instead of three. MXNet prints nothing about upgrading the symbols.
-    """
+    """Inputs have two numbers instead of three. MXNet prints nothing about upgrading the symbols."""
 
     def change(graph):
         for n in graph["nodes"]:
@@ -125,10 +122,7 @@ def test_symbols_of_old_mxnet_versions(version, key, images, capfd):
     "name", ["x" * 64, "y" * 4000, "a+b", "层\u0301🙂", 'q"uote\\', "node3", "_output", "", "a b/c"]
 )
 def test_layers_of_any_name_have_their_times(name, images):
-    """Two layers get their own times in both modes, whatever their names.
-
-    In some cases the names share 63 characters or more, and the names of weights are similar.
-    """
+    """In some cases the names share 63 characters or more, and the names of weights are similar."""
     two = [Convolution(4, 3), Tanh(), Convolution(3, 3), Relu(), Flatten(), Dense(10), Softmax()]
     plain = network(layers=two)
     renamed = {"new0": name, "new1": f"{name}2", "new0_weight": f"{name}_w", "new1_weight": f"{name}2_w"}
@@ -205,10 +199,7 @@ def test_a_node_with_an_unknown_attribute_is_not_fused(op, key, value):
 
 
 def test_a_convolution_with_another_layout_does_not_get_our_operator():
-    """A convolution with the layout NHWC does not get our operator.
-
-    MXNet's CPU build refuses such a convolution. The fused mode once computed it as NCHW.
-    """
+    """MXNet's CPU build refuses such a convolution. The fused mode once computed it as NCHW."""
     other = changed(network("builtin"), lambda g: node(g, "Convolution")["attrs"].update(layout="NHWC"))
     graph = rewrite.with_pixel_input(symbol.parse(other.symbol, "it"))
     assert node(graph, "Convolution")["attrs"]["layout"] == "NHWC"

@@ -82,10 +82,7 @@ def test_the_command_installs_into_this_environment(installed, monkeypatch, tmp_
 
 
 def test_no_command_installs_our_package_from_an_index():
-    """No text in the repository installs a package called fashion-infer from an index.
-
-    PyPI has no such package, and anyone could register the name.
-    """
+    """PyPI has no such package, and anyone could register the name."""
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if tracked.returncode:
         pytest.skip("needs a checkout")

@@ -48,10 +48,7 @@ def ended(process):
 
 @pytest.mark.parametrize("error", ["ImportError", "SystemError"])
 def test_an_error_that_replaces_an_interrupt(error, tmp_path):
-    """The program ends as interrupted even if code that was interrupted raises another error instead.
-
-    C code does this when it is interrupted during an import.
-    """
+    """C code does this when it is interrupted during an import."""
     text = f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')"
     assert ended(calling(text, tmp_path)) == INTERRUPTED
 

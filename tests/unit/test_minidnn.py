@@ -180,4 +180,4 @@ def test_other_networks_are_not_written(invoke, tmp_path):
     code, _, err = invoke("models", "export", "sp2018-baseline", "--to", tmp_path / "a.bin")
     assert code == 3 and "fa2020" in err and list(tmp_path.iterdir()) == []
     code, _, err = invoke("models", "export", "fa2020", "--to", tmp_path / "no" / "a.bin")
-    assert code == 3 and "cannot write" in err
+    assert code == 3 and err.count("\n") == 1

@@ -121,10 +121,7 @@ class TestThreads:
         assert "set_threads" in call or kept == [str(given.get(name)) for name in names]
 
     def test_threads_set_after_loading_are_ignored(self):
-        """Setting the number of threads after MXNet was loaded changes nothing.
-
-        With more threads than oneDNN had prepared a layer for, results were wrong.
-        """
+        """With more threads than oneDNN had prepared a layer for, results were wrong."""
         _mxnet.load()
         openmp = ctypes.CDLL("libgomp.so.1")
         before = openmp.omp_get_max_threads()

@@ -47,10 +47,7 @@ def test_large_image_in_bands():
 
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
 def test_instruction_sets(isa):
-    """Each instruction set gives correct results. If the processor lacks one, the library uses a lower one.
-
-    The test runs in a separate process, because the library chooses its instruction set only once.
-    """
+    """The test runs in a separate process, because the library chooses its instruction set only once."""
     program = """
 import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
@@ -100,10 +97,7 @@ def _convolve_in_child(queue):
 
 
 def test_after_fork():
-    """A forked child computes correctly.
-
-    It has none of the pool's threads, so it must create its own and must not wait for its parent's.
-    """
+    """It has none of the pool's threads, so it must create its own and must not wait for its parent's."""
     kernels.convolve(np.ones((8, 1, 9, 9), np.float32), np.ones((2, 1, 3, 3), np.float32))
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
@@ -162,7 +156,7 @@ def test_bad_out():
 
 
 def test_an_unknown_kernel_lists_the_known_ones():
-    with pytest.raises(UsageError, match=f"unknown CPU kernel 'fast'; {reference.known()}"):
+    with pytest.raises(UsageError, match=", ".join(reference.own_kernels("cpu"))):
         kernels.convolve(np.ones((1, 1, 6, 6)), np.ones((3, 1, 3, 3)), "fast")
     with pytest.raises(UsageError):
         kernels.check_kernel("fast", "cpu")
@@ -297,11 +291,6 @@ def test_there_is_no_backward_pass():
     assert "forward pass only" in message(train)
 
 
-def test_explain_uses_the_newest_message():
-    message(lambda: new(kernel="(1, 2)").infer_shape(data=(1, 1, 8, 8)))
-    assert "not 'x'" in message(lambda: new(num_filter="x").infer_shape(data=(1, 1, 8, 8)))
-
-
 def test_explain_without_a_marker():
     assert plugin.explain(RuntimeError("a\n  b  \n")) == "b"
     assert plugin.explain(RuntimeError()) == "RuntimeError"
@@ -312,21 +301,12 @@ def test_explain_without_a_marker():
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("generic", "avx2")
 HOUR = 3600  # time limit in seconds; `generic` is slow
-RUNS = [(isa, name) for isa in SETS for name in ("test_bound.py", "test_steady.py")]
+RUNS = [(isa, name) for isa in SETS for name in ("test_bound.py", "test_steady.py", "test_guarded.py")]
 
 
 @pytest.mark.timeout(HOUR)
 @pytest.mark.parametrize("isa, name", profiles.drawn(RUNS, 1))
-def test_bound_and_steadiness(isa, name):
-    run_tests(isa, name)
-
-
-@pytest.mark.parametrize("isa", profiles.drawn(SETS, 1))
-def test_no_access_beyond_a_tensor(isa):
-    run_tests(isa, "test_guarded.py")
-
-
-def run_tests(isa, name):
+def test_bound_steadiness_and_accesses(isa, name):
     """Run a test file in a separate process, because the library chooses its instruction set only once."""
     options = {"FASHION_OPS_ISA": isa, "HYPOTHESIS_PROFILE": profiles.pick("default", "all")}
     command = f"-m pytest -q -x -p no:cacheprovider -o timeout={HOUR}".split()

@@ -2,12 +2,13 @@
 
 import json
 
+import hostile_checkpoints
 import numpy as np
 import pytest
 import reference
 
 from fashion_infer._mxnet import bound
-from fashion_infer.checkpoints import checkpoint, editions
+from fashion_infer.checkpoints import editions
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 from fashion_infer.graph import layers, rewrite, symbol
 from fashion_infer.inference import predictor
@@ -17,14 +18,8 @@ from fashion_infer.library import kernels
 def random_checkpoint(edition="fa2017", operator="custom", seed=0):
     """Return the edition's network with random weights, so small that tanh does not saturate."""
     chosen = editions.get(edition)
-    prefix = {"custom": "new", "builtin": "convolution"}[operator]
-    rng, weights = np.random.default_rng(seed), {}
-    for step in layers.walk(chosen.layers, chosen.shape, prefix):
-        for name, shape in step.parameters.items():
-            weights[name] = (rng.standard_normal(shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
-    weights[f"{prefix}0_weight"] /= 100  # pixels are up to 255
-    text = symbol.build(chosen.layers, chosen.shape, operator)
-    return checkpoint.Checkpoint(text, weights, {"edition": edition})
+    found = hostile_checkpoints.network(operator, seed=seed, layers=chosen.layers, shape=chosen.shape)
+    return found._replace(attributes={"edition": edition})
 
 
 def forward64(weights, images):
@@ -137,10 +132,7 @@ def test_convolutions_that_new_does_not_support(change):
 
 
 def test_each_slice_size_is_warmed_up_on_a_cold_gpu(network, images, monkeypatch):
-    """On a cold GPU, each size of slice first runs once without being logged. Results do not change.
-
-    The test marks a predictor on the CPU as cold.
-    """
+    """On a cold GPU, each size of slice first runs once without being logged. Results do not change."""
     ready = predictor.Predictor(network, mode="fused", batch_size=10)
     ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
 

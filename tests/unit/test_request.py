@@ -55,7 +55,6 @@ REFUSED = [
     {"threads": 1025},
     {"input_size": 1},
     {"device": "both"},
-    {"device": "all", "kernel": "./k.cu"},
 ]
 
 
@@ -68,6 +67,11 @@ def test_options_are_refused_before_anything_is_loaded(options, nothing_is_loade
     given = [f"--{names.get(name, name).replace('_', '-')}={value}" for name, value in options.items()]
     code, out, err = invoke("run", *given)
     assert code == 2 and not out and len(err.splitlines()) == 1
+
+
+def test_a_kernel_file_runs_on_one_gpu():
+    with pytest.raises(UsageError):
+        Request(device="all", kernel="./k.cu").check()
 
 
 @pytest.mark.parametrize("options", [{"threads": 1, "n": 10000}, {"repeat": 2, "batch_size": 1}, {"threads": 1024}])
@@ -167,25 +171,12 @@ def test_verify_uses_the_same_pipeline(monkeypatch):
     assert asked == [Request("ece408-low", backend="cpu", data="synthetic", threads=1, operator="custom", mode="fused")]
 
 
-class TestCounters:
-    """Hardware counters need a GPU. If the run would use the CPU, `profile` refuses them before it measures."""
-
-    @pytest.fixture(autouse=True)
-    def _never_measured(self, monkeypatch):
-        monkeypatch.setattr(programs, "find_tool", lambda name: "/usr/bin/ncu")
-        monkeypatch.setattr(pipeline, "run", lambda *a, **o: pytest.fail("measured"))
-
-    def refused(self, invoke, *options):
-        code, out, err = invoke("profile", "--data", "synthetic", "--n", "5", "--counters", *options)
-        assert code == 2 and len(err.splitlines()) == 1
-        return out
-
-    def test_counters_with_backend_cpu(self, invoke, nothing_is_loaded):
-        assert not self.refused(invoke, "--backend", "cpu")
-
-    def test_a_library_without_cuda(self, invoke, nothing_is_loaded, monkeypatch):
-        monkeypatch.setattr(kernels, "table", lambda backend="cpu": [])
-        assert not self.refused(invoke)
+@pytest.mark.parametrize("options", [["--backend", "cpu"], []])
+def test_counters_without_a_gpu_are_refused_before_a_run(options, invoke, nothing_is_loaded, monkeypatch):
+    monkeypatch.setattr(programs, "find_tool", lambda name: "/usr/bin/ncu")
+    monkeypatch.setattr(kernels, "table", lambda backend="cpu": [])  # a library without CUDA
+    code, out, err = invoke("profile", "--data", "synthetic", "--n", "5", "--counters", *options)
+    assert code == 2 and len(err.splitlines()) == 1 and not out
 
 
 def test_a_request_as_options_of_run():

@@ -130,10 +130,7 @@ def test_modules_and_rooms_have_no_import_cycles():
 
 
 def test_rooms_have_at_most_13_floors():
-    """A room is one floor above the highest room that it imports.
-
-    Every import statement counts, also within a function or for type checks.
-    """
+    """Every import statement counts, also within a function or for type checks."""
     assert max(map(floor, LAYERS)) <= 13
 
 
@@ -184,10 +181,7 @@ def test_third_party_packages_stay_in_their_rooms():
 
 
 def test_the_parent_of_a_command_with_a_kernel_file_imports_little():
-    """The modules that run before a command with a kernel file starts its child process import little.
-
-    Otherwise packages would be imported in both processes.
-    """
+    """Otherwise packages would be imported in both processes."""
     assert ours()["cli.isolated_run"] == {"system.isolation", "kernel_files.paths"}
     assert ours()["system.isolation"] == {"errors"} and not ours()["kernel_files.paths"] and not ours()["kernel_files"]
     heavy = {"numpy", "mxnet", "click", "rich", "h5py", "pooch", "matplotlib"}
@@ -195,10 +189,7 @@ def test_the_parent_of_a_command_with_a_kernel_file_imports_little():
 
 
 def test_the_code_in_the_sandbox_imports_only_the_standard_library():
-    """Code that runs in the sandbox imports only the standard library, itself, and PyTorch for submissions.
-
-    A Python without the environment's packages runs this code, and sees only this folder of the package.
-    """
+    """A Python without the environment's packages runs this code, and sees only this folder of the package."""
     allowed = {*getattr(sys, "stdlib_module_names", ()), "torch"}
     for module in SOURCES:
         if module.startswith("grading.inside"):

@@ -50,10 +50,7 @@ def test_emulation_gives_the_same_bits(environment):
 
 @pytest.mark.parametrize("value", [1e-30, 1e30, 1e-45, np.inf, -np.inf, np.nan])
 def test_an_image_that_cannot_be_split_is_computed_by_shifted(value):
-    """An image that `tiles` cannot split is computed by `shifted`, as a whole; other images are not.
-
-    If a weight cannot be split, `shifted` computes all images.
-    """
+    """If a weight cannot be split, `shifted` computes all images."""
     rng = np.random.default_rng()
     x = rng.standard_normal((3, 20, 11, 13)).astype(np.float32)
     weight = rng.standard_normal((17, 20, 3, 3)).astype(np.float32)
@@ -69,10 +66,7 @@ def test_an_image_that_cannot_be_split_is_computed_by_shifted(value):
 @given(*[st.integers(1, 128)] * 2, st.integers(1, 120), st.integers(1, 7), st.integers(2, 10_000))
 @settings(max_examples=profiles.examples(100))
 def test_auto_does_not_depend_on_the_batch(c, m, side, k, batch):
-    """The choice of `auto` is the same for every batch size, so that an image's result does not depend on its batch.
-
-    The exceptions are `direct` and `broadcast`, which give the same bits (test_steady.py).
-    """
+    """The exceptions are `direct` and `broadcast`, which give the same bits (test_steady.py)."""
     k = min(k, side)
     one, many = (kernels.chosen_kernel((b, c, side, side), (m, c, k, k)) for b in (1, batch))
     assert one == many or {one, many} == {"direct", "broadcast"}

@@ -7,13 +7,14 @@ import sys
 import time
 
 import planted_cpu
+import profiles
 import pytest
 from interruptible import interruptible
 
 pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 
 
-@pytest.mark.parametrize("command", ["check", "explain"])
+@pytest.mark.parametrize("command", profiles.drawn(["check", "explain"], 1))
 def test_watch_runs_again_after_each_save_until_ctrl_c(tmp_path, command):
     path = tmp_path / "conv.cpp"
     path.write_text("int main() { return 0; }\n")  # not a kernel: refused, but watched
