@@ -52,10 +52,13 @@ def try_shape(
 def try_many(
     kernel: LoadedKernel, what: str, shape: ConvolutionShape, seed: Seed, device: int, images: int, allowed: str
 ) -> List[ShapeVerdict]:
-    """Make one call with many images."""
+    """Make one call with many images, after one of one image, for which the kernel may allocate."""
     options = Options(many=images, one_first=False, examine=False, allowed=allowed)
     trial = _trial(kernel, what, shape, seed, device, options)
-    return [trial.one_call(images)] if trial else []
+    if trial is None:
+        return []
+    one = trial.one_call(1)
+    return [trial.one_call(images) if one.right else one]
 
 
 def try_sequence(
@@ -150,6 +153,8 @@ class ShapeTrial:
         if cause:
             return cause
         cause = self._states(same, self._output) or self._races(same, self._output)
+        if cause is None and self._options.one_first and "moved" in self._caller.can:
+            cause = self._fresh(1, Conditions(moved=True))
         if cause:
             return cause
         if self._options.many > images:
@@ -289,7 +294,7 @@ class ShapeTrial:
         """Call on the same and on fresh inputs in turns, with other threads, at other addresses, before guard pages."""
         can = self._caller.can
         earlier = [first]
-        counts = (1, None, 2, 1) if self._caller.parallel else (None, None)
+        counts = (1, None, 3, 1) if self._caller.parallel else (None, None)
         turns = [Conditions(threads=count) for count in counts]
         if "moved" in can:
             turns.append(Conditions(moved=True))
@@ -320,6 +325,10 @@ class ShapeTrial:
             return self._blaming(found, Cause("carries_over"))
         if conditions.moved and self._right(inputs, conditions._replace(moved=False)):
             return self._blaming(found, Cause("kept_pointer"))
+        if (conditions.threads or 1) > 1 and self._right(inputs, conditions._replace(threads=1)):
+            again = [self._call(inputs, conditions).output.copy() for _ in range(_REPEATS)]
+            if all(same_bits(one, output) for one in again):
+                return self._blaming(found, Cause("thread_count", {"threads": conditions.threads}))
         if self._differs(inputs, output):
             return self._blaming(found, self._unsteady(inputs))
         return self._blaming(found, Cause("later_call"))

@@ -146,6 +146,10 @@ TABLE: Dict[str, Reason] = {
         ),
         section="race_on_output",
     ),
+    "thread_count": Reason(
+        "each call with {threads} threads is wrong, and with one thread right",
+        "share the work so that no number of threads leaves a rest",
+    ),
     "unstable": Reason("calls on the same inputs differ", _STATE),
     "uninitialised": Reason(
         "it uses memory of its own before it writes it", "write every element before it is read", "uninitialised_read"

@@ -145,6 +145,10 @@ STATEFUL = {
         {"unstable"},
     ),
     "kept pointer": (of_first_pointers, {"kept_pointer"}),
+    "pointer kept for one image": (
+        lambda it, y, conditions: np.full_like(y, np.nan) if conditions.moved and len(y) == 1 else y,
+        {"later_call"},
+    ),
     "one output of many": (lambda it, y, _: put(y, (250, 1, 2, 3)) if len(y) > 255 else y, {"many_images"}),
     "last of many": (lambda it, y, _: put(y, -1) if len(y) > 255 else y, {"last_image"}),
     "images from 200": (lambda it, y, _: put(y, np.s_[200:], y[: len(y[200:])]), {"images_from"}),
@@ -153,6 +157,10 @@ STATEFUL = {
             y if conditions.threads == 1 else put(y, np.s_[0, 0, 0, it.calls % 3 : 1 + it.calls % 3])
         ),
         {"race"},
+    ),
+    "threads that leave a rest": (
+        lambda it, y, conditions: put(y, np.s_[-1, -1]) if conditions.threads == 3 else y,
+        {"thread_count"},
     ),
     "race for what is kept": (
         lambda it, y, conditions: (
@@ -167,7 +175,7 @@ STATEFUL = {
 @pytest.mark.parametrize("name", STATEFUL)
 def test_state_is_found(name):
     change, codes = STATEFUL[name]
-    caller = ArrayCaller(Stateful(change), ("moved",), parallel=name.startswith("race"))
+    caller = ArrayCaller(Stateful(change), ("moved",), parallel=name.startswith(("race", "threads")))
     found = verdict(caller, many=300)
     assert found.code in codes and not found.right
 
