@@ -64,6 +64,16 @@ def temporary_folder(tmp_path_factory):
     shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture(scope="module")
+def kernel_cache(tmp_path_factory):
+    """A cache folder of built kernel files, the same for all modules and processes of a run."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(folder / "kernel-cache"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_dir():
     """The folder of the real dataset. On a machine without the dataset, the test is skipped."""

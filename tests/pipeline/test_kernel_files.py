@@ -29,15 +29,7 @@ TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 CPU = [entry.name for entry in formats.FORMATS if entry.backend == "cpu"]
 RUN = ("run", "--data", "synthetic", "--n", "200")
 BENCH = ("bench", "conv", "--against", "none", "--batch", "40", "--repeat", "1")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """A separate cache folder for the tests of this module."""
-    with pytest.MonkeyPatch.context() as patch:
-        folder = tmp_path_factory.mktemp("cache")
-        patch.setenv("XDG_CACHE_HOME", str(folder))
-        yield folder
+pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 @pytest.fixture

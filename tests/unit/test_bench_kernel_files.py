@@ -18,14 +18,7 @@ from fashion_infer.kernel_files import requirements
 from fashion_infer.library import bindings, kernels
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """A separate cache folder for the tests of this module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 @pytest.fixture

@@ -17,7 +17,8 @@ from fashion_infer.judging.calls import Conditions, Failed
 from fashion_infer.judging.inputs import Seed, random_inputs
 from fashion_infer.kernel_files import formats, loading
 
-pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+_COMPILER = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+pytestmark = [_COMPILER, pytest.mark.usefixtures("kernel_cache")]
 # One file has all faults, because each build takes a second: the number of filters, from 16 on, selects one. Faults are
 # statements before or after those that compute the outputs.
 BEFORE = {

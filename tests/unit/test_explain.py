@@ -31,7 +31,8 @@ from fashion_infer.judging.calls import Cause
 from fashion_infer.judging.verdict import ShapeVerdict, Verdict
 from fashion_infer.kernel_files import build, formats
 
-pytestmark = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+_COMPILER = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
+pytestmark = [_COMPILER, pytest.mark.usefixtures("kernel_cache")]
 CODES = {
     "write_before": "out_of_bounds_write",
     "freed_twice": "use_after_free",

@@ -11,14 +11,7 @@ from fashion_infer.judging import judge, reasons
 from fashion_infer.judging.verdict import OTHER
 
 TEMPLATES = planted_bugs.SAMPLES.parents[1] / "fashion_infer" / "kernel_files" / "templates"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """A separate cache folder for the tests of this module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 @pytest.mark.slow

@@ -24,14 +24,7 @@ FAST = ("keeps-first-pointer", "buffer-of-first-size", "overlapping-memcpy", "ex
 # `grade` does not run the build with sanitizers, because it would run outside of the box: it accepts the first of these
 # files, and gives the others another reason.
 UNSANITIZED = ("overlapping-memcpy", "used-after-free", "buffer-of-first-size")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    """A separate cache folder for the tests of this module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        yield
+pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 def by_infer(path, edition, n):
