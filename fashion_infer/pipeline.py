@@ -10,7 +10,7 @@ import numpy as np
 from . import _mxnet, devices
 from .data import dataset
 from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
-from .graph.shapes import ConvolutionShape
+from .graph.layers import ConvolutionShape
 from .inference import model as models
 from .inference.layer_times import LayerTime
 from .inference.model import LoadedModel

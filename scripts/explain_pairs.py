@@ -18,7 +18,7 @@ import numpy as np
 
 from fashion_infer.explain import slow_cpu
 from fashion_infer.explain.samples import SampledProgram
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.kernel_files import formats, loading
 from fashion_infer.library import kernels
 

@@ -25,7 +25,7 @@ from fashion_infer.bench.machines import open_machine
 from fashion_infer.bench.records import OURS, BenchCase
 from fashion_infer.bench.request import BenchRequest
 from fashion_infer.errors import DeviceError
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import networks
 from fashion_infer.library.devices import cuda_devices
 from fashion_infer.library.fused import FusedNetwork

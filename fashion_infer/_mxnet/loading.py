@@ -6,7 +6,7 @@ import re
 import warnings
 
 from ..errors import DeviceError
-from ..system import installation, limits
+from ..system import installation, process
 from . import cuda_11, wheel
 from .lazy_import import fast_mxnet_import
 from .logs import quiet
@@ -51,7 +51,7 @@ def _check_room():
     Loading takes 490 MB; each thread takes 8 MB of stack and 64 MB that malloc reserves. A run has two threads per core
     and six more. On two cores, 10,000 images took up to 1,120 MB in total; 1,210 MB are required.
     """
-    limits.check(limits.AddressSpace(490 + 6 * 72, 2 * 72), openmp_thread_count(), "MXNet")
+    process.check_address_space(process.AddressSpace(490 + 6 * 72, 2 * 72), openmp_thread_count(), "MXNet")
 
 
 def build():

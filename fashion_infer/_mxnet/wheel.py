@@ -15,7 +15,7 @@ from typing import Optional
 
 from ..errors import DataError, DeviceError
 from ..system import installation, paths
-from ..system.temporary import vanishing
+from ..system.files import vanishing
 
 VERSION = "1.9.1"
 REQUIREMENT = Path(__file__).with_name("requirement.txt")  # includes the wheels' SHA-256

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 
 OURS, PEER, LIMIT = "ours", "peer", "limit"
 OK, WRONG, SKIPPED = "ok", "wrong", "skipped"

@@ -4,7 +4,7 @@ import statistics
 from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import CheckFailed, FashionInferError, UsageError
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..judging import judge
 from ..judging.judge import Layer
 from ..kernel_files import formats, requirements

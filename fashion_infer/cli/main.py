@@ -86,13 +86,13 @@ class LazyGroup(ExampleGroup):
         """Import and return the command `name`; return None if there is no such command."""
         if name not in COMMANDS:
             return None
-        from ..system import limits
+        from ..system import process
 
         # On two cores, the imports take 110 MB of address space. OpenBLAS starts a thread per core and reserves 40 MB
         # for each; with 64 cores and a limit (ulimit -v), too little would be left for MXNet. Under a limit, OpenBLAS
         # therefore gets one thread.
-        if limits.has_limit():
-            limits.check(limits.AddressSpace(150, 40), 1, PROGRAM)
+        if process.has_address_limit():
+            process.check_address_space(process.AddressSpace(150, 40), 1, PROGRAM)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, Callable, Sequence
 
 from ..errors import DataError, FashionInferError
-from ..system.files import replacing
-from ..system.temporary import folder_made
+from ..system.files import folder_made, replacing
 
 # Time limits in seconds for connecting, and for waiting for the next bytes. They are short, because without a network
 # the built-in set is used only after they have passed.

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..kernel_files import plugin
 from ..library import bindings
 from ..system import programs

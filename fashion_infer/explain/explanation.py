@@ -12,7 +12,7 @@ from ..bench.request import BenchRequest
 from ..bench.user_kernels import row_of
 from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..judging import judge
 from ..judging.verdict import ShapeVerdict, Verdict
 from ..kernel_files.formats import KernelFile

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from ..errors import DeviceError
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..kernel_files import build, loading
 from ..kernel_files.formats import KernelFile
 from ..system import installation, programs

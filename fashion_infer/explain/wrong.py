@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..judging import reasons
 from ..judging.callers import sanitized
 from ..judging.calls import Cause

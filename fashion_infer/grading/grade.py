@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from ..errors import DeviceError, FashionInferError, UsageError
 from ..judging.inputs import Seed
 from ..system import cache_limits
-from ..system.temporary import vanishing
+from ..system.files import vanishing
 from . import marks, verdict
 from .intake import building, submission
 from .intake.archives import Refused

@@ -11,8 +11,7 @@ from typing import Any, Dict, Iterator, Optional, Sequence, Tuple
 
 from ..errors import DataError, UsageError
 from ..system import inputs
-from ..system.files import replacing_together
-from ..system.temporary import folder_made
+from ..system.files import folder_made, replacing_together
 from . import verdict
 from .formats import FORMATS
 from .rubric import Rubric

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 import numpy as np
 
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from .bound import ComparedOutputs
 from .calls import Cause
 from .probes import (

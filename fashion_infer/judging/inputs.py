@@ -6,7 +6,7 @@ from typing import NamedTuple, Tuple
 
 import numpy as np
 
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 
 _BLOCK = 1 << 20  # bytes that one hash generates
 # Step between neighbours of the 65,536 values from -1 to 1. It is not a power of two, so half precision cannot

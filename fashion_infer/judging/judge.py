@@ -9,7 +9,7 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..checkpoints import editions
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..kernel_files import loading
 from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel

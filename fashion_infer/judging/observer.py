@@ -4,7 +4,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Set, Tu
 
 import numpy as np
 
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..kernel_files.loading import LoadedKernel
 from ..library import devices
 from ..system import process

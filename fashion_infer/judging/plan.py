@@ -11,7 +11,7 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from ..errors import UsageError
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..kernel_files.loading import LoadedKernel
 from ..library import kernels
 from . import bound, diagnosis, probes

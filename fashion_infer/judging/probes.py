@@ -10,7 +10,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from .inputs import Inputs, KeyedStream
 
 FLOAT32, TF32_OR_HALF, IMPRECISE = "float32", "tf32 or half", "imprecise"

@@ -14,7 +14,7 @@ from typing import Dict, List, Sequence, Tuple
 import numpy as np
 
 from ..errors import CheckFailed, DeviceError
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from .inputs import Inputs
 
 # Bits of the NaN by origin. They are quiet, because arithmetic changes a signalling one. The library fills outputs with

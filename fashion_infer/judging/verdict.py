@@ -3,7 +3,7 @@
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ..graph.shapes import ConvolutionShape
+from ..graph.layers import ConvolutionShape
 from ..kernel_files.formats import KernelFile
 from . import bound, reasons
 from .bound import INCORRECT, ComparedOutputs, worst

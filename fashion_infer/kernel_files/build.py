@@ -17,7 +17,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import DeviceError
 from ..system import cache_limits, compilers, inputs, installation
-from ..system.temporary import vanishing
+from ..system.files import vanishing
 from . import formats, neighbours, source
 from .formats import KernelFile
 

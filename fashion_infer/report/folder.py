@@ -11,8 +11,8 @@ from typing import Iterator
 
 from ..errors import DataError, UsageError
 from ..system import paths
+from ..system.files import vanishing
 from ..system.interrupts import interrupt_deferred
-from ..system.temporary import vanishing
 
 LIST = "report.json"  # lists the files of the report in the folder; any other file there is not from a report
 _KIND = "fashion-infer report"

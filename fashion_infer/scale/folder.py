@@ -11,8 +11,7 @@ import pyarrow
 from pyarrow import fs, parquet
 
 from ..errors import DataError
-from ..system.files import replacing
-from ..system.temporary import folder_made
+from ..system.files import folder_made, replacing
 from . import places
 
 MANIFEST = "_job.json"  # readers of Parquet folders skip names that begin with _

@@ -1,15 +1,23 @@
-"""This process: its resource usage as /usr/bin/time prints it, its threads' waits, and its memory on devices."""
+"""This process: its resource usage, its threads' waits, its memory on devices, and its limit of address space.
+
+Only the standard library is used, because the command line checks the limit before other imports.
+"""
 
 import ctypes
+import mmap
 import os
 import resource
 import time
 from pathlib import Path
 from typing import List, NamedTuple, Optional, Tuple
 
+from ..errors import DeviceError
+
 TASKS = Path("/proc/self/task")
 _UNKNOWN = 2**64 - 1  # the driver returns this if it does not know a process's memory
 _MOST = 1024  # largest number of processes on a device
+_MB = 1 << 20
+_NORESERVE = 0x4000  # MAP_NORESERVE, which the module mmap lacks before Python 3.13
 
 
 class Usage(NamedTuple):
@@ -135,3 +143,40 @@ def _listed_processes() -> List[Tuple[int, int]]:
         return found
     finally:
         nvml.nvmlShutdown()
+
+
+class AddressSpace(NamedTuple):
+    """Address space that a library or a command needs, in megabytes: a fixed part and a part per thread."""
+
+    megabytes: int  # without threads
+    per_thread: int
+
+    def total(self, threads: int) -> int:
+        return self.megabytes + self.per_thread * threads
+
+
+def check_address_space(need: AddressSpace, threads: int, what: str) -> None:
+    """Reserve the address space for `what` and `threads` threads, and release it; DeviceError if the system refuses.
+
+    OpenBLAS, libgomp and MXNet do not check allocations (`ulimit -v`): they would abort, hang or crash later.
+    """
+    if _fits(need.total(threads)):
+        return
+    fewer = next((count for count in range(threads - 1, 0, -1) if _fits(need.total(count))), 0)
+    reason = f"{what} needs {need.total(threads)} MB of address space: raise the limit (`ulimit -v`)"
+    raise DeviceError(f"{reason}, or use --threads {fewer} or less" if fewer else reason)
+
+
+def has_address_limit() -> bool:
+    return resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+
+
+def _fits(megabytes: int) -> bool:
+    if not has_address_limit():
+        return True
+    try:
+        # This reserves addresses only; it allocates no memory.
+        mmap.mmap(-1, megabytes * _MB, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NORESERVE, prot=0).close()
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True

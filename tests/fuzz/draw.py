@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import Convolution, ConvolutionShape, Dense, Flatten, MaxPool, Relu, Softmax, Tanh
 
 # Kinds of data. In "wide", each value has its own magnitude from 1e-30 to 1e30, log-uniform. In "beside", some of the
 # values are multiplied by one such magnitude. "special" has infinities and NaN among ordinary values.

@@ -4,7 +4,7 @@
 In an incorrect kernel, the faulty line, or each of two such lines, ends in `// here`.
 """
 
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging.calls import Cause
 from fashion_infer.judging.verdict import ShapeVerdict, Verdict
 

@@ -6,7 +6,7 @@ from profiles import drawn
 
 from fashion_infer.errors import DeviceError
 from fashion_infer.explain import ncu, slow_gpu, wrong
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.kernel_files import formats
 from fashion_infer.system.programs import find_tool
 

@@ -12,7 +12,7 @@ import pytest
 
 from fashion_infer.explain import slow_cpu
 from fashion_infer.explain.samples import SampledProgram
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.kernel_files import formats
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fashion_infer.errors import DeviceError
-from fashion_infer.graph.layers import Convolution
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import Convolution, ConvolutionShape
 from fashion_infer.judging import tensors
 from fashion_infer.judging.callers import here, isolated, sanitized
 from fashion_infer.judging.callers.sanitized import SanitizedCall

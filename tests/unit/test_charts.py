@@ -14,7 +14,7 @@ from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape
 from fashion_infer.present import content
 from fashion_infer.present.charts import benchmarks, figure, images, roofline
 from fashion_infer.present.content import ceiling
-from fashion_infer.present.render import html, markdown, terminal
+from fashion_infer.present.render import terminal
 
 SVG = "{http://www.w3.org/2000/svg}"
 

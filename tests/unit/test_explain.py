@@ -25,7 +25,7 @@ from fashion_infer.explain import (
     source,
     wrong,
 )
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import judge, reasons
 from fashion_infer.judging.calls import Cause
 from fashion_infer.judging.verdict import ShapeVerdict, Verdict

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fashion_infer.explain import listing, ncu, sanitizer, slow_gpu, wrong
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.kernel_files import formats
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gpu"))

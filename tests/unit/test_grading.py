@@ -31,7 +31,7 @@ from fashion_infer.grading import formats, grade, marks, results, rubric, verdic
 from fashion_infer.grading.referee import Observed, memory, runs, samples, session
 from fashion_infer.grading.referee.findings import Finding
 from fashion_infer.grading.sandbox import Broken, available, processes
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import reasons
 from fashion_infer.judging.inputs import Seed
 

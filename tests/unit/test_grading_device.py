@@ -24,7 +24,7 @@ from fashion_infer.grading.referee import Machine, Referee, notes, samples, sess
 from fashion_infer.grading.referee.memory import place
 from fashion_infer.grading.referee.tensors import NO_LAG, HostTensors, Lag
 from fashion_infer.grading.sandbox import available
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging.inputs import KeyedStream, Seed, random_inputs
 from fashion_infer.system import compilers, installation
 

@@ -20,7 +20,7 @@ from interruptible import interruptible
 
 from fashion_infer.checkpoints import mxnet_pair, zoo
 from fashion_infer.errors import CheckpointError, DataError, UsageError
-from fashion_infer.system import files, inputs, temporary
+from fashion_infer.system import files, inputs
 
 
 def names(path):
@@ -187,7 +187,7 @@ def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke)
 def test_created_folders_are_removed_if_they_are_empty(fails, there, left, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / there).mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(ValueError), temporary.folder_made("a/b/c", 0o700) as folder:
+    with contextlib.suppress(ValueError), files.folder_made("a/b/c", 0o700) as folder:
         assert folder == tmp_path / "a/b/c" and list(folder.iterdir()) == []
         assert there == "a/b/c" or stat.S_IMODE(folder.stat().st_mode) == 0o700
         if left:

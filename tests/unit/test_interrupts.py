@@ -11,7 +11,7 @@ import profiles
 import pytest
 from interruptible import interruptible
 
-from fashion_infer.system import temporary
+from fashion_infer.system import files
 from fashion_infer.system.interrupts import interrupt_deferred
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,9 +127,9 @@ def test_ctrl_c_while_mxnet_runs(error):
 WRITE = """
 import os, signal, sys, time
 from pathlib import Path
-from fashion_infer.system import files, temporary
+from fashion_infer.system import files
 place = Path(sys.argv[1])
-with temporary.folder_made(place / "a" / "b"), files.replacing_together([place / "x", place / "y"]) as news:
+with files.folder_made(place / "a" / "b"), files.replacing_together([place / "x", place / "y"]) as news:
     Path(news[0]).write_text("new")
     print(1, flush=True)
     time.sleep(60)
@@ -155,6 +155,6 @@ def plain_sigterm():
 
 
 def test_sigterms_handling_is_restored(tmp_path, plain_sigterm):
-    with temporary.vanishing(lambda: str(tmp_path / "a")), temporary.folder_made(tmp_path / "b"):
+    with files.vanishing(lambda: str(tmp_path / "a")), files.folder_made(tmp_path / "b"):
         assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

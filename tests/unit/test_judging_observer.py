@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_judging_bound import exact
 
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import judge, observer
 from fashion_infer.judging.calls import Cause
 from fashion_infer.judging.inputs import KeyedStream, random_inputs

@@ -8,7 +8,7 @@ from profiles import examples, pick
 from test_judging_bound import CORRECT, exact, rounded, shapes
 from test_probes import CODES, FACTS, WRONG
 
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import bound, reasons
 from fashion_infer.judging.calls import USUAL, Called, Caller, Failed
 from fashion_infer.judging.inputs import KeyedStream

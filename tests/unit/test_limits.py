@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fashion_infer.errors import DeviceError
-from fashion_infer.system import limits, process
+from fashion_infer.system import process
 
 ROOT = Path(__file__).resolve().parents[2]
 # Arguments: the machine's number of cores, the limit of the address space in MB, and the command line.
@@ -25,16 +25,16 @@ main(sys.argv[3:])
 
 @given(st.integers(0, 500), st.integers(1, 90), st.integers(1, 300), st.data())
 def test_the_message_names_the_most_threads_that_fit(megabytes, each, wanted, data):
-    need = limits.AddressSpace(megabytes, each)
+    need = process.AddressSpace(megabytes, each)
     space = data.draw(st.integers(0, need.total(wanted) + 9))
     most = max((n for n in range(1, wanted + 1) if megabytes + each * n <= space), default=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "_has", lambda megabytes: megabytes <= space)
+        patch.setattr(process, "_fits", lambda megabytes: megabytes <= space)
         if most == wanted:
-            limits.check(need, wanted, "it")
+            process.check_address_space(need, wanted, "it")
             return
         with pytest.raises(DeviceError) as refused:
-            limits.check(need, wanted, "it")
+            process.check_address_space(need, wanted, "it")
     assert (f"--threads {most} " in str(refused.value)) == ("--threads" in str(refused.value)) == (most > 0)
 
 

@@ -13,7 +13,7 @@ from fashion_infer.bench.records import BenchCase, ConvolutionShape, Measurement
 from fashion_infer.present import content
 from fashion_infer.present.bench import pages
 from fashion_infer.present.content import table
-from fashion_infer.present.render import html, markdown, terminal
+from fashion_infer.present.render import terminal
 from fashion_infer.system.text import shown
 
 PEERS = {"cudnn fp32": 3.37, "cudnn tf32": 3.36}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_judging_bound import CORRECT, half, rounded
 
-from fashion_infer.graph.shapes import ConvolutionShape
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import bound, probes
 from fashion_infer.judging.calls import Cause
 from fashion_infer.judging.diagnosis import diagnose

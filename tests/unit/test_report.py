@@ -16,7 +16,6 @@ from fashion_infer.errors import DataError, DeviceError, UsageError
 from fashion_infer.explain.findings import KernelFinding
 from fashion_infer.present import content
 from fashion_infer.present.charts import roofline
-from fashion_infer.present.render import html, markdown
 from fashion_infer.present.report import pages, sections
 from fashion_infer.profiling.figures import Throughput
 from fashion_infer.report import folder, gather, kernel_file, profiles

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Iterator, Optional
 
 from ...errors import DataError
-from ...system.temporary import folder_made, vanishing
+from ...system.files import folder_made, vanishing
 from .database import FILE, Store, file_url, url_of
 
 

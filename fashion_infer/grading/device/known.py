@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Optional
 
 from ...errors import DeviceError
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...library import bindings, kernels
 from ...system import compilers, installation
 from ..intake.building import BuiltSubmission

@@ -19,7 +19,7 @@ from typing import Any, List, NamedTuple, Sequence
 import numpy as np
 
 from ...errors import DeviceError
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...judging.inputs import KeyedStream, random_inputs
 from ..inside import driver
 from ..referee import memory

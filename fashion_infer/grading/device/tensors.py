@@ -12,7 +12,7 @@ from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...judging.inputs import Inputs, KeyedStream
 from ...judging.tensors import STALE
 from ..inside import driver

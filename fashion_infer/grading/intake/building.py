@@ -12,7 +12,7 @@ from ...judging import judge
 from ...judging.callers.here import runs_threads
 from ...kernel_files import build as builds
 from ...system import cache_limits, compilers, installation
-from ...system.temporary import vanishing
+from ...system.files import vanishing
 from ...system.text import shown
 from ..inside.seccomp import ALWAYS
 from ..rubric import RubricLimits

@@ -6,7 +6,7 @@ from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...judging import calls, judge
 from ...judging.calls import USUAL, Caller, Conditions, Failed
 from ...judging.inputs import Inputs, KeyedStream, random_inputs

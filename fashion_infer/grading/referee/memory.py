@@ -14,7 +14,7 @@ from typing import Iterator, List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...judging.inputs import KeyedStream
 
 _GUARD = 1 << 16  # bytes of a guard zone: at least a page, and enough for a whole row of the largest layer

@@ -4,7 +4,7 @@ import statistics
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from ...checkpoints import editions
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ..rubric import RubricLayer
 
 

@@ -9,7 +9,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set
 
 from ...errors import DeviceError
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ..intake.building import BuiltSubmission
 from ..sandbox import Box, Broken, Layers, start
 from ..sandbox.box import plan

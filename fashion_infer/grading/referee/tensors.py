@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...judging.inputs import Inputs, KeyedStream
 from ...judging.tensors import STALE, same_bits
 from . import memory

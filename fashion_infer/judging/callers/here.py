@@ -11,7 +11,7 @@ from typing import Any, Callable, ContextManager, Dict, Iterator, Optional, Tupl
 import numpy as np
 
 from ...errors import DeviceError
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...kernel_files import neighbours, plugin
 from ...kernel_files.formats import KernelFile
 from ...kernel_files.loading import LoadedKernel

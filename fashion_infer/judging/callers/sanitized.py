@@ -22,11 +22,11 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tu
 import numpy as np
 
 from ...errors import FashionInferError
-from ...graph.shapes import ConvolutionShape
+from ...graph.layers import ConvolutionShape
 from ...kernel_files import build, neighbours
 from ...kernel_files.formats import KernelFile
 from ...system import cache_limits, installation
-from ...system.temporary import vanishing
+from ...system.files import vanishing
 from ..calls import Cause
 from ..inputs import Inputs
 
