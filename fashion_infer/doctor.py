@@ -13,7 +13,7 @@ from ._mxnet import plugin
 from .checkpoints import zoo
 from .data import locate
 from .errors import DataError, DeviceError, FashionInferError
-from .library import bindings, build, kernels, thread_pool
+from .library import bindings, kernels
 from .library import devices as cuda
 
 
@@ -63,8 +63,8 @@ def _library() -> List[InstalledPart]:
     plugin.load_operators()
     findings = [
         InstalledPart(True, "operator library", str(bindings.library_path())),
-        InstalledPart(True, "library build", build.build_info()),
-        InstalledPart(True, "CPU", f"{build.cpu_isa()}, {thread_pool.size()} threads"),
+        InstalledPart(True, "library build", bindings.build_info()),
+        InstalledPart(True, "CPU", f"{bindings.cpu_isa()}, {bindings.thread_count()} threads"),
     ]
     for backend in ("cpu", "gpu"):
         names = ", ".join(kernel.name for kernel in kernels.table(backend))

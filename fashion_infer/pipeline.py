@@ -14,15 +14,14 @@ from .graph.layers import ConvolutionShape
 from .inference import model as models
 from .inference.layer_times import LayerTime
 from .inference.model import LoadedModel
-from .inference.predictor import GPU_BATCH_SIZE, Predictor
-from .inference.spread import NODES, SpreadPredictor
+from .inference.predictor import GPU_BATCH_SIZE, NODES, Predictor, SpreadPredictor
 from .judging import judge as judges
 from .judging.judge import Layer
 from .judging.observer import RunObserver
 from .judging.verdict import Verdict
 from .kernel_files import formats, loading
 from .kernel_files.loading import LoadedKernel
-from .library import kernels, thread_pool
+from .library import bindings, kernels
 from .request import BlockRequest, Request
 from .result import LayerResult, Result, merge
 from .system import isolation, process
@@ -250,7 +249,7 @@ def _result(
         operator=model.operator,
         kernel=str(request.kernel),
         batch_size=min(run.network.batch_size, run.n),
-        threads=thread_pool.size(),
+        threads=bindings.thread_count(),
         correctness=int((execution.predictions == images.labels).sum()) / len(images.labels),
         predictions=execution.predictions,
         labels=images.labels,
@@ -299,8 +298,8 @@ def check_scores(scores: np.ndarray) -> None:
 
 def choose(request: Request, model: LoadedModel) -> devices.Choice:
     """Choose where the request runs, load MXNet, and set the number of threads; MXNet keeps that of the first run."""
-    thread_pool.resize(request.threads)
-    _mxnet.set_threads(thread_pool.size())
+    bindings.set_threads(request.threads)
+    _mxnet.set_threads(bindings.thread_count())
     if request.device == devices.ALL:
         _mxnet.set_networks(_MAX_DEVICES)
     mode = request.mode_or_default

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _mxnet
 from .inference.layer_times import LayerTime
-from .library import build
+from .library import bindings
 from .library.op_times import OpTime
 from .system import process
 from .version import __version__
@@ -128,6 +128,6 @@ def versions() -> Dict[str, str]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "mxnet": _mxnet.load().__version__,
-        "library": build.build_info(),
-        "cpu_isa": build.cpu_isa(),
+        "library": bindings.build_info(),
+        "cpu_isa": bindings.cpu_isa(),
     }

@@ -1,7 +1,6 @@
 """The only package that imports mxnet. It does so when `load` is first called."""
 
-from .loading import build, load
-from .logs import quiet
+from .loading import build, load, quiet
 from .mxnet_lock import lock
 from .threads import set_networks, set_threads
 

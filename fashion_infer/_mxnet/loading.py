@@ -1,17 +1,17 @@
-"""Imports MXNet 1.9.1 (Apache License 2.0), whose wheel is installed separately, or downloaded (see `wheel`)."""
+"""Imports MXNet 1.9.1 (Apache License 2.0), whose wheel is installed separately, or downloaded, and hides its logs."""
 
+import contextlib
 import importlib
 import os
 import re
+import sys
 import warnings
 
 from ..errors import DeviceError
 from ..system import installation, process
-from . import cuda_11, wheel
-from .lazy_import import fast_mxnet_import
-from .logs import quiet
+from . import wheel
+from .lazy_import import fast_mxnet_import, restore_numpy_names
 from .mxnet_lock import once
-from .numpy_names import restore
 from .threads import openmp_thread_count, openmp_threads
 
 # System libraries that MXNet links, with the names of Debian's packages.
@@ -22,6 +22,7 @@ _QUIET = {"MXNET_SUBGRAPH_VERBOSE": "0", "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "
 # Without this variable, MXNet would merge a fully connected layer with the tanh after it into a node with another name,
 # and their times could not be measured separately. At these sizes the merge makes nothing faster.
 _PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
+_LOG_LINE = re.compile(rb"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 
 @once
@@ -32,11 +33,11 @@ def load():
     _check_room()
     import numpy
 
-    restore(numpy)
+    restore_numpy_names(numpy)
     for name, value in {**_QUIET, **_PLAIN_GRAPH}.items():
         os.environ.setdefault(name, value)
     if build() == "cu112":
-        cuda_11.preload()
+        wheel.preload_cuda_11()
     try:
         with warnings.catch_warnings(), quiet(), openmp_threads(), fast_mxnet_import():
             warnings.simplefilter("ignore")
@@ -87,10 +88,33 @@ def _explain(error):
             "mxnet-cu112 needs an NVIDIA driver, and libcuda.so.1 was not found: install the driver, "
             "or MXNet's CPU build with `make setup MXNET=cpu`"
         )
-    if name in cuda_11.LIBRARIES:
+    if name in wheel.CUDA_11_LIBRARIES:
         return f"mxnet-cu112 needs CUDA 11, and {name} was not found: {installation.extra('cu112')}"
     if name in _SYSTEM:
         every = ", ".join(_SYSTEM.values())
         package = f"Debian's package {_SYSTEM[name]}; MXNet needs {every}"
         return f"MXNet needs {name}, which this system lacks: install it ({package})"
     return f"MXNet cannot be imported ({type(error).__name__}: {text}): reinstall mxnet==1.9.1"
+
+
+@contextlib.contextmanager
+def quiet():
+    """Return a context that drops MXNet's log lines, which MXNet cannot turn off, and delays other output on stderr."""
+    try:
+        sys.stderr.flush()
+        stderr = os.dup(2)
+    except (AttributeError, OSError, ValueError):  # no stderr
+        yield
+        return
+    with os.fdopen(os.memfd_create("mxnet-log"), "w+b") as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            log.seek(0)
+            for line in log:
+                if not _LOG_LINE.match(line):
+                    os.write(2, line)

@@ -1,9 +1,11 @@
 """MXNet's wheel: installed next to this package, or downloaded into the user's cache when first needed.
 
-MXNet's metadata requires NumPy below 2, although MXNet runs with any NumPy (`numpy_names`). Python 3.13 and later have
-no NumPy below 2. This package therefore does not depend on mxnet: pip would replace the installed NumPy.
+MXNet's metadata requires NumPy below 2, although MXNet runs with any NumPy (see `lazy_import`). Python 3.13 and later
+have no NumPy below 2. This package therefore does not depend on mxnet: pip would replace the installed NumPy.
 """
 
+import contextlib
+import ctypes
 import importlib.util
 import os
 import subprocess
@@ -19,6 +21,20 @@ from ..system.files import vanishing
 
 VERSION = "1.9.1"
 REQUIREMENT = Path(__file__).with_name("requirement.txt")  # includes the wheels' SHA-256
+# Libraries that mxnet-cu112 links, each from its pip wheel nvidia-*-cu11, ordered so that each library's dependencies
+# are loaded before it.
+CUDA_11_LIBRARIES = (
+    "libcudart.so.11.0",
+    "libnvrtc.so.11.2",
+    "libnvToolsExt.so.1",
+    "libcublasLt.so.11",
+    "libcublas.so.11",
+    "libcufft.so.10",
+    "libcurand.so.10",
+    "libcusolver.so.11",
+    "libcudnn.so.8",
+    "libnccl.so.2",
+)
 
 
 def locate() -> Optional[Path]:
@@ -63,3 +79,14 @@ def _cached() -> Optional[Path]:
         return paths.needed_cache() / f"mxnet-{VERSION}"
     except DataError:
         return None
+
+
+def preload_cuda_11():
+    """Load the CUDA 11 libraries that are installed, without a toolkit or LD_LIBRARY_PATH."""
+    spec = importlib.util.find_spec("nvidia")
+    folders = list(spec.submodule_search_locations) if spec else []
+    for name in CUDA_11_LIBRARIES:
+        for path in (path for folder in folders for path in Path(folder).glob(f"*/lib/{name}")):
+            # Ignore a failure: MXNet's own import reports it.
+            with contextlib.suppress(OSError):
+                ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)

@@ -13,7 +13,7 @@ from typing import Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from ..errors import DeviceError
-from ..library import thread_pool
+from ..library import bindings
 from ..system import programs
 from .machines import open_machine
 
@@ -86,7 +86,7 @@ def measure_in_child(backend: str, device: int = 0, threads: int = 0) -> Dict[st
 def _main() -> None:
     backend, device, threads = sys.argv[1], *map(int, sys.argv[2:])
     try:
-        thread_pool.resize(threads)
+        bindings.set_threads(threads)
         print(json.dumps(measure(backend, device)))
     except DeviceError as error:
         sys.exit(str(error))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, ClassVar, Dict, List, Optional, Sequence, Type, Union
 
 from ..errors import DeviceError
-from ..library import build
+from ..library import bindings
 from . import peers as others
 from . import request as requests
 from .machines import open_machine
@@ -113,7 +113,7 @@ class Benchmark:
             self.name,
             request.backend,
             identity,
-            {"library": build.build_info(), **versions},
+            {"library": bindings.build_info(), **versions},
             command,
             sorted({case.batch for case in cases}),
             request.repeat,

@@ -14,7 +14,7 @@ from ..data import retrieve
 from ..errors import CheckpointError, DataError, UsageError
 from ..graph import symbol
 from ..system import paths
-from . import editions, minidnn, params_file, zoo
+from . import editions, minidnn, mxnet_pair, zoo
 from .checkpoint import Checkpoint, check_finite
 
 MOST = 32 << 20  # size limit of a file in bytes; the largest original file has 14.5 MB
@@ -93,7 +93,7 @@ def load(name: str) -> Checkpoint:
         raise CheckpointError(f"{target} is damaged: run `fashion-infer models fetch {name} --original` again")
     if target.suffix == minidnn.SUFFIX:
         return minidnn.load(target)
-    weights = {key.partition(":")[2]: array.astype(np.float32) for key, array in params_file.read(target).items()}
+    weights = {key.partition(":")[2]: array.astype(np.float32) for key, array in mxnet_pair.read_params(target).items()}
     check_finite(weights, str(target))
     model = zoo.get(name)
     edition = editions.get(model.edition)

@@ -7,8 +7,8 @@ import numpy as np
 
 from ..errors import DataError, UsageError
 from ..system.paths import PathOrText
-from . import cache, download, idx, locate, own, synthetic
-from .resize import resize
+from . import idx, locate, own, synthetic
+from .resize import cache, cached, resize
 
 TEST_SIZE = 10_000
 REAL, SYNTHETIC, OWN = "fashion-mnist", "synthetic", "own"
@@ -71,7 +71,7 @@ def load(
     folder = locate.find(data_dir)
     if folder is None:
         try:
-            folder = download.fetch(split="test")
+            folder = locate.fetch(split="test")
         except DataError:
             if source == REAL:
                 raise
@@ -93,10 +93,10 @@ def resized(images: Images, size: int) -> np.ndarray:
     # b"2" is the version of the cache's file format. The files of version 1 had no digest, and must not be found.
     key = hashlib.sha256(b"2" + repr(images.images.shape).encode() + images.images.tobytes()).hexdigest()[:16]
     name = f"{images.source}-{size}-{key}.npy"
-    result = cache.get(name, shape)
+    result = cached(name, shape)
     if result is None:
         result = resize(images.images, size)
-        cache.put(name, result)
+        cache(name, result)
     return result
 
 

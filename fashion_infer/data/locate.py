@@ -1,4 +1,4 @@
-"""Searches folders for the files of Fashion-MNIST, and checks the MD5 sums of the files."""
+"""Searches folders for the files of Fashion-MNIST (Zalando SE, MIT licence), checks their MD5 sums, downloads them."""
 
 import hashlib
 import os
@@ -9,6 +9,7 @@ from ..errors import DataError
 from ..system import inputs, paths
 from ..system.installation import resource_dir
 from ..system.paths import PathOrText
+from . import retrieve
 
 # File names and MD5 sums as published with the dataset.
 FILES = {
@@ -35,6 +36,10 @@ MOST = {
     "train-images-idx3-ubyte.gz": 26_421_880 + 4096,
     "train-labels-idx1-ubyte.gz": 29_515 + 4096,
 }
+MIRRORS = (
+    "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+)
 
 
 class Location(NamedTuple):
@@ -115,3 +120,21 @@ def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional
                 f"{location.path}"
             )
     return None
+
+
+def mirrors() -> List[str]:
+    """Return the URLs of Fashion-MNIST's folders, which are tried in order; FASHION_INFER_MIRRORS sets them."""
+    return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
+
+
+def fetch(to: Optional[str] = None, split: str = "test") -> Path:
+    """Download Fashion-MNIST's "test" or "train" set, unless the folder already has it, and return the folder.
+
+    Files in a folder `to` are never changed: DataError for a different file of the same name.
+    """
+    folder = paths.expanded(to) if to else paths.needed_cache() / "fashion-mnist"
+    for name in FILES[split]:
+        advice = "copy the four files of Fashion-MNIST to a folder and name that folder with --data-dir"
+        addresses = [mirror + name for mirror in mirrors()]
+        retrieve.fetch_file(folder / name, addresses, retrieve.md5, MD5[name], advice, MOST[name], not to)
+    return folder

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import DataError, UsageError
 from ..judging.inputs import Seed
-from ..library import build
+from ..library import bindings
 from ..system import inputs
 from ..version import __version__
 from . import rubric as rubrics
@@ -93,7 +93,7 @@ def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
         "build_seconds": verdict.build_seconds, "seconds": verdict.seconds,
         "backend": verdict.backend, "device": verdict.device, "sandbox": verdict.sandbox,
         "seed": verdict.seed.hex, "rubric": rubrics.as_dict(verdict.rubric), "when": verdict.when,
-        "versions": {"fashion-infer": __version__, "library": build.build_info(), "numpy": np.__version__,
+        "versions": {"fashion-infer": __version__, "library": bindings.build_info(), "numpy": np.__version__,
                      "python": platform.python_version(), "kernel": platform.release()},
     }  # fmt: skip
 

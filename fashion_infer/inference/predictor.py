@@ -9,15 +9,15 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .._mxnet import lock as mxnet_lock
-from .._mxnet.bound import BoundGraph
-from .._mxnet.stopwatch import Stopwatch
+from .._mxnet.bound import BoundGraph, Stopwatch
 from ..checkpoints.checkpoint import Checkpoint
 from ..errors import UsageError
 from ..graph import operators, rewrite, symbol
 from ..library import kernels, op_times
 from ..library.op_times import OpTime
 from ..request import check_batch_size, check_mode
-from .layer_times import LayerTime, assemble, of_graph
+from ..system.sharing import share
+from .layer_times import LayerTime, assemble, of_graph, of_slowest_devices
 
 # Number of images per slice. With 100 images, fa2017's largest activation has 11.5 MB, which is near the size of the
 # caches. Slices of 250 or 1000 images are slower and need more memory.
@@ -28,6 +28,8 @@ GPU_BATCH_SIZE = 2500
 # The fused mode divides slices further, to fit the caches or the device. This number limits the size of MXNet's arrays:
 # 8 MB of pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
+# Nodes of the network on device i are numbered from i * NODES, so that a record's number identifies the device.
+NODES = 1 << 20
 
 
 class Predictor:
@@ -151,3 +153,44 @@ class Predictor:
         if self.mode == "fused" and self._pixels and not self._bound.unfused():
             return FUSED_BATCH_SIZE
         return GPU_BATCH_SIZE if self._backend == "gpu" else BATCH_SIZE
+
+
+class SpreadPredictor:
+    """The same network on several devices, as one predictor. Predictor i numbers its nodes from i * NODES.
+
+    The batch size depends on `count`, the images per call of `predict`, so all devices have work even for few images.
+    """
+
+    def __init__(self, predictors: Sequence[Predictor], count: int):
+        self._predictors = predictors
+        self.custom_layers = predictors[0].custom_layers
+        self.batch_size = min(predictors[0].batch_size, -(-count // len(predictors)))
+
+    @property
+    def classes(self) -> int:
+        return self._predictors[0].classes
+
+    def predict(
+        self, images: np.ndarray, each: Optional[Callable[[int, int], None]] = None
+    ) -> Tuple[np.ndarray, List[LayerTime]]:
+        """Run the network, as `Predictor.predict`. A layer's time is that of its slowest device."""
+        size = self.batch_size
+        parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]
+        scores = [np.empty(0)] * len(parts)
+        workers = [(predictor, predictor.stopwatch()) for predictor in self._predictors]
+
+        def work(worker, index):
+            predictor, watch = worker
+            scores[index] = predictor.forward(images[parts[index]], watch)
+            if each is not None:
+                each(parts[index].start, len(scores[index]))
+
+        with mxnet_lock:  # held for the threads of `share` too; `warm` has set everything up before
+            for predictor in self._predictors:
+                for count in {part.stop - part.start for part in parts}:
+                    predictor.warm(images[:count])
+            op_times.drain()
+            share(workers, range(len(parts)), work)
+            records = op_times.drain()
+        times = of_slowest_devices([predictor.times(records, watch) for predictor, watch in workers])
+        return np.concatenate(scores), times

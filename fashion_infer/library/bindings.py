@@ -258,3 +258,23 @@ def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ct
         target.keys, target.values, target.attribute_count = keys, values, len(attributes)
         target.inputs, target.input_count = numbers, len(inputs)
     return array, kept
+
+
+def build_info() -> str:
+    """Return version, compiler, instruction sets and CUDA architectures of the library, in one line."""
+    return load().fops_build_info().decode()
+
+
+def cpu_isa() -> str:
+    """Return the instruction set that the fast CPU kernels use here: "avx512", "avx2", "neon" or "generic"."""
+    return load().fops_cpu_isa().decode()
+
+
+def set_threads(threads: Optional[int]) -> None:
+    """Set the number of threads, 1 to 1024; None or 0 sets the default: one per core that this process may use."""
+    check(load().fops_set_threads(threads or 0))
+
+
+def thread_count() -> int:
+    """Return the number of threads that the library's CPU kernels use."""
+    return load().fops_get_threads()

@@ -1,4 +1,4 @@
-"""Checks the report's folder, and replaces it completely or not at all."""
+"""Makes a whole report: checks its folder, measures, draws the pictures, and replaces the folder or leaves it."""
 
 import contextlib
 import json
@@ -7,12 +7,15 @@ import signal
 import tempfile
 from functools import partial
 from pathlib import Path
-from typing import Iterator
+from typing import Iterator, Tuple
 
 from ..errors import DataError, UsageError
+from ..present.report import pages
 from ..system import paths
 from ..system.files import vanishing
 from ..system.interrupts import interrupt_deferred
+from . import gather
+from .request import ReportRequest
 
 LIST = "report.json"  # lists the files of the report in the folder; any other file there is not from a report
 _KIND = "fashion-infer report"
@@ -87,3 +90,27 @@ def _put(new: Path, path: Path, old: Path) -> None:
         if old.exists():
             old.rename(path)
         raise
+
+
+def make(
+    out: str, request: ReportRequest, tick: gather.Tick = lambda share, what: None
+) -> Tuple[Path, gather.Measured]:
+    """Make a report, and return the path of its page and the measurements.
+
+    The folder `out` must be new, empty, or contain an earlier report, which the complete new report replaces. No files
+    are left behind by an error.
+    """
+    path = check(out)
+    measured = gather.measure(request, tick)
+    gather.within(tick, "pages")
+    with replacing(path) as new:
+        page = pages.write(new, measured, out)
+        for run in measured.runs:
+            _write(new / f"run-{run.mode}.json", run.as_dict())
+        for result in filter(None, (measured.convolutions, measured.networks)):
+            _write(new / f"bench-{result.benchmark}.json", result.as_dict())
+    return path / page, measured
+
+
+def _write(path, content):
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

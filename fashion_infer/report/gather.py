@@ -1,10 +1,15 @@
 """Measures everything that a report shows, in one run."""
 
 import functools
+import json
 import shlex
+import subprocess
+import sys
+import tempfile
 import time
 from datetime import datetime, timezone
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
+from pathlib import Path
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from .. import devices, doctor, pipeline, verification
 from ..bench import ceilings, peers
@@ -12,17 +17,23 @@ from ..bench.conv import Convolutions
 from ..bench.network import BATCHES, Networks
 from ..bench.records import BenchResult
 from ..bench.request import BenchRequest
-from ..checkpoints import zoo
+from ..checkpoints import editions, zoo
 from ..data import dataset
 from ..errors import CheckFailed, DeviceError
 from ..explain import explanation
+from ..explain.findings import KernelFinding
+from ..judging import judge
+from ..judging.verdict import Verdict
 from ..kernel_files import formats, paths
+from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel, load
+from ..library import bindings, kernels
 from ..library import devices as library_devices
-from ..library import kernels, thread_pool
+from ..profiling.figures import Figures, from_dict
+from ..profiling.tables import ProfileTable, Row
 from ..request import Request as RunRequest
 from ..result import Result, versions
-from . import kernel_file, profiles
+from ..system import programs
 from .request import ReportRequest
 
 # With --quick, a report must take less than two minutes on two cores. Four is the smallest number of passes for which
@@ -35,6 +46,7 @@ _REPEAT = 8
 _BATCHES = {"cpu": (1, 16, 256, 2000), "gpu": BATCHES}
 _QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
 _QUICK_EXPLAIN = 20  # time limit in seconds for the sanitizers or profilers of a kernel file, with --quick
+_PROFILE_SECONDS = 600  # time limit; a profile of 10,000 images takes ten seconds
 
 # The parts of a report. The number is the share of the report's time that has passed when the part begins; it was
 # measured with --quick on two cores.
@@ -64,6 +76,24 @@ class Baseline(NamedTuple):
     missing: str = ""  # reason why `result` is None
 
 
+class ReportProfile(NamedTuple):
+    mode: str
+    command: str  # command that repeats the profile
+    figures: Figures
+    missing: str  # reason why the profiler could not run; `figures` are then only op times. "" if it ran
+
+
+class ExplainedKernel(NamedTuple):
+    """A kernel file, judged and explained on the layers of one edition."""
+
+    name: str
+    precision: str  # precision class of a correct file
+    wrong: str  # reason why it is incorrect; "" if it is correct
+    layer: str  # edition and number of the layer that the findings are about; "" for an incorrect file
+    findings: Tuple[KernelFinding, ...]
+    missing: Tuple[str, ...]  # tools that this machine lacks, and how to install them
+
+
 class Measured(NamedTuple):
     request: ReportRequest
     started: str
@@ -82,10 +112,10 @@ class Measured(NamedTuple):
     no_ceilings: str  # reason why `ceilings` is empty
     runs: List[Result]  # runs in operator mode and in fused mode
     run_commands: List[str]
-    profiles: List[profiles.ReportProfile]  # profiles of operator mode and of fused mode
+    profiles: List[ReportProfile]  # profiles of operator mode and of fused mode
     checks: List[verification.Check]
     verify_command: str
-    kernel: Optional[kernel_file.ExplainedKernel]  # the user's kernel file; None without one
+    kernel: Optional[ExplainedKernel]  # the user's kernel file; None without one
     explain_command: str
     findings: List[doctor.InstalledPart]
     versions: Dict[str, str]
@@ -149,9 +179,9 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     if kernel is not None:
         within(tick, "the kernel file")
     if kernel is not None and harm:
-        explained = kernel_file.harmful(kernel.file, model.edition, request.device, harm, seconds)
+        explained = _harmful(kernel.file, model.edition, request.device, harm, seconds)
     elif operator.submission is not None:
-        explained = kernel_file.explained(operator.submission, model.edition, seconds)
+        explained = _explained(operator.submission, model.edition, seconds)
     done = within(tick, "convolution kernels")
     ladder = Convolutions(_convolutions(request, model.edition, chosen.backend, kernel))
     convolutions, no_convolutions = _attempt(lambda: ladder.measure(tick=done))
@@ -162,7 +192,9 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     profiled = [_profile(usable, model.name, chosen.backend, result) for result in runs]
     roof, no_roof = profiled[-1].figures.ceilings, ""
     if not roof:
-        roof, no_roof = _attempt(lambda: ceilings.measure_in_child(chosen.backend, request.device, thread_pool.size()))
+        roof, no_roof = _attempt(
+            lambda: ceilings.measure_in_child(chosen.backend, request.device, bindings.thread_count())
+        )
     within(tick, "correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
     asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)
@@ -244,13 +276,13 @@ def _networks(request: ReportRequest, edition: str, backend: str) -> BenchReques
     return BenchRequest((edition,), backend, request.device, against, batches[backend], repeat)
 
 
-def _profile(request, model, backend, result) -> profiles.ReportProfile:
+def _profile(request, model, backend, result) -> ReportProfile:
     # The ceilings are the same for both modes and are measured only once. With --quick, the overhead is not measured.
     less = [*(["--turns", "0"] if request.quick else []), *(["--no-ceilings"] if result.mode == "operator" else [])]
     less += _kernel(request, result.mode)
     run = request.run_command(model, result.n, backend, result.mode, 1, *less)
     words = ["profile", *shlex.split(run)[2:]]
-    return profiles.measure(words, result, shlex.join(["fashion-infer", *words]))
+    return measure_profile(words, result, shlex.join(["fashion-infer", *words]))
 
 
 def _kernel(request: ReportRequest, mode: str) -> List[str]:
@@ -289,3 +321,51 @@ def _no_gpu(request, chosen) -> str:
     except DeviceError as error:
         return str(error)
     return f"there is no GPU {request.device}: this machine has {found}"
+
+
+def _explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel:
+    """Explain a file that has run with a network of this edition; stop after `seconds`."""
+    if not verdict.right:
+        return _wrong(verdict, verdict.sentence, seconds)
+    layers = verdict.layers
+    slow = explanation.why_slow(verdict.file, layers[-1], seconds=seconds)
+    where = f"{edition}, layer {len(layers)}"
+    return ExplainedKernel(verdict.file.name, verdict.precision, "", where, slow.findings, slow.missing)
+
+
+def _harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:
+    """Explain a file that must not run in this process: it crashes, hangs or writes outside tensors (`wrong`)."""
+    shapes = list(editions.convolution_shapes(editions.get(edition)))
+    return _wrong(judge.check(file, shapes=shapes, device=device), wrong, seconds)
+
+
+def _wrong(verdict: Verdict, wrong: str, seconds: float) -> ExplainedKernel:
+    found, missing = explanation.why_wrong(verdict, seconds)
+    return ExplainedKernel(verdict.file.name, "", wrong, "", tuple(found), tuple(missing))
+
+
+def measure_profile(words: Sequence[str], result: Result, command: str) -> ReportProfile:
+    """Run `fashion-infer WORDS`, a profile command. If it fails, make a table of the result's op times instead."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "profile.json")
+        program = [sys.executable, "-m", "fashion_infer", *words, "--json", str(file)]
+        try:
+            done = programs.run(program, _PROFILE_SECONDS)
+            if done.returncode == 0:
+                return ReportProfile(result.mode, command, from_dict(json.loads(file.read_text(encoding="utf-8"))), "")
+            said = programs.last_line(done)
+            reason = said.partition("fashion-infer: ")[2] or said
+        except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
+            reason = str(error)
+    return ReportProfile(result.mode, command, Figures([from_op_times(result)]), reason)
+
+
+def from_op_times(result: Result) -> ProfileTable:
+    """Make a profile's table from a run's op times. In it, a call is a pass over all images."""
+    taken = {
+        f"{layer.name} ({layer.kernel or layer.operator})": [round(1e9 * s) for s in layer.seconds]
+        for layer in result.layers
+    }
+    total = sum(map(sum, taken.values())) or 1
+    rows = [Row(name, sum(ns) / total, sum(ns), len(ns), min(ns), max(ns)) for name, ns in taken.items()]
+    return ProfileTable("Op times", sorted(rows, key=lambda row: -row.time))

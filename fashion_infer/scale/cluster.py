@@ -10,8 +10,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 
 from ..errors import DeviceError, FashionInferError
 from . import nodes
-from .blocks import ImageBlock, chunks
-from .job import BlockJob, Spec
+from .job import BlockJob, ImageBlock, Spec, chunks
 from .reading import Pixels, read
 from .worker import BlockWorker, Done
 

@@ -10,13 +10,11 @@ from pyarrow import parquet
 from ..data import own, pictures, synthetic
 from ..data.resize import resize
 from ..errors import DataError
-from . import columns, places, sources
-from .blocks import ImageBlock, Part
+from . import places, sources
+from .job import Held, ImageBlock, Part
 
 _ROWS = 1000  # number of Parquet rows that are read at a time, including rows that are skipped
 _RESIZED = 2000  # number of images that are resized at a time, to limit the memory for `resize`'s doubles
-
-Held = Optional[Tuple[np.ndarray, np.ndarray]]  # images (n,1,s,s) and labels (n,)
 
 
 class Pixels(NamedTuple):
@@ -97,7 +95,7 @@ def _of_parquet(part: Part, invert: Optional[bool]) -> Iterator[np.ndarray]:
     source, left, skipped = part.source, part.count, part.start
     with sources.stream_of(source.place, source.name) as stream:
         file = parquet.ParquetFile(stream)
-        column = columns.of_images(file.schema_arrow, source.name)
+        column = sources.image_column(file.schema_arrow, source.name)
         groups: List[int] = []
         for index in range(file.metadata.num_row_groups):
             rows = file.metadata.row_group(index).num_rows
@@ -110,6 +108,6 @@ def _of_parquet(part: Part, invert: Optional[bool]) -> Iterator[np.ndarray]:
             skipped = max(0, skipped - len(batch))
             left -= len(rows)
             if len(rows):
-                yield columns.decoded(rows, source.name, invert)
+                yield sources.column_images(rows, source.name, invert)
             if not left:
                 return

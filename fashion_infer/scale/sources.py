@@ -1,17 +1,18 @@
-"""Finds the sources of a job's images, and the kind and number of images of each; reads compressed files whole."""
+"""Finds the sources of a job's images, with the kind and number of images of each; reads columns of Parquet files."""
 
 import hashlib
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 import pyarrow
-from pyarrow import parquet
+from pyarrow import parquet, types
 
-from ..data import idx, own, synthetic
+from ..data import idx, own, pictures, synthetic
 from ..errors import DataError
-from . import columns, places
+from . import places
 
 # Suffixes of file names by kind. They are used for files in a folder that the user names. A file that the user names is
 # recognised by its first bytes.
@@ -23,6 +24,8 @@ _SUFFIXES = {
     "picture": (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".tif", ".tiff", ".webp"),
 }
 _KNOWN = "Parquet, .npy, .npz, IDX (idx3-ubyte, also .gz) and pictures"
+_NAMES = ("image", "images", "pixels", "img", "x")  # names of columns of images, most likely first
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", (b"\xff\xd8\xff", b"\xff\xd9")
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]
         with stream_of(entry.place, entry.name) as stream:
             if kind == "parquet":
                 metadata = parquet.ParquetFile(stream).metadata
-                columns.of_images(metadata.schema.to_arrow_schema(), entry.name)
+                image_column(metadata.schema.to_arrow_schema(), entry.name)
                 unpacked = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
                 count, size = metadata.num_rows, -(-unpacked // max(1, metadata.num_rows))
             else:
@@ -176,3 +179,72 @@ def _idx_shape(header: bytes) -> Tuple[int, ...]:
     if len(header) < 16 or int.from_bytes(header[:4], "big") != idx.IMAGES_MAGIC:
         return ()
     return tuple(int.from_bytes(header[at : at + 4], "big") for at in (4, 8, 12))
+
+
+def image_column(schema: pyarrow.Schema, name: str) -> str:
+    """Return the name of the image column: the first of `_NAMES` there, or the only one; DataError if unsuitable."""
+    known = [column for column in _NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
+    if not known:
+        raise DataError(f"{name} has no column of images: name the column {' or '.join(_NAMES)}")
+    kind = _storage(schema.field(known[0]).type)
+    if not (_is_binary(kind) or _is_list(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)):
+        raise DataError(f"{name}: column {known[0]} must hold pixels or encoded pictures, but its type is {kind}")
+    return known[0]
+
+
+def column_images(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarray:
+    """Return the images of a piece of an image column, (n,1,s,s) uint8; DataError unless all are squares of one size.
+
+    Lists of integers from 0 to 255, and bytes that are neither a PNG nor a JPEG file, are pixels. Encoded pictures (a
+    struct's `bytes`, or plain bytes) are read as `predict` reads pictures.
+    """
+    if isinstance(array, pyarrow.ExtensionArray):
+        array = array.storage
+    if array.null_count:
+        raise DataError(f"{name} has rows without an image")
+    if types.is_struct(array.type):
+        values = array.field("bytes").to_pylist()
+        if None in values:
+            raise DataError(f"{name} has rows with the path of a picture but not its bytes: embed the pictures' bytes")
+        return np.stack([pictures.of_bytes(value, f"a picture in {name}", invert) for value in values])
+    if _is_binary(array.type):
+        return _of_bytes(array.to_pylist(), name, invert)
+    rows = len(array)
+    while _is_list(array.type):
+        array = array.flatten()
+        if array.null_count:
+            raise DataError(f"{name} has rows with missing pixels")
+    if not types.is_integer(array.type):
+        raise DataError(f"{name} has pixels of type {array.type}: they must be whole numbers from 0 to 255")
+    pixels = array.to_numpy(zero_copy_only=False)
+    if len(pixels) and (pixels.min() < 0 or pixels.max() > 255):
+        raise DataError(f"{name} has pixels from {pixels.min()} to {pixels.max()}: they must be from 0 to 255")
+    return _squares(pixels.astype(np.uint8, copy=False), rows, name)
+
+
+def _of_bytes(values: List[bytes], name: str, invert: Optional[bool]) -> np.ndarray:
+    if any(value.startswith(_PNG) or (value.startswith(_JPEG[0]) and value.endswith(_JPEG[1])) for value in values):
+        return np.stack([pictures.of_bytes(value, f"a picture in {name}", invert) for value in values])
+    if len({len(value) for value in values}) > 1:
+        raise DataError(f"{name} has images of different sizes that are neither PNG nor JPEG")
+    return _squares(np.frombuffer(b"".join(values), np.uint8), len(values), name)
+
+
+def _squares(pixels: np.ndarray, rows: int, name: str) -> np.ndarray:
+    each = len(pixels) // rows
+    side = math.isqrt(each)
+    if len(pixels) % rows or side * side != each or side < 2:
+        raise DataError(f"{name} has rows of about {each} pixels: all images must be squares of the same size")
+    return pixels.reshape(rows, 1, side, side)
+
+
+def _storage(kind: pyarrow.DataType) -> pyarrow.DataType:
+    return kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
+
+
+def _is_binary(kind: pyarrow.DataType) -> bool:
+    return types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+
+
+def _is_list(kind: pyarrow.DataType) -> bool:
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)

@@ -8,14 +8,13 @@ import numpy as np
 import pyarrow
 
 from ..errors import DeviceError
-from ..library import thread_pool
+from ..library import bindings
 from ..library.fused import FusedNetwork
 from ..pipeline import check_scores
 from ..system.sharing import share
 from ..version import __version__
-from .blocks import ImageBlock
 from .folder import ResultFolder
-from .job import Spec
+from .job import ImageBlock, Spec
 from .reading import Pixels, read
 
 # Number of networks, by backend. On a GPU, other networks run while the results of one are copied and processed.
@@ -45,7 +44,7 @@ class BlockWorker:
         self._folder = ResultFolder(spec.out, spec.identity) if spec.out else None
         if self._folder:
             self._folder.check()
-        thread_pool.resize(spec.threads)
+        bindings.set_threads(spec.threads)
         shape = (1, spec.input_size, spec.input_size)
         self._networks = [
             FusedNetwork(spec.symbol, spec.weights, shape, spec.backend, spec.device)

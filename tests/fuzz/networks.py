@@ -6,7 +6,7 @@ import chains
 import numpy as np
 
 from fashion_infer.errors import FashionInferError
-from fashion_infer.library import thread_pool
+from fashion_infer.library import bindings
 
 from . import bound, draw
 
@@ -81,10 +81,10 @@ def _forward(place, case, network, values):
 
 def _parts(place, case, network, x, whole, from_host):
     """Yield a failure if an image's result changes with its batch or with the number of threads."""
-    threads = thread_pool.size()
+    threads = bindings.thread_count()
     try:
         if place.backend == "cpu":
-            thread_pool.resize(case.threads)
+            bindings.set_threads(case.threads)
         for part in case.parts:
             y = _forward(place, case, network, x.values[part])
             same = place.bits(y.values) == place.bits(whole.values[part])
@@ -93,7 +93,7 @@ def _parts(place, case, network, x, whole, from_host):
             if not np.array_equal(network.forward(case.x[part]).view(np.int32), from_host[part].view(np.int32)):
                 yield f"from the host items {part.start} to {part.stop} alone give other bits"
     finally:
-        thread_pool.resize(threads)
+        bindings.set_threads(threads)
 
 
 def _neighbours(place, case, network, whole):

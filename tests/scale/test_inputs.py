@@ -18,7 +18,7 @@ from pyarrow import parquet
 from fashion_infer.data import pictures, synthetic
 from fashion_infer.errors import DataError
 from fashion_infer.scale import reading, sources
-from fashion_infer.scale.blocks import MOST_BYTES, Blocks, chunks, default_size
+from fashion_infer.scale.job import MOST_BYTES, Blocks, chunks, default_size
 
 
 def read_all(names, size, side=28, invert=None):

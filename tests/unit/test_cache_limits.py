@@ -10,7 +10,7 @@ import mutate
 import numpy as np
 import pytest
 
-from fashion_infer.data import cache, dataset, resize, synthetic
+from fashion_infer.data import dataset, resize, synthetic
 from fashion_infer.kernel_files import build, formats
 from fashion_infer.system import cache_limits, compilers
 from fashion_infer.system import cache_limits as cache_bound
@@ -118,16 +118,18 @@ def kept(bare):
 
 @pytest.fixture
 def path(bare):
-    cache.put(NAME, MADE)
+    resize.cache(NAME, MADE)
     return bare / ".cache/fashion-infer/resized" / NAME
 
 
 def test_cached_images_are_returned(path, capsys):
-    assert np.array_equal(cache.get(NAME, MADE.shape), MADE)
+    assert np.array_equal(resize.cached(NAME, MADE.shape), MADE)
     assert np.array_equal(np.load(path), MADE)
-    assert cache.get(NAME.replace("30", "31"), MADE.shape) is None
+    assert resize.cached(NAME.replace("30", "31"), MADE.shape) is None
     os.utime(path, (OLD, OLD))
-    assert cache.get(NAME, MADE.shape) is not None and path.stat().st_mtime > OLD  # it is the most recently used now
+    assert (
+        resize.cached(NAME, MADE.shape) is not None and path.stat().st_mtime > OLD
+    )  # it is the most recently used now
     assert capsys.readouterr().err == ""
 
 
@@ -137,9 +139,9 @@ def test_a_damaged_file_is_reported_and_replaced(path, capsys):
     damaged = (mutate.damaged(chance, whole) for _ in range(60))
     for content in [b"", b"\0", whole[:128], whole + b"\0", swapped, *(one for one in damaged if one != whole)]:
         path.write_bytes(content)
-        assert cache.get(NAME, MADE.shape) is None
+        assert resize.cached(NAME, MADE.shape) is None
         assert capsys.readouterr().err == f"fashion-infer: {path} is damaged: the images are resized again\n"
-        cache.put(NAME, MADE)
+        resize.cache(NAME, MADE)
         assert path.read_bytes() == whole
 
 
@@ -170,14 +172,14 @@ def test_an_unusable_cache_is_ignored(bare, what, monkeypatch, capsys):
     else:
         folder.rmdir()
         folder.write_text("")  # a file: not even root can create a folder there
-    assert cache.get(NAME, MADE.shape) is None
-    cache.put(NAME, MADE)
-    assert cache.get(NAME, MADE.shape) is None and capsys.readouterr().err == ""
+    assert resize.cached(NAME, MADE.shape) is None
+    resize.cache(NAME, MADE)
+    assert resize.cached(NAME, MADE.shape) is None and capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("bound, left", [("0", []), ("1", [NAME])])
 def test_a_set_larger_than_the_limit_is_not_kept(bare, monkeypatch, bound, left):
     monkeypatch.setenv(cache_bound.BOUND, bound)
-    cache.put(NAME, MADE)
-    cache.put("synthetic-99-0123456789abcdef.npy", np.zeros((2, 1, 1000, 1000), np.uint8))
+    resize.cache(NAME, MADE)
+    resize.cache("synthetic-99-0123456789abcdef.npy", np.zeros((2, 1, 1000, 1000), np.uint8))
     assert kept(bare) == left

@@ -11,7 +11,7 @@ import pytest
 
 from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
-from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, mxnet_pair, params_file
+from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, mxnet_pair
 from fashion_infer.errors import CheckpointError, UsageError
 from fashion_infer.graph import symbol
 
@@ -92,7 +92,7 @@ def test_files_written_by_mxnet_are_read(tmp_path):
         for dtype in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64")
     }
     mx.nd.save(str(tmp_path / "a.params"), arrays)
-    read = params_file.read(tmp_path / "a.params")
+    read = mxnet_pair.read_params(tmp_path / "a.params")
     for name, array in arrays.items():
         assert read[name].dtype == array.dtype and np.array_equal(read[name], array.asnumpy())
 
@@ -118,7 +118,7 @@ def test_files_of_old_mxnet_versions(version, tmp_path):
     array = np.random.default_rng(3).standard_normal((4, 5)).astype(np.float32)
     path = tmp_path / "old.params"
     path.write_bytes(old_params(version, "arg:w", array))
-    assert np.array_equal(params_file.read(path)["arg:w"], array)
+    assert np.array_equal(mxnet_pair.read_params(path)["arg:w"], array)
     assert np.array_equal(mx.nd.load(str(path))["arg:w"].asnumpy(), array)  # `old_params` writes MXNet's format
 
 

@@ -75,15 +75,14 @@ def test_misbehaving_decoders(does, tmp_path, monkeypatch):
     code = (
         "import os, sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, pictures\n"
-        "from fashion_infer.data import grey\n"
-        "before, calls = grey.levels, []\n"
+        "before, calls = pictures.levels, []\n"
         "def levels(picture):\n"
         "    calls.append(1)\n"
         "    if len(calls) == 2:\n"
         f"        {does}\n"
         "        os._exit(0)\n"
         "    return before(picture)\n"
-        "grey.levels = levels\n"
+        "pictures.levels = levels\n"
         "decoding.child(*sys.argv[1:])\n"
     )
     monkeypatch.setattr(decoding, "_CHILD", code)
@@ -99,13 +98,13 @@ def test_the_time_limit_is_per_picture(tmp_path, monkeypatch):
     """Three pictures that take 0.4 s each are read, although the time limit of a picture is 1 s."""
     code = (
         "import sys, time; del sys.path[0]\n"
-        "from fashion_infer.data import decoding, grey\n"
-        "before = grey.levels\n"
+        "from fashion_infer.data import decoding, pictures\n"
+        "before = pictures.levels\n"
         "def levels(picture):\n"
         "    end = time.process_time() + 0.4\n"
         "    while time.process_time() < end: pass\n"
         "    return before(picture)\n"
-        "grey.levels = levels\n"
+        "pictures.levels = levels\n"
         "decoding.child(*sys.argv[1:])\n"
     )
     monkeypatch.setattr(decoding, "_CHILD", code)

@@ -12,7 +12,7 @@ from test_predictor import forward64, random_checkpoint
 
 from fashion_infer import _mxnet, devices, doctor, pipeline
 from fashion_infer.errors import DeviceError
-from fashion_infer.inference import predictor, spread
+from fashion_infer.inference import predictor
 from fashion_infer.inference.layer_times import LayerTime, of_slowest_devices
 from fashion_infer.library import devices as cuda
 from fashion_infer.library import kernels
@@ -143,8 +143,8 @@ def test_results_are_in_the_images_order(mode, count, batch_size):
     checkpoint = random_checkpoint()
     images = reference.pixels(np.random.default_rng(), (count, 1, 28, 28))
     options = {"mode": mode, "batch_size": batch_size}
-    networks = [predictor.Predictor(checkpoint, first_node=i * spread.NODES, **options) for i in range(3)]
-    together = spread.SpreadPredictor(networks, count)
+    networks = [predictor.Predictor(checkpoint, first_node=i * predictor.NODES, **options) for i in range(3)]
+    together = predictor.SpreadPredictor(networks, count)
     alone, times = predictor.Predictor(checkpoint, **options).predict(images)
     for _ in range(2):
         scores, spread_times = together.predict(images)
@@ -161,7 +161,7 @@ def test_results_are_in_the_images_order(mode, count, batch_size):
 
 def test_a_failing_device_is_an_error(monkeypatch):
     checkpoint = random_checkpoint()
-    networks = [predictor.Predictor(checkpoint, first_node=i * spread.NODES) for i in range(2)]
+    networks = [predictor.Predictor(checkpoint, first_node=i * predictor.NODES) for i in range(2)]
 
     asked, forward = threading.Event(), networks[0].forward
 
@@ -176,7 +176,7 @@ def test_a_failing_device_is_an_error(monkeypatch):
     monkeypatch.setattr(networks[1], "forward", lost)
     monkeypatch.setattr(networks[0], "forward", later)
     with pytest.raises(DeviceError, match="lost"):
-        spread.SpreadPredictor(networks, 50).predict(np.zeros((50, 1, 28, 28), np.uint8))
+        predictor.SpreadPredictor(networks, 50).predict(np.zeros((50, 1, 28, 28), np.uint8))
 
 
 def test_a_layers_time_is_the_slowest_devices():
@@ -211,7 +211,7 @@ def test_device_all_makes_a_predictor_per_gpu(monkeypatch):
     monkeypatch.setattr(pipeline, "Predictor", Made)
     model = pipeline.models.load(Request("ece408-high"))
     bound = pipeline.bind_network(Request(device="all"), model, devices.Choice("gpu", "cpu", None), 9)
-    assert made == [(0, 0), (1, spread.NODES)] and bound.batch_size == 5
+    assert made == [(0, 0), (1, predictor.NODES)] and bound.batch_size == 5
     assert isinstance(pipeline.bind_network(Request(device=1), model, devices.Choice("gpu", "cpu", None), 9), Made)
     assert made[2:] == [(1, 0)]
 
@@ -232,15 +232,15 @@ def test_two_networks_at_the_same_time_in_mxnet():
     program = """
 import numpy as np
 from fashion_infer import _mxnet
-from fashion_infer.inference import predictor, spread
+from fashion_infer.inference import predictor
 _mxnet.set_networks(2)
 import sys; sys.path.insert(0, "tests/unit"); sys.path.insert(0, "tests")
 from test_predictor import random_checkpoint, forward64
 checkpoint = random_checkpoint()
 images = np.random.default_rng().integers(0, 256, (300, 1, 28, 28), dtype=np.uint8)
 for mode in ("fused", "operator"):
-    networks = [predictor.Predictor(checkpoint, mode=mode, batch_size=10, first_node=i * spread.NODES) for i in (0, 1)]
-    scores, _ = spread.SpreadPredictor(networks, 300).predict(images)
+    networks = [predictor.Predictor(checkpoint, mode=mode, batch_size=10, first_node=i * predictor.NODES) for i in (0, 1)]
+    scores, _ = predictor.SpreadPredictor(networks, 300).predict(images)
     assert np.abs(scores - forward64(checkpoint.weights, images)).max() < 2e-6
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)

@@ -19,7 +19,7 @@ import pytest
 from interruptible import interruptible
 
 from fashion_infer.checkpoints import minidnn, mxnet_pair, originals, zoo
-from fashion_infer.data import download, locate, retrieve
+from fashion_infer.data import locate, retrieve
 from fashion_infer.errors import CheckpointError, DataError, UsageError
 from fashion_infer.graph import symbol
 
@@ -105,26 +105,26 @@ def whole(folder):
 @pytest.mark.parametrize("behaviours", [["good"], ["moved"], ["missing", "good"], ["corrupt", "good"]])
 def test_fetch_uses_the_first_mirror_that_works(server, behaviours, bare, capsys):
     server(*behaviours)
-    folder = download.fetch()
+    folder = locate.fetch()
     assert folder == bare / ".cache/fashion-infer/fashion-mnist" and whole(folder)
     assert capsys.readouterr().out == ""
 
 
 def test_existing_files_are_not_fetched_again(server, tmp_path):
     running = server("good")
-    download.fetch(tmp_path / "a")
+    locate.fetch(tmp_path / "a")
     before = len(running.requests)
-    download.fetch(tmp_path / "a")
+    locate.fetch(tmp_path / "a")
     assert len(running.requests) == before
 
 
 def test_a_second_fetch_continues_the_first(server, tmp_path):
     running = server("flaky")
     with pytest.raises(DataError, match=NAMES[1]):
-        download.fetch(tmp_path / "a")
+        locate.fetch(tmp_path / "a")
     assert [p.name for p in (tmp_path / "a").iterdir()] == [NAMES[0]]
     server("good")
-    download.fetch(tmp_path / "a")
+    locate.fetch(tmp_path / "a")
     assert whole(tmp_path / "a")
     assert [r for r in running.requests if r[0] == "good"] == [("good", NAMES[1])]
 
@@ -134,7 +134,7 @@ def test_trouble_is_one_line_and_leaves_nothing(server, behaviour, tmp_path, mon
     monkeypatch.setattr(retrieve, "TIMEOUT", (1, 0.5))
     server(behaviour)
     with pytest.raises(DataError, match=NAMES[0]) as error:
-        download.fetch(tmp_path / "a" / "b")
+        locate.fetch(tmp_path / "a" / "b")
     assert "\n" not in str(error.value)
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
@@ -144,7 +144,7 @@ def test_a_damaged_file_in_the_cache_is_replaced(server, bare):
     folder = bare / ".cache/fashion-infer/fashion-mnist"
     folder.mkdir(parents=True)
     (folder / NAMES[0]).write_bytes(b"damaged")
-    download.fetch()
+    locate.fetch()
     assert whole(folder)
 
 
@@ -177,12 +177,12 @@ def test_a_mirror_that_misbehaves_is_left_for_the_next(server, behaviour, tmp_pa
     monkeypatch.setitem(locate.MOST, NAMES[0], 1000)
     running = server(behaviour)
     with pytest.raises(DataError) as error:
-        download.fetch(tmp_path / "a")
+        locate.fetch(tmp_path / "a")
     assert "\n" not in str(error.value) and not (tmp_path / "a").exists()
     if behaviour == "endless":
         assert running.sent < 64 << 20
     server(behaviour, "good")
-    download.fetch(tmp_path / "a")
+    locate.fetch(tmp_path / "a")
     assert whole(tmp_path / "a")
 
 
@@ -193,12 +193,12 @@ def test_a_file_in_the_cache_that_is_too_large_is_not_read(server, bare):
     for name in NAMES:
         (folder / name).touch()
         os.truncate(folder / name, 1 << 40)
-    download.fetch()
+    locate.fetch()
     assert whole(folder)
 
 
 def test_mirrors_by_https_come_first():
-    schemes = [address.partition(":")[0] for address in download.MIRRORS]
+    schemes = [address.partition(":")[0] for address in locate.MIRRORS]
     assert schemes == sorted(schemes, reverse=True) and schemes[0] == "https"
 
 
@@ -219,7 +219,7 @@ def test_full_disk(server, tmp_path, monkeypatch):
 
     monkeypatch.setattr(pooch.downloaders.HTTPDownloader, "__call__", full)
     with pytest.raises(DataError):
-        download.fetch(tmp_path / "a")
+        locate.fetch(tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
 
@@ -248,7 +248,7 @@ def test_the_missing_certificate_or_proxy_is_named(bare, monkeypatch, tmp_path, 
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setenv(variable, value)
     with pytest.raises(DataError) as error:
-        download.fetch(tmp_path / "a")
+        locate.fetch(tmp_path / "a")
     assert words in str(error.value) and not (tmp_path / "a").exists()
 
 
@@ -256,7 +256,7 @@ def test_a_mirror_that_sends_for_too_long(server, monkeypatch, tmp_path):
     server("good")
     monkeypatch.setattr(retrieve, "LONGEST", -1.0)
     with pytest.raises(DataError):
-        download.fetch(tmp_path / "a")
+        locate.fetch(tmp_path / "a")
 
 
 def test_ids_equal_gits(tmp_path):

@@ -15,7 +15,7 @@ from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
 from fashion_infer.errors import CheckpointError, UsageError
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh
-from fashion_infer.library import op_times, thread_pool
+from fashion_infer.library import bindings, op_times
 from fashion_infer.library.fused import FusedNetwork
 
 # The limit is for several layers with float32 sums of up to 2,880 terms. The errors of 2,500 random chains were at most
@@ -32,7 +32,7 @@ def mx():
 @pytest.fixture(autouse=True)
 def default_threads():
     yield
-    thread_pool.resize(None)
+    bindings.set_threads(None)
 
 
 def bound(mx, symbol, arrays, data, dtype=None):

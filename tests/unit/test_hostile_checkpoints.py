@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hostile_checkpoints import EDITIONS, PARAMS, WEIGHTS, network, small_hdf5, write_pair
 
-from fashion_infer.checkpoints import confined, hdf5, load, params_file
+from fashion_infer.checkpoints import confined, hdf5, load, mxnet_pair
 from fashion_infer.errors import CheckpointError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,7 +129,7 @@ def test_sizes_in_a_params_file_are_checked(what, tmp_path):
     path = tmp_path / "a.params"
     path.write_bytes(PARAMS[what])
     with pytest.raises(CheckpointError):
-        params_file.read(path)
+        mxnet_pair.read_params(path)
 
 
 def test_a_large_array_in_a_sparse_file_is_refused(tmp_path):
@@ -143,12 +143,12 @@ def test_a_large_array_in_a_sparse_file_is_refused(tmp_path):
         file.seek(4 << 30, os.SEEK_CUR)
         file.write(names)
     with pytest.raises(CheckpointError):
-        params_file.read(path)
-    assert params_file.read(path, lambda name: False) == {}
+        mxnet_pair.read_params(path)
+    assert mxnet_pair.read_params(path, lambda name: False) == {}
     path.write_bytes(b"")
     os.truncate(path, 1 << 40)
     with pytest.raises(CheckpointError):
-        params_file.read(path)
+        mxnet_pair.read_params(path)
 
 
 @pytest.mark.parametrize("which", ["-symbol.json", "-0001.params"])

@@ -15,7 +15,7 @@ import pytest
 
 import fashion_infer
 from fashion_infer import _mxnet
-from fashion_infer._mxnet import cuda_11, numpy_names
+from fashion_infer._mxnet import lazy_import
 
 PACKAGE = Path(fashion_infer.__file__).parent
 
@@ -33,7 +33,7 @@ class TestNumpyNames:
     def test_restored_names_have_their_old_meaning(self):
         kept = ("all", "any", "inf", "isin", "nan", "prod", "ravel", "round", "sort")
         old = types.SimpleNamespace(trapezoid="trapezoid", **{name: getattr(np, name) for name in kept})
-        numpy_names.restore(old)
+        lazy_import.restore_numpy_names(old)
         a = np.array([[3.26, 1.0], [2.0, 0.0]])
         assert (old.PINF, old.NINF, old.Inf) == (np.inf, -np.inf, np.inf)
         assert math.isnan(old.NaN)
@@ -58,10 +58,10 @@ class TestNumpyNames:
                 warnings.warn(f"np.{name} is going", FutureWarning, stacklevel=2)
                 raise AttributeError(name)
 
-        namespace = Numpy(**{name: "kept" for name in numpy_names._REMOVED if name != "bool"})
+        namespace = Numpy(**{name: "kept" for name in lazy_import._REMOVED if name != "bool"})
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert numpy_names.restore(namespace) == ["bool"]
+            assert lazy_import.restore_numpy_names(namespace) == ["bool"]
 
 
 class TestLoad:
@@ -213,6 +213,6 @@ class TestFailedImport:
                 loaded.append(Path(path).name)
             raise OSError("damaged")  # ignored: MXNet's import will report the error
 
-        monkeypatch.setattr(cuda_11.ctypes, "CDLL", load)
-        cuda_11.preload()
+        monkeypatch.setattr(wheel.ctypes, "CDLL", load)
+        wheel.preload_cuda_11()
         assert loaded == ["libcudart.so.11.0", "libcublasLt.so.11", "libcublas.so.11"]

@@ -19,7 +19,7 @@ from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import UsageError
-from fashion_infer.library import build, devices, kernels, op_times
+from fashion_infer.library import bindings, devices, kernels, op_times
 
 KERNELS = [kernel.name for kernel in kernels.table("cpu")]
 # For float32 sums of up to C*K*K = 1960 terms: the error is about 6e-8 times the square root of their number.
@@ -51,17 +51,17 @@ def test_instruction_sets(isa):
     program = """
 import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
-from fashion_infer.library import build, kernels
+from fashion_infer.library import bindings, kernels
 rng = np.random.default_rng(3)
 for b, c, size, m, k in [(4, 1, 28, 50, 5), (2, 3, 17, 7, 3), (1, 2, 4, 1, 4)]:
     x, w = reference.pixels(rng, (b, c, size, size)), reference.weights(rng, m, c, k)
     assert reference.relative_error(kernels.convolve(x, w), reference.convolve(x, w)) < 3e-6
 # The kernels that auto picks: `shifted` for narrow outputs of few channels, or without AVX-512's masks.
-wide = "direct" if build.cpu_isa() == "avx512" else "shifted"
+wide = "direct" if bindings.cpu_isa() == "avx512" else "shifted"
 chosen = {(1, 28, 5): wide, (7, 12, 5): wide, (7, 11, 5): "shifted", (7, 11, 1): "direct", (8, 11, 5): "direct"}
 for (c, size, k), wanted in chosen.items():
     assert kernels.chosen_kernel((1, c, size, size), (4, c, k, k)) == wanted
-print(build.cpu_isa())
+print(bindings.cpu_isa())
 """
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -163,8 +163,8 @@ def test_an_unknown_kernel_lists_the_known_ones():
 
 
 def test_build_info_names_version_and_cuda():
-    assert build.build_info().startswith("fashion_ops ") and "cuda" in build.build_info()
-    assert build.cpu_isa() in ("generic", "avx2", "avx512")
+    assert bindings.build_info().startswith("fashion_ops ") and "cuda" in bindings.build_info()
+    assert bindings.cpu_isa() in ("generic", "avx2", "avx512")
 
 
 mx = _mxnet.load()

@@ -12,7 +12,7 @@ import profiles
 import pytest
 from PIL import Image
 
-from fashion_infer.data import grey, pictures
+from fashion_infer.data import pictures
 from fashion_infer.errors import DataError
 
 LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
@@ -231,12 +231,12 @@ LOOSE = {"HSV": 2.5, "YCbCr": 2.0, "CMYK": 1.6, "La": 2.0, "RGBa": 2.0}
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_mode(name, rng, monkeypatch):
-    monkeypatch.setattr(grey, "_STRIP", 3 * W)
+    monkeypatch.setattr(pictures, "_FLOATS", 3 * W)
     for _ in range(profiles.examples(4)):
         picture, expected = CASES[name](rng)
         if expected is None:
             continue
-        found = grey.levels(picture)
+        found = pictures.levels(picture)
         assert found.dtype == np.uint8 and found.shape == (H, W)
         assert np.abs(found - np.asarray(expected, float)).max() <= LOOSE.get(name, 1.0)
 

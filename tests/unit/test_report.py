@@ -18,7 +18,7 @@ from fashion_infer.present import content
 from fashion_infer.present.charts import roofline
 from fashion_infer.present.report import pages, sections
 from fashion_infer.profiling.figures import Throughput
-from fashion_infer.report import folder, gather, kernel_file, profiles
+from fashion_infer.report import folder, gather
 from fashion_infer.report.request import ReportRequest
 
 NAMES = ["correctness", "mistakes", "baseline", "ladder", "roofline", "network", "op-times", "profile", "environment"]
@@ -237,7 +237,7 @@ class TestStrip:
 
     def test_facts_about_a_kernel_file(self, small_report):
         finding = KernelFinding("c", "reads far apart", "mine", 3, "sum += x;", 0.5, "turn it", "quick", None, {})
-        known = kernel_file.ExplainedKernel("mine", "float32", "", "fa2017, layer 1", (finding,), ("no ncu",))
+        known = gather.ExplainedKernel("mine", "float32", "", "fa2017, layer 1", (finding,), ("no ncu",))
         measured = small_report.measured._replace(
             kernel=known, convolutions=self.bench(small_report, (2.0,), (8.0,), file="./mine")
         )
@@ -376,9 +376,9 @@ class TestProfile:
                 raise outcome
             return outcome
 
-        monkeypatch.setattr(profiles.subprocess, "run", run)
+        monkeypatch.setattr(gather.subprocess, "run", run)
         measured = small_report.measured
-        profile = profiles.measure(["profile"], measured.runs[1], "fashion-infer profile")
+        profile = gather.measure_profile(["profile"], measured.runs[1], "fashion-infer profile")
         assert reason in profile.missing and profile.figures.usage is None and profile.figures.ceilings is None
         (table,) = profile.figures.tables
         assert sum(row.share for row in table.rows) == pytest.approx(1)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fashion_infer.graph.layers import Dense, Relu, Tanh
-from fashion_infer.library import kernels, thread_pool
+from fashion_infer.library import bindings, kernels
 
 THREADS = st.integers(1, 16)
 SEED = st.integers(0, 2**32 - 1)
@@ -20,7 +20,7 @@ SEED = st.integers(0, 2**32 - 1)
 @pytest.fixture(autouse=True)
 def default_threads():
     yield
-    thread_pool.resize(None)
+    bindings.set_threads(None)
 
 
 def parts(rng, n):
@@ -31,9 +31,9 @@ def parts(rng, n):
 
 def check(run, x, rng, threads, fewer):
     """Check that run() on parts of x with `fewer` threads gives the same bits as on all of x with `threads` threads."""
-    thread_pool.resize(threads)
+    bindings.set_threads(threads)
     whole = run(x)
-    thread_pool.resize(fewer)
+    bindings.set_threads(fewer)
     for part in [slice(None), *parts(rng, len(x))]:
         np.testing.assert_array_equal(run(x[part]), whole[part])
 

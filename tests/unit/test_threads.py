@@ -140,9 +140,9 @@ def test_children_of_a_parent_with_threads(loaded, alone):
 
 AFFINITY = """
 import os, numpy as np
-from fashion_infer.library import kernels, thread_pool
+from fashion_infer.library import bindings, kernels
 os.sched_setaffinity(0, {cores})
-thread_pool.resize(2)
+bindings.set_threads(2)
 before = set(os.listdir("/proc/self/task"))
 kernels.convolve(np.ones((40, 8, 28, 28), np.float32), np.ones((16, 8, 5, 5), np.float32))
 helpers = set(os.listdir("/proc/self/task")) - before

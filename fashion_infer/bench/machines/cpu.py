@@ -10,7 +10,7 @@ import numpy as np
 from ... import _mxnet
 from ...graph.layers import walk
 from ...kernel_files.loading import LoadedKernel
-from ...library import build, kernels, thread_pool
+from ...library import bindings, kernels
 from .. import peers as others
 from ..random_network import RandomNetwork
 from ..records import COPY, FILL, MEMORY, ConvolutionShape
@@ -24,7 +24,7 @@ _ONE, _ALL = "by one thread", "by all threads"
 
 
 class Cpu:
-    """This machine's CPU. Every contender uses as many threads as the library does (`thread_pool.size()`)."""
+    """This machine's CPU. Every contender uses as many threads as the library does (`bindings.thread_count()`)."""
 
     backend = "cpu"
     precisions = ("float32",)
@@ -34,13 +34,13 @@ class Cpu:
     network_repeat = 12
 
     def __init__(self):
-        self.threads = thread_pool.size()
+        self.threads = bindings.thread_count()
         self._pool = ThreadPoolExecutor(self.threads)
         _mxnet.set_threads(self.threads)  # has an effect only before MXNet is loaded
         _keep_freed_memory()
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        device = {"name": _cpu_name(), "instructions": build.cpu_isa(), "threads": self.threads}
+        device = {"name": _cpu_name(), "instructions": bindings.cpu_isa(), "threads": self.threads}
         packages = dict.fromkeys(others.find(peer).package for peer in peers)
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ... import _mxnet, devices
 from ...kernel_files.loading import LoadedKernel
+from ...library import bindings, fused, kernels
 from ...library import devices as library_devices
-from ...library import fused, kernels, thread_pool
 from .. import peers as others
 from ..random_network import RandomNetwork
 from ..records import COPY, DEVICE, FILL, HOST, STAGE, ConvolutionShape
@@ -31,7 +31,7 @@ class Cuda:
         devices.choose("gpu", device)  # raises an error if the device does not exist
         self.device = library_devices.cuda_devices()[device]
         self.tensors = frameworks.find(device)
-        _mxnet.set_threads(thread_pool.size())  # before MXNet builds the first network
+        _mxnet.set_threads(bindings.thread_count())  # before MXNet builds the first network
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
         device = self.device._asdict()

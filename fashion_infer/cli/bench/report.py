@@ -43,12 +43,12 @@ def command(out, timeout, **values):
     run_isolated([values["kernel"]], timeout)
     from ...present.render import terminal
     from ...present.render.progress import ProgressBar
-    from ...report import make
+    from ...report import folder
     from ...report.request import ReportRequest
 
     usual = "1 minute" if values["quick"] else "4 minutes; --quick about 1"
     with ProgressBar("report", lines=True, estimate=f"on two idle cores this takes about {usual}") as bar:
-        page, measured = make.make(out, ReportRequest(**values), bar.tick)
+        page, measured = folder.make(out, ReportRequest(**values), bar.tick)
     terminal.say(str(page))
     if measured.wrong:
         raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")

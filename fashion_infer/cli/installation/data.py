@@ -44,9 +44,9 @@ def info(data_dir, data, images, labels):
 @click.option("--train", is_flag=True, help="Download the training set, too (26 MB more).")
 def fetch(to, train):
     """Download Fashion-MNIST (4.4 MB) and verify its MD5 sums. Run it again to resume after an interruption."""
-    from ...data import download
+    from ...data import locate
     from ...present.render import terminal
 
     for split in ("test", "train") if train else ("test",):
-        folder = download.fetch(to, split)
+        folder = locate.fetch(to, split)
     terminal.say(f"Fashion-MNIST is in {folder}")
