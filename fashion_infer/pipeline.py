@@ -12,7 +12,7 @@ from .data import dataset
 from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
 from .graph.layers import ConvolutionShape
 from .inference import model as models
-from .inference.layer_times import LayerTime
+from .inference.layer_times import LayerResult, merge
 from .inference.model import LoadedModel
 from .inference.predictor import GPU_BATCH_SIZE, NODES, Predictor, SpreadPredictor
 from .judging import judge as judges
@@ -23,7 +23,7 @@ from .kernel_files import formats, loading
 from .kernel_files.loading import LoadedKernel
 from .library import bindings, kernels
 from .request import BlockRequest, Request
-from .result import LayerResult, Result, merge
+from .result import Result
 from .system import isolation, process
 
 _MAX_DEVICES = 8  # largest number of devices that run through MXNet at the same time; the others wait
@@ -143,7 +143,7 @@ def load(
 
 def execute(run: Run, between: Optional[Between] = None, each: Optional[RunObserver] = None) -> Execution:
     """Run the network over all images, `repeat` times; CheckFailed if scores are not finite or a kernel file fails."""
-    passes: List[List[LayerTime]] = []
+    passes: List[List[LayerResult]] = []
     waits: List[Optional[float]] = []
     for index in range(run.request.repeat):
         if between is not None:
@@ -180,7 +180,8 @@ def _alone(run: Run) -> Verdict:
     # One image through the library's own kernels shows the layers' sizes.
     request = run.request.but(kernel="auto", mode="operator", batch_size=None)
     _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
-    layers = [Layer(time.name, ConvolutionShape(*time.log[0].shape)) for time in times if time.custom and time.log]
+    logged = [(layer.name, layer.log[0]) for layer in times if layer.custom]
+    layers = [Layer(name, ConvolutionShape(*records[0].shape)) for name, records in logged if records]
     found = judges.check_layers(run.kernel, layers)
     if any(one.harmful for one in found.shapes):
         raise CheckFailed(found.sentence)

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from . import pipeline
 from .bench import ceilings
 from .errors import DataError, DeviceError, UsageError
+from .inference.layer_times import LayerResult
 from .inference.model import LoadedModel
 from .library import kernels
 from .library.op_times import OpTime
@@ -18,7 +19,7 @@ from .profiling.figures import Figures, Schedule, overheads, throughputs
 from .profiling.mxnet import MXNetSource
 from .profiling.records import Record
 from .request import Request
-from .result import LayerResult, Result
+from .result import Result
 from .system import process
 from .system.files import replacing
 

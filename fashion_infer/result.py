@@ -1,53 +1,19 @@
-"""Result of a run: predictions, correctness, and the times of the layers."""
+"""Result of a run: predictions, correctness, and the times of the layers (`LayerResult`)."""
 
 import hashlib
 import platform
-import statistics
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
 from . import _mxnet
-from .inference.layer_times import LayerTime
+from .inference.layer_times import LayerResult
 from .library import bindings
-from .library.op_times import OpTime
 from .system import process
 from .version import __version__
 
 if TYPE_CHECKING:
     from .judging.verdict import Verdict
-
-
-class LayerResult(NamedTuple):
-    """The times of a layer or fused stage, one per pass of a run.
-
-    Times are in seconds. Each is the sum over the slices of a pass.
-    """
-
-    name: str
-    operator: str
-    kernel: Optional[str]  # name of our operator's kernel; "fused" for a fused stage; None for an operator of MXNet
-    custom: bool  # whether the layer or stage contains our operator
-    seconds: Tuple[float, ...]
-    upload: Tuple[float, ...]  # time of copying to the device
-    download: Tuple[float, ...]  # time of copying from the device
-    log: Tuple[Tuple[OpTime, ...], ...] = ()  # the library's records of each pass; not part of the JSON
-
-    @property
-    def median(self) -> float:
-        """Median of `seconds`."""
-        return statistics.median(self.seconds)
-
-    @property
-    def layer_seconds(self) -> Tuple[float, ...]:
-        """Times of prolog, forward and epilog together, one per pass, in seconds; empty for a kernel without them."""
-        sums = tuple(sum(record.layer_seconds for record in records) for records in self.log)
-        return sums if any(sums) else ()
-
-    def as_dict(self) -> Dict[str, Any]:
-        """Convert the layer's times to a dictionary for JSON."""
-        facts = {key: value for key, value in self._asdict().items() if key != "log"}
-        return {**facts, "layer_seconds": self.layer_seconds} if self.layer_seconds else facts
 
 
 class Result(NamedTuple):
@@ -104,21 +70,6 @@ class Result(NamedTuple):
         facts["process"] = used._asdict()
         facts["versions"] = versions()
         return facts
-
-
-def merge(passes: Sequence[Sequence[LayerTime]]) -> List[LayerResult]:
-    """Combine the times of each layer from all passes."""
-    fields = ("seconds", "upload", "download", "log")
-    return [
-        LayerResult(
-            times[0].name,
-            times[0].operator,
-            times[0].kernel,
-            times[0].custom,
-            *(tuple(getattr(time, field) for time in times) for field in fields),
-        )
-        for times in zip(*passes)
-    ]
 
 
 def versions() -> Dict[str, str]:

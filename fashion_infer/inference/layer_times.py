@@ -1,32 +1,48 @@
 """Times of a network's layers, from the library's log of node numbers and from MXNet's times of other nodes."""
 
-from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
+import statistics
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..graph import symbol
 from ..library.op_times import OpTime
 
 
-class LayerTime(NamedTuple):
-    """The time of one layer, or of one fused stage, in one pass: the sum over the pass's slices, in seconds."""
+class LayerResult(NamedTuple):
+    """The times of a layer or fused stage, one per pass of a run.
+
+    Times are in seconds. Each is the sum over the slices of a pass.
+    """
 
     name: str  # for a fused stage, its nodes' names joined by "+"
     operator: str  # MXNet's name: "New", "Activation", ...; for a fused stage "New+Activation+..."
-    kernel: Optional[str]  # the kernel that ran, for our operator; "fused" for a fused stage
-    seconds: float  # time of the kernel alone for our operator, of the whole node for MXNet's operators
-    upload: float  # time of copies from host to device, for our operator on a GPU; else 0
-    download: float  # time of copies from device to host, for our operator on a GPU; else 0
-    log: Tuple[OpTime, ...] = ()  # the library's records, slice by slice
+    kernel: Optional[str]  # name of our operator's kernel; "fused" for a fused stage; None for an operator of MXNet
+    custom: bool  # whether the layer or stage contains our operator `New`
+    seconds: Tuple[float, ...]  # time of the kernel alone for our operator, of the whole node for MXNet's operators
+    upload: Tuple[float, ...]  # time of copies to the device, for our operator on a GPU; else 0
+    download: Tuple[float, ...]  # time of copies from the device, for our operator on a GPU; else 0
+    log: Tuple[Tuple[OpTime, ...], ...] = ()  # the library's records, by pass and slice; not part of the JSON
 
     @property
-    def custom(self) -> bool:
-        """Whether the layer or stage contains our operator `New`."""
-        return symbol.CUSTOM_OPERATOR in self.operator.split("+")
+    def median(self) -> float:
+        """Median of `seconds`."""
+        return statistics.median(self.seconds)
+
+    @property
+    def layer_seconds(self) -> Tuple[float, ...]:
+        """Times of prolog, forward and epilog together, one per pass, in seconds; empty for a kernel without them."""
+        sums = tuple(sum(record.layer_seconds for record in records) for records in self.log)
+        return sums if any(sums) else ()
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Convert the layer's times to a dictionary for JSON."""
+        facts = {key: value for key, value in self._asdict().items() if key != "log"}
+        return {**facts, "layer_seconds": self.layer_seconds} if self.layer_seconds else facts
 
 
 def assemble(
     graph: symbol.Graph, records: Sequence[OpTime], of_mxnet: Sequence[int], seconds: Mapping[int, float]
-) -> List[LayerTime]:
-    """Return the times of one pass in network order, in seconds; a stage's nodes form a chain along first inputs.
+) -> List[LayerResult]:
+    """Return the times of one pass in network order; a stage's nodes form a chain along first inputs.
 
     The numbers of `records`, `of_mxnet` (nodes that MXNet ran itself) and `seconds` (their times) are the node indices.
     """
@@ -38,7 +54,7 @@ def assemble(
         times[first] = _total(name, operator, [r for r in records if (r.first_node, r.last_node) == (first, last)])
     for number, (name, operator) in nodes.items():
         if number not in times and number in of_mxnet:
-            times[number] = LayerTime(name, operator, None, seconds.get(number, 0.0), 0.0, 0.0)
+            times[number] = LayerResult(name, operator, None, False, (seconds.get(number, 0.0),), (0.0,), (0.0,), ((),))
     return [times[number] for number in sorted(times)]
 
 
@@ -51,16 +67,28 @@ def of_graph(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
     ]
 
 
-def of_slowest_devices(passes: Sequence[List[LayerTime]]) -> List[LayerTime]:
+def of_slowest_devices(passes: Sequence[List[LayerResult]]) -> List[LayerResult]:
     """Combine simultaneous passes on several devices: a layer's time is the longest. A device may have had no work."""
     found = []
     for layer in max(passes, key=len):
         same = [other for times in passes for other in times if other.name == layer.name]
         longest = {field: max(getattr(other, field) for other in same) for field in ("seconds", "upload", "download")}
-        found.append(layer._replace(**longest, log=tuple(record for other in same for record in other.log)))
+        found.append(layer._replace(**longest, log=(tuple(record for other in same for record in other.log[0]),)))
     return found
 
 
-def _total(name: str, operator: str, records: Sequence[OpTime]) -> LayerTime:
-    sums = (sum(getattr(r, field) for r in records) for field in ("seconds", "upload", "download"))
-    return LayerTime(name, operator, records[0].kernel, *sums, tuple(records))  # type: ignore[call-arg]  # mypy does not know the length of `sums`
+def merge(passes: Sequence[Sequence[LayerResult]]) -> List[LayerResult]:
+    """Combine the times of each layer from all passes."""
+    fields = ("seconds", "upload", "download", "log")
+    return [
+        times[0]._replace(**{field: tuple(getattr(time, field)[0] for time in times) for field in fields})
+        for times in zip(*passes)
+    ]
+
+
+def _total(name: str, operator: str, records: Sequence[OpTime]) -> LayerResult:
+    seconds, upload, download = (
+        (sum(getattr(record, field) for record in records),) for field in ("seconds", "upload", "download")
+    )
+    custom = symbol.CUSTOM_OPERATOR in operator.split("+")
+    return LayerResult(name, operator, records[0].kernel, custom, seconds, upload, download, (tuple(records),))

@@ -17,7 +17,7 @@ from ..library import kernels, op_times
 from ..library.op_times import OpTime
 from ..request import check_batch_size, check_mode
 from ..system.sharing import share
-from .layer_times import LayerTime, assemble, of_graph, of_slowest_devices
+from .layer_times import LayerResult, assemble, of_graph, of_slowest_devices
 
 # Number of images per slice. With 100 images, fa2017's largest activation has 11.5 MB, which is near the size of the
 # caches. Slices of 250 or 1000 images are slower and need more memory.
@@ -96,7 +96,7 @@ class Predictor:
 
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[int, int], None]] = None
-    ) -> Tuple[np.ndarray, List[LayerTime]]:
+    ) -> Tuple[np.ndarray, List[LayerResult]]:
         """Return the scores of images (n,C,H,W) uint8, (n, classes) float32, and the layers' times in network order.
 
         `each` is called after each slice with the number of its first image and its length. UsageError for images of a
@@ -137,7 +137,7 @@ class Predictor:
         """Return name, data, weights and output of each of our operator's nodes in the last slice of this size."""
         return [(self._names[number], x, k, y) for number, x, k, y in self._bound.watched(images)]
 
-    def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerTime]:
+    def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerResult]:
         """Return the time of every layer in a pass; records of other networks are ignored."""
         own = of_graph(records, self._first_node, len(self._graph["nodes"]))
         return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
@@ -172,7 +172,7 @@ class SpreadPredictor:
 
     def predict(
         self, images: np.ndarray, each: Optional[Callable[[int, int], None]] = None
-    ) -> Tuple[np.ndarray, List[LayerTime]]:
+    ) -> Tuple[np.ndarray, List[LayerResult]]:
         """Run the network, as `Predictor.predict`. A layer's time is that of its slowest device."""
         size = self.batch_size
         parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]

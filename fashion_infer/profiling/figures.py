@@ -3,8 +3,8 @@
 import statistics
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from ..inference.layer_times import LayerResult
 from ..library.op_times import OpTime
-from ..result import LayerResult
 from ..system.process import Usage
 from . import tables
 from .tables import ProfileTable

@@ -21,7 +21,7 @@ API = (
     (None, (
         ("request.py", "Request", ("but", "check")),
         ("result.py", "Result", ("op_times", "as_dict")),
-        ("result.py", "LayerResult", ("median", "layer_seconds", "as_dict")),
+        ("inference/layer_times.py", "LayerResult", ("median", "layer_seconds", "as_dict")),
     )),
     ("check", (
         ("judging/verdict.py", "Verdict", ("right", "right_for", "wrong", "precision", "sentence", "as_dict")),

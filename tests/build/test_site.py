@@ -16,8 +16,9 @@ import pytest
 
 import fashion_infer
 from fashion_infer.cli.main import cli
+from fashion_infer.inference.layer_times import LayerResult
 from fashion_infer.request import Request
-from fashion_infer.result import LayerResult, Result
+from fashion_infer.result import Result
 
 ROOT = Path(__file__).resolve().parents[2]
 

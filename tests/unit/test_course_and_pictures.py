@@ -11,8 +11,8 @@ from fashion_infer import course
 from fashion_infer.checkpoints import editions, zoo
 from fashion_infer.data import pictures, synthetic
 from fashion_infer.errors import UsageError
+from fashion_infer.inference.layer_times import LayerResult
 from fashion_infer.present import run
-from fashion_infer.result import LayerResult
 
 
 def asked(*arguments, **options):

@@ -13,7 +13,7 @@ from test_predictor import forward64, random_checkpoint
 from fashion_infer import _mxnet, devices, doctor, pipeline
 from fashion_infer.errors import DeviceError
 from fashion_infer.inference import predictor
-from fashion_infer.inference.layer_times import LayerTime, of_slowest_devices
+from fashion_infer.inference.layer_times import LayerResult, of_slowest_devices
 from fashion_infer.library import devices as cuda
 from fashion_infer.library import kernels
 from fashion_infer.request import Request
@@ -152,10 +152,10 @@ def test_results_are_in_the_images_order(mode, count, batch_size):
         # In operator mode, the rounding of MXNet's own dense layers depends on the slice's size.
         assert np.abs(scores - alone).max() <= (0 if mode == "fused" else 1e-6)
         assert [(t.name, t.operator, t.kernel) for t in spread_times] == [(t.name, t.operator, t.kernel) for t in times]
-        assert all(t.seconds > 0 for t in spread_times)
+        assert all(t.median > 0 for t in spread_times)
         # The logs of all devices together have every image once.
-        logged = [t for t in spread_times if t.log]
-        assert logged and all(sum(record.shape[0] for record in t.log) == count for t in logged)
+        logged = [t for t in spread_times if t.log[0]]
+        assert logged and all(sum(record.shape[0] for record in t.log[0]) == count for t in logged)
     assert together.batch_size == min(batch_size or count, -(-count // 3))
 
 
@@ -181,7 +181,7 @@ def test_a_failing_device_is_an_error(monkeypatch):
 
 def test_a_layers_time_is_the_slowest_devices():
     def layer(name, seconds, log=()):
-        return LayerTime(name, "New", "auto", seconds, seconds / 2, seconds / 4, log)
+        return LayerResult(name, "New", "auto", True, (seconds,), (seconds / 2,), (seconds / 4,), (log,))
 
     found = of_slowest_devices(
         [[layer("a", 1.0, ("x",)), layer("b", 5.0)], [layer("a", 3.0, ("y",)), layer("b", 2.0)], []]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fashion_infer import devices
 from fashion_infer.errors import DeviceError
+from fashion_infer.inference.layer_times import LayerResult
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
 from fashion_infer.present import profile as present
@@ -21,7 +22,6 @@ from fashion_infer.profiling import counters, mxnet, records, tables
 from fashion_infer.profiling.cupti import CuptiSource
 from fashion_infer.profiling.figures import Figures, Overhead, Schedule, Throughput, from_dict, overheads, throughputs
 from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record
-from fashion_infer.result import LayerResult
 from fashion_infer.system import compilers, installation, process, programs
 
 MANGLED = "_ZN4fops3runEPKff"

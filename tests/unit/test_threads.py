@@ -85,7 +85,7 @@ def test_one_predictor_in_several_threads(turn):
             barrier.wait()
             for _ in range(5):
                 scores, times = predictor.predict(images)
-                said.append([scores.argmax(1).tolist(), [len(t.log) for t in times if t.custom]])
+                said.append([scores.argmax(1).tolist(), [len(t.log[0]) for t in times if t.custom]])
         workers = [threading.Thread(target=work) for _ in range(4)]
         [w.start() for w in workers]; [w.join() for w in workers]
         print(json.dumps(said))
