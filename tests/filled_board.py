@@ -9,6 +9,11 @@ from sqlalchemy import text
 from fashion_infer.board.store import models as models
 from fashion_infer.board.store import people
 from fashion_infer.board.store.models import (
+    FAILED,
+    JUDGED,
+    QUEUED,
+    REFUSED,
+    RUNNING,
     Content,
     JobRow,
     Judgement,
@@ -17,8 +22,8 @@ from fashion_infer.board.store.models import (
     SubmissionRow,
     Token,
     WebSession,
+    short_id,
 )
-from fashion_infer.board.store.types import FAILED, JUDGED, QUEUED, REFUSED, RUNNING, short_id
 
 NOW = datetime.now(timezone.utc)
 
@@ -253,8 +258,7 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
 
 def empty(app):
     """Delete all rows of an application's database, and clear the application's caches."""
-    from fashion_infer.board.page.queue_cache import QueueCache
-    from fashion_infer.board.page.standings import Standings
+    from fashion_infer.board.page.standings import QueueCache, Standings
 
     with app.state.store.write() as session:
         for table in reversed(models.Base.metadata.sorted_tables):

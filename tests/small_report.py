@@ -33,7 +33,8 @@ def small_report(tmp_path_factory):
 
 def _made(folder):
     from fashion_infer import verification
-    from fashion_infer.report import folder, gather
+    from fashion_infer.report import gather
+    from fashion_infer.report.folder import make
     from fashion_infer.report.request import ReportRequest
 
     steps = []
@@ -43,7 +44,7 @@ def _made(folder):
         patch.setattr(gather, "_QUICK_BATCHES", {"cpu": (1, 3)})
         patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline tests the real one
         request = ReportRequest("cpu", None, 300, "synthetic", None, 0, True)
-        page, measured = folder.make(str(folder), request, lambda share, what: steps.append((share, what)))
+        page, measured = make(str(folder), request, lambda share, what: steps.append((share, what)))
     assert page == folder / "index.html"
     return folder, measured, steps
 
