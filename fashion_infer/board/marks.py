@@ -7,9 +7,8 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 from sqlalchemy.orm import Session
 
 from .store import queries
-from .store.models import Class, Judgement, Person, SubmissionRow
+from .store.models import STUDENT, Class, Judgement, Person, SubmissionRow
 from .store.ranking import RankedPlace, key_of, ranking
-from .store.types import STUDENT
 
 # Columns of the ranking; points_of_that is the points of the submission handed_in_as_final.
 COLUMNS = ("place", "name", "team", "op_ms", "final_runs", "layer_ms", "points", "out_of", "submission", "submitted_at",

@@ -1,19 +1,24 @@
 """The web application: the API under /api/v1, the pages, /healthz and /metrics."""
 
+import logging
 import time
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DBAPIError
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 
+from ..errors import FashionInferError, UsageError
 from ..version import __version__
-from .api import failures, monitoring, routes
+from .api import monitoring, routes
 from .page import routes as pages
-from .page.queue_cache import QueueCache
-from .page.standings import Standings
+from .page.standings import QueueCache, Standings
 from .settings import BoardSettings
+from .store.admission import NotTaken
+from .store.audit import RefusedSignIns
 from .store.database import Store, url_of
-from .store.refusals import RefusedSignIns
+from .store.queries import NotFound
 
 # Headers of the answers. They restrict a page to files of this service, and forbid inline scripts and frames.
 HEADERS = {
@@ -46,7 +51,7 @@ def create_app(settings: BoardSettings) -> FastAPI:
     app.state.refused = RefusedSignIns(app.state.store)
     app.state.queues, app.state.standings = QueueCache(), Standings()
     app.add_middleware(_Headers)
-    failures.install(app)
+    handle_failures(app)
     app.include_router(monitoring.router)
     app.include_router(routes.router, prefix="/api/v1")
     app.include_router(pages.router)
@@ -89,3 +94,29 @@ class _OnlyTls:
             await JSONResponse({"detail": said}, 403)(scope, receive, send)
             return
         await self._app(scope, receive, send)
+
+
+_log = logging.getLogger("fashion_infer.board")
+
+
+def handle_failures(app: FastAPI) -> None:
+    """Install handlers for this package's exceptions, failures of the database, and clients that disconnect early."""
+
+    @app.exception_handler(FashionInferError)
+    async def refused(request: Request, error: FashionInferError) -> JSONResponse:
+        status, headers = (422 if isinstance(error, UsageError) else 500), {}
+        if isinstance(error, (NotTaken, NotFound)):
+            status = error.status
+        if isinstance(error, NotTaken) and error.retry_after:
+            headers = {"Retry-After": str(error.retry_after)}
+        return JSONResponse({"detail": str(error)}, status, headers)
+
+    @app.exception_handler(DBAPIError)
+    async def database(request: Request, error: DBAPIError) -> JSONResponse:
+        # Usually the connection was lost, or a writer waited too long for another one, so that a retry may succeed.
+        _log.error("the database failed", exc_info=error)
+        return JSONResponse({"detail": "the database does not answer: try again"}, 503, {"Retry-After": "2"})
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody receives this answer, and nothing is logged

@@ -20,7 +20,7 @@ from schemathesis.specs.openapi.checks import (
 from fashion_infer.board import logs, service
 from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit
-from fashion_infer.board.store.types import now
+from fashion_infer.board.store.models import now
 
 CHECKS = [
     schemathesis.checks.not_a_server_error,

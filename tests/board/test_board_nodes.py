@@ -12,8 +12,7 @@ from sqlalchemy import func, select
 from fashion_infer.board.queue import dispatcher as dispatching
 from fashion_infer.board.queue.dispatcher import Dispatcher
 from fashion_infer.board.store import expectation, queries
-from fashion_infer.board.store.models import JobRow, Judgement, LogLine
-from fashion_infer.board.store.types import now
+from fashion_infer.board.store.models import JobRow, Judgement, LogLine, now
 
 no_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not here")
 pytestmark = [no_ray, pytest.mark.slow]

@@ -7,9 +7,8 @@ import pytest
 from sqlalchemy import select
 
 from fashion_infer.board.store import admission, final_runs, people
-from fashion_infer.board.store.models import Class, Person
+from fashion_infer.board.store.models import Class, Person, now
 from fashion_infer.board.store.ranking import ranking
-from fashion_infer.board.store.types import now
 from fashion_infer.errors import UsageError
 
 

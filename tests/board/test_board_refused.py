@@ -21,8 +21,8 @@ from fashion_infer.board import connections, logs
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit, people, sessions
+from fashion_infer.board.store.audit import A_MINUTE, RefusedSignIns, SignInAttempt, network_of
 from fashion_infer.board.store.models import AuditEntry, Base, WebSession
-from fashion_infer.board.store.refusals import A_MINUTE, RefusedSignIns, SignInAttempt, network_of
 
 
 class Clock:

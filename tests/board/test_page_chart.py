@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 pytest.importorskip("fastapi")
-from fashion_infer.board.page import standings, words
+from fashion_infer.board.page import rendering, standings
 from fashion_infer.present.charts import best_times
 
 START = datetime(2026, 11, 1, 15, 30, tzinfo=timezone.utc).timestamp()
@@ -86,16 +86,16 @@ def test_curves_of_people_best_and_median():
 
 @given(some.floats(10, 1e6))
 def test_a_duration_in_words_is_within_a_factor_of_two(value):
-    number, unit = words.seconds(value).split()
+    number, unit = rendering.seconds(value).split()
     said = float(number) * {"s": 1, "min": 60, "h": 3600, "days": 86400}[unit]
     assert 0.5 <= said / value <= 2
 
 
 def test_dates_are_shown_in_utc():
     when = datetime(2026, 12, 5, 23, 59, tzinfo=timezone(timedelta(hours=-6)))
-    assert words.moment(when) == "6 Dec 2026, 05:59 UTC" and words.machine(when) == "2026-12-06T05:59:00Z"
+    assert rendering.moment(when) == "6 Dec 2026, 05:59 UTC" and rendering.machine(when) == "2026-12-06T05:59:00Z"
 
 
 @given(some.floats(0.1, 1e6))
 def test_times_are_rounded_by_less_than_a_percent(ms):
-    assert math.isclose(float(words.milliseconds(ms).replace(",", "")), ms, rel_tol=6e-3)
+    assert math.isclose(float(rendering.milliseconds(ms).replace(",", "")), ms, rel_tol=6e-3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 pytest.importorskip("fastapi")
 from fashion_infer.board import verdicts
-from fashion_infer.board.page import words
+from fashion_infer.board.page import rendering
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import queries
@@ -139,9 +139,9 @@ def test_text_with_markup_is_shown_as_text(app):
 @settings(deadline=None, max_examples=100)
 @given(some.text())
 def test_control_characters_are_not_shown(text):
-    shown = words.line(text)
+    shown = rendering.line(text)
     assert not {unicodedata.category(character) for character in shown} & {"Cc", "Cf", "Zl", "Zp", "Cs"}
-    lines = words.log(text)
+    lines = rendering.log(text)
     assert lines.count("\n") == text.replace("\r\n", "\n").count("\n") and "\r" not in lines and "\x1b" not in lines
 
 

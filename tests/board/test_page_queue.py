@@ -6,8 +6,8 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
-from fashion_infer.board.page import queue_cache
-from fashion_infer.board.page.queue_cache import QueueCache
+from fashion_infer.board.page import standings
+from fashion_infer.board.page.standings import QueueCache
 from fashion_infer.board.store import expectation
 from fashion_infer.board.store.models import JobRow, QueueRow, SubmissionRow
 
@@ -46,7 +46,7 @@ def test_waits_equal_those_of_a_simulated_queue(small, seed):
 
 
 def test_the_cache_of_the_queue_is_used_until_it_is_cleared(small, monkeypatch):
-    monkeypatch.setattr(queue_cache, "_FRESH", 60.0)  # longer than the test takes on a busy machine
+    monkeypatch.setattr(standings, "_NEW", 60.0)  # longer than the test takes on a busy machine
     kit, cache = small, QueueCache()
     first = kit.submit("Ann")
     with kit.store.read() as session:

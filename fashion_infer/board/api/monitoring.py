@@ -9,10 +9,9 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from ..access import Reading, staff
-from ..store.models import Class, JobRow, Judgement, SubmissionRow
+from ..store.models import QUEUED, Class, JobRow, Judgement, SubmissionRow, now
 from ..store.queries import waiting
 from ..store.queue import states
-from ..store.types import QUEUED, now
 
 router = APIRouter()
 _SILENT = 60  # seconds without a dispatcher's report after which the dispatcher counts as dead

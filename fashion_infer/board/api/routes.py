@@ -12,8 +12,7 @@ from ..access import Address, Credentials, OpenStore, Reading, Someone, body, ch
 from ..store import admission, queries, queue
 from ..store import ranking as ranks
 from ..store.expectation import slots_of
-from ..store.models import Person
-from ..store.types import ENDED
+from ..store.models import ENDED, Person
 from .documents import (
     LogDocument,
     LogLineDocument,

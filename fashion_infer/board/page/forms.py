@@ -11,13 +11,12 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from ...errors import UsageError
 from ..access import Address, OpenStore, Reading, body
 from ..store import admission, class_settings, final_runs, people, queries, queue, sessions
-from ..store.audit import record
+from ..store.audit import SignInAttempt, record
 from ..store.models import Person
-from ..store.refusals import SignInAttempt
 from . import session as web
-from .queue_cache import queues
 from .rendering import html, see
 from .session import Anyone, Fields, PageRoute, Posted, PostedByInstructor, Visit, number
+from .standings import queues
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 

@@ -12,13 +12,11 @@ from ..store import audit as audits
 from ..store import final_runs, queries
 from ..store.admission import gpu_seconds_left
 from ..store.expectation import slots_of
-from ..store.models import Person, SubmissionRow
+from ..store.models import PENDING, Person, SubmissionRow
 from ..store.ranking import key_of
-from ..store.types import PENDING
 from . import forms, rendering
-from .queue_cache import queues
 from .session import Anyone, Instructor, PageRoute, Staff, Visit, number
-from .standings import ClassStanding, standings
+from .standings import ClassStanding, queues, standings
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 _YEAR = 31_536_000  # seconds

@@ -15,10 +15,9 @@ from ..store import sessions
 from ..store.admission import NotTaken
 from ..store.audit import count
 from ..store.database import Store
-from ..store.models import Class, Person, WebSession
+from ..store.models import INSTRUCTOR, ROLES, STUDENT, Class, Person, WebSession
 from ..store.people import hashed, sees_all
 from ..store.queries import NotFound
-from ..store.types import INSTRUCTOR, ROLES, STUDENT
 from .rendering import html, problem, see
 
 MOST_FORM = 1 << 16  # size limit of a form in bytes, without an uploaded file

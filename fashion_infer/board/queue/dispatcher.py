@@ -9,9 +9,9 @@ from sqlalchemy.exc import DBAPIError
 
 from ..store import queue
 from ..store.database import Store
+from ..store.models import now
 from ..store.queries import waiting
 from ..store.queue import Claimed
-from ..store.types import now
 from .grader import Event
 from .graders import DIED, GraderMessage, Graders
 

@@ -11,9 +11,8 @@ from sqlalchemy.orm import Session
 
 from ...errors import FashionInferError
 from .audit import record
-from .models import Class, Content, JobRow, LogLine, Person, SubmissionRow
+from .models import PENDING, RUNNING, Class, Content, JobRow, LogLine, Person, SubmissionRow, now
 from .queue import enqueue
-from .types import PENDING, RUNNING, now
 
 _KEY = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 NAME_LENGTH = 100

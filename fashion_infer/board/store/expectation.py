@@ -8,8 +8,7 @@ from typing import Dict, NamedTuple, Optional
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from .models import JobRow, Judgement, QueueRow, SubmissionRow
-from .types import QUEUED, RUNNING, now
+from .models import QUEUED, RUNNING, JobRow, Judgement, QueueRow, SubmissionRow, now
 
 _LATEST = 20  # number of a class's last judgings whose median duration is the expected duration
 _LAST = timedelta(minutes=1)  # arrivals are counted from this long ago

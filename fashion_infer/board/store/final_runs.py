@@ -7,10 +7,9 @@ from sqlalchemy.orm import Session
 
 from ...errors import UsageError
 from .audit import record
-from .models import Class, JobRow, SubmissionRow
+from .models import DONE, PENDING, QUEUED, RUNNING, Class, JobRow, SubmissionRow, now
 from .queue import enqueue
 from .ranking import RUNS, best_of
-from .types import DONE, PENDING, QUEUED, RUNNING, now
 
 
 def check(session: Session, of_class: Class) -> None:

@@ -1,4 +1,4 @@
-"""Adds and finds classes, people and tokens."""
+"""Adds and finds classes, people, tokens and pseudonyms."""
 
 import hashlib
 import hmac
@@ -12,15 +12,27 @@ from sqlalchemy.orm import Session
 
 from ...errors import UsageError
 from .audit import record
-from .models import Class, Person, Team, Token, WebSession
-from .pseudonyms import fresh
-from .types import ROLES, STUDENT, now
+from .models import ROLES, STUDENT, Class, Person, Team, Token, WebSession, now
 
 _NAME = re.compile(r"[\w][\w .,'@+-]{0,99}")
 _CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _COMMAND = "command line"
 _PREFIX = "fib"  # beginning of every token, so that a secret scanner can recognise tokens
 _TOKEN = re.compile(_PREFIX + "_(?P<selector>[0-9a-f]{16})_(?P<secret>[0-9a-f]{64})")
+# Pseudonyms, which classmates see instead of names, are pairs of these words.
+_ADJECTIVES = (
+    "amber", "azure", "bold", "brisk", "calm", "clear", "copper", "coral", "crisp", "deft", "early", "fair",
+    "fleet", "gentle", "golden", "green", "happy", "indigo", "ivory", "jolly", "keen", "late", "light", "lively",
+    "lunar", "mellow", "misty", "noble", "olive", "patient", "plain", "proud", "quick", "quiet", "rapid", "round",
+    "ruby", "sharp", "silver", "sly", "solar", "steady", "still", "sunny", "swift", "tidy", "violet", "warm",
+    "wise", "young",
+)  # fmt: skip
+_ANIMALS = (
+    "badger", "bat", "bear", "beaver", "bison", "crane", "crow", "deer", "dove", "duck", "eagle", "falcon",
+    "ferret", "finch", "fox", "frog", "gull", "hare", "hawk", "heron", "ibex", "jay", "kite", "koala", "lark",
+    "lemur", "lion", "lynx", "marten", "mole", "moose", "mouse", "newt", "otter", "owl", "panda", "puffin", "quail",
+    "rabbit", "raven", "robin", "seal", "stork", "swan", "tapir", "tiger", "toad", "turtle", "wolf", "wren",
+)  # fmt: skip
 
 
 class ListedPerson(NamedTuple):
@@ -90,7 +102,7 @@ def join(
         seen.add(name)
         person = find_person(session, of_class, name)
         if person is None:
-            person = Person(class_id=of_class.id, name=name, pseudonym=fresh(session, of_class))
+            person = Person(class_id=of_class.id, name=name, pseudonym=_fresh_pseudonym(session, of_class))
             session.add(person)
         if role is not None or person.role is None:
             person.role = role or STUDENT
@@ -111,7 +123,7 @@ def _team(session: Session, of_class: Class, name: str) -> Team:
         raise UsageError(f"a team's name has at most 100 letters, digits, spaces and _.,'@+-: not {name[:40]!r}")
     found = session.scalar(select(Team).where(Team.class_id == of_class.id, Team.name == name))
     if found is None:
-        found = Team(class_id=of_class.id, name=name, pseudonym=fresh(session, of_class))
+        found = Team(class_id=of_class.id, name=name, pseudonym=_fresh_pseudonym(session, of_class))
         session.add(found)
         session.flush()
     return found
@@ -166,3 +178,16 @@ def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str
 def sees_all(viewer: Optional[Person]) -> bool:
     """Return whether a viewer is an assistant or instructor, who may see all names, code and logs of the class."""
     return viewer is not None and viewer.role != STUDENT
+
+
+def _fresh_pseudonym(session: Session, of_class: Class) -> str:
+    """Return a random pseudonym that no person or team of the class has."""
+    taken = set(session.scalars(select(Person.pseudonym).where(Person.class_id == of_class.id)))
+    taken |= set(session.scalars(select(Team.pseudonym).where(Team.class_id == of_class.id)))
+    while True:
+        # There are 2,500 pairs of words. In a large class a number is added, so that an unused pseudonym is found soon.
+        name = f"{secrets.choice(_ADJECTIVES)} {secrets.choice(_ANIMALS)}"
+        if len(taken) > 1000:
+            name += f" {secrets.randbelow(1000)}"
+        if name not in taken:
+            return name

@@ -11,9 +11,8 @@ from ...errors import FashionInferError
 from .audit import record
 from .database import Store
 from .expectation import ExpectedWait, expected, schedule
-from .models import Class, Content, JobRow, Judgement, LogLine, Person, SubmissionRow
+from .models import PENDING, QUEUED, RUNNING, Class, Content, JobRow, Judgement, LogLine, Person, SubmissionRow
 from .people import sees_all
-from .types import PENDING, QUEUED, RUNNING
 
 
 class NotFound(FashionInferError):

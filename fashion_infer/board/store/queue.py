@@ -13,8 +13,21 @@ from sqlalchemy import and_, select, update
 from sqlalchemy.orm import Session
 
 from .audit import record
-from .models import Content, JobRow, Judgement, LogLine, Person, QueueRow, SubmissionRow
-from .types import CANCELLED, DONE, FAILED, QUEUED, RUNNING, now
+from .models import (
+    CANCELLED,
+    DONE,
+    FAILED,
+    QUEUED,
+    RUNNING,
+    Content,
+    JobRow,
+    Judgement,
+    LogLine,
+    Person,
+    QueueRow,
+    SubmissionRow,
+    now,
+)
 
 LEASE = timedelta(seconds=30)  # time after which a lease expires if it is not renewed
 MOST_FAILURES = 3  # a job is judged as failed after this many reports that a machine could not judge it

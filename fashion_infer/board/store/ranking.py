@@ -7,9 +7,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from .models import Class, Judgement, Person, SubmissionRow, Team
+from .models import JUDGED, Class, Judgement, Person, SubmissionRow, Team
 from .people import sees_all
-from .types import JUDGED
 
 RUNS = 5  # number of final runs of a leader's submission
 _ENOUGH = 3  # least number of correct final runs for a rank

@@ -9,9 +9,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, joinedload
 
 from .audit import record
-from .models import Person, WebSession
+from .models import Person, WebSession, now
 from .people import authenticate, hashed
-from .types import now
 
 LIFE = timedelta(hours=12)  # time after which a session expires
 MOST = 20  # largest number of sessions per person; a new one beyond it ends the oldest

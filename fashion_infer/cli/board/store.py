@@ -28,9 +28,9 @@ def takes_store(*more, makes=False):
             from ... import board
 
             board.require()
-            from ...board.store import creation
+            from ...board.store import database
 
-            with creation.opened(data, database, makes) as store:
+            with database.opened(data, database, makes) as store:
                 return function(store, **values)
 
         command.__doc__, command.__name__ = function.__doc__, function.__name__
