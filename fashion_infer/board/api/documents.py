@@ -5,20 +5,13 @@ from typing import Any, Dict, List, Optional
 
 from pydantic import BaseModel, ConfigDict
 
+from ..store.expectation import ExpectedWait
+
 
 class ApiDocument(BaseModel):
     """Base of all documents. A document can be made from any object with attributes of the same names."""
 
     model_config = ConfigDict(from_attributes=True)
-
-
-class WaitDocument(ApiDocument):
-    """A submission's position in the queue. The times are null while no grader is running."""
-
-    place: int  # 1 for the submission that starts next; 0 for a running one
-    ahead: int  # number of waiting submissions before this one
-    start_in: Optional[float]  # expected seconds until it starts
-    end_in: Optional[float]  # expected seconds until it ends
 
 
 class JudgementDocument(ApiDocument):
@@ -49,7 +42,7 @@ class SubmissionDocument(ApiDocument):
     submitted_at: datetime
     judgement: Optional[JudgementDocument] = None
     finals: List[JudgementDocument] = []
-    wait: Optional[WaitDocument] = None
+    wait: Optional[ExpectedWait] = None
     rank: Optional[int] = None
     verdict: Optional[Dict[str, Any]] = None
 

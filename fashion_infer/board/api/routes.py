@@ -13,15 +13,7 @@ from ..store import admission, queries, queue
 from ..store import ranking as ranks
 from ..store.expectation import slots_of
 from ..store.models import ENDED, Person
-from .documents import (
-    LogDocument,
-    LogLineDocument,
-    PersonDocument,
-    QueueDocument,
-    RankDocument,
-    SubmissionDocument,
-    WaitDocument,
-)
+from .documents import LogDocument, LogLineDocument, PersonDocument, QueueDocument, RankDocument, SubmissionDocument
 
 router = APIRouter()
 Identifier = Annotated[str, Path(pattern=r"^[a-z0-9]{1,32}$", description="The submission's identifier.")]
@@ -129,9 +121,8 @@ def _document(session: Session, identifier: str, who: Person) -> SubmissionDocum
     if found.judgement is not None and found.judgement.ranked:
         key = ranks.key_of(found.submission.person)
         rank = next((one.place for one in ranks.ranking(session, who.of_class, who) if one.key == key), None)
-    wait = WaitDocument.model_validate(found.wait) if found.wait else None
     whole = SubmissionDocument.model_validate(found.submission)
-    return whole.model_copy(update={"wait": wait, "rank": rank, "verdict": found.verdict})
+    return whole.model_copy(update={"wait": found.wait, "rank": rank, "verdict": found.verdict})
 
 
 @router.get("/submissions", responses=_refusals(401), response_model=List[SubmissionDocument])

@@ -2,8 +2,9 @@
 
 import heapq
 import statistics
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Dict, NamedTuple, Optional
+from typing import Dict, Optional
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -16,13 +17,14 @@ _LEAST = 10.0  # the rate of arrivals is their number divided by at least this m
 _UNKNOWN = 30.0  # expected seconds of a class's first judging: the time of a GPU submission of fa2017
 
 
-class ExpectedWait(NamedTuple):
-    """A job's position in the queue, and its expected times."""
+@dataclass(frozen=True)
+class ExpectedWait:
+    """A job's position in the queue, and its expected times. The times are None (null) while no grader is running."""
 
     place: int  # 1 for the job that starts next; 0 for a running job
     ahead: int  # number of waiting jobs before this one
-    start_in: Optional[float]  # seconds until the job starts; 0 for a running job; None while no grader is running
-    end_in: Optional[float]  # seconds until the job ends; None while no grader is running
+    start_in: Optional[float]  # seconds until the job starts; 0 for a running job
+    end_in: Optional[float]  # seconds until the job ends
 
 
 def expected(session: Session, submission: SubmissionRow, at: Optional[datetime] = None) -> Optional[ExpectedWait]:

@@ -110,21 +110,8 @@ def submissions(session: Session, condition, limit: int = 200, start: int = 0) -
     return list(session.scalars(query.offset(start).limit(limit).options(*related)))
 
 
-class SeenJob(NamedTuple):
-    """A queued or running job as one viewer sees it."""
-
-    place: int  # as in `QueuedJob`
-    start_in: Optional[float]  # as in `QueuedJob`
-    name: str  # or a pseudonym
-    own: bool  # whether the job is the viewer's
-    submission_id: Optional[str]  # None if the viewer may not see the submission
-    state: str
-    purpose: str
-    queued_at: datetime
-
-
 class QueuedJob(NamedTuple):
-    """A queued or running job, with everything that `seen` needs for any viewer."""
+    """A queued or running job: as it is, or as one viewer sees it (`seen`)."""
 
     place: int  # 1 for the job that starts next; 0 for a running job
     start_in: Optional[float]  # seconds until the job starts; None while no grader is running
@@ -132,26 +119,20 @@ class QueuedJob(NamedTuple):
     state: str
     purpose: str
     queued_at: datetime
-    submission_id: str
+    submission_id: Optional[str]  # None if the viewer may not see the submission
     person_id: int
     class_id: int
-    name: str
+    name: str  # or, for a viewer who may not see it, the pseudonym
     pseudonym: str
+    own: bool = False  # whether the job is the viewer's
 
-    def seen(self, viewer: Person) -> SeenJob:
+    def seen(self, viewer: Person) -> "QueuedJob":
         """Return the job as a viewer sees it: others' names are pseudonyms unless for staff or with `names_open`."""
         own, same_class = self.person_id == viewer.id, self.class_id == viewer.class_id
         readable = own or (same_class and sees_all(viewer))
         named = readable or (same_class and viewer.of_class.names_open)
-        return SeenJob(
-            self.place,
-            self.start_in,
-            self.name if named else self.pseudonym,
-            own,
-            self.submission_id if readable else None,
-            self.state,
-            self.purpose,
-            self.queued_at,
+        return self._replace(
+            name=self.name if named else self.pseudonym, submission_id=self.submission_id if readable else None, own=own
         )
 
 

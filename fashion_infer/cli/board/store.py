@@ -28,9 +28,9 @@ def takes_store(*more, makes=False):
             from ... import board
 
             board.require()
-            from ...board.store import database
+            from ...board.store.database import opened
 
-            with database.opened(data, database, makes) as store:
+            with opened(data, database, makes) as store:
                 return function(store, **values)
 
         command.__doc__, command.__name__ = function.__doc__, function.__name__
