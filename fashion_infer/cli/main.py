@@ -17,25 +17,25 @@ from . import candidates
 from .groups import ExampleGroup
 
 PROGRAM = "fashion-infer"
-# name: (module of this folder that has `command`, summary for --help). A module is imported only when its command is
-# called, so that a command does not have to wait for other commands' imports.
+# Each command's summary for --help, by its name, which is also the name of its module in this folder. A module is
+# imported only when its command is called, so that a command does not have to wait for other commands' imports.
 COMMANDS = {
-    "run": ("network.run", "Classify the first N test images and print correctness and Op Time."),
-    "course": ("network.course", "Run one of the course's programs with the program's own arguments."),
-    "predict": ("network.predict", "Classify pictures (PNG, JPEG, any size); print each one's class and probability."),
-    "verify": ("network.verify", "Run every model whose correctness is known; exit 1 if a run gives another one."),
-    "completion": ("installation.completion", "Print the script for shell completion in bash, zsh or fish."),
-    "doctor": ("installation.doctor", "Check the installation, devices, dataset and models."),
-    "data": ("installation.data", "Find or download the dataset."),
-    "models": ("installation.models", "List the shipped models, and convert checkpoints between formats."),
-    "bench": ("bench.group", "Time our kernels and networks next to other libraries."),
-    "profile": ("network.profile", "Show where the time of a run goes, by kernel and by call."),
-    "report": ("bench.report", "Measure correctness and speed, and write the results as one page."),
-    "kernel": ("own.kernel", "Create, check and explain your own kernel files."),
-    "grade": ("own.grade", "Grade untrusted kernels in a sandbox, by a rubric."),
-    "submit": ("submit", "Submit a kernel to your class's board, and wait for its verdict and rank."),
-    "board": ("board", "Run a class's board, or query one."),
-    "compare": ("bench.compare", "Show two files of measurements side by side, with ratios and verdicts."),
+    "run": "Classify the first N test images and print correctness and Op Time.",
+    "course": "Run one of the course's programs with the program's own arguments.",
+    "predict": "Classify pictures (PNG, JPEG, any size); print each one's class and probability.",
+    "verify": "Run every model whose correctness is known; exit 1 if a run gives another one.",
+    "completion": "Print the script for shell completion in bash, zsh or fish.",
+    "doctor": "Check the installation, devices, dataset and models.",
+    "data": "Find or download the dataset.",
+    "models": "List the shipped models, and convert checkpoints between formats.",
+    "bench": "Time our kernels and networks next to other libraries.",
+    "profile": "Show where the time of a run goes, by kernel and by call.",
+    "report": "Measure correctness and speed, and write the results as one page.",
+    "kernel": "Create, check and explain your own kernel files.",
+    "grade": "Grade untrusted kernels in a sandbox, by a rubric.",
+    "submit": "Submit a kernel to your class's board, and wait for its verdict and rank.",
+    "board": "Run a class's board, or query one.",
+    "compare": "Show two files of measurements side by side, with ratios and verdicts.",
 }
 
 
@@ -94,11 +94,11 @@ class LazyGroup(ExampleGroup):
         if process.has_address_limit():
             process.check_address_space(process.AddressSpace(150, 40), 1, PROGRAM)
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        return _refusing_empty(importlib.import_module(f"{__package__}.{COMMANDS[name][0]}").command)
+        return _refusing_empty(importlib.import_module(f"{__package__}.{name}").command)
 
     def summaries(self, ctx):
         """Return (name, summary) of each command in `COMMANDS`; no command is imported."""
-        return [(name, summary) for name, (_, summary) in COMMANDS.items()]
+        return list(COMMANDS.items())
 
 
 @click.group(

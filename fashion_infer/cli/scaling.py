@@ -9,7 +9,7 @@ from typing import Any, Iterator
 import click
 
 from ..errors import UsageError
-from .network import running
+from . import running
 
 
 def run(request, as_json):

@@ -627,7 +627,7 @@ def test_turns_run_one_timed_or_several_others(who, count):
 
 
 def test_the_command_has_all_formats():
-    from fashion_infer.cli.own import grade
+    from fashion_infer.cli import grade
 
     assert set(grade.FORMATS) == set(formats.FORMATS)
 
@@ -637,7 +637,7 @@ EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_fil
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_examples_use_existing_options(path, tmp_path):
-    from fashion_infer.cli.own import grade
+    from fashion_infer.cli import grade
 
     text = path.read_text()
     known = {name for parameter in grade.command.params for name in parameter.opts}

@@ -180,7 +180,7 @@ def test_counters_without_a_gpu_are_refused_before_a_run(options, invoke, nothin
 
 
 def test_a_request_as_options_of_run():
-    from fashion_infer.cli.network import profile, run
+    from fashion_infer.cli import profile, run
 
     request = Request("ece408-low", n=5, backend="gpu", operator="custom", kernel="naive", batch_size=3, threads=2)
     for each in (request, request.but(trust_symbol=True, mode="operator", repeat=2)):

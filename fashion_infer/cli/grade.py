@@ -5,9 +5,9 @@ from pathlib import Path
 
 import click
 
-from ...errors import CheckFailed, DeviceError, UsageError
-from .. import options
-from ..groups import ExampleCommand
+from ..errors import CheckFailed, DeviceError, UsageError
+from . import options
+from .groups import ExampleCommand
 
 FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
 
@@ -98,9 +98,9 @@ def command(
     SUBMISSION is a kernel file, a folder or an archive. The exit code is 0 if all submissions were judged, whatever the
     marks; 1 if a check named by --require failed; 4 if this machine could not judge one.
     """
-    from ...grading import grade, results, verdict
-    from ...grading import rubric as rubrics
-    from ...present.render import terminal
+    from ..grading import grade, results, verdict
+    from ..grading import rubric as rubrics
+    from ..present.render import terminal
 
     if print_rubric:
         click.echo(rubrics.default_text(edition or "fa2017"), nl=False)

@@ -2,8 +2,8 @@
 
 import click
 
-from .. import options
-from ..groups import ExampleCommand
+from . import options
+from .groups import ExampleCommand
 
 
 @click.command(
@@ -24,9 +24,9 @@ def command(program, model, n, edition, data_dir, data):
     m1.1 and m1.2 take no arguments. m2.1, m3.1, m4.1 and final take MODEL and N. m1, m2 and m3, the programs of fa2020
     and later, take only N.
     """
-    from ... import course, pipeline
-    from ...present import run as present
-    from ...present.render import terminal
+    from .. import course, pipeline
+    from ..present import run as present
+    from ..present.render import terminal
     from . import running
 
     request = course.request(program, edition, model, n, data_dir=data_dir, data=data)

@@ -4,9 +4,9 @@ import json
 
 import click
 
-from ...errors import DataError
-from .. import options, scaling
-from ..groups import ExampleCommand
+from ..errors import DataError
+from . import options, scaling
+from .groups import ExampleCommand
 
 
 @click.command(
@@ -34,11 +34,11 @@ def command(request, as_json, confusion, mistakes):
     if request.in_blocks:
         scaling.refuse(confusion=confusion, mistakes=mistakes)
         return scaling.run(request, as_json)
-    from ... import pipeline
-    from ...present import files
-    from ...present import run as present
-    from ...present.charts import images as pictures
-    from ...present.render import terminal
+    from .. import pipeline
+    from ..present import files
+    from ..present import run as present
+    from ..present.charts import images as pictures
+    from ..present.render import terminal
     from . import running
 
     files.check(pictures=[confusion, mistakes], error=DataError)

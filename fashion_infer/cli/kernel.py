@@ -5,11 +5,11 @@ import time
 
 import click
 
-from ...errors import CheckFailed, FashionInferError, UsageError
-from ...present.content import Text
-from ...system.isolation import TIMEOUT
-from .. import options
-from ..groups import ExampleGroup
+from ..errors import CheckFailed, FashionInferError, UsageError
+from ..present.content import Text
+from ..system.isolation import TIMEOUT
+from . import options
+from .groups import ExampleGroup
 
 
 class Sizes(click.ParamType):
@@ -55,9 +55,9 @@ def command():
 @command.command("formats", examples=("kernel formats",))
 def formats():
     """List the formats of kernel files: the semesters that used each one, and how it is recognised."""
-    from ...kernel_files import formats
-    from ...present import kernel as present
-    from ...present.render import terminal
+    from ..kernel_files import formats
+    from ..present import kernel as present
+    from ..present.render import terminal
 
     terminal.show([present.formats(formats.FORMATS)])
 
@@ -75,7 +75,7 @@ def formats():
 @_LAYERS
 def new(name, layers):
     """Print a naive kernel file to start from, as in `kernel new --format minidnn > new-forward.cu`."""
-    from ...kernel_files import formats
+    from ..kernel_files import formats
 
     text, mark = formats.template(name), "#" if formats.find(name).language == "Python" else "//"
     for number, (channels, size, filters, side) in enumerate(layers, start=1):
@@ -128,13 +128,13 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     """
     import json
 
-    from ...explain import explanation
-    from ...judging import judge
-    from ...kernel_files import formats
-    from ...present import explanation as reasons
-    from ...present import kernel as present
-    from ...present.render import terminal
-    from ...present.render.progress import ProgressBar
+    from ..explain import explanation
+    from ..judging import judge
+    from ..kernel_files import formats
+    from ..present import explanation as reasons
+    from ..present import kernel as present
+    from ..present.render import terminal
+    from ..present.render.progress import ProgressBar
 
     if layers and edition:
         raise UsageError("--layer replaces the layers of an edition: leave --edition out")
@@ -189,11 +189,11 @@ def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm,
 
     The exit code is 1 if the file is incorrect.
     """
-    from ...explain import explanation
-    from ...kernel_files import formats
-    from ...present import explanation as present
-    from ...present import files
-    from ...present.render import terminal
+    from ..explain import explanation
+    from ..kernel_files import formats
+    from ..present import explanation as present
+    from ..present import files
+    from ..present.render import terminal
 
     def once():
         recognised = formats.recognise(file, kernel_format, backend)

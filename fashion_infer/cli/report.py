@@ -2,10 +2,10 @@
 
 import click
 
-from ...errors import CheckFailed
-from .. import options
-from ..groups import ExampleCommand
-from ..isolated_run import run_isolated
+from ..errors import CheckFailed
+from . import options
+from .groups import ExampleCommand
+from .isolated_run import run_isolated
 
 
 @click.command(
@@ -41,10 +41,10 @@ from ..isolated_run import run_isolated
 def command(out, timeout, **values):
     """Measure correctness and speed, and write the results as an HTML page and as Markdown; exit 1 if one is wrong."""
     run_isolated([values["kernel"]], timeout)
-    from ...present.render import terminal
-    from ...present.render.progress import ProgressBar
-    from ...report import folder
-    from ...report.request import ReportRequest
+    from ..present.render import terminal
+    from ..present.render.progress import ProgressBar
+    from ..report import folder
+    from ..report.request import ReportRequest
 
     usual = "1 minute" if values["quick"] else "4 minutes; --quick about 1"
     with ProgressBar("report", lines=True, estimate=f"on two idle cores this takes about {usual}") as bar:

@@ -2,10 +2,10 @@
 
 import click
 
-from ...errors import UsageError
-from ...request import check_normalisation
-from .. import options
-from ..groups import ExampleGroup
+from ..errors import UsageError
+from ..request import check_normalisation
+from . import options
+from .groups import ExampleGroup
 
 _EDITION = options.of_request(
     "edition", help="Course semester whose short model names NAME may use [default: NAME must be a full name]."
@@ -25,9 +25,9 @@ def command():
 @command.command("list", examples=("models list",))
 def list_models():
     """List the shipped models with their correctness, and whether the course's weights have been fetched."""
-    from ...checkpoints import originals, zoo
-    from ...present import environment
-    from ...present.render import terminal
+    from ..checkpoints import originals, zoo
+    from ..present import environment
+    from ..present.render import terminal
 
     rows = []
     for model in zoo.MODELS.values():
@@ -45,8 +45,8 @@ def list_models():
 @options.takes(_EDITION)
 def fetch(name, original, edition):
     """Download the course's own weights of a model, and verify them by their Git blob id."""
-    from ...checkpoints import originals, zoo
-    from ...present.render import terminal
+    from ..checkpoints import originals, zoo
+    from ..present.render import terminal
 
     name = zoo.get(name, edition).name
     if not original:
@@ -68,8 +68,8 @@ def fetch(name, original, edition):
 @options.takes(options.epoch, _EDITION)
 def export(name, target, epoch, edition):
     """Write a shipped model as an MXNet checkpoint or as a weights file of mini-dnn, without changing any weight."""
-    from ...checkpoints import minidnn, mxnet_pair, zoo
-    from ...present.render import terminal
+    from ..checkpoints import minidnn, mxnet_pair, zoo
+    from ..present.render import terminal
 
     checkpoint = zoo.get(name, edition).load()
     if target.endswith(minidnn.SUFFIX):
@@ -99,8 +99,8 @@ def import_pair(prefix, epoch, trust_symbol, path, **normalisation):
     The file has the weights that the network uses, as float32. A weight that is not a float32 is rounded, and a line
     says so. The values of --scale, --mean and --std, which say how pixels are normalised, are stored in the file.
     """
-    from ...checkpoints import hdf5, load
-    from ...present.render import terminal
+    from ..checkpoints import hdf5, load
+    from ..present.render import terminal
 
     if not path.endswith(".h5"):
         raise UsageError(f"--to must end in .h5, as in NAME.h5: {path} does not")

@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from ...errors import UsageError
-from ..groups import ExampleGroup
+from ..errors import UsageError
+from .groups import ExampleGroup
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -32,7 +32,7 @@ def show(shell):
     In .zshrc, it must follow `autoload -Uz compinit && compinit`. For fish, write it to
     ~/.config/fish/completions/fashion-infer.fish.
     """
-    from ..main import PROGRAM, cli
+    from .main import PROGRAM, cli
 
     found = shell or Path(os.environ.get("SHELL", "")).name
     if found not in SHELLS:

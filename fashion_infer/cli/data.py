@@ -2,8 +2,8 @@
 
 import click
 
-from .. import options
-from ..groups import ExampleGroup
+from . import options
+from .groups import ExampleGroup
 
 
 @click.group(
@@ -19,10 +19,10 @@ def command():
 @options.takes(*options.OWN_DATA)
 def info(data_dir, data, images, labels):
     """Show the folders in which Fashion-MNIST is searched for and what is there, or describe your own dataset."""
-    from ...data import dataset, locate, own
-    from ...present import environment
-    from ...present.render import terminal
-    from ...system import cache_limits, paths
+    from ..data import dataset, locate, own
+    from ..present import environment
+    from ..present.render import terminal
+    from ..system import cache_limits, paths
 
     if dataset.source_of(data, data_dir, images, labels) == dataset.OWN:
         terminal.show([environment.own_dataset(own.load(data_dir, images, labels))])
@@ -44,8 +44,8 @@ def info(data_dir, data, images, labels):
 @click.option("--train", is_flag=True, help="Download the training set, too (26 MB more).")
 def fetch(to, train):
     """Download Fashion-MNIST (4.4 MB) and verify its MD5 sums. Run it again to resume after an interruption."""
-    from ...data import locate
-    from ...present.render import terminal
+    from ..data import locate
+    from ..present.render import terminal
 
     for split in ("test", "train") if train else ("test",):
         folder = locate.fetch(to, split)

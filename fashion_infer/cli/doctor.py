@@ -2,17 +2,17 @@
 
 import click
 
-from ...errors import CheckFailed
-from ..groups import ExampleCommand
+from ..errors import CheckFailed
+from .groups import ExampleCommand
 
 
 @click.command("doctor", cls=ExampleCommand, examples=("doctor", "doctor > installation.txt"))
 def command():
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models, and say how to solve problems."""
-    from ... import doctor
-    from ...present import environment
-    from ...present.content import Text
-    from ...present.render import terminal
+    from .. import doctor
+    from ..present import environment
+    from ..present.content import Text
+    from ..present.render import terminal
 
     findings = [*doctor.examine(), _sandbox()]
     broken = [f.what for f in findings if f.ok is False]
@@ -23,9 +23,9 @@ def command():
 
 
 def _sandbox():
-    from ...doctor import InstalledPart
-    from ...grading import sandbox
-    from ...system import installation
+    from ..doctor import InstalledPart
+    from ..grading import sandbox
+    from ..system import installation
 
     layers = sandbox.available()
     advice = "" if layers.isolated else f"install the system's package bubblewrap, or {installation.extra('grade')}"

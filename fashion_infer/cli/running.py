@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import click
 
-from ...errors import CheckFailed
-from ...present.render import terminal
+from ..errors import CheckFailed
+from ..present.render import terminal
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def _unexpected(request, result):
     """Return a line if the correctness differs from the known one; None for tf32 and fp16, which may change it."""
     if result.expected in (None, result.correctness) or result.precision != "float32":
         return None
-    from ...checkpoints import zoo
+    from ..checkpoints import zoo
 
     if result.submission is not None and result.submission.right:
         why = f"this kernel computes in {result.submission.precision}"
@@ -56,7 +56,7 @@ def check_submission(request, result):
     verdict = result.submission
     if verdict is None or verdict.right:
         return
-    from ...checkpoints import zoo
+    from ..checkpoints import zoo
 
     made_for = verdict.file.format.editions
     run_with = None if request.checkpoint else zoo.chosen(request.model, request.edition).edition

@@ -2,10 +2,10 @@
 
 import click
 
-from ...errors import CheckFailed
-from ...kernel_files import paths
-from .. import options
-from ..groups import ExampleCommand
+from ..errors import CheckFailed
+from ..kernel_files import paths
+from . import options
+from .groups import ExampleCommand
 
 _BACKEND = options.of_request(
     "backend", help="Where to run; auto runs on the CPU and, if there is one, also on the GPU."
@@ -37,10 +37,10 @@ def command(request, models):
 
     With --kernel, that kernel computes the convolutions of every model, in operator mode.
     """
-    from ... import verification
-    from ...present import run as present
-    from ...present.render import terminal
-    from ...present.render.progress import ProgressBar
+    from .. import verification
+    from ..present import run as present
+    from ..present.render import terminal
+    from ..present.render.progress import ProgressBar
 
     with ProgressBar("verify", lines=True, results=True) as bar:
         checks = verification.verify(models, request, lambda share, found: bar.tick(share, present.checks_line(found)))

@@ -2,10 +2,10 @@
 
 import click
 
-from ...errors import CheckFailed, UsageError
-from .. import options
-from ..groups import ExampleCommand
-from . import running
+from ..errors import CheckFailed, UsageError
+from . import options
+from .bench import fail_above
+from .groups import ExampleCommand
 
 
 @click.command(
@@ -28,7 +28,7 @@ from . import running
     click.option(
         "--check", is_flag=True, help="Exit 1 if B is slower by more than the noise, or if its correctness differs."
     ),
-    running.fail_above,
+    fail_above,
 )
 def command(files, last, check, fail_above):
     """Compare two files written by `run --json` or `bench --json`; show ratios and verdicts.
@@ -38,9 +38,9 @@ def command(files, last, check, fail_above):
     waited for a processor does not count. --check and --fail-above need at least two repeats, and also fail if
     correctness differs.
     """
-    from ...bench import history, verdicts
-    from ...present.bench import pages
-    from ...present.render import terminal
+    from ..bench import history, verdicts
+    from ..present.bench import pages
+    from ..present.render import terminal
 
     wanted = 2 - len(files)
     if wanted < 0 or (wanted > 0) != last:

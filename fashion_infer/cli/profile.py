@@ -4,9 +4,9 @@ import sys
 
 import click
 
-from ...errors import UsageError
-from .. import options
-from ..groups import ExampleCommand
+from ..errors import UsageError
+from . import options
+from .groups import ExampleCommand
 
 
 @click.command(
@@ -41,11 +41,11 @@ from ..groups import ExampleCommand
 )
 def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
     """Show where the time of a run goes, by kernel and by call."""
-    from ... import profiled_run
-    from ...present import files, run
-    from ...present import profile as present
-    from ...present.render import terminal
-    from ...profiling import counters as hardware
+    from .. import profiled_run
+    from ..present import files, run
+    from ..present import profile as present
+    from ..present.render import terminal
+    from ..profiling import counters as hardware
     from . import running
 
     if request.device == "all":
@@ -70,8 +70,8 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 
 def _check_counters(request):
     """Raise an error for a run on the CPU, or if the profiler is missing. The check does not start CUDA."""
-    from ...library import kernels
-    from ...system import programs
+    from ..library import kernels
+    from ..system import programs
 
     cpu = UsageError("--counters works only on a GPU, and this would run on the CPU")
     if request.backend == "cpu":

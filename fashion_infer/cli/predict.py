@@ -2,9 +2,9 @@
 
 import click
 
-from ...errors import DataError
-from .. import options, scaling
-from ..groups import ExampleCommand
+from ..errors import DataError
+from . import options, scaling
+from .groups import ExampleCommand
 
 
 @click.command(
@@ -34,10 +34,10 @@ def command(request, pictures, invert, show):
     if request.in_blocks:
         scaling.refuse(show=show)
         return scaling.predict(request, pictures, invert)
-    from ... import prediction
-    from ...present import files, run
-    from ...present.charts import images
-    from ...present.render import terminal
+    from .. import prediction
+    from ..present import files, run
+    from ..present.charts import images
+    from ..present.render import terminal
 
     files.check(pictures=[show], inputs=pictures, error=DataError)
     seen = prediction.predict(pictures, request, invert)

@@ -1,1 +1,0 @@
-"""Commands that measure kernels and networks, and commands that read saved measurements."""

@@ -1,1 +1,0 @@
-"""Commands about the installation: devices, dataset, models and shell completion."""

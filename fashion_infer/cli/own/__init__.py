@@ -1,1 +1,0 @@
-"""Commands for kernel files: `kernel` for your own, `grade` for untrusted ones."""
