@@ -64,9 +64,9 @@ class NotebookResult(Result):
 
     def _repr_html_(self) -> str:
         from .present import run as present
-        from .present.render import html
+        from .present.render import documents
 
-        return html.fragment(present.parts(self))
+        return documents.fragment(present.parts(self))
 
 
 @_with_options_of(Request)
@@ -111,9 +111,9 @@ class NotebookCheck(Verdict):
 
     def _repr_html_(self) -> str:
         from .present import kernel as present
-        from .present.render import html
+        from .present.render import documents
 
-        return html.fragment(present.check(self))
+        return documents.fragment(present.check(self))
 
 
 def check(
@@ -164,9 +164,9 @@ class NotebookExplanation(Explanation):
 
     def _repr_html_(self) -> str:
         from .present import explanation as present
-        from .present.render import html
+        from .present.render import documents
 
-        return html.fragment(present.page(self))
+        return documents.fragment(present.page(self))
 
 
 def explain_kernel(
@@ -225,9 +225,9 @@ class NotebookBench(BenchResult):
 
     def _repr_html_(self) -> str:
         from .present.bench import pages
-        from .present.render import html
+        from .present.render import documents
 
-        return html.fragment([part for case in self.cases for part in pages.done(case)] + pages.closing(self))
+        return documents.fragment([part for case in self.cases for part in pages.done(case)] + pages.closing(self))
 
 
 class _NotebookConvolutions(Convolutions):
@@ -304,9 +304,9 @@ class NotebookComparison(Comparison):
 
     def _repr_html_(self) -> str:
         from .present.bench import pages
-        from .present.render import html
+        from .present.render import documents
 
-        return html.fragment(pages.comparison(self))
+        return documents.fragment(pages.comparison(self))
 
 
 Measured = Union[Result, BenchResult, str, "PathLike[str]"]

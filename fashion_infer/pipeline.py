@@ -3,12 +3,12 @@
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional, Tuple, TypeVar, Union, cast
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union, cast
 
 import numpy as np
 
 from . import _mxnet, devices
-from .data import dataset
+from .data import dataset, decoding
 from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
 from .graph.layers import ConvolutionShape
 from .inference import model as models
@@ -341,3 +341,18 @@ def bind_network(
         for place, index in enumerate(indices)
     ]
     return predictors[0] if len(predictors) == 1 else SpreadPredictor(predictors, count)
+
+
+class Predictions(NamedTuple):
+    images: np.ndarray  # (n,1,28,28) uint8: the pictures as converted for the network
+    scores: np.ndarray  # (n, classes) float32: probabilities
+    class_names: Tuple[str, ...]
+
+
+def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = None) -> Predictions:
+    """Read pictures (see `data.pictures.read`) and run the request's network on them."""
+    check(request)
+    images = decoding.read(paths, invert)
+    unlabelled = dataset.Images(images, np.zeros(len(images), np.uint8), "pictures", "")
+    result = run(request, images=unlabelled)
+    return Predictions(images, result.scores, result.class_names)

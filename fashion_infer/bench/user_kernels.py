@@ -7,7 +7,7 @@ from ..errors import CheckFailed, FashionInferError, UsageError
 from ..graph.layers import ConvolutionShape
 from ..judging import judge
 from ..judging.judge import Layer
-from ..kernel_files import formats, requirements
+from ..kernel_files import formats, loading
 from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel
 from ..library import kernels, op_times
@@ -84,7 +84,7 @@ def contender_if_correct(backend: str, work, row: Measurement, kernel: LoadedKer
     try:
         y = file.contender.run()
     except FashionInferError as error:
-        if not requirements.device_usable(backend):
+        if not loading.device_usable(backend):
             raise CheckFailed(f"{kernel.name} left the device in error: {error}") from None
         row.status, row.reason = WRONG, str(error)
         return None

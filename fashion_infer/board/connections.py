@@ -11,7 +11,7 @@ from weakref import WeakSet
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from .store.refusals import network_of
+from .store.audit import network_of
 
 _log = logging.getLogger("fashion_infer.board")
 HEAD_SECONDS = 10.0  # time limit in seconds for receiving the head of a request

@@ -103,7 +103,7 @@ class _Stored(NamedTuple):
 
 
 class _Reader:
-    """Reads a .params file. Every length is compared with the rest of the file before as many bytes are read_params."""
+    """Reads a .params file. Every length is compared with the rest of the file before as many bytes are read."""
 
     def __init__(self, file: BinaryIO):
         self.file, self.size = file, os.fstat(file.fileno()).st_size

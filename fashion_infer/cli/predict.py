@@ -34,13 +34,13 @@ def command(request, pictures, invert, show):
     if request.in_blocks:
         scaling.refuse(show=show)
         return scaling.predict(request, pictures, invert)
-    from .. import prediction
+    from .. import pipeline
     from ..present import files, run
     from ..present.charts import images
     from ..present.render import terminal
 
     files.check(pictures=[show], inputs=pictures, error=DataError)
-    seen = prediction.predict(pictures, request, invert)
+    seen = pipeline.predict(pictures, request, invert)
     terminal.show([run.predictions(pictures, seen.scores, seen.class_names)])
     if show:
         images.sheet(show, seen.images, seen.scores.argmax(axis=1), seen.class_names, "predictions")

@@ -1,12 +1,14 @@
-"""Building, loading and registering a kernel file as a kernel of the operator library."""
+"""Building, loading and registering a kernel file as a kernel of the operator library, if the machine can run it."""
 
 import sys
 import threading
 from pathlib import Path
-from typing import Dict, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
-from ..system import isolation
-from . import build, plugin, requirements
+from ..errors import DeviceError
+from ..library import devices, kernels
+from ..system import compilers, installation, isolation
+from . import build, plugin
 from .formats import KernelFile
 
 
@@ -75,7 +77,7 @@ def built(
     Return the file with the backend that it runs on, and the plug-in's path; None if nothing is compiled.
     """
     file = file.placed()
-    requirements.check(file, arch, device)
+    check_requirements(file, arch, device)
     if file.format.adapter is None:
         return file, None
     if file.backend == "gpu" and arch is None:
@@ -97,3 +99,38 @@ def _free_name(name: str) -> str:
     while free in taken:
         free, number = f"{name}#{number}", number + 1
     return free
+
+
+def check_requirements(file: KernelFile, arch: Optional[str] = None, device: int = 0) -> None:
+    """Raise DeviceError if the machine lacks something. With `arch`, the file is only compiled, which needs no GPU."""
+    on_gpu = file.backend == "gpu"
+    missing: List[str] = []
+    if file.format.adapter:
+        if compilers.find_cxx() is None:
+            missing.append(f"no C++ compiler for {file.name} ({compilers.CXX_PACKAGES})")
+        if on_gpu and compilers.find_nvcc() is None:
+            missing.append(f"it needs the CUDA compiler: {installation.extra('gpu')}")
+    if on_gpu and arch is None:
+        missing += _of_the_gpu(device)
+    if missing:
+        raise DeviceError(f"{file.path} cannot run here (format {file.format.name}): {'; '.join(missing)}")
+
+
+def device_usable(backend: str) -> bool:
+    """Return whether this process can still use the device after a failed call, such as one with an illegal address."""
+    if backend != "gpu":
+        return True
+    try:
+        return bool(devices.cuda_devices())
+    except DeviceError:
+        return False
+
+
+def _of_the_gpu(device: int) -> List[str]:
+    if not kernels.table("gpu"):
+        return ["the operator library was built without CUDA: rebuild it with `make setup BACKEND=gpu`"]
+    try:
+        devices.cuda_device(device)
+    except DeviceError as error:
+        return [str(error)]
+    return []

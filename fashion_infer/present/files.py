@@ -10,7 +10,7 @@ from ..errors import FashionInferError, UsageError
 from ..system import files
 from .charts.figure import check_path
 from .content import Page
-from .render import markdown
+from .render import documents
 
 
 def check(
@@ -66,7 +66,7 @@ def write_json(path: str, data: Dict[str, Any]) -> None:
 
 def write_page(path: str, page: Page) -> None:
     """Write a page as Markdown; raise DataError when the file cannot be written."""
-    files.write(path, markdown.page(page))
+    files.write(path, documents.markdown_page(page))
 
 
 def _lines(value: Any, depth: int = 0) -> str:

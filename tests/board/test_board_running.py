@@ -24,7 +24,7 @@ from sqlalchemy import func, select
 from fashion_infer import board
 from fashion_infer.board import credentials, server
 from fashion_infer.board.client import Client
-from fashion_infer.board.queue import grader
+from fashion_infer.board.queue import graders
 from fashion_infer.board.queue.dispatcher import Dispatcher
 from fashion_infer.board.queue.graders import LocalGraders
 from fashion_infer.board.settings import BoardSettings
@@ -48,7 +48,7 @@ def claimed(content, name="k.cu", rubric="", backend="cpu"):
 
 class TestGraderProcess:
     def test_a_grader_yields_log_lines_and_an_outcome(self):
-        *lines, last = grader.run(claimed(b"ms=2.5"), board_trial.FAKE)
+        *lines, last = graders.run(claimed(b"ms=2.5"), board_trial.FAKE)
         assert [event.kind for event in lines] == ["log", "log"] and lines[1].text.endswith("judging k.cu")
         assert (last.kind, last.outcome.status, last.outcome.op_ms, last.outcome.ranked) == (
             "outcome",
@@ -62,16 +62,16 @@ class TestGraderProcess:
         (b"ms=inf", "unable", "failed"), (b"ms=nan", "unable", "failed"),  # infinity and NaN are not valid times
     ])  # fmt: skip
     def test_refused_and_failed_submissions(self, content, kind, status):
-        *_, last = grader.run(claimed(content), board_trial.FAKE)
+        *_, last = graders.run(claimed(content), board_trial.FAKE)
         assert (last.kind, last.outcome.status) == (kind, status) and last.text
 
     def test_a_grader_that_hangs_is_ended(self):
         begin = time.monotonic()
-        *_, last = grader.run(claimed(b"seconds=60"), board_trial.FAKE, longest=0.5)
+        *_, last = graders.run(claimed(b"seconds=60"), board_trial.FAKE, longest=0.5)
         assert time.monotonic() - begin < 20 and last.kind == "unable"
 
     def test_a_missing_grader_program(self):
-        *_, last = grader.run(claimed(b"x"), "/no/such/program")
+        *_, last = graders.run(claimed(b"x"), "/no/such/program")
         assert last.kind == "unable" and last.outcome.status == "failed"
 
     def test_a_grader_is_killed_when_its_parent_is(self, tmp_path):

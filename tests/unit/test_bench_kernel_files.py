@@ -14,7 +14,7 @@ import fashion_infer
 from fashion_infer.bench import timing, user_kernels
 from fashion_infer.bench.machines import cuda
 from fashion_infer.errors import CheckFailed, DeviceError
-from fashion_infer.kernel_files import requirements
+from fashion_infer.kernel_files import loading
 from fashion_infer.library import bindings, kernels
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,10 +92,10 @@ def test_a_wrong_file_is_not_timed(work):
 def test_a_call_that_fails(work, monkeypatch, correct_alone):
     """The call in this process may fail although the trials, each in a separate process, have succeeded."""
     path = ROOT / "tests/submissions/wrong/throws.cpp"
-    monkeypatch.setattr(requirements, "device_usable", lambda backend: True)
+    monkeypatch.setattr(loading, "device_usable", lambda backend: True)
     row, contender = check_file(work, path)
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason
-    monkeypatch.setattr(requirements, "device_usable", lambda backend: False)
+    monkeypatch.setattr(loading, "device_usable", lambda backend: False)
     with pytest.raises(CheckFailed):
         check_file(work, path)
 
@@ -104,8 +104,8 @@ def test_device_usable(monkeypatch):
     def fails():
         raise DeviceError("an illegal memory access was encountered")
 
-    monkeypatch.setattr(requirements.devices, "cuda_devices", fails)
-    assert requirements.device_usable("cpu") and not requirements.device_usable("gpu")
+    monkeypatch.setattr(loading.devices, "cuda_devices", fails)
+    assert loading.device_usable("cpu") and not loading.device_usable("gpu")
 
 
 def test_from_python(tmp_path):

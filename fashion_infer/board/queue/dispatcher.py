@@ -12,8 +12,7 @@ from ..store.database import Store
 from ..store.models import now
 from ..store.queries import waiting
 from ..store.queue import Claimed
-from .grader import Event
-from .graders import DIED, GraderMessage, Graders
+from .graders import DIED, Event, GraderMessage, Graders
 
 _log = logging.getLogger("fashion_infer.board.queue")
 PAUSE = 0.1  # pause in seconds between two steps

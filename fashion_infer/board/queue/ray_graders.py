@@ -11,16 +11,15 @@ import threading
 from typing import Any, Dict, Iterator, Optional
 
 from ..store.queue import Claimed
-from . import grader
-from .grader import Event
-from .graders import Graders
+from . import graders
+from .graders import Event, Graders
 
 _OBJECTS = 100 << 20  # size in bytes of Ray's object store, for the tasks' inputs (jobs) and outputs (messages)
 _ANSWER = 30.0  # time limit in seconds for Ray to report its resources
 
 
 def _task(claimed: Claimed, command: Optional[str]):
-    yield from grader.run(claimed, command)
+    yield from graders.run(claimed, command)
 
 
 class RayGraders(Graders):

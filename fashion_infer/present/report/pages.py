@@ -10,7 +10,7 @@ from ..bench import pages as benchmarks
 from ..charts import benchmarks as charts_of_benchmarks
 from ..charts import roofline
 from ..content import Command, Missing, Page, Part, Section, Text
-from ..render import html, markdown
+from ..render import documents
 from . import sections
 
 _TIMED = "Times are the op times of the section above, which compares them with those of the profiled passes. "
@@ -21,8 +21,8 @@ LADDER, ROOFLINE, NETWORK = "ladder.svg", "roofline.svg", "network.svg"
 def write(folder: Path, measured, out: str) -> str:
     """Draw the pictures, write the page as HTML and Markdown, and return the HTML file's name."""
     content = page(measured, out, draw(folder, measured))
-    (folder / HTML).write_text(html.page(content, folder), encoding="utf-8")
-    (folder / MARKDOWN).write_text(markdown.page(content), encoding="utf-8")
+    (folder / HTML).write_text(documents.html_page(content, folder), encoding="utf-8")
+    (folder / MARKDOWN).write_text(documents.markdown_page(content), encoding="utf-8")
     return HTML
 
 

@@ -1,4 +1,4 @@
-"""Renders content as HTML."""
+"""Renders content as HTML and as Markdown."""
 
 import base64
 import re
@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import List
 
 from ..charts import figure
-from ..content import Page, Part, Table
-from . import environment
+from ..content import Cell, Page, Part, Table
 
 
-def page(content: Page, folder: Path) -> str:
+def html_page(content: Page, folder: Path) -> str:
     """Render a whole page. It contains its style, its script and the pictures from `folder`, and loads nothing else."""
     from markupsafe import Markup, escape
 
@@ -28,14 +27,14 @@ def page(content: Page, folder: Path) -> str:
         """Mark up text so that a line does not break within an option such as --batch-size."""
         return Markup(re.sub(r"(?<![\w-])--[\w-]+", r'<span class="option">\g<0></span>', str(escape(text))))
 
-    templates = environment(escape=True)
+    templates = _environment(escape=True)
     templates.filters.update(drawing=drawing, command=command, prose=prose, named_first=_named_first)
     return templates.get_template("page.html").render(page=content, uri=uri, palette=figure.style())
 
 
 def fragment(parts: List[Part]) -> str:
     """Render texts and tables for a notebook, without a style, because notebooks have their own."""
-    return environment(escape=True).get_template("fragment.html").render(parts=parts)
+    return _environment(escape=True).get_template("fragment.html").render(parts=parts)
 
 
 def _inline(drawing: str) -> str:
@@ -56,3 +55,33 @@ def _named_first(table: Table) -> Table:
         return (row[-1], *row[:-1])
 
     return table._replace(columns=turned(table.columns), rows=[turned(row) for row in table.rows])
+
+
+def markdown_page(content: Page) -> str:
+    """Render a whole page. It refers to its pictures by file name; they must be in the page's folder."""
+    templates = _environment(escape=False)
+    templates.filters["cell"] = _cell
+    templates.filters["plain"] = _plain
+    text = templates.get_template("page.md").render(page=content)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def _cell(cell: Cell) -> str:
+    return _plain(cell.text).replace("|", "\\|").replace("\n", "<br>")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
+
+
+def _environment(escape: bool):
+    """Create a Jinja environment for the folder `templates`. With `escape`, inserted values are escaped for HTML."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__, "templates"),
+        autoescape=escape,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
