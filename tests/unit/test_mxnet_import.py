@@ -196,13 +196,13 @@ class TestFailedImport:
         assert re.search(says, text)
 
     def test_cuda_11_is_loaded_from_its_wheels(self, tmp_path, monkeypatch):
-        for wheel, names in {
+        for package, names in {
             "cublas": ("libcublas.so.11", "libcublasLt.so.11"),
             "cuda_runtime": ("libcudart.so.11.0", "libcudart.so.12"),
         }.items():
-            (tmp_path / "nvidia" / wheel / "lib").mkdir(parents=True)
+            (tmp_path / "nvidia" / package / "lib").mkdir(parents=True)
             for name in names:
-                (tmp_path / "nvidia" / wheel / "lib" / name).write_text("")
+                (tmp_path / "nvidia" / package / "lib" / name).write_text("")
         monkeypatch.syspath_prepend(str(tmp_path))
         monkeypatch.delitem(sys.modules, "nvidia", raising=False)
         loaded = []
