@@ -15,7 +15,7 @@ import pytest
 
 import fashion_infer
 from fashion_infer import _mxnet
-from fashion_infer._mxnet import lazy_import
+from fashion_infer._mxnet import lazy_import, wheel
 
 PACKAGE = Path(fashion_infer.__file__).parent
 

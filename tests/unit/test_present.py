@@ -13,7 +13,7 @@ from fashion_infer.bench.records import BenchCase, ConvolutionShape, Measurement
 from fashion_infer.present import content
 from fashion_infer.present.bench import pages
 from fashion_infer.present.content import table
-from fashion_infer.present.render import terminal
+from fashion_infer.present.render import documents, terminal
 from fashion_infer.system.text import shown
 
 PEERS = {"cudnn fp32": 3.37, "cudnn tf32": 3.36}
@@ -84,7 +84,7 @@ def rendered(capsys, tmp_path, monkeypatch):
         page = content.Page("P", [], [content.Section("s", "S", parts)])
         monkeypatch.setattr(terminal, "_PIPE", 300)
         terminal.show(parts)
-        return capsys.readouterr().out, markdown.page(page), html.page(page, tmp_path)
+        return capsys.readouterr().out, documents.markdown_page(page), documents.html_page(page, tmp_path)
 
     return call
 
