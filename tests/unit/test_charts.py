@@ -14,7 +14,7 @@ from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape
 from fashion_infer.present import content
 from fashion_infer.present.charts import benchmarks, figure, images, roofline
 from fashion_infer.present.content import ceiling
-from fashion_infer.present.render import terminal
+from fashion_infer.present.render import documents, terminal
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -154,6 +154,9 @@ def test_a_strip_is_in_every_rendering(tmp_path, capsys):
     page = content.Page("P", [strip], [], "quick")
     terminal.show([strip])
     assert capsys.readouterr().out == "Verdict: right, of 3 checks with --all\nLimit: 1.5 x\n"
-    assert "# P (quick)\n\n- Verdict: **right**, of 3 checks with --all\n- Limit: **1.5 x**\n" in markdown.page(page)
-    text = html.page(page, tmp_path)
+    assert (
+        "# P (quick)\n\n- Verdict: **right**, of 3 checks with --all\n- Limit: **1.5 x**\n"
+        in documents.markdown_page(page)
+    )
+    text = documents.html_page(page, tmp_path)
     assert '<span class="badge">quick</span>' in text and '<div class="ok"><dt>Verdict</dt>' in text

@@ -239,7 +239,9 @@ from test_predictor import random_checkpoint, forward64
 checkpoint = random_checkpoint()
 images = np.random.default_rng().integers(0, 256, (300, 1, 28, 28), dtype=np.uint8)
 for mode in ("fused", "operator"):
-    networks = [predictor.Predictor(checkpoint, mode=mode, batch_size=10, first_node=i * predictor.NODES) for i in (0, 1)]
+    networks = [
+        predictor.Predictor(checkpoint, mode=mode, batch_size=10, first_node=i * predictor.NODES) for i in (0, 1)
+    ]
     scores, _ = predictor.SpreadPredictor(networks, 300).predict(images)
     assert np.abs(scores - forward64(checkpoint.weights, images)).max() < 2e-6
 """

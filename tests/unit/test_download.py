@@ -206,7 +206,7 @@ def test_read_only_folder(server, tmp_path):
     server("good")
     (tmp_path / "file").write_text("")  # not even root can create a folder below a file
     with pytest.raises(DataError):
-        download.fetch(tmp_path / "file" / "folder")
+        locate.fetch(tmp_path / "file" / "folder")
 
 
 def test_full_disk(server, tmp_path, monkeypatch):

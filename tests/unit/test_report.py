@@ -16,6 +16,7 @@ from fashion_infer.errors import DataError, DeviceError, UsageError
 from fashion_infer.explain.findings import KernelFinding
 from fashion_infer.present import content
 from fashion_infer.present.charts import roofline
+from fashion_infer.present.render import documents
 from fashion_infer.present.report import pages, sections
 from fashion_infer.profiling.figures import Throughput
 from fashion_infer.report import folder, gather
@@ -116,10 +117,10 @@ class TestPages:
         table = content.table("a|b <i>", ["name", ">n"], [["void f<int>(a|b)\nsecond_line", (1.5, "1.50")], [None, 2]])
         section = content.Section("s", "S", [table, content.Missing("<script>alert(1)</script>")])
         made = content.Page("R", [content.Text("*")], [section])
-        page = html.page(made, tmp_path)
+        page = documents.html_page(made, tmp_path)
         assert "f&lt;int&gt;(a|b)" in page and "<script>alert" not in page and 'data-value="1.5"' in page
         assert Page(page).all("td")
-        assert "| void f\\<int\\>(a\\|b)<br>second\\_line | 1.50 |\n|  | 2 |" in markdown.page(made)
+        assert "| void f\\<int\\>(a\\|b)<br>second\\_line | 1.50 |\n|  | 2 |" in documents.markdown_page(made)
 
 
 class TestFigures:
@@ -504,4 +505,4 @@ class TestMissingHardware:
         parts, made = rendered(measured, drawn)
         for name in ("ladder", "roofline", "network"):
             assert "needs PyTorch or CuPy" in texts(parts[name])
-        assert Page(html.page(made, tmp_path))
+        assert Page(documents.html_page(made, tmp_path))
