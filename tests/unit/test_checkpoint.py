@@ -170,6 +170,7 @@ def test_damaged_files_are_read_or_refused(name, original, tmp_path):
 def test_missing_epochs_and_files(pair, tmp_path):
     refused(pair, 2)
     refused(tmp_path / "nowhere")
+    refused(tmp_path / "nowhere.h5")
     with pytest.raises(UsageError):
         load.load(str(pair), -1)
 

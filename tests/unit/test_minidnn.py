@@ -121,6 +121,8 @@ def test_truncated(file):
         refused(file)
     file.write_bytes(content + b"x")
     refused(file)
+    file.unlink()
+    refused(file)
 
 
 # The number of layers, and the counts of layers 1, 2 and 4.
