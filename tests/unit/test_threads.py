@@ -100,7 +100,7 @@ def test_children_of_a_parent_with_threads(loaded, alone):
     """`infer` works in children that are forked while other threads of the parent are inside `infer`."""
     said = program(
         f"""
-        count = {profiles.pick(3, 40)}
+        count = {profiles.pick(2, 40)}
         if {loaded}:
             call("ece408-high", "fused")
         going = True
