@@ -46,14 +46,11 @@ def installed(tmp_path, monkeypatch):
     return call
 
 
-def test_a_wheel(installed, tmp_path):
+def test_a_wheel_and_an_editable_installation(installed, tmp_path):
     path = tmp_path / "with space" / "fashion_infer-1-py3-none-any.whl"
     path.parent.mkdir()
     path.touch()
     assert installed(path.as_uri())[-2:] == ["install", f"{path}[board]"]
-
-
-def test_an_editable_installation(installed, tmp_path):
     assert installed(tmp_path.as_uri(), editable=True)[-3:] == ["install", "-e", f"{tmp_path}[board]"]
 
 
