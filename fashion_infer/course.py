@@ -36,10 +36,7 @@ PROGRAMS: Dict[str, Program] = {**MXNET, **MINIDNN}
 def request(
     program: str, edition: Optional[str] = None, model: Optional[str] = None, n: Optional[int] = None, **options: Any
 ) -> Request:
-    """Turn a program's name and its positional arguments into a request that runs node by node, as the program did.
-
-    `model` is a short name, or for a program of mini-dnn the number n. UsageError for what the edition did not have.
-    """
+    """Turn a program's name and its positional arguments into a request that runs node by node, as the program did."""
     if program not in PROGRAMS:
         raise UsageError(f"unknown program '{program}'; the course had {', '.join(PROGRAMS)}")
     edition = edition or (minidnn.EDITION if program in MINIDNN else zoo.DEFAULT_EDITION)

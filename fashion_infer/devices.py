@@ -24,10 +24,7 @@ class Choice(NamedTuple):
 
 
 def choose(backend: str = "auto", device: Device = 0, mode: str = "operator") -> Choice:
-    """Choose the backend: "auto" is the GPU if the library can use one, else the CPU; `device` may be `ALL`.
-
-    `mode` affects only the notice. DeviceError if `backend` is "gpu" and there is no GPU.
-    """
+    """Choose the backend: "auto" is the GPU if the library can use one, else the CPU. DeviceError for a missing GPU."""
     if backend not in BACKENDS:
         raise UsageError(f"unknown backend '{backend}'; known: {', '.join(BACKENDS)}")
     if backend == "cpu":

@@ -172,10 +172,7 @@ def compare(run: Run, predictions: np.ndarray, other: Request) -> int:
 
 
 def _alone(run: Run) -> Verdict:
-    """Judge a run's kernel file on each of the network's layers, in separate processes.
-
-    CheckFailed if it is harmful (writes outside its tensors, crashes, does not end), as this process would be harmed.
-    """
+    """Judge a run's kernel file on each of the network's layers, in other processes; CheckFailed if it is harmful."""
     assert run.kernel is not None
     # One image through the library's own kernels shows the layers' sizes.
     request = run.request.but(kernel="auto", mode="operator", batch_size=None)

@@ -127,20 +127,13 @@ class Request:
 
     @property
     def mode_or_default(self) -> str:
-        """The requested mode or, if none is requested, the default.
-
-        The default is the operator mode if a kernel or an operator is named, because the fused mode has its own kernels
-        and treats both operators the same; otherwise it is the fused mode.
-        """
+        """The requested mode; without one, operator mode if a kernel or an operator is named, else fused mode."""
         named = self.kernel != "auto" or self.operator is not None
         return self.mode or ("operator" if named else "fused")
 
     @property
     def source(self) -> Optional[str]:
-        """The requested data source, from `data` or from the named files; None if neither is given.
-
-        UsageError if they exclude each other.
-        """
+        """The requested data source, None if none is given; UsageError if options exclude each other."""
         from .data import dataset
 
         return dataset.source_of(self.data, self.data_dir, self.images, self.labels)

@@ -56,11 +56,7 @@ class Stopwatch:
 
 
 class BoundGraph:
-    """A graph with its weights on a device. Its input is called `data`; its output has one score per class.
-
-    With the partitioner's options in `fuse`, every chain of nodes that it can run becomes fused stages. CheckpointError
-    if the network does not fit its weights or the images (C,H,W).
-    """
+    """A graph with its weights on a device; CheckpointError if it does not fit its weights or the images (C,H,W)."""
 
     def __init__(
         self,

@@ -95,10 +95,7 @@ def _lazy_operator(make, handle, name, func_name):
 
 
 def _distutils():
-    """Create a replacement for distutils.version, which MXNet needs and Python 3.12 no longer has.
-
-    Older Pythons use it too: their own gives a deprecation warning, and setuptools' is slow to import.
-    """
+    """Create a replacement for distutils.version, which MXNet needs and Python 3.12 no longer has."""
     version = types.ModuleType("distutils.version")
     version.StrictVersion = version.LooseVersion = _version
     package = types.ModuleType("distutils")
@@ -113,10 +110,7 @@ def _version(text):
 
 
 def restore_numpy_names(np):
-    """Restore names that NumPy removed and MXNet needs; return those names.
-
-    Names that NumPy still has are not replaced: `numpy.ma` relies on `numpy.bool`, a scalar type again since 2.0.
-    """
+    """Restore names that NumPy removed and MXNet needs; return those names. Present names are not replaced."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy 1.24 to 1.26 warn on every access to np.bool
         missing = [name for name in _REMOVED if not hasattr(np, name)]

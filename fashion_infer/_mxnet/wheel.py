@@ -38,10 +38,7 @@ CUDA_11_LIBRARIES = (
 
 
 def locate() -> Optional[Path]:
-    """Find the folder `mxnet` that this process would import; None if there is none.
-
-    If the environment has no MXNet, this appends the folder in the user's cache to `sys.path`.
-    """
+    """Find the folder `mxnet` that this process would import, also in the user's cache; None if there is none."""
     spec = importlib.util.find_spec("mxnet")
     if spec is None:
         cached = _cached()

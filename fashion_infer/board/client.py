@@ -59,10 +59,7 @@ class Client:
     def submit(
         self, name: str, content: bytes, of_class: Optional[str] = None, final: bool = False, again: bool = False
     ) -> Dict[str, Any]:
-        """Submit a file, retrying until the board confirms it, and return the submission, which is stored only once.
-
-        `final` submissions count for marks. With `again`, the same bytes are judged again.
-        """
+        """Submit a file, retrying until the board confirms it, and return the submission, which is stored only once."""
         query = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "final": str(final).lower()}
         if of_class:
             query["class"] = of_class

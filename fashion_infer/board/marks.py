@@ -51,10 +51,7 @@ def marks(session: Session, of_class: Class) -> List[StudentMarks]:
 
 
 def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
-    """Return the table `kind`, one of `FORMATS`, as CSV with one line per student.
-
-    No spreadsheet reads a name as a formula, because `people.join` restricts the first letter of names.
-    """
+    """Return the table `kind`, one of `FORMATS`, as CSV. Names cannot be formulas (see `people.join`)."""
     students = marks(session, of_class)
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(

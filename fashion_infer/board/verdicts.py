@@ -32,10 +32,7 @@ NO_PARTS = VerdictParts([], [], "", [], [])
 
 
 def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], times: bool = True) -> str:
-    """Return the outcome of a submission in one sentence, with times if the reader may see them; "" before it ends.
-
-    `judgement` has the attributes of `store.models.Judgement`; None before the judging has ended.
-    """
+    """Return the outcome of a submission in one sentence, with times if the reader may see them; "" before it ends."""
     if judgement is None:
         return ""
     if status == "failed":

@@ -54,10 +54,7 @@ def is_here(name: str) -> bool:
 
 
 def fetch(name: str) -> Path:
-    """Download a model's original weights into the cache, unless they are there; UsageError if they are not public.
-
-    DataError if they cannot be downloaded, have another blob id, or have no address and were not copied to the cache.
-    """
+    """Download a model's original weights into the cache, unless they are there; UsageError if they are not public."""
     target = path(name)
     original = ORIGINALS[name]
     if original.branch is None:

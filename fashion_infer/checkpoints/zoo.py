@@ -147,10 +147,7 @@ MODELS: Dict[str, Model] = {
 
 
 def get(name: str, edition: Optional[str] = None) -> Model:
-    """Return a model; if an edition is given, `name` may be a short name. UsageError for an unknown name.
-
-    The aliases of the edition fa2020 are also names of its model.
-    """
+    """Return a model, also by an alias or, with an edition, by its short name; UsageError for an unknown name."""
     name = editions.ALIASES.get(name, name)
     if edition:
         shipped = of_edition(edition)

@@ -81,10 +81,7 @@ def load(
 
 
 def resized(images: Images, size: int) -> np.ndarray:
-    """Return the images resized to (n,1,size,size) uint8, with the course's arithmetic (see `resize`).
-
-    10,000 or more resized images are cached, because resizing them takes about a second.
-    """
+    """Return the images resized to (n,1,size,size) uint8; 10,000 or more, which take about a second, are cached."""
     if size == images.images.shape[-1]:
         return images.images
     if len(images.images) < TEST_SIZE:

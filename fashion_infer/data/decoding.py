@@ -43,10 +43,7 @@ def read(paths: Sequence[str], invert: Optional[bool] = None) -> np.ndarray:
 
 
 def child(cpu_seconds: str, invert: str) -> None:
-    """Main function of the child: read the pictures whose paths are a JSON list on stdin, and write them to stdout.
-
-    For each picture, it writes a dot and 28x28 bytes; at the first error, an exclamation mark and the message.
-    """
+    """Main function of the child: for each path of the JSON list on stdin, write a picture or the first error."""
     paths, out = json.load(sys.stdin), sys.stdout.buffer
     _rehearse()
     confinement.limit(_MEMORY, files=2)  # two, because some decoders open the picture's file again

@@ -102,10 +102,7 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:
-    """Return the first folder with the undamaged files of the "test" or "train" set; None if there is none.
-
-    DataError if the folder that the user named lacks a file, or has a damaged one.
-    """
+    """Return the first folder with the undamaged files of a set; DataError if the folder that the user named is not."""
     for location in locations(data_dir):
         trouble = inspect(location.path, split)
         if trouble is None:
@@ -128,10 +125,7 @@ def mirrors() -> List[str]:
 
 
 def fetch(to: Optional[str] = None, split: str = "test") -> Path:
-    """Download Fashion-MNIST's "test" or "train" set, unless the folder already has it, and return the folder.
-
-    Files in a folder `to` are never changed: DataError for a different file of the same name.
-    """
+    """Download Fashion-MNIST's "test" or "train" set, unless the folder has it; files of the user are never changed."""
     folder = paths.expanded(to) if to else paths.needed_cache() / "fashion-mnist"
     for name in FILES[split]:
         advice = "copy the four files of Fashion-MNIST to a folder and name that folder with --data-dir"

@@ -119,10 +119,7 @@ def _member(archive: zipfile.ZipFile, path: Path, which: int) -> str:
 
 
 def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np.dtype]:
-    """Return the shape, Fortran order and dtype in a .npy header, and leave the stream at the beginning of the data.
-
-    DataError for an invalid header, and for an array of anything but integers or Booleans.
-    """
+    """Return shape, Fortran order and dtype of a .npy header; DataError if invalid or not of integers or Booleans."""
     try:
         version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0

@@ -115,10 +115,7 @@ def _check_size(path: str, size) -> None:
 
 
 def _fitted(levels: np.ndarray, border: int) -> np.ndarray:
-    """Return grey levels (h,w), padded to a square with the border's grey and resized to 28x28.
-
-    The square is never in memory, because it would be very large for a long, thin picture.
-    """
+    """Return grey levels (h,w), padded to a square with the border's grey and resized to 28x28, strip by strip."""
     from PIL import Image
 
     height, width = levels.shape

@@ -70,10 +70,7 @@ def _resize(images: np.ndarray, size: int) -> np.ndarray:
 
 
 def cached(name: str, shape: Tuple[int, ...]) -> Optional[np.ndarray]:
-    """Return the uint8 array that was cached under a name; None if there is no such file, or if the file is damaged.
-
-    The array consists of the bytes whose digest was checked; a later change of the file does not change it.
-    """
+    """Return the uint8 array that was cached under a name; None if there is no such file, or if the file is damaged."""
     place = cache_limits.folder(cache_limits.RESIZED)
     if place is None:
         return None

@@ -43,10 +43,7 @@ class MaxPool(NamedTuple):
         return (-(-rest // self.step) if self.full else rest // self.step) + 1
 
     def fits(self, size: int) -> bool:
-        """Return whether there is a window along an edge of `size` pixels, and each covers at least one pixel.
-
-        The last window of a full pool whose stride exceeds its size may begin after the edge.
-        """
+        """Return whether there is a window along an edge of `size` pixels, and each covers at least one pixel."""
         return self.size <= size and (self.output(size) - 1) * self.step < size
 
 

@@ -270,10 +270,7 @@ _PARAMETRIC = (BATCH_NORM, "InstanceNorm", "LayerNorm", "GroupNorm", "LeakyReLU"
 
 
 def check(graph: Graph, source: str) -> None:
-    """Check a graph from `structure.read` against the table; CheckpointError for the first node that it does not allow.
-
-    Attributes for training are removed from the graph's nodes, and all attributes from its variables.
-    """
+    """Check a graph against the table, and remove attributes for training; CheckpointError if it is not allowed."""
     for node in graph["nodes"]:
         why = _refusal(node)
         if why:

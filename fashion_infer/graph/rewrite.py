@@ -42,10 +42,7 @@ class Normalisation(NamedTuple):
 
 
 def with_normalisation(graph: Graph, by: Normalisation) -> Graph:
-    """Add nodes after `data` that normalise pixels, in float32 and in the order of `Normalisation`.
-
-    The order is that of ToTensor and Normalize in Gluon and torchvision, so that results match theirs bit for bit.
-    """
+    """Add nodes after `data` that normalise pixels, in the order of Gluon's and torchvision's Normalize."""
     steps = [("_div_scalar", "scale", by.scale, 1.0), ("_minus_scalar", "mean", by.mean, 0.0)]
     steps = [step for step in [*steps, ("_div_scalar", "std", by.std, 1.0)] if step[2] != step[3]]
     nodes: List[Node] = []
@@ -65,10 +62,7 @@ def with_normalisation(graph: Graph, by: Normalisation) -> Graph:
 
 
 def with_operator(graph: Graph, operator: str) -> Graph:
-    """Return a copy of the graph whose convolutions are all `New` ("custom") or all `Convolution` ("builtin").
-
-    CheckpointError for a `Convolution` that `New` does not support: with a bias, padding, groups, stride or dilation.
-    """
+    """Return a copy whose convolutions are all `New` ("custom"; CheckpointError if impossible) or `Convolution`."""
     graph = _copy(graph)
     for node in graph["nodes"]:
         if operator == "builtin" and node["op"] == CUSTOM_OPERATOR:

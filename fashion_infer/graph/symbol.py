@@ -110,10 +110,7 @@ def attributes(node: Node) -> Dict[str, str]:
 
 
 def sizes(node: Node, key: str) -> List[int]:
-    """Parse the integers of an attribute, in the forms of MXNet and Python 2: "(2, 2)", "[2,2]", "2", "(2L, 2L)".
-
-    The result is empty if the attribute is missing or None; other text raises CheckpointError.
-    """
+    """Parse the integers of an attribute as MXNet and Python 2 wrote them: "(2, 2)", "2", "(2L, 2L)"; [] if missing."""
     text = attributes(node).get(key, "")
     if text == "None":
         return []

@@ -42,10 +42,7 @@ class LayerResult(NamedTuple):
 def assemble(
     graph: symbol.Graph, records: Sequence[OpTime], of_mxnet: Sequence[int], seconds: Mapping[int, float]
 ) -> List[LayerResult]:
-    """Return the times of one pass in network order; a stage's nodes form a chain along first inputs.
-
-    The numbers of `records`, `of_mxnet` (nodes that MXNet ran itself) and `seconds` (their times) are the node indices.
-    """
+    """Return the times of one pass in network order; records and times are by the nodes' indices."""
     nodes = symbol.computing(graph)
     times = {}
     for first, last in dict.fromkeys((record.first_node, record.last_node) for record in records):

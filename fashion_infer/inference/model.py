@@ -79,10 +79,7 @@ def _normalisation(request: Request, checkpoint: Checkpoint) -> Optional[Normali
 
 
 def expected(request: Request, source: str, n: int) -> Optional[float]:
-    """Return the known correctness on the first n images of a data source; None if unknown.
-
-    It is known for some n and shipped models at their edition's input size; original weights need Fashion-MNIST.
-    """
+    """Return the known correctness on the first n images of a data source; None if unknown."""
     if request.checkpoint or (request.weights == "original" and source != dataset.REAL):
         return None
     chosen = zoo.chosen(request.model, request.edition)

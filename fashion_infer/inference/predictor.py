@@ -33,10 +33,7 @@ NODES = 1 << 20
 
 
 class Predictor:
-    """A checkpoint's network, ready to run. Several threads may use it; their calls run one at a time.
-
-    CheckpointError if the network has operators that are not allowed, or does not fit its weights or `input_shape`.
-    """
+    """A checkpoint's network, ready to run. Several threads may use it; their calls run one at a time."""
 
     def __init__(
         self,
@@ -156,10 +153,7 @@ class Predictor:
 
 
 class SpreadPredictor:
-    """The same network on several devices, as one predictor. Predictor i numbers its nodes from i * NODES.
-
-    The batch size depends on `count`, the images per call of `predict`, so all devices have work even for few images.
-    """
+    """The same network on several devices, as one predictor. Predictor i numbers its nodes from i * NODES."""
 
     def __init__(self, predictors: Sequence[Predictor], count: int):
         self._predictors = predictors

@@ -173,10 +173,7 @@ def _named(file: Path) -> str:
 
 
 def _course_tree(missing: List[str], place: Path) -> List[str]:
-    """Return compiler options for headers that a file names by paths in the course's tree, as "../../src/layer/x.h".
-
-    They add a folder in `place` relative to which these paths lead to our headers.
-    """
+    """Return compiler options for headers that a file names by paths in the course's tree."""
     ours = {header.name: header for header in (installation.resource_dir("submission") / "headers/minidnn").glob("*.h")}
     below = place / "tree"
     flags = []
@@ -216,10 +213,7 @@ def _blame_compiler(kernel_file: KernelFile, arch: Optional[str], compile: Compi
 
 
 def first_error(output: str, path: Path, our_interface: bool = False) -> str:
-    """Return the compiler's first error in one line, with the file's name as the user gave it.
-
-    `our_interface` is whether the file includes our gpu-new-forward.h, having none of its own.
-    """
+    """Return the compiler's first error in one line, with the file's name as the user gave it."""
     match = _ERROR.search(output)
     if match:
         file = match.group("file").strip()

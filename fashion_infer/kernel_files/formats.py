@@ -227,10 +227,7 @@ def template(name: str) -> str:
 
 
 def _nearest(entries: Sequence[KernelFormat], code: str) -> Tuple[KernelFormat, str]:
-    """Return the format that a file of no known format resembles most, and what was found in the file.
-
-    `entries` are the formats that it may have; the first one is for files that resemble none.
-    """
+    """Return the format that a file of no known format resembles most, and what was found in the file."""
     found = source.likely_kernel(code, [entry.signature for entry in entries])
     if found is None:
         return entries[0], "no function"
@@ -253,10 +250,7 @@ def _check_parameters(path: Path, code: str) -> None:
 
 
 def recognise(path, insist: Optional[str] = None, backend: Optional[str] = None) -> KernelFile:
-    """Recognise a file's format by its content, or use the format `insist`; UsageError if the format is unknown.
-
-    `backend` "cpu" or "gpu" selects between the formats of a file that has both.
-    """
+    """Recognise a file's format by its content, or use the format `insist`; UsageError if it is unknown."""
     path = Path(path)
     backend = None if backend == "auto" else backend
     wanted = [find(insist)] if insist else list(FORMATS)

@@ -72,10 +72,7 @@ def load(
 def built(
     file: KernelFile, verbose: bool = False, arch: Optional[str] = None, device: int = 0
 ) -> Tuple[KernelFile, Optional[Path]]:
-    """Build a kernel file as `load` does, or find it in the cache; none of its code runs.
-
-    Return the file with the backend that it runs on, and the plug-in's path; None if nothing is compiled.
-    """
+    """Build a kernel file, or find it in the cache; return it with its backend, and the plug-in's path, if compiled."""
     file = file.placed()
     check_requirements(file, arch, device)
     if file.format.adapter is None:

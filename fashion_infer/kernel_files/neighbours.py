@@ -27,10 +27,7 @@ class Neighbours(NamedTuple):
 
 
 def of(path: Path, within: Optional[Path] = None) -> Neighbours:
-    """Find the neighbours of a kernel file by following its #include lines, except those of macros.
-
-    A header in another folder is found by the path in the line. With `within`, no file outside this folder is read.
-    """
+    """Find the neighbours of a kernel file by following its #include lines; `within` bounds the search to a folder."""
     path = path.resolve()
     course = [folder / _COURSE for folder in list(path.parents)[:_MOST_LEVELS]]
     if within is not None:

@@ -68,10 +68,7 @@ def backend_of(library: Path) -> str:
 
 
 def prebuilt(library: Path, backend: str) -> Plugin:
-    """Load the kernel of a prebuilt library: a plug-in, or one that exports the plain C function.
-
-    conv_forward is called with the stream as an extra argument, which a function without one ignores.
-    """
+    """Load the kernel of a prebuilt library: a plug-in, or one that exports the plain C function."""
     library = library.resolve()
     data = library.read_bytes()
     key = hashlib.sha256(data + backend.encode()).hexdigest()

@@ -18,10 +18,7 @@ from . import plugin
 
 
 def make(path: Path, backend: str, device: int = 0) -> plugin.Plugin:
-    """Import a Python file, and create a plug-in from its function; UsageError if it has none or its import fails.
-
-    DeviceError if torch, or a module that the file imports, is missing.
-    """
+    """Import a Python file, and create a plug-in from its function; UsageError, or DeviceError for a missing module."""
     try:
         import torch
     except ImportError:

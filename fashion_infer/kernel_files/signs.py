@@ -35,10 +35,7 @@ def _const(parameter: str) -> bool:
 
 
 def _host_pointers(parameters: List[str]) -> Tuple[str, ...]:
-    """Return compiler definitions for the file's declarations of host pointers, which differ by year.
-
-    The declaration of a class member must match its definition exactly.
-    """
+    """Return compiler definitions for the file's declarations of host pointers, which differ by year."""
     defines = ("FOPS_HOST_OUTPUT_CONST",) if _const(parameters[0]) else ()
     return (*defines, "FOPS_HOST_POINTERS_CONST") if _const(parameters[1]) else defines
 

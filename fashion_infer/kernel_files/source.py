@@ -98,10 +98,7 @@ def definitions(code: str, name: str) -> List[Function]:
 
 
 def likely_kernel(code: str, signatures: Sequence[str]) -> Optional[Function]:
-    """Return the function of a stripped source that is most likely meant as the kernel; None if it defines none.
-
-    First come functions that a format's signature names, then those whose names have "conv", "forward" or "sol".
-    """
+    """Return the function of a stripped source that is most likely meant as the kernel; None if it has none."""
     found = [
         one._replace(name="".join(one.name.split()))
         for one in definitions(code, r"(?:\w{1,64}\s?::\s?)?\w{1,64}")

@@ -244,10 +244,7 @@ def records(count: int) -> ctypes.Array:
 
 
 def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ctypes.Array, List]:
-    """Convert nodes of (operator, name, attributes, indices of the inputs) to the library's structures.
-
-    Also return the objects that must live as long as the structures do.
-    """
+    """Convert nodes of (operator, name, attributes, inputs) to structures; also return what these refer to."""
     array, kept = (NetworkNode * len(described))(), []
     for number, (target, (op, name, attributes, inputs)) in enumerate(zip(array, described)):
         keys = (ctypes.c_char_p * len(attributes))(*[key.encode() for key in attributes])

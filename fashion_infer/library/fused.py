@@ -97,10 +97,7 @@ class FusedNetwork:
         check(self._library.fops_network_set_weights(self._handle, *bindings.weight_pointers(addresses, self._version)))
 
     def forward(self, data: np.ndarray, layer_times: bool = False, out: Optional[np.ndarray] = None) -> np.ndarray:
-        """Run items (n, *shape), uint8 or float32, through all stages; return the last stage's (n, values) float32.
-
-        With `layer_times`, each stage's time goes into the op-time log (`op_times.drain`).
-        """
+        """Run items (n, *shape), uint8 or float32, through all stages; return (n, values) float32, and log times."""
         data = self._contiguous(data)
         out = _output_array(out, (len(data), self._values), np.float32)
         pointers = (address(data), element_type(data.dtype), address(out))
@@ -108,10 +105,7 @@ class FusedNetwork:
         return out
 
     def predict(self, data: np.ndarray, out: Optional[np.ndarray] = None) -> np.ndarray:
-        """Return the index of each item's largest value, (n,) int32, as NumPy's argmax does; a GPU computes it itself.
-
-        `data` is as in `forward`. A GPU may read uint8 images in pinned memory without copying them first.
-        """
+        """Return the index of each item's largest value, (n,) int32, as NumPy's argmax does; data as in `forward`."""
         data = self._contiguous(data)
         out = _output_array(out, (len(data),), np.int32)
         pointers = (address(data), element_type(data.dtype), address(out))

@@ -86,10 +86,7 @@ def prepare(
     node: int = NOT_LOGGED,
     out: Optional[np.ndarray] = None,
 ) -> Callable[[], np.ndarray]:
-    """Return a function that runs `convolve` on the same tensors in every call.
-
-    Python's checks and conversions are done beforehand, because they take longer than a call on one small image.
-    """
+    """Return a function that runs `convolve` on the same tensors in every call, with all checks done before."""
     x = np.ascontiguousarray(x)
     if x.dtype != np.uint8:
         x = np.ascontiguousarray(x, np.float32)

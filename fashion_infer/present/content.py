@@ -97,10 +97,7 @@ def table(
     detail_rows: Collection[int] = (),
     listing: bool = False,
 ) -> Table:
-    """Make a table of plain values: strings, numbers, pairs (number, text) whose text is shown, or None (empty).
-
-    The name of a column of numbers begins with ">".
-    """
+    """Make a table of strings, numbers, pairs (number, text) and None. A column of numbers begins with ">"."""
     known = tuple(c if isinstance(c, Column) else Column(c.lstrip(">"), c.startswith(">")) for c in columns)
     return Table(caption, known, [tuple(map(_cell, row)) for row in rows], frozenset(detail_rows), listing)
 

@@ -32,10 +32,7 @@ _KEPT = {"resized": "resized sets of images", "kernels": "built kernels", "grade
 
 
 def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, variable: str) -> Table:
-    """Make a table of what is kept in the user's cache: `found` has each folder's name and its entries' bytes.
-
-    `variable` is the environment variable that sets the limit `bound`, in bytes.
-    """
+    """Make a table of the user's cache: `found` has each folder's name and its entries' bytes."""
     rows = [[_KEPT[name], name, len(sizes), f"{sum(sizes) / 1e6:,.0f}"] for name, sizes in found]
     share = f"{sum(sum(sizes) for _, sizes in found) / 1e6:,.0f} MB of at most {bound / 1e6:,.0f} ({variable})"
     return table(f"kept in {folder}: {share}", ["what", "folder", ">number", ">MB"], rows)

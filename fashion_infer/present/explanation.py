@@ -10,10 +10,7 @@ _WIDTH = 100  # largest number of characters of a quoted source line
 
 
 def page(found, verdict: bool = True) -> List[Part]:
-    """Show an explanation (`explain.explanation.Explanation`): verdict, speed, findings, and missing tools.
-
-    Without `verdict`, the sentence of an incorrect file is left out, because it is the command's error.
-    """
+    """Show an explanation: verdict (unless it is the command's error), speed, findings, and missing tools."""
     parts: List[Part] = [Text(_answer(found))] if found.right or verdict else []
     parts += [Text(_speed(found.figures))] if found.figures else []
     parts += why(found.findings, found.right)

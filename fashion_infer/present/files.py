@@ -46,10 +46,7 @@ def save_benchmark(
     plot: Optional[str],
     as_markdown: Optional[str],
 ) -> None:
-    """Write a benchmark's result as JSON, chart and Markdown page; DataError if that fails.
-
-    A file whose name is None is not written. `page(result, name, plot, as_json)` gets file names without folders.
-    """
+    """Write a benchmark's result as JSON, chart and Markdown page, each if it has a name."""
     if as_json:
         write_json(as_json, result.as_dict())
     if plot:

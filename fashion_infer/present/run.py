@@ -22,10 +22,7 @@ def lines(result) -> str:
 
 
 def minidnn_lines(result) -> str:
-    """Return the lines that mini-dnn's programs printed: times of convolutions in milliseconds, then the accuracy.
-
-    Layer Time, which only GPU runs have, is the op time plus the transfers before and after it.
-    """
+    """Return the lines that mini-dnn's programs printed: times of convolutions in ms, then the accuracy."""
     said = []
     for layer in (layer for layer in result.layers if layer.custom):
         said.append(f"Conv-{result.backend.upper()}==")
@@ -119,10 +116,7 @@ def nodes(outcome) -> List[Part]:
 
 
 def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> Table:
-    """Make the table of `verification.verify`'s checks.
-
-    With `verdict_first`, for a page that may cut off the right part of the table, the verdict follows the model.
-    """
+    """Make the table of checks, with the verdict after the model if the right part may be cut off."""
     columns = ["model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
     rows = [
         [c.model, c.weights, c.mode, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]

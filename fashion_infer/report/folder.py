@@ -57,10 +57,7 @@ def _listed(path):
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Yield a new folder that replaces `path` if the block succeeds, and is removed if it fails; DataError for files.
-
-    An earlier report stays until the new one is complete. Both folders are renamed, not copied.
-    """
+    """Yield a new folder that replaces `path` if the block succeeds, and is removed if not; DataError for files."""
     with contextlib.ExitStack() as cleaning:
         try:
             make = partial(tempfile.mkdtemp, dir=path.parent, prefix=f".{path.name}.")
@@ -95,11 +92,7 @@ def _put(new: Path, path: Path, old: Path) -> None:
 def make(
     out: str, request: ReportRequest, tick: gather.Tick = lambda share, what: None
 ) -> Tuple[Path, gather.Measured]:
-    """Make a report, and return the path of its page and the measurements.
-
-    The folder `out` must be new, empty, or contain an earlier report, which the complete new report replaces. No files
-    are left behind by an error.
-    """
+    """Make a report in a new or empty folder, or over an earlier one; return the page's path and what was measured."""
     path = check(out)
     measured = gather.measure(request, tick)
     gather.within(tick, "pages")

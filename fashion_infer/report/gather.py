@@ -144,11 +144,7 @@ def within(tick: Tick, part: str) -> Tick:
 
 
 def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Measured:
-    """Measure everything that a report shows, calling `tick` with the share that is done, 0 to 1, and the current part.
-
-    Raise an error for an unusable model, n or dataset, and for --backend gpu without a GPU. Anything else that is
-    missing is named in the report.
-    """
+    """Measure everything that a report shows; `tick` gets the share that is done, 0 to 1, and the current part."""
     began, started = time.monotonic(), datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     kernel = _loaded(request)
     chosen = devices.choose(kernel.backend if kernel else request.backend, request.device, "fused")

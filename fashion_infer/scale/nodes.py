@@ -159,11 +159,7 @@ class Register:
 
 
 class Watch:
-    """Ends the workers of nodes that have died, because Ray would wait for these nodes to come back.
-
-    A worker that Ray has restarted on another node is ended, too, and the next pass repeats its block. `patience` is in
-    seconds.
-    """
+    """Ends the workers of nodes that have died, because Ray would wait for these nodes to come back."""
 
     def __init__(self, patience: float):
         import ray
@@ -182,10 +178,7 @@ class Watch:
 
     @contextlib.contextmanager
     def looking(self) -> Iterator[None]:
-        """Return a context in which the nodes are checked once per second. Only the main thread may enter it.
-
-        Raise DeviceError when nodes have died, and the others do not finish a block within `patience`.
-        """
+        """Return a context that checks the nodes once a second; DeviceError if some died and the others stop."""
         done = threading.Event()
         thread = threading.Thread(target=self._run, args=(done,), name="watch", daemon=True)
         thread.start()

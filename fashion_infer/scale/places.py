@@ -52,10 +52,7 @@ def joined(place: str, name: str) -> str:
 
 
 def files(name: str) -> Tuple[List[FileEntry], bool]:
-    """Return the sorted files of a path, a folder with its subfolders or a pattern, and False for a folder.
-
-    In a folder, paths with a part that begins with "." or "_" are left out. Raise DataError when no file is found.
-    """
+    """Return the sorted visible files of a path, a folder or a pattern, and False for a folder; DataError if none."""
     place = absolute(name)
     try:
         # In a URI, `?` begins the options. In a path, it stands for any character, unless a file has exactly that name.

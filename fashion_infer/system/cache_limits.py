@@ -105,10 +105,7 @@ def use(path: Path) -> None:
 
 
 def make_room(size: int, path: Path) -> None:
-    """Evict the least recently used entries until an entry of `size` bytes at `path` fits within the limit.
-
-    Entries that are being built, or that were used too recently (`CacheKind.seconds`), stay.
-    """
+    """Evict the least recently used entries until an entry of `size` bytes at `path` fits within the limit."""
     kept = [entry for kind in KINDS for entry in entries(kind) if entry.path != path]
     total, most, now = sum(entry.size for entry in kept) + size, bound(), time.time()
     for entry in sorted(kept, key=lambda entry: entry.used):

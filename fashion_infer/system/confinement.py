@@ -32,10 +32,7 @@ def code(module: str) -> str:
 def run(
     program: str, words: Sequence[str], seconds: float, environment: Dict[str, str], given: bytes = b""
 ) -> ChildEnd:
-    """Run Python code, which must call `limit` after its imports, in a child; kill it after so many seconds.
-
-    The child can import the same modules as this process. `environment` is added to its own; `given` is its stdin.
-    """
+    """Run Python code, which must call `limit` after its imports, in a child; kill it after so many seconds."""
     # Make all entries absolute: Python does not start in a deleted folder if sys.path has a relative entry, such as the
     # name of an import hook.
     libraries = os.pathsep.join(os.path.abspath(part) for part in sys.path if part and os.path.exists(part))

@@ -15,10 +15,7 @@ _Path = Union[str, Path]
 
 
 def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """Return the size in bytes of a regular file (or a link to one), without opening it; raise `error` for any other.
-
-    `what` precedes the path in messages.
-    """
+    """Return the size in bytes of a regular file (or a link to one), without opening it; `error` for any other."""
     try:
         status = os.stat(path)
         _check_regular(status)
@@ -41,10 +38,7 @@ def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, wha
 
 
 def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """Read a file like `read`, from a folder in which other users can write.
-
-    A symbolic link, a file of another user and a file with a second hard link are refused.
-    """
+    """Read a user's own file from a folder of others: no symbolic link, no second hard link, no other's file."""
     try:
         with open_regular(path, os.O_NOFOLLOW) as stream:
             status = os.fstat(stream.fileno())

@@ -52,10 +52,7 @@ def extra(name: str) -> str:
 
 
 def _origin() -> Tuple[Optional[str], bool]:
-    """Return the wheel or folder that pip installed this package from (PEP 610), and whether that is editable.
-
-    The wheel or folder is None if there is no record, or if it was removed.
-    """
+    """Return the wheel or folder that this was installed from (PEP 610), None if unknown, and if it is editable."""
     try:
         text = metadata.distribution(_NAME).read_text("direct_url.json")
     except metadata.PackageNotFoundError:  # imported from a checkout, not installed

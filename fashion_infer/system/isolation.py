@@ -81,10 +81,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
 
 
 def begin() -> None:
-    """Read the pipes' descriptors, and start a thread that kills the child's process group when the parent ends.
-
-    The child calls this first. In other processes it does nothing.
-    """
+    """Start a thread that kills the child's process group when the parent ends; nothing in other processes."""
     global _report
     pipes = os.environ.pop(_PIPES, None)
     if pipes is None:

@@ -84,10 +84,7 @@ def _wall() -> float:
 
 
 def waited() -> Optional[float]:
-    """Return for how many seconds this process's threads were ready but not running; None if Linux does not count.
-
-    The result is the sum over all threads that have not ended, from the second number of their schedstat.
-    """
+    """Return for how many seconds this process's live threads were ready but not running; None if unknown."""
     total = 0
     try:
         for thread in os.listdir(TASKS):

@@ -37,10 +37,7 @@ def find_tool(name: str) -> str:
 
 
 def run(program: Sequence[str], timeout: float, **environment: str) -> subprocess.CompletedProcess:
-    """Run a program that can import what this process can, and return the result with its output as text.
-
-    OSError if it cannot start, TimeoutExpired if it does not end within `timeout` seconds.
-    """
+    """Run a program that can import what this process can; OSError if it cannot start, TimeoutExpired if too slow."""
     path = os.pathsep.join(part for part in sys.path if part)
     known = {**os.environ, "PYTHONPATH": path, **environment}
     return subprocess.run(program, capture_output=True, text=True, timeout=timeout, env=known)
@@ -55,10 +52,7 @@ def last_line(done: subprocess.CompletedProcess) -> str:
 def output(
     command: Sequence[str], seconds: float, folder: Optional[Path] = None, more: Optional[Mapping[str, str]] = None
 ) -> str:
-    """Run a program in a folder, and return its output up to its end or the time limit, at which it is stopped.
-
-    With less than a second left, the program is not started. `more` are additional environment variables.
-    """
+    """Run a program in a folder, and return its output up to its end or the time limit, at which it is stopped."""
     if seconds <= 1:
         return ""
     try:

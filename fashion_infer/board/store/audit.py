@@ -85,10 +85,7 @@ class SignInAttempt(NamedTuple):
 
 
 class RefusedSignIns:
-    """The refused sign-ins of one service. `clock` returns the time in seconds.
-
-    Because anyone can cause them, the audit log gets at most 101 rows a day for them.
-    """
+    """The refused sign-ins of one service: at most 101 rows a day, because anyone can cause them."""
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic):
         self._store, self._clock = store, clock

@@ -29,10 +29,7 @@ def file_url(path: Union[str, Path]) -> URL:
 
 
 def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, URL]:
-    """Return the URL `database` (with the driver psycopg 3 for PostgreSQL) or that of SQLite in the folder `data`.
-
-    With `make`, the folder is created if missing; otherwise a missing board is a UsageError.
-    """
+    """Return the URL `database`, or that of SQLite in the folder `data`; without `make`, it must exist (UsageError)."""
     if database:
         scheme, _, rest = database.partition("://")
         return f"postgresql+psycopg://{rest}" if scheme in ("postgresql", "postgres") else database
@@ -122,10 +119,7 @@ class Store:
 
 @contextlib.contextmanager
 def opened(data: str, database: Optional[str], makes: bool) -> Iterator[Store]:
-    """Return a context with the board's database: the URL `database`, or the file in the folder `data`.
-
-    With `makes`, a missing board is created, but only if the block succeeds; otherwise it is a UsageError.
-    """
+    """Return a context with the board's database. With `makes`, a missing board is created if the block succeeds."""
     if database or not makes or os.path.exists(os.path.join(data, FILE)):
         with contextlib.closing(Store(url_of(data, database, makes))) as store:
             yield store

@@ -78,11 +78,7 @@ class _Arrivals:
         self._came = [(round_, (at - when).total_seconds()) for round_, when in session.execute(came)]
 
     def longer(self, round_: int, takes: float) -> float:
-        """Return the factor, at most 2, by which later submissions lengthen the wait of a job of round `round_`.
-
-        Only jobs of later rounds can be overtaken. New submissions are assumed to arrive as frequently as in the last
-        minute, and to take `takes` seconds each.
-        """
+        """Return the factor, at most 2, by which later submissions lengthen the wait of a job of this round."""
         before = [ago for round_of, ago in self._came if round_of < round_]
         if round_ <= self._serving or not before:
             return 1.0

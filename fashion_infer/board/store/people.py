@@ -53,10 +53,7 @@ class AddedPerson(NamedTuple):
 def new_class(
     session: Session, name: str, edition: str, backend: str, rubric: str, deadline: Optional[datetime] = None, **limits
 ) -> Class:
-    """Add a class; UsageError if the name is invalid or in use. The rubric is TOML that is not checked here.
-
-    `limits` are values for the columns gpu_seconds, most_bytes, most_pending and most_an_hour.
-    """
+    """Add a class; UsageError if the name is invalid or in use. `limits` are values of columns."""
     if not _CLASS.fullmatch(name):
         raise UsageError(f"a class's name has at most 60 letters, digits, dots, dashes and underscores: not {name!r}")
     if find_class(session, name) is not None:
@@ -145,10 +142,7 @@ _NOBODY = hashed("nobody")
 
 
 def authenticate(session: Session, token: str) -> Optional[Token]:
-    """Return the row of a token; None if the token is unknown or revoked.
-
-    Takes the same time for an unknown selector as for a wrong secret, so it does not reveal which selectors exist.
-    """
+    """Return the row of a token, in the same time for any wrong one; None if it is unknown or revoked."""
     parts = _TOKEN.fullmatch(token)
     if parts is None:
         return None

@@ -43,10 +43,7 @@ class RankedBest(NamedTuple):
 def ranking(
     session: Session, of_class: Class, viewer: Optional[Person], rows: Optional[List[Row]] = None
 ) -> List[RankedPlace]:
-    """Return the ranking of a class as a viewer sees it: final runs first, by medians, then the others by best time.
-
-    With equal times, the earlier submission is first. `rows` is the result of `judged`, if the caller has it.
-    """
+    """Return the ranking of a class as a viewer sees it: final runs first, by medians, then the others by best time."""
     rows = judged(session, of_class) if rows is None else rows
     found = bests(rows)
     count: Dict[Key, int] = {}

@@ -114,10 +114,7 @@ def colour(row, auto: str) -> str:
 
 
 def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: Sequence[int] = (1,)) -> None:
-    """Set up the logarithmic axis `which` ("x" or "y") from low to high, with `unit` after each tick's number.
-
-    Ticks are at the multiples `steps` of the powers of ten; at 1, 2 and 5 if fewer than two would be in the range.
-    """
+    """Set up the logarithmic axis "x" or "y", with ticks at `steps` times powers of ten, or at 1, 2 and 5."""
     marks: List[float] = []
     for several in (steps, (1, 2, 5)):
         decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)

@@ -30,10 +30,7 @@ _ROOFLINE = (
 
 
 def strip(measured) -> Strip:
-    """Make the strip: verdict, ratio to the best peer, distance to the write floor, changed predictions.
-
-    If the report has a kernel file, the results are about it.
-    """
+    """Make the strip of main results, about the kernel file if the report has one."""
     known = conclusions(measured.convolutions) if measured.convolutions else []
     one = known[0] if known else None
     kernel = measured.kernel
