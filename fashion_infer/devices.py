@@ -16,8 +16,6 @@ _MXNET_MAJORS = (5, 6, 7, 8)
 
 
 class Choice(NamedTuple):
-    """The backend that a request runs on, and a notice for the user."""
-
     backend: str  # "cpu" or "gpu"
     context: str  # where MXNet keeps its tensors: "cpu", or "gpu" if MXNet's build supports the device
     notice: Optional[str]  # one line that says where the request runs, and why; None if there is nothing to explain

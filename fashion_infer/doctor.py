@@ -18,8 +18,6 @@ from .library import devices as cuda
 
 
 class InstalledPart(NamedTuple):
-    """A part of the installation, and whether it works."""
-
     ok: Optional[bool]  # None if the part is optional and absent
     what: str
     found: str  # version, path or problem

@@ -229,7 +229,6 @@ def is_normalising(name: str, value: float) -> bool:
 
 
 def check_normalisation(name: str, value: float) -> None:
-    """Raise UsageError unless `is_normalising(name, value)`."""
     if not is_normalising(name, value):
         raise UsageError(f"{name} must be a {'finite' if name == 'mean' else 'positive'} number, not {value:g}")
 
@@ -251,7 +250,6 @@ def check_mode(mode: str, precision: str, backend: str, kernel: PathOrText) -> N
 
 
 def check_batch_size(batch_size: Optional[int]) -> None:
-    """Raise UsageError unless the batch size is None or positive."""
     if batch_size is not None and batch_size < 1:
         raise UsageError(f"batch size must be at least 1, not {batch_size}")
 

@@ -20,7 +20,6 @@ def store(request: Request) -> Store:
 
 
 def reading(request: Request) -> Iterator[Session]:
-    """Yield a read-only database session."""
     with store(request).read() as session:
         yield session
 

@@ -71,7 +71,6 @@ class Client:
         return self._get(f"/submissions/{_identifier(identifier)}")
 
     def history(self, limit: int = 100) -> List[Dict[str, Any]]:
-        """Return the person's last `limit` submissions, newest first."""
         return self._get("/submissions", limit=limit)
 
     def ranking(self) -> List[Dict[str, Any]]:

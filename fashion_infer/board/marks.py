@@ -17,8 +17,6 @@ FORMATS = {"ranking": "Ranking", "marks": "Marks", "canvas": "Canvas", "moodle":
 
 
 class StudentMarks(NamedTuple):
-    """A student, and the judgements that can determine the student's mark."""
-
     person: Person
     place: Optional[RankedPlace]
     submissions: int  # number of the student's submissions

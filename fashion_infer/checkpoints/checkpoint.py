@@ -23,7 +23,6 @@ class Checkpoint(NamedTuple):
 
 
 def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
-    """Raise CheckpointError if a weight is NaN or infinite."""
     for name, array in weights.items():
         if not np.isfinite(array).all():
             raise CheckpointError(f"{source}: weight {excerpt(name)} holds NaN or infinite values")

@@ -62,7 +62,6 @@ def load(path) -> Checkpoint:
 
 
 def check_edition(facts: Mapping[str, Any], source: str) -> None:
-    """Raise CheckpointError if a checkpoint names an unknown edition."""
     edition = facts.get("edition", next(iter(editions.EDITIONS)))
     if not isinstance(edition, str):
         raise CheckpointError(f"{source}: its edition is {excerpt(edition)}, which is not text")

@@ -111,7 +111,6 @@ def _parse(content: bytes, steps: List[Step]) -> Mapping[str, np.ndarray]:
 
 
 def _arrays(step: Step) -> List[Tuple[str, Tuple[int, ...]]]:
-    """Return the names and shapes of a layer's arrays in the file."""
     ignored = [(f"{step.name}_bias", (_ignored(step),))] if _ignored(step) else []
     return [*step.parameters.items(), *ignored]
 

@@ -49,7 +49,6 @@ class _Text(click.ParamType):
     name = "text"
 
     def convert(self, value, param, ctx):
-        """Return the text; refuse an empty one."""
         return value if value != "" else self.fail("it is empty", param, ctx)
 
     def shell_complete(self, ctx, param, incomplete):

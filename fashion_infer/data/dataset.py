@@ -15,8 +15,6 @@ REAL, SYNTHETIC, OWN = "fashion-mnist", "synthetic", "own"
 
 
 class Images(NamedTuple):
-    """Labelled test images and their source."""
-
     images: np.ndarray  # (n,1,28,28) uint8; (n,1,s,s) in your own dataset
     labels: np.ndarray  # (n,) uint8; int64 in your own dataset
     source: str  # "fashion-mnist", "synthetic" or "own"

@@ -43,8 +43,6 @@ MIRRORS = (
 
 
 class Location(NamedTuple):
-    """A folder that may contain the dataset."""
-
     what: str  # description of the folder for messages
     path: Path
     explicit: bool  # whether the user named the folder, so that missing or damaged files in it are an error

@@ -38,7 +38,6 @@ class MaxPool(NamedTuple):
         return self.stride or self.size
 
     def output(self, size: int) -> int:
-        """Return the number of windows along an edge of `size` pixels."""
         rest = size - self.size
         return (-(-rest // self.step) if self.full else rest // self.step) + 1
 

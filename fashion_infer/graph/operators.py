@@ -21,8 +21,6 @@ _HIDDEN = re.compile(r"__.*__|(.*_)?(ctx_group|lr_mult|wd_mult|force_mirroring|m
 
 
 class Values(NamedTuple):
-    """Allowed values of an attribute."""
-
     words: str  # a description for messages
     fits: Callable[[str], bool]  # returns whether a value is allowed
     example: str  # an allowed value
@@ -86,8 +84,6 @@ _SPEED = {  # settings of cuDNN and of memory; they do not change results
 
 
 class Operator(NamedTuple):
-    """Constraints on the nodes of an operator."""
-
     inputs: Callable[[Mapping[str, str]], int]  # returns the number of inputs for given attributes
     attributes: Mapping[str, Values] = {}  # allowed attributes
     required: Tuple[str, ...] = ()  # names of attributes that must be there

@@ -117,7 +117,6 @@ def with_numbered_names(graph: Graph) -> Graph:
 
 
 def name_of(number: int) -> str:
-    """Return the name that `with_numbered_names` gives a node."""
     return f"node{number}"
 
 

@@ -75,7 +75,6 @@ def of_slowest_devices(passes: Sequence[List[LayerResult]]) -> List[LayerResult]
 
 
 def merge(passes: Sequence[Sequence[LayerResult]]) -> List[LayerResult]:
-    """Combine the times of each layer from all passes."""
     fields = ("seconds", "upload", "download", "log")
     return [
         times[0]._replace(**{field: tuple(getattr(time, field)[0] for time in times) for field in fields})

@@ -15,8 +15,6 @@ from ..system.text import excerpt
 
 
 class LoadedModel(NamedTuple):
-    """A loaded model: its network, its weights, and how to show it."""
-
     label: str  # its name in the output
     checkpoint: Checkpoint
     operator: str  # "custom" or "builtin"

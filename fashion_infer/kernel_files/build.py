@@ -54,8 +54,6 @@ class UnusableCompiler(DeviceError):
 
 
 class Compiled(NamedTuple):
-    """Outcome of running a compiler."""
-
     code: int  # its exit code
     output: str
 

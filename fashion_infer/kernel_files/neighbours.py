@@ -63,7 +63,6 @@ def of(path: Path, within: Optional[Path] = None) -> Neighbours:
 
 
 def included_by(text: str) -> List[str]:
-    """Return the names in the #include lines of a source."""
     return _INCLUDE.findall(text)
 
 

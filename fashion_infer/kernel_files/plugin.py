@@ -31,8 +31,6 @@ def said(findings: int) -> Tuple[str, ...]:
 
 
 class Plugin(NamedTuple):
-    """A plug-in that can be registered."""
-
     description: PluginDescription
     key: str  # identifies the code
     kept: Any  # objects that must live as long as the process

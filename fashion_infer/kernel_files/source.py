@@ -125,7 +125,6 @@ def _closed(code: str) -> Dict[int, int]:
 
 
 def _split(parameters: str) -> List[str]:
-    """Split parameters at commas outside brackets."""
     starts, ends, depth = [0], [], 0
     for match in re.finditer(r"[()<>[\],]", parameters):
         depth += {"(": 1, "<": 1, "[": 1, ",": 0}.get(match.group(), -1)

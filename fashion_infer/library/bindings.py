@@ -204,7 +204,6 @@ def load() -> ctypes.CDLL:
 
 
 def message() -> str:
-    """Return the message of the calling thread's last failure."""
     return load().fops_last_error().decode()
 
 
@@ -228,7 +227,6 @@ def address(array: np.ndarray) -> int:
 
 
 def sizes(values: Sequence[int]) -> ctypes.Array:
-    """Return a ctypes array of int64 with these values."""
     return (ctypes.c_int64 * len(values))(*values)
 
 
@@ -239,7 +237,6 @@ def weight_pointers(addresses: Sequence[Optional[int]], version: int) -> Tuple[c
 
 
 def records(count: int) -> ctypes.Array:
-    """Return a ctypes array for `count` records of the op-time log."""
     return (OpRecord * count)()
 
 
@@ -273,5 +270,4 @@ def set_threads(threads: Optional[int]) -> None:
 
 
 def thread_count() -> int:
-    """Return the number of threads that the library's CPU kernels use."""
     return load().fops_get_threads()

@@ -44,7 +44,6 @@ def cuda_devices() -> List[CudaDevice]:
 
 
 def cuda_device(index: int) -> CudaDevice:
-    """Return the CUDA device with an index; DeviceError if there is none."""
     found = cuda_devices()
     if not 0 <= index < len(found):
         raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}")

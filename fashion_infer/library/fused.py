@@ -160,7 +160,6 @@ def _output_array(out: Optional[np.ndarray], shape: Tuple[int, ...], kind) -> np
 
 
 def check_precision(precision: str) -> None:
-    """Raise UsageError for an unknown precision."""
     if precision not in PRECISIONS:
         raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
 

@@ -48,8 +48,6 @@ class Missing(NamedTuple):
 
 
 class Command(NamedTuple):
-    """The command that measures the following figures again."""
-
     text: str
     kind: str = "command"
 

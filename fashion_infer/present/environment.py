@@ -39,5 +39,4 @@ def kept(folder: str, found: Sequence[Tuple[str, Sequence[int]]], bound: int, va
 
 
 def models(rows: Sequence[Sequence[Any]]) -> Table:
-    """Make the table of shipped models."""
     return table("", ["model", "edition", ">correctness", "original weights", "what it is"], rows)

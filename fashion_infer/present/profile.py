@@ -124,7 +124,6 @@ def ceilings(known: Optional[Dict[str, float]], why_not: Optional[str], backend:
 
 
 def hardware_counters(kernels: Sequence[counters.KernelCounters]) -> List[Part]:
-    """Make one table of hardware counters per kernel."""
     found: List[Part] = []
     for kernel in kernels:
         rows = []

@@ -128,7 +128,6 @@ def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> T
 
 
 def checks_line(found: Sequence) -> str:
-    """Summarise the checks of one run in a line."""
     one = found[0]
     verdicts = ", ".join(f"{'ok' if c.ok else 'WRONG'} on {c.n:,} images ({c.got:g})" for c in found)
     return f"{one.model}, {one.weights} weights, {one.mode} mode, {one.operator}, {one.backend}: {verdicts}"

@@ -84,8 +84,6 @@ class ReportProfile(NamedTuple):
 
 
 class ExplainedKernel(NamedTuple):
-    """A kernel file, judged and explained on the layers of one edition."""
-
     name: str
     precision: str  # precision class of a correct file
     wrong: str  # reason why it is incorrect; "" if it is correct

@@ -18,7 +18,6 @@ class ReportRequest(NamedTuple):
     kernel_format: Optional[str] = None  # format of the kernel file; None to recognise it
 
     def command(self, out: str) -> str:
-        """Return the command line that makes the report again."""
         words = ["fashion-infer", "report", "--out", out, "--backend", self.backend]
         words += ["--model", self.model] if self.model else []
         words += ["--n", str(self.n)] if self.n is not None else []
@@ -26,7 +25,6 @@ class ReportRequest(NamedTuple):
         return shlex.join([*words, *self._device(), *(["--quick"] if self.quick else []), *self._where()])
 
     def run_command(self, model: str, n: int, backend: str, mode: str, repeat: int, *more: str) -> str:
-        """Return the command line that repeats one of the report's runs."""
         words = ["fashion-infer", "run", "--model", model, "--n", str(n), "--backend", backend, "--mode", mode]
         device = self._device() if backend == "gpu" else []
         return shlex.join([*words, *device, *(["--repeat", str(repeat)] if repeat > 1 else []), *self._where(), *more])
@@ -37,7 +35,6 @@ class ReportRequest(NamedTuple):
         return shlex.join([*words, "--backend", self.backend, *self._device(), *self._where()])
 
     def explain_command(self, edition: str) -> str:
-        """Return the command line that explains the kernel file again."""
         words = ["fashion-infer", "kernel", "explain", str(self.kernel), *self.kernel_options()[2:]]
         return shlex.join([*words, "--edition", edition, *self._device()])
 

@@ -18,8 +18,6 @@ from .worker import BlockWorker, Done
 
 
 class NodeShare(NamedTuple):
-    """The work that one machine did in a job."""
-
     name: str
     processes: int  # number of its processes that classified blocks
     images: int
@@ -182,7 +180,6 @@ class _Tally:
         node[1:] = [node[1] + done.images, min(node[2], done.began), max(node[3], done.ended)]
 
     def of_nodes(self) -> List[NodeShare]:
-        """Return the nodes' shares, sorted by name."""
         return [
             NodeShare(name, len(processes), images, ended - began)
             for name, (processes, images, began, ended) in sorted(self.nodes.items())

@@ -162,7 +162,6 @@ def plan(
 
 
 def _digest(symbol: str, weights: Dict[str, np.ndarray]) -> str:
-    """Return the digest of a network and its weights."""
     summed = hashlib.sha256(symbol.encode())
     for name, array in sorted(weights.items()):
         summed.update(f"{name}{array.shape}".encode())

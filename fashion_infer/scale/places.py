@@ -16,8 +16,6 @@ _WILD = "*?["
 
 
 class FileEntry(NamedTuple):
-    """A file of images, with its size and date."""
-
     name: str  # name for messages, which begins with the path that the user gave
     place: str  # absolute path, or URI, that other processes can open
     size: int  # bytes
@@ -96,5 +94,4 @@ def _listed(name: str, place: str, system: fs.FileSystem, path: str, deep: bool,
 
 
 def words(error: Exception) -> str:
-    """Format an error of PyArrow in one line."""
     return " ".join(str(error).split()) or type(error).__name__

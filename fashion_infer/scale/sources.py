@@ -80,7 +80,6 @@ def _kind_by_suffix(name: str) -> Optional[str]:
 
 
 def _kind_by_content(entry: places.FileEntry) -> str:
-    """Return the kind of a file, recognised by its first bytes."""
     with stream_of(entry.place, entry.name) as stream:
         beginning = stream.read(8)
     if beginning.startswith(b"PAR1"):

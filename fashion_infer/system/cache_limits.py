@@ -33,8 +33,6 @@ class CacheKind(NamedTuple):
 
 
 class CacheEntry(NamedTuple):
-    """A file, or a folder with its contents."""
-
     kind: CacheKind
     path: Path
     size: int  # bytes
@@ -88,7 +86,6 @@ def bound() -> int:
 
 
 def entries(kind: CacheKind) -> List[CacheEntry]:
-    """Return the entries of a kind, in any order."""
     found, place = [], folder(kind)
     with contextlib.suppress(OSError):
         for path in place.iterdir() if place else ():
@@ -99,7 +96,6 @@ def entries(kind: CacheKind) -> List[CacheEntry]:
 
 
 def use(path: Path) -> None:
-    """Record that an entry is used now."""
     with contextlib.suppress(OSError):
         os.utime(path)
 

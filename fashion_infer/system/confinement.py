@@ -15,8 +15,6 @@ _ALONE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MALLOC_ARENA_MAX
 
 
 class ChildEnd(NamedTuple):
-    """What a child wrote, and how it ended."""
-
     out: bytes  # the child's stdout
     # "" if the child ended by itself; "time" or "processor time" if it reached that limit; the system's message if it
     # could not start.

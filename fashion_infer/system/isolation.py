@@ -125,7 +125,6 @@ def _read(pipe: int) -> bytes:
 
 
 def _end(child: "subprocess.Popen[bytes]") -> None:
-    """End the child and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

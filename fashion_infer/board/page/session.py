@@ -34,8 +34,6 @@ class PageAnswer(Exception):
 
 
 class PageRoute(APIRoute):
-    """A route whose answers to errors are pages."""
-
     def get_route_handler(self):
         handler = super().get_route_handler()
 
@@ -209,7 +207,6 @@ def set_cookie(request: Request, response: Response, name: str, value: str, seco
 
 
 def drop_cookie(request: Request, response: Response, name: str) -> None:
-    """Delete a cookie."""
     response.delete_cookie(
         cookie_name(request, name), path="/", httponly=True, samesite="lax", secure=request.app.state.settings.secure
     )

@@ -29,8 +29,6 @@ Curve = List[Tuple[float, float]]  # a step function: (seconds since the epoch, 
 
 
 class ClassStanding(NamedTuple):
-    """A class's ranking and curves, the same for all readers."""
-
     stamp: Tuple  # the last judgement's id and settings of the class; if it differs, the standing is outdated
     made: float  # time of the computation on the monotonic clock
     took: float  # duration of the computation in seconds

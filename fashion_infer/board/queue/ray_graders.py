@@ -52,7 +52,6 @@ class RayGraders(Graders):
         self._lock = threading.Lock()
 
     def slots(self) -> Dict[str, int]:
-        """Return the cluster's current numbers of CPUs and GPUs, by backend."""
         resources = self._ray.cluster_resources()
         return {"cpu": int(resources.get("CPU", 0)), "gpu": int(resources.get("GPU", 0))}
 

@@ -43,7 +43,6 @@ def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = 
 
 
 def runs_left(session: Session, of_class: Class) -> int:
-    """Return the number of a class's final runs that are waiting or running."""
     query = select(func.count()).select_from(JobRow).join(JobRow.submission)
     final = (SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state.in_((QUEUED, RUNNING)))
     return session.scalar(query.where(*final)) or 0

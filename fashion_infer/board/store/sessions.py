@@ -17,8 +17,6 @@ MOST = 20  # largest number of sessions per person; a new one beyond it ends the
 
 
 class SignedIn(NamedTuple):
-    """A new browser session, and the value of its cookie."""
-
     session: WebSession
     cookie: str
 

@@ -95,7 +95,6 @@ def new(store, class_name, edition, rubric, backend, **limits):
 
 
 def _with_edition(text, edition):
-    """Return a rubric's text with its edition replaced."""
     import re
 
     return re.sub(r"(?m)^edition\s*=.*$", f'edition = "{edition}"', text, count=1)

@@ -26,7 +26,6 @@ _CPU = {"transfers": "", "waits": ""}
 
 
 def check(done: LogitsCheck) -> Text:
-    """Describe the check of a network's logits in one line for the terminal."""
     what = f"{done.edition}, {done.name}"
     if done.status == OK:
         errors = f"logits of {done.checked} images within {done.error:.1e} of their range of float64's"

@@ -12,7 +12,6 @@ from .columns import BenchText, case_parts
 
 
 def text_of(result: BenchResult) -> BenchText:
-    """Return the text for a result's kind of benchmark."""
     return {"conv": convolutions.TEXT, "net": networks.TEXT}[result.benchmark]
 
 
