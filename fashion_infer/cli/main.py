@@ -5,13 +5,16 @@ Results, which scripts may read, go to stdout; progress, notices and errors go t
 
 import errno
 import importlib
+import io
 import os
 import sys
 import traceback
+import warnings
 
 import click
 
-from ..errors import FashionInferError
+from ..errors import DataError, FashionInferError
+from ..system import interrupts
 from ..version import __version__
 from . import candidates
 from .groups import ExampleGroup
@@ -41,6 +44,7 @@ COMMANDS = {
 
 # Exit codes in addition to those of `errors`: a shell's code for SIGINT, its code for SIGPIPE, and EX_SOFTWARE.
 INTERRUPTED, GONE, MISTAKE = 130, 141, 70
+_STREAMS = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 
 class _Text(click.ParamType):
@@ -128,9 +132,7 @@ def main(argv=None):
 def _main(argv, own_process):
     try:
         if own_process:
-            from . import start
-
-            start.prepare()
+            _prepare()
         status = _call_noting_interrupts(argv)
         sys.stdout.flush()
         sys.exit(status if isinstance(status, int) else 0)
@@ -174,8 +176,6 @@ def _call_noting_interrupts(argv):
     except (click.exceptions.Exit, click.Abort, click.ClickException, FashionInferError):
         raise
     except Exception:
-        from ..system import interrupts
-
         if interrupts.pressed():
             raise KeyboardInterrupt from None
         raise
@@ -225,3 +225,32 @@ def _fail(message, code):
     except OSError:  # nobody can read the message; the exit code must suffice
         _silence(2)
     sys.exit(code)
+
+
+def _prepare() -> None:
+    """Record Ctrl-C, connect closed standard streams to /dev/null, and ignore warnings if they are set to be errors.
+
+    Raise DataError when standard output is closed, because the output would be lost.
+    """
+    interrupts.record()
+    closed = [number for number in _STREAMS if not _is_open(number)]
+    for number in closed:
+        if os.open(os.devnull, os.O_RDWR) != number:  # open() returns the lowest free descriptor, which is `number`
+            raise AssertionError("open() did not return the lowest free descriptor")
+        setattr(sys, _STREAMS[number], os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # print characters that the encoding lacks as \uNNNN
+    if any(action == "error" for action, *_ in warnings.filters):
+        # With PYTHONWARNINGS=error, a warning of a library that we import would end the program.
+        warnings.simplefilter("ignore")
+    if 1 in closed:
+        raise DataError("standard output is closed: redirect it to a file or to /dev/null")
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
