@@ -135,11 +135,6 @@ def test_both_modes_make_the_same_predictions(model, source, result):
     _check_the_same(one, other)
 
 
-def test_fused_mode_with_other_threads_and_batches(source, result):
-    other = infer("ece408-high", data=source, backend="cpu", mode="fused", threads=3, batch_size=777)
-    _check_the_same(result("ece408-high", source, "operator", "custom"), other)
-
-
 def _check_the_same(one, other):
     assert np.array_equal(one.predictions, other.predictions)
     assert np.abs(one.scores - other.scores).max() < 1e-4

@@ -147,13 +147,6 @@ def shirt():
     return images[0, 0]
 
 
-@pytest.mark.parametrize("suffix", [".png", ".bmp"])
-def test_a_picture_of_the_right_kind_is_unchanged(shirt, tmp_path, suffix):
-    path = str(tmp_path / ("a" + suffix))
-    Image.fromarray(shirt).save(path)
-    assert np.array_equal(pictures.read(path, invert=False)[0], shirt)
-
-
 def test_light_backgrounds_are_inverted(shirt, tmp_path):
     path = str(tmp_path / "a.png")
     framed = np.pad(shirt, 6)

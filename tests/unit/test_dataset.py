@@ -195,11 +195,6 @@ def test_the_test_set_is_resized(size, data_dir):
         assert np.array_equal(warped(images[index, 0], size), resized[index, 0]), index
 
 
-def test_the_same_size_is_the_same_array():
-    images = np.zeros((2, 1, 28, 28), np.uint8)
-    assert resize(images, 28) is images
-
-
 @pytest.mark.parametrize("shape, size", [((2, 28, 28), 64), ((2, 1, 28, 20), 64), ((2, 1, 28, 28), 1)])
 def test_invalid_shapes_and_sizes(shape, size):
     with pytest.raises(UsageError):

@@ -291,11 +291,6 @@ def test_there_is_no_backward_pass():
     assert "forward pass only" in message(train)
 
 
-def test_explain_without_a_marker():
-    assert plugin.explain(RuntimeError("a\n  b  \n")) == "b"
-    assert plugin.explain(RuntimeError()) == "RuntimeError"
-
-
 # ---- Lower instruction sets than this machine's best: tests that hold for every one run again.
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -77,9 +77,3 @@ def test_images_continue_without_end_and_depend_on_the_seed():
     assert np.array_equal(across[50:], first)
     other, _ = synthetic.draw(10**12, 50, seed=1)
     assert not np.array_equal(other, first)
-
-
-@pytest.mark.parametrize("start, count", [(-1, 1), (0, -1)])
-def test_negative_arguments_are_refused(start, count):
-    with pytest.raises(ValueError):  # noqa: PT011
-        synthetic.draw(start, count)
