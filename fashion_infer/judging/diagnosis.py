@@ -270,8 +270,8 @@ def of_many_images(found: ComparedOutputs) -> Optional[Cause]:
     first = int(wrong.argmax())
     if first == 0 or wrong[first:].mean() <= _NEARLY_ALL:
         return None
-    outputs = found.y[found.off]
-    state = _state([outputs], bool((outputs.view("u4") == NEVER).all()))
+    outputs, whole = found.y[found.off], found.off[found.images >= first].all()
+    state = _state([outputs], bool((outputs.view("u4") == NEVER).all())) if whole else "wrong"
     if first == len(wrong) - 1:
         return Cause("last_image", {"state": state})
     return Cause("images_from", {"first": first, "state": state})

@@ -26,6 +26,7 @@ from .verdict import ShapeVerdict
 _PROBED = 256  # images of a probe's call, at most
 _FAR = 8.0  # times the float32 bound: no transform of a float32 kernel is so far off
 _REPEATS = 3  # further calls on the same inputs that show whether results differ
+_FEW_REPEATS = 2  # of calls with many images
 _MOST_RACE_CALLS = 100
 
 
@@ -202,7 +203,7 @@ class ShapeTrial:
             return None
         if images <= self._options.images:
             return Cause("later_call")
-        if not np.isnan(found.y).any() and self._differs(inputs, called.output.copy()):
+        if not np.isnan(found.y).any() and self._differs(inputs, called.output.copy(), _FEW_REPEATS):
             return self._unsteady(inputs)
         if not self._right(self._inputs(self._options.images)):
             return self._blaming(found, Cause("later_call"))
@@ -359,11 +360,11 @@ class ShapeTrial:
                 return cause
         return None
 
-    def _differs(self, inputs: Inputs, output: np.ndarray) -> bool:
+    def _differs(self, inputs: Inputs, output: np.ndarray, calls: int = 2 * _REPEATS) -> bool:
         """Whether further calls on the same inputs give other bits."""
         return any(
             not same_bits(self._call(inputs, _schedule(number, self._caller)).output, output)
-            for number in range(2 * _REPEATS)
+            for number in range(calls)
         )
 
     def _unsteady(self, inputs: Inputs) -> Cause:
