@@ -19,11 +19,11 @@ from .probes import (
     ZERO,
     Probe,
     columns_have_images,
-    convolve,
     precision_class,
     relative_error,
     rows_have_channels,
 )
+from .reference import convolve
 from .tensors import NEVER
 
 _NUMBERED = ("dense", "zero", "taps", "filters", "rows", "columns")  # in the order in which a prediction is tested
@@ -181,7 +181,7 @@ def _precision(evidence: Evidence) -> Optional[Cause]:
     x, k = probe.inputs.x[: evidence.shape.B], probe.inputs.k
     for change in (np.trunc, np.rint):
         for what, data, weights in (("weights", x, change(k)), ("data", change(x), k)):
-            predicted = convolve(data.astype(np.float64), weights.astype(np.float64))
+            predicted = convolve(data, weights)
             if (np.abs(got - predicted) <= 2.0**-9 * predicted).all():
                 return Cause("whole_operand", {"tensor": what})
     return Cause("imprecise", {"error": relative_error(probe, got)}) if not probe.off(got).any() else None
@@ -501,7 +501,7 @@ def _terms(evidence: Evidence) -> Optional[Cause]:
         return None
 
     def predict(probe: Probe, images) -> np.ndarray:
-        return convolve(probe.inputs.x[images].astype(np.float64), probe.inputs.k * counts)
+        return convolve(probe.inputs.x[images], probe.inputs.k * counts)
 
     if not evidence.explained(predict):
         return None
@@ -587,8 +587,8 @@ def _weights(evidence: Evidence) -> Optional[Cause]:
     inside = (at >= 0) & (at < M * C * K * K)
 
     def predict(probe: Probe, images) -> np.ndarray:
-        k = np.where(inside, probe.inputs.k.ravel()[np.where(inside, at, 0)], 0).astype(np.float64)
-        y = convolve(probe.inputs.x[images].astype(np.float64), k)
+        k = np.where(inside, probe.inputs.k.ravel()[np.where(inside, at, 0)], 0)
+        y = convolve(probe.inputs.x[images], k)
         y[:, ~inside.all(axis=(1, 2, 3))] = np.nan
         return y
 
@@ -773,9 +773,9 @@ def _shifted(evidence: Evidence, down: int, right: int) -> Optional[Cause]:
 
     def padded(probe: Probe, images) -> np.ndarray:
         widths = [(max(0, -down), max(0, down)), (max(0, -right), max(0, right))]
-        x = np.pad(probe.inputs.x[images].astype(np.float64), [(0, 0), (0, 0), *widths])
+        x = np.pad(probe.inputs.x[images], [(0, 0), (0, 0), *widths])
         x = x[:, :, max(0, down) :, max(0, right) :][:, :, :H, :W]
-        return convolve(x, probe.inputs.k.astype(np.float64))
+        return convolve(x, probe.inputs.k)
 
     if evidence.explained(padded):
         return _shift_cause("padded", down, right)

@@ -363,8 +363,7 @@ class ShapeTrial:
     def _differs(self, inputs: Inputs, output: np.ndarray, calls: int = 2 * _REPEATS) -> bool:
         """Whether further calls on the same inputs give other bits."""
         return any(
-            not same_bits(self._call(inputs, _schedule(number, self._caller)).output, output)
-            for number in range(calls)
+            not same_bits(self._call(inputs, _schedule(number, self._caller)).output, output) for number in range(calls)
         )
 
     def _unsteady(self, inputs: Inputs) -> Cause:

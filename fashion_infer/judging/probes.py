@@ -12,6 +12,7 @@ import numpy as np
 
 from ..graph.layers import ConvolutionShape
 from .inputs import Inputs, KeyedStream
+from .reference import convolve
 
 FLOAT32, TF32_OR_HALF, IMPRECISE = "float32", "tf32 or half", "imprecise"
 ZERO, MISREAD = -1, -2  # what `Probe.read` returns for an output of zero, and for one that is no single number
@@ -124,14 +125,6 @@ def precision_class(probe: Probe, output: np.ndarray) -> str:
     return TF32_OR_HALF if half else IMPRECISE
 
 
-def convolve(x: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """Convolve data (B,C,H,W) and weights (M,C,K,K) of whole numbers; float32 is exact below 2^24."""
-    (B, C, H, W), (M, _, K, _) = x.shape, k.shape
-    windows = np.lib.stride_tricks.sliding_window_view(x, (K, K), axis=(2, 3))  # type: ignore[call-overload]
-    columns = windows.transpose(0, 2, 3, 1, 4, 5).reshape(-1, C * K * K)
-    return (columns @ k.reshape(M, -1).T).reshape(B, H - K + 1, W - K + 1, M).transpose(0, 3, 1, 2)
-
-
 def rows_have_channels(shape: ConvolutionShape) -> bool:
     """Whether the numbers of "rows" are those of c H + h, not of h alone."""
     return shape.C * shape.H <= _EXACT
@@ -198,7 +191,7 @@ def _dense(stream: KeyedStream, shape: ConvolutionShape, batch: int) -> Probe:
     x[ends] = values[stream.below(4, x[ends].size)].reshape(x[ends].shape)
     k = (2 * stream.below(2, int(np.prod(shape.weights))) - 1).astype(np.float32).reshape(shape.weights)
     wanted = np.zeros(shape.output, np.float32)
-    wanted[ends] = convolve(x[ends], k)
+    wanted[ends] = convolve(x[ends], k, np.float32)
     return Probe("dense", Inputs(_batch(x, batch), k), wanted, _NONE, _NONE, _NONE)
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 
-def convolve(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Compute the valid, stride-1 cross-correlation of x (B,C,H,W) and weight (M,C,K,K) in float64."""
-    filters = weight.reshape(len(weight), -1).T.astype(np.float64)
-    return (columns(x, weight.shape[2]).astype(np.float64) @ filters).transpose(0, 3, 1, 2)
+def convolve(x: np.ndarray, weight: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    """Compute the valid, stride-1 cross-correlation of x (B,C,H,W) and weight (M,C,K,K) in a precision."""
+    filters: np.ndarray = weight.reshape(len(weight), -1).T.astype(dtype)
+    return (columns(x, weight.shape[2]).astype(dtype) @ filters).transpose(0, 3, 1, 2)
 
 
 def columns(x: np.ndarray, side: int) -> np.ndarray:

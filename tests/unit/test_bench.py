@@ -15,7 +15,7 @@ from fashion_infer import devices
 from fashion_infer.bench import checking, layers, records, timing
 from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.machines import cpu, memory, tensors
-from fashion_infer.bench.peers import onnx_model
+from fashion_infer.bench.peers import onnxruntime
 from fashion_infer.bench.records import ConvolutionShape
 from fashion_infer.bench.request import BenchRequest
 from fashion_infer.bench.timing import Contender
@@ -453,7 +453,7 @@ def test_layers_instead_of_editions(invoke, tmp_path):
 def test_without_onnx(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(ImportError, match="onnx"):
-        onnx_model.network([Convolution(2, 3)], {}, (1, 1, 8, 8))
+        onnxruntime.model([Convolution(2, 3)], {}, (1, 1, 8, 8))
 
 
 def test_a_machine_without_proc_files(monkeypatch):

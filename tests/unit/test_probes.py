@@ -7,7 +7,7 @@ import pytest
 from test_judging_bound import CORRECT, half, rounded
 
 from fashion_infer.graph.layers import ConvolutionShape
-from fashion_infer.judging import bound, probes
+from fashion_infer.judging import bound, probes, reference
 from fashion_infer.judging.calls import Cause
 from fashion_infer.judging.diagnosis import diagnose
 from fashion_infer.judging.inputs import KeyedStream, random_inputs
@@ -25,7 +25,7 @@ Kernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def convolve(x, k, dtype=np.float32):
-    return np.ascontiguousarray(probes.convolve(x.astype(dtype), k.astype(dtype)).astype(np.float32))
+    return np.ascontiguousarray(reference.convolve(x, k, dtype).astype(np.float32))
 
 
 class Sizes(NamedTuple):

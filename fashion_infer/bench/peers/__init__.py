@@ -21,7 +21,7 @@ class Peer(NamedTuple):
 
 # `report` does not include torch-compile, because it takes minutes for each batch size on a GPU.
 PEERS = (
-    Peer("cudnn", "cuDNN", None, {"gpu": "cudnn.convolution"}, {}),
+    Peer("cudnn", "cuDNN", None, {"gpu": "torch.cudnn_convolution"}, {}),
     Peer("torch", "PyTorch", "torch", {"cpu": "torch.convolution"},
          {"cpu": "torch.network", "gpu": "torch.network_on_gpu"}),
     Peer("torch-compile", "PyTorch, compiled", "torch", {},

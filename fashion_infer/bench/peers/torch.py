@@ -1,4 +1,4 @@
-"""PyTorch in eager mode, on the CPU and on a GPU."""
+"""PyTorch in eager mode, on the CPU and on a GPU, where its conv2d runs cuDNN."""
 
 import importlib
 from typing import Callable, List
@@ -38,6 +38,22 @@ def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
         return Contender("torch", run, lambda y, indices: y[indices].contiguous().numpy(), layout)
 
     return [contender(layout, memory) for layout, memory in layouts(pytorch)]
+
+
+def cudnn_convolution(tensors, x, weight) -> List[Contender]:
+    """Return contenders for cuDNN in float32 and TF32, in both memory layouts, with cuDNN's benchmark mode."""
+    pytorch = on_gpu(tensors)
+
+    def contender(name, tf32, layout, memory):
+        data, filters = x.contiguous(memory_format=memory), weight.contiguous(memory_format=memory)
+
+        def run():
+            with pytorch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=tf32), pytorch.no_grad():
+                return pytorch.nn.functional.conv2d(data, filters)
+
+        return Contender(f"cudnn {name}", run, tensors.take, layout)
+
+    return [contender(name, tf32, layout, memory) for name, tf32 in PRECISIONS for layout, memory in layouts(pytorch)]
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
