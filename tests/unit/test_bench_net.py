@@ -12,6 +12,7 @@ import chains
 import numpy as np
 import pytest
 import reference
+import test_bench
 
 from fashion_infer.bench import network as bench
 from fashion_infer.bench import random_network
@@ -281,16 +282,13 @@ class TestCompiler:
         assert contender.name == "torch-compile" and np.abs(scores - oracle(small, images)).max() < 2e-5
 
 
-class Tensors:
+class Tensors(test_bench.Tensors):
     """PyTorch on the CPU, as a stand-in for PyTorch on a device."""
 
     where = "cpu"
 
     def __init__(self, device=0):
         self.torch = importlib.import_module("torch")
-
-    def versions(self):
-        return {"torch": self.torch.__version__}
 
     def put(self, array):
         return self.torch.from_numpy(array.copy())
@@ -309,23 +307,6 @@ class Tensors:
 
     def pointer(self, tensor):
         return tensor.data_ptr()
-
-    def stream(self):
-        return 7
-
-    def synchronize(self):
-        pass
-
-    def event(self):
-        return Event()
-
-    def milliseconds(self, start, end):
-        return 1e3 * (end.at - start.at)
-
-
-class Event:
-    def record(self):
-        self.at = time.perf_counter()
 
     def synchronize(self):
         pass

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.bench import ranks, verdicts
+from fashion_infer.bench import verdicts
 from fashion_infer.system import process
 
 # Many values are from a few whole numbers, so that there are ties.
@@ -240,7 +240,7 @@ class TestRanks:
         rng = np.random.default_rng(1)
         for _ in range(50):
             a, b = (tuple(factor * DRAWS[name](rng, 20)) for factor in (1, 2))
-            assert ranks.slower(a, b) and not ranks.slower(b, a)
+            assert verdicts.slower(a, b) and not verdicts.slower(b, a)
 
     @given(st.lists(VALUES, min_size=2, max_size=30), st.lists(VALUES, min_size=2, max_size=30))
     def test_p_equals_scipys(self, a, b):
@@ -248,10 +248,10 @@ class TestRanks:
         wanted = stats.mannwhitneyu(b, a, alternative="greater", method="asymptotic").pvalue
         if len({*a, *b}) == 1:
             wanted = 1.0  # SciPy divides by a variance of zero
-        assert ranks.p_of_larger(a, b) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
+        assert verdicts.p_of_larger(a, b) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
     def test_all_equal_is_no_difference(self):
-        assert ranks.p_of_larger([1.0] * 9, [1.0] * 9) == 1.0
+        assert verdicts.p_of_larger([1.0] * 9, [1.0] * 9) == 1.0
 
     def test_samples_of_benchmarks_are_compared(self, compare):
         """A median that differs by more than the noise counts as slower only if the samples confirm the difference."""
