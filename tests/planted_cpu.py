@@ -214,15 +214,6 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 """
 WRONG = {
     "out_of_bounds_write": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w + Wo] = sum", write="  // HERE"),
-    "out_of_bounds_read": naive(term="x[((b * C + c) * (size_t)H + h + p) * W + w + q + H * W] * k[((m * C + c) * K + p) * K + q]", read="  // HERE"),
-    "write_before": naive(store=_STORE + "; y[-1] = 1", write="  // HERE"),
-    "null_pointer": naive(store="*(float*)(size_t)(8 * K) = sum", write="  // HERE"),
-    "use_after_free": naive(before="static float* copy(const float* k, int n) { float* c = (float*)malloc(n * 4); for (int i = 0; i < n; ++i) c[i] = k[i]; free(c); return c; }\n", term="copy(k, K * K)[q] * x[w]", read="  // HERE"),
-    "array_too_small": naive(store="float row[4]; row[w + K] = sum; " + _STORE.replace("sum", "row[w + K]"), write="  // HERE"),
-    "freed_twice": naive(before="__attribute__((noinline)) static void twice(float* p) { free(p);  // HERE\n}\n", store="float* one = (float*)malloc(4); free(one); twice(one); " + _STORE),
-    "past_a_global": naive(before="float before[4], few[24], after[4];\n", store="few[4 * K + w] = sum; " + _STORE, write="  // HERE"),
-    "local_after_its_block": naive(store="float* out; { float one[4]; one[h % 4] = sum; out = one; } " + _STORE.replace("sum", "out[h % 4]"), write="  // HERE"),
-    "misaligned_access": naive(before="typedef float Four __attribute__((vector_size(16)));\n", store="Four some = *(Four*)&x[1]; " + _STORE.replace("sum", "some[h % 4] + sum"), write="  // HERE"),
     "input_of_another_image": naive(term=_TERM.replace("x[", "x[(b > 1 ? 1 << 20 : 0) + ", 1), read="  // HERE"),
     "stale_output": naive(before="#define Y(b, m, h, w) y[((b * M + m) * (size_t)Ho + h) * Wo + w]\n", store="float seen[1] = {0}; seen[0] += 1;\n          Y(b, m, h, w) += sum", write="  // HERE"),
     "stale_output_plain": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w] += sum", write="  // HERE"),

@@ -33,14 +33,7 @@ from fashion_infer.kernel_files import build, formats
 
 _COMPILER = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 pytestmark = [_COMPILER, pytest.mark.usefixtures("kernel_cache")]
-CODES = {
-    "write_before": "out_of_bounds_write",
-    "freed_twice": "use_after_free",
-    "past_a_global": "array_too_small",
-    "local_after_its_block": "use_after_free",
-    "input_of_another_image": "out_of_bounds_read",
-    "stale_output_plain": "stale_output",
-}
+CODES = {"input_of_another_image": "out_of_bounds_read", "stale_output_plain": "stale_output"}
 
 
 def recognised(tmp_path, text):
@@ -67,7 +60,7 @@ def slow(tmp_path, text):
         return slow_cpu.of_run(file.path, program.vectors, run, 1e3 * run.seconds), run
 
 
-@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.WRONG), 6))
+@pytest.mark.parametrize("name", profiles.drawn(list(planted_cpu.WRONG), 3))
 def test_the_faulty_line_is_named(tmp_path, name):
     text = planted_cpu.WRONG[name]
     verdict = judge.check(recognised(tmp_path, text), shapes=[(4, 14, 6, 5)])
@@ -401,7 +394,7 @@ def test_properties_of_a_machine_loop(texts, vectors, stores, chained, overlappi
 
 
 def test_explain_kernel_from_python(tmp_path):
-    text = planted_cpu.WRONG["write_before"]
+    text = planted_cpu.WRONG["out_of_bounds_write"]
     (tmp_path / "conv.cpp").write_text(text)
     found = fashion_infer.explain_kernel(tmp_path / "conv.cpp", edition="sp2019")
     assert not found.right and found.findings[0].line in planted_cpu.marked(text)

@@ -389,22 +389,23 @@ def _of_access(text: str, size: int, at: int, details: Dict[str, Any], calls: Se
         begin, end, offset = variable.pop("begin"), variable.pop("end"), variable.pop("offset")
         details.update(variable, **_outside(offset, size, begin, end))
         return Cause("array_too_small" if details["side"] == "past" else code, details)
-    # AddressSanitizer names the region that is nearest to the address.
-    for region in _REGION.finditer(text):
-        if region["name"]:
-            begin = int(region["at"], 16)
-            end = begin + int(region["bytes"])
-            details["name"] = region["name"].rpartition("::")[2]
-        else:
-            begin, end = int(region["begin"], 16), int(region["end"], 16)
-            details["tensor"] = _tensor(text[region.end() :].partition("\n\n")[0])
-        details.update(_outside(at, size, begin, end))
-        if details["tensor"] and calls and "call" in details:
-            shape = calls[details["call"] - 1].inputs.shape
-            details.update(_index(details["element"], details["tensor"], shape))
-        elif details["side"] == "past":
-            code = "array_too_small"
+    regions = list(_REGION.finditer(text))
+    if not regions:
         return Cause(code, details)
+    region = min(regions, key=lambda each: int(each["far"]))
+    if region["name"]:
+        begin = int(region["at"], 16)
+        end = begin + int(region["bytes"])
+        details["name"] = region["name"].rpartition("::")[2]
+    else:
+        begin, end = int(region["begin"], 16), int(region["end"], 16)
+        details["tensor"] = _tensor(text[region.end() :].partition("\n\n")[0])
+    details.update(_outside(at, size, begin, end))
+    if details["tensor"] and calls and "call" in details:
+        shape = calls[details["call"] - 1].inputs.shape
+        details.update(_index(details["element"], details["tensor"], shape))
+    elif details["side"] == "past":
+        code = "array_too_small"
     return Cause(code, details)
 
 
