@@ -599,47 +599,39 @@ def _weights_cause(shape: ConvolutionShape, strides: np.ndarray, first: int) -> 
     """Name other strides of the weights: another index, another order, or the strides themselves."""
     M, C, K, _ = shape.weights
     found, right = tuple(strides.tolist()), (C * K * K, K * K, K, 1)
-    sizes = dict(zip("mcpq", (M, C, K, K)))
+    sizes, axes = dict(zip("mcpq", (M, C, K, K))), ("filters", "channels", "rows", "columns")
     seen = [size > 1 for size in sizes.values()]  # an axis of size 1 shows no stride
 
     def same(candidate) -> bool:
         return all(a == b for shown, a, b in zip(seen, found, candidate) if shown)
 
+    belongs = "k[m,c,p,q]"
     for flips in product((False, True), repeat=4):
         start = sum((size - 1) * step for size, step, flip in zip(sizes.values(), right, flips) if flip)
         if any(flips) and first == start and same([-step if flip else step for step, flip in zip(right, flips)]):
-            last = dict(zip("mcpq", ("M-1-m", "C-1-c", "K-1-p", "K-1-q")))
-            named = [last[axis] if flip else axis for axis, flip in zip("mcpq", flips)]
-            return Cause("weights_flipped", {"used": f"k[{','.join(named)}]", "belongs": "k[m,c,p,q]"})
-    for order in _ORDERS:
-        if not first and same(_strides_of(order, sizes, "mcpq")):
-            if order in (("c", "m", "p", "q"), ("m", "c", "q", "p")):
-                return _weights_index(order)
-            return Cause("weights_order", {"order": ",".join(order), "right": "m,c,p,q"})
-    if not first and same((K * K, 0, K, 1)):
-        return Cause("weights_channel", {"used": "k[m,p,q] in filters K*K apart", "belongs": "k[m,c,p,q]"})
+            names = zip("mcpq", ("M-1-m", "C-1-c", "K-1-p", "K-1-q"), flips)
+            used = ",".join(last if flip else axis for axis, last, flip in names)
+            return Cause("weights_flipped", {"used": f"k[{used}]", "belongs": belongs})
     if same((C * K * K, 0, K, 1)) and first % (K * K) == 0:
-        return _weights_index(("m", str(first // (K * K)), "p", "q"))
+        return Cause("weights_channel", {"used": f"k[m,{first // (K * K)},p,q]", "belongs": belongs})
     if same((0, *right[1:])) and first % right[0] == 0:
         return Cause("one_filter", {"filter": first // right[0]})
-    for used in sorted(product("mcpq0", repeat=4), key=lambda used: sum(a != b for a, b in zip(used, "mcpq"))):
-        if not first and same([sum(step for step, name in zip(right, used) if name == axis) for axis in "mcpq"]):
-            return _weights_index(used)
-    return _strides_cause("k", shape, ("filters", "channels", "rows", "columns"), found, right, first)
-
-
-def _weights_index(used: Sequence[str]) -> Cause:
-    m, c, p, q = used
-    details = {"used": f"k[{','.join(used)}]", "belongs": "k[m,c,p,q]"}
-    if (m, c, p, q) == ("0", "c", "p", "q"):
-        return Cause("one_filter", {"filter": 0})
-    if (m, p, q) == ("m", "p", "q") and c.isdigit():
-        return Cause("weights_channel", details)
-    codes = {("m", "c", "q", "p"): "weights_transposed", ("c", "m", "p", "q"): "weights_swapped"}
-    return Cause(codes.get((m, c, p, q), "weights_index"), details)
-
-
-_ORDERS = list(permutations("mcpq"))
+    if first:
+        return _strides_cause("k", shape, axes, found, right, first)
+    if same((K * K, 0, K, 1)):
+        return Cause("weights_channel", {"used": "k[m,p,q] in filters K*K apart", "belongs": belongs})
+    codes = {"mcqp": "weights_transposed", "cmpq": "weights_swapped"}
+    for order in permutations("mcpq"):
+        if same(_strides_of(order, sizes, "mcpq")):
+            name = ",".join(order)
+            code = codes.get("".join(order))
+            usual = Cause("weights_order", {"order": name, "right": "m,c,p,q"})
+            return Cause(code, {"used": f"k[{name}]", "belongs": belongs}) if code else usual
+    for index in sorted(product("mcpq0", repeat=4), key=lambda index: sum(a != b for a, b in zip(index, "mcpq"))):
+        if same([sum(step for step, name in zip(right, index) if name == axis) for axis in "mcpq"]):
+            code = codes.get("".join(index), "weights_index")
+            return Cause(code, {"used": f"k[{','.join(index)}]", "belongs": belongs})
+    return _strides_cause("k", shape, axes, found, right)
 
 
 def _strides_of(order: Sequence[str], sizes: Dict[str, int], axes: str) -> Tuple[int, ...]:
@@ -651,7 +643,7 @@ def _strides_of(order: Sequence[str], sizes: Dict[str, int], axes: str) -> Tuple
     return tuple(strides[axis] for axis in axes)
 
 
-def _strides_cause(tensor: str, shape: ConvolutionShape, axes, found, right, first: int) -> Cause:
+def _strides_cause(tensor: str, shape: ConvolutionShape, axes, found, right, first: int = 0) -> Cause:
     """Name the strides that differ from the right ones, in numbers and in terms of the sizes."""
     changed = [
         f"{axis}: {stride}{_named(stride, shape, tensor)} for {correct}"
