@@ -106,11 +106,7 @@ def run_in_blocks(
     load_images: bool = True,
     announce: Announce = nullcontext,
 ) -> Outcome:
-    """Run a request whose images `execute` classifies in blocks, on this machine or on others; return its result.
-
-    `execute` gets the images and the model. The images are None without `load_images`, when the caller has files to
-    classify, and for the built-in set, which is drawn block by block.
-    """
+    """Run a request whose images `execute` classifies in blocks; they are None if it reads or draws them itself."""
     check(request)
     images = None
     if load_images and request.source != dataset.SYNTHETIC:

@@ -108,10 +108,7 @@ def save(
 
 
 def _cupti(request: Request, model: LoadedModel) -> Optional[CuptiSource]:
-    """Start CUPTI if the run will use a GPU; else return None.
-
-    CUPTI must start before CUDA is first called, and finding out whether the run will use a GPU calls CUDA.
-    """
+    """Start CUPTI if the run will use a GPU, before CUDA is first called; else return None."""
     if request.backend == "cpu" or not kernels.table("gpu"):
         return None
     try:

@@ -21,10 +21,7 @@ AnyRequest = TypeVar("AnyRequest", bound="Request")
 
 
 def option(default: Any, help: str, choices: Sequence[str] = (), metavar: str = "", flags: Sequence[str] = ()) -> Any:
-    """Declare a field of a request, which is also a command-line option; `infer` has its `help` too.
-
-    A `metavar` "PATH", "DIR" or "FILE" means a file name. Without `flags`, the option's name follows from the field's.
-    """
+    """Declare a field of a request, which is also a command-line option; its `help` documents `infer` too."""
     return field(default=default, metadata={"help": help, "choices": choices, "metavar": metavar, "flags": flags})
 
 

@@ -65,10 +65,7 @@ def build():
 
 
 def _recorded_size(distribution):
-    """Return the size of libmxnet.so in a wheel's list of files; None if it is not installed.
-
-    Only the size tells CPU and CUDA builds apart: the CPU wheel and mxnet-cu112 contain the same file.
-    """
+    """Return the size of libmxnet.so in a wheel's list of files, which alone tells builds apart; None if missing."""
     from importlib import metadata
 
     try:

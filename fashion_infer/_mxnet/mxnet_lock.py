@@ -11,10 +11,7 @@ from collections import deque
 
 
 class _Queue:
-    """A reentrant lock that threads get in the order in which they request it.
-
-    Python's locks have no order: if two threads keep calling `infer`, a fork might wait forever.
-    """
+    """A reentrant lock that threads get in the order of their requests; else a fork might wait forever."""
 
     def __init__(self, owner=None, depth=0):
         self._owner, self._depth = owner, depth

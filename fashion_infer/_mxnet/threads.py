@@ -19,10 +19,7 @@ def set_threads(threads):
 
 
 def set_networks(networks):
-    """Let MXNet run this many graphs on the CPU at once, if it has not been loaded yet. The default is one.
-
-    Our operators wait for their GPU on a thread of MXNet. With only one thread, the GPUs would take turns.
-    """
+    """Let MXNet run this many graphs on the CPU at once, on a thread each, if it has not been loaded yet."""
     if "mxnet" not in sys.modules:
         os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(networks)
 

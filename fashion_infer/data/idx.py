@@ -49,10 +49,7 @@ def _read(stream: Any, path: Path, magic: int, dimensions: int, advice: str) -> 
 
 
 def content(stream: IO[bytes], size: int, path: Path, advice: str) -> np.ndarray:
-    """Read the rest of a stream as (size,) uint8; DataError unless it has exactly `size` bytes, at most `MOST`.
-
-    The system provides memory only for the bytes that arrive.
-    """
+    """Read the rest of a stream as (size,) uint8; DataError unless it has exactly `size` bytes, at most `MOST`."""
     if size > MOST:
         raise DataError(f"{path}: its header says {size:,} bytes of data, more than the limit of {MOST:,}: {advice}")
     found, end = np.empty(size, np.uint8), 0

@@ -40,11 +40,7 @@ def fetch_file(
     most: int,
     ours: bool = True,
 ) -> None:
-    """Download a file from the first address that delivers it in at most `most` bytes, unless it already exists.
-
-    It gets its name only when it is complete and verified. A different file at `path` is replaced only if the folder is
-    `ours`, else DataError is raised.
-    """
+    """Download a file, at most `most` bytes, unless it exists; another file there is replaced only if `ours`."""
     if os.path.lexists(path) and _is_there(path, digest, expected, most, ours):
         return
     reasons = []

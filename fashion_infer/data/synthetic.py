@@ -49,10 +49,7 @@ def draw(start, count, seed=SEED):
 
 
 def differences(components):
-    """Convert components (..., 784), int8, to the differences (..., 28, 28), int8, that the model's file stores.
-
-    Each pixel's left neighbour is subtracted, then each result's upper neighbour, modulo 256. They compress better.
-    """
+    """Convert components (..., 784) int8 to second differences (..., 28, 28), which compress better."""
     images = components.reshape(*components.shape[:-1], SIZE, SIZE)
     return np.diff(np.diff(images, axis=-1, prepend=np.int8(0)), axis=-2, prepend=np.int8(0))
 

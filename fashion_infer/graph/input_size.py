@@ -16,11 +16,7 @@ _ONE_VALUE_A_CHANNEL = ("mean", "max", "sum")
 
 
 def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[int] = ()) -> int:
-    """Return the pixels per side of a network's images: the first preferred size that fits, else the smallest.
-
-    Several sizes may fit because pooling rounds down. CheckpointError if none up to 512 fits, or if a node before the
-    first fully connected layer has an operator whose output size is not known here.
-    """
+    """Return the pixels per side of a network's images: a preferred size that fits, else the smallest up to 512."""
     nodes = graph["nodes"]
     first = next((number for number, node in enumerate(nodes) if node["op"] == "FullyConnected"), None)
     if first is None:

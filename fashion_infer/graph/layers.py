@@ -75,10 +75,7 @@ class Step(NamedTuple):
 
 
 def walk(layers: Sequence[Layer], shape: Shape, convolution: str = "new") -> Iterator[Step]:
-    """Yield the layers of a network for items of a shape, (C,H,W) or (values,); UsageError if a layer does not fit.
-
-    Names are as in the course: new0, activation0, pooling0, flatten0, fullyconnected0, softmax.
-    """
+    """Yield the layers of a network, named as in the course; UsageError if a layer does not fit items of `shape`."""
     counts: Dict[str, int] = {}
 
     def numbered(base: str) -> str:

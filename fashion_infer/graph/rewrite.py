@@ -74,10 +74,7 @@ def with_operator(graph: Graph, operator: str) -> Graph:
 
 
 def with_pixel_input(graph: Graph) -> Graph:
-    """Return a copy of the graph with `New` in place of every `Convolution` that it can replace.
-
-    The fused mode treats both operators the same, but MXNet's type inference accepts uint8 data only for `New`.
-    """
+    """Return a copy with `New` for every possible `Convolution`: MXNet accepts uint8 data only for `New`."""
     graph = _copy(graph)
     for node in graph["nodes"]:
         if node["op"] == BUILTIN_OPERATOR:
@@ -109,10 +106,7 @@ def with_tags(graph: Graph, backend: str, device: int, kernel: str, first: int =
 
 
 def with_numbered_names(graph: Graph) -> Graph:
-    """Return a copy of the graph in which every node is called "node" followed by its number.
-
-    Names in files may have any length, may occur twice, and may have text that MXNet parses as JSON or as a name's end.
-    """
+    """Return a copy in which every node is called "node" and its number, because names may be any text."""
     return {**graph, "nodes": [{**node, "name": name_of(index)} for index, node in enumerate(graph["nodes"])]}
 
 

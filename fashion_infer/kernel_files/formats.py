@@ -40,11 +40,7 @@ class KernelFile(NamedTuple):
         return self.path.name
 
     def placed(self) -> "KernelFile":
-        """Return the same file with the backend that it runs on here.
-
-        A prebuilt library reports its backend, or is for the GPU if it names the CUDA runtime. A Python file runs on
-        the GPU if there is one.
-        """
+        """Return the file with its backend here: a library's own, or for Python the GPU if there is one."""
         if self.backend != "any":
             return self
         if self.format.language == "machine code":

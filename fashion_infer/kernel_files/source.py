@@ -47,10 +47,7 @@ def utf16(data: bytes) -> Optional[str]:
 
 
 def prepared(data: bytes) -> bytes:
-    """Return a source that today's compilers can read; every line keeps its number.
-
-    UTF-16 becomes UTF-8, line ends of CR alone become LF, and CUDA headers are found on the include path.
-    """
+    """Return a source that today's compilers read, line by line the same: UTF-8, LF, and CUDA headers by name."""
     codec = utf16(data)
     if codec:
         data = data.decode(codec, "replace").encode("utf-8", "replace")

@@ -19,11 +19,7 @@ def check(
     inputs: Sequence[str] = (),
     error: Type[FashionInferError] = UsageError,
 ) -> None:
-    """Raise `error` if a file in `paths` or `pictures` (.png or .svg) cannot be written. None is ignored.
-
-    Raise UsageError for a picture with another suffix, and if two outputs, or an output and one of `inputs`, are the
-    same file.
-    """
+    """Raise `error` if an output cannot be written, UsageError if it is an input, named twice, or no picture."""
     for path in pictures:
         check_path(path)
     named = [path for path in (*paths, *pictures) if path]

@@ -25,11 +25,7 @@ def verdict(found) -> List[Part]:
 
 
 def check(found, verbose: bool = False) -> List[Part]:
-    """Show a `judging.verdict.Verdict`: the sentence of a correct file, a table, and one incorrect output.
-
-    With `verbose`, the table also has the times of one call, and each incorrect shape gets a line of explanation. The
-    sentence of an incorrect file is the command's error.
-    """
+    """Show a verdict: a correct file's sentence, a table, an incorrect output or, with `verbose`, all and times."""
     file, tried = found.file, found.shapes
     columns = ["layer", "input", "filters", ">images", "verdict"]
     columns += [">op time, ms", ">layer time, ms"] if verbose else []

@@ -11,11 +11,7 @@ from .content import Missing, Output, Part, Table, Text, arithmetic, ceiling, nu
 def parts(
     figures: Figures, ceilings: Optional[Dict[str, float]], mode: str = "", backend: str = "gpu", timed: str = ""
 ) -> List[Part]:
-    """Make all tables of a profile, whose `figures` are from `profiled_run.profile` or from its JSON.
-
-    `ceilings` are None if they were not measured. `mode` is for a page that shows two modes. `timed` says how the
-    convolutions were timed, instead of the default sentence about the profile's passes.
-    """
+    """Make all tables of a profile; `mode` is for a page with two, `timed` says how convolutions were timed."""
     of_mode = f", {mode} mode" if mode else ""
     found: List[Part] = [_folded(each, activities(each, of_mode)) for each in figures.tables]
     kernels = tables.kernels(figures.tables[0])

@@ -23,11 +23,7 @@ _TRIES = 3  # number of times that a block is tried if its worker dies, because 
 def execute(
     job: BlockJob, missing: Iterable[int], address: str, separate_readers: Optional[bool] = None, tries: int = _TRIES
 ) -> Iterator[Done]:
-    """Classify the missing blocks, and yield the result of each block once, in any order.
-
-    By default, separate tasks read the images for GPUs only. A block is tried `tries` times if its worker dies. Raise
-    the error of a worker, or DeviceError if the cluster lacks resources or blocks fail repeatedly.
-    """
+    """Classify the missing blocks, and yield each result once; DeviceError if a block fails `tries` times."""
     spec = job.spec._replace(threads=job.spec.threads or (1 if job.spec.backend == "cpu" else None))
     with nodes.connected(address), nodes.explained():
         for some in chunks(missing, _AT_ONCE):

@@ -115,11 +115,7 @@ class BlockJob(NamedTuple):
 def plan(
     request: BlockRequest, model: LoadedModel, of: Sequence[Source], invert: Optional[bool] = None, held: Held = None
 ) -> BlockJob:
-    """Plan a job, and check on this machine's CPU that the network can run as fused stages.
-
-    The request's backend must be "cpu" or "gpu". If `invert` is None, it is decided for each picture. Raise UsageError
-    for too many blocks, or a network with a node that cannot be fused.
-    """
+    """Plan a job; UsageError for too many blocks, or for a network that cannot run as fused stages."""
     checkpoint, size = model.checkpoint, model.input_size
     try:
         FusedNetwork(model.network, checkpoint.weights, shape=(1, size, size))

@@ -28,11 +28,7 @@ _STORE = 1 << 30  # size in bytes of the object store of a Ray that we start; pi
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[None]:
-    """Return a context in which this process is connected to a Ray cluster. If it already is, that connection is used.
-
-    The address is HOST:PORT of a head node, or "auto": this machine's cluster or, if there is none, a local Ray. Raise
-    DeviceError when no Ray answers, or its version differs from this machine's.
-    """
+    """Return a context with a connection to HOST:PORT or "auto"; DeviceError if no Ray of this version answers."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     import ray

@@ -192,11 +192,7 @@ def image_column(schema: pyarrow.Schema, name: str) -> str:
 
 
 def column_images(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarray:
-    """Return the images of a piece of an image column, (n,1,s,s) uint8; DataError unless all are squares of one size.
-
-    Lists of integers from 0 to 255, and bytes that are neither a PNG nor a JPEG file, are pixels. Encoded pictures (a
-    struct's `bytes`, or plain bytes) are read as `predict` reads pictures.
-    """
+    """Return the images of a piece of a column, pixels or pictures, (n,1,s,s) uint8; DataError if invalid."""
     if isinstance(array, pyarrow.ExtensionArray):
         array = array.storage
     if array.null_count:

@@ -80,11 +80,7 @@ class BlockWorker:
 
 
 def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
-    """Make the table of a block's results: `index` (int64, in the job), `class` and perhaps `scores` and `source`.
-
-    `class` is uint8, or uint16 for more than 256 classes; `scores`, with `keep`, are float32; `source` is the name of
-    each image's file.
-    """
+    """Make the table of a block's results: `index` in the job, `class`, and perhaps `scores` and the `source` file."""
     kind = np.uint8 if scores.shape[1] <= 256 else np.uint16
     found = {
         "index": pyarrow.array(np.arange(block.first, block.first + len(scores), dtype=np.int64)),

@@ -281,11 +281,7 @@ def _remove_empty(folders: List[Path]) -> None:
 
 @contextlib.contextmanager
 def _terminating_cleanly() -> Iterator[None]:
-    """Return a context in which SIGTERM removes unfinished files and then ends the process as usual.
-
-    The handler runs only after the current call into C returns, which may be minutes of inference. It is therefore
-    installed only in this context.
-    """
+    """Return a context in which SIGTERM removes unfinished files before it ends the process."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield

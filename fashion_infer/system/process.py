@@ -111,10 +111,7 @@ class _NvmlProcess(ctypes.Structure):
 
 
 def device_memory() -> Optional[int]:
-    """Return the bytes of device memory that this process uses, on all devices; None if the driver does not say.
-
-    That is so without NVML, and in a container with other process numbers, unless only one process is listed.
-    """
+    """Return the bytes of device memory of this process on all devices; None if the driver does not say."""
     try:
         listed = _listed_processes()
     except (OSError, AttributeError):

@@ -10,11 +10,7 @@ _NONE_LEFT = object()
 
 
 def share(workers: Sequence[Worker], tasks: Iterable[Task], work: Callable[[Worker, Task], None]) -> None:
-    """Do all tasks, one thread per worker; each worker takes the next task when it has finished one.
-
-    Only one thread at a time takes a task, so `tasks` may be a generator. After an error no task starts; the first
-    error is raised when all threads have ended.
-    """
+    """Do all tasks, one thread per worker, which takes the next one when free; the first error stops all."""
     lock, waiting, stop = threading.Lock(), iter(tasks), threading.Event()
 
     def run(worker):

@@ -44,10 +44,7 @@ def run(
     longest: float = LONGEST,
     started: Callable[[int], object] = lambda process: None,
 ) -> Iterator[Event]:
-    """Judge a submission in a separate process, and yield a "log" event per line, then one "outcome" or "unable" event.
-
-    The grader may take `longest` seconds. `started` is called with the id of its process, which `end` takes.
-    """
+    """Judge a submission in a separate process: yield a "log" event per line, then an "outcome" or "unable" event."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
         place = Path(folder)

@@ -37,10 +37,7 @@ def count(
     what: str = "",
     at: Optional[datetime] = None,
 ) -> None:
-    """Count an action that anyone can repeat without limit, in one entry per day and combination of arguments.
-
-    Once there are `MOST_A_DAY` entries, one entry counts all further combinations.
-    """
+    """Count an action in one entry per day and arguments or, above `MOST_A_DAY` entries, in one for all others."""
     at = at or now()
     today = (AuditEntry.at >= at.replace(hour=0, minute=0, second=0, microsecond=0), AuditEntry.action == action)
     address, what = address[:64], what[:1000]

@@ -32,11 +32,7 @@ class Level(NamedTuple):
 def draw(
     path: str, curves: Sequence[Steps], levels: Sequence[Level], now: float, deadline: Optional[float], narrow: bool
 ) -> None:
-    """Draw the curves that have a point up to `now`, and the levels above 0, as SVG or PNG; DataError if that fails.
-
-    The chart ends at the deadline if it is near (see `span`), else now, both in seconds since the epoch. `narrow` is
-    for a phone's screen.
-    """
+    """Draw curves and levels, up to the deadline if it is near, else to now; DataError if that fails."""
     with _LOCK:
         _draw(path, [one for one in curves if one.points], [one for one in levels if one.ms > 0], now, deadline, narrow)
 
@@ -82,11 +78,7 @@ def _draw(path, curves, levels, now, deadline, narrow):
 
 
 def span(curves: Sequence[Steps], now: float, deadline: Optional[float]) -> Tuple[float, float, float]:
-    """Return start, end and length of the time axis in seconds.
-
-    The axis ends at the deadline, unless that is further away than twice the days so far (but at least two days): then
-    it ends now, so that the curves are not too narrow.
-    """
+    """Return start, end and length of the time axis in seconds; it ends at the deadline if that is near."""
     start = min((one.points[0][0] for one in curves), default=now - _DAY)
     last = max((one.points[-1][0] for one in curves), default=now)
     near = deadline is not None and deadline <= now + max(now - start, 2 * _DAY)

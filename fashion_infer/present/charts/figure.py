@@ -129,11 +129,7 @@ def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: S
 
 
 def apart(values: Sequence[float], low: float, high: float, room: int) -> List[float]:
-    """Return positions for labels of ascending positive values on a logarithmic axis, so that labels do not overlap.
-
-    The axis has space for `room` labels. Labels move as little as possible (least squares) to keep this distance. The
-    algorithm is isotonic regression: it pools neighbours that are out of order.
-    """
+    """Return positions for labels of ascending values on a log axis that do not overlap (isotonic regression)."""
     step = math.log(high / low) / room
     # For each pool of adjacent labels: the mean of log(value) - index * step over its labels, and their number.
     pools: List[Tuple[float, int]] = []
