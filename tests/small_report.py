@@ -43,7 +43,7 @@ def _made(folder):
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
         patch.setattr(gather, "_QUICK_BATCHES", {"cpu": (1, 3)})
         patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline tests the real one
-        request = ReportRequest("cpu", None, 300, "synthetic", None, 0, True)
+        request = ReportRequest(backend="cpu", n=300, data="synthetic", quick=True)
         page, measured = make(str(folder), request, lambda share, what: steps.append((share, what)))
     assert page == folder / "index.html"
     return folder, measured, steps

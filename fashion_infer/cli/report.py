@@ -26,6 +26,7 @@ from .isolated_run import run_isolated
         "--kernel",
         "--kernels",
         "kernel",
+        default="auto",
         metavar="NAME",
         help="Kernel name, or path of your kernel file, to use in the operator mode and to time with our kernels.",
     ),

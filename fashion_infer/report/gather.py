@@ -24,14 +24,13 @@ from ..explain import explanation
 from ..explain.findings import KernelFinding
 from ..judging import judge
 from ..judging.verdict import Verdict
-from ..kernel_files import formats, paths
+from ..kernel_files import formats
 from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel, load
 from ..library import bindings, kernels
 from ..library import devices as library_devices
 from ..profiling.figures import Figures, from_dict
 from ..profiling.tables import ProfileTable, Row
-from ..request import Request as RunRequest
 from ..result import Result, versions
 from ..system import programs
 from .request import ReportRequest
@@ -147,8 +146,6 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     kernel = _loaded(request)
     chosen = devices.choose(kernel.backend if kernel else request.backend, request.device, "fused")
     model = zoo.get(request.model) if request.model else zoo.default()
-    if request.n is not None:
-        dataset.check_n(request.n)
     n = request.n if request.n is not None else (_QUICK_N if request.quick else dataset.TEST_SIZE)
     repeat = _QUICK_REPEAT if request.quick else _REPEAT
     images = dataset.load(n, request.data_dir, request.data)
@@ -163,7 +160,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     except CheckFailed as error:
         if kernel is None:
             raise
-        usable, harm = request._replace(kernel=None, kernel_format=None), str(error)
+        usable, harm = request.but(kernel="auto", kernel_format=None), str(error)
         operator = pipeline.run(_run(usable, model.name, chosen.backend, "operator", repeat), images)
     runs = [operator, pipeline.run(_run(request, model.name, chosen.backend, "fused", repeat), images)]
     commands = [
@@ -191,8 +188,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
         )
     within(tick, "correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
-    asked = RunRequest(backend=request.backend, device=request.device, data_dir=request.data_dir, data=request.data)
-    checks = verification.verify(names, asked)
+    checks = verification.verify(names, request.but(model=None, n=None, kernel="auto", kernel_format=None))
     within(tick, "environment")
     return Measured(
         request=request,
@@ -247,7 +243,7 @@ def _baselines(request, edition, images, chosen) -> List[Baseline]:
                     missing = "MXNet itself cannot use this GPU; the sections below use it with our operator"
             result = None
             if not missing:
-                asked = RunRequest(name, backend=backend, device=request.device, mode="operator")
+                asked = _run(request.but(kernel="auto", kernel_format=None), name, backend, "operator", 1)
                 result, missing = _attempt(functools.partial(pipeline.run, asked, images))
             found.append(Baseline(program, what, command, result, missing))
     return found
@@ -257,7 +253,7 @@ def _convolutions(
     request: ReportRequest, edition: str, backend: str, kernel: Optional[LoadedKernel] = None
 ) -> BenchRequest:
     less: Dict[str, Any] = {"batches": (_QUICK_BATCH[backend],), "repeat": _QUICK_REPEAT} if request.quick else {}
-    named = f"{request.kernel},ladder" if request.kernel else "all"
+    named = "all" if request.kernel == "auto" else f"{request.kernel},ladder"
     files = (kernel.file,) if kernel else ()
     return BenchRequest(
         (edition,), backend, request.device, kernels=named, files=files, formats=request.kernel_format, **less
@@ -286,21 +282,18 @@ def _kernel(request: ReportRequest, mode: str) -> List[str]:
 
 def _loaded(request: ReportRequest) -> Optional[LoadedKernel]:
     """Recognise, build and load the kernel file, once for all parts of the report; return None if there is no file."""
-    pipeline.check(RunRequest(kernel=request.kernel or "auto", kernel_format=request.kernel_format))
-    if request.kernel is None:
+    pipeline.check(request)
+    if not request.kernel_file:
+        kernels.check_kernel(str(request.kernel), request.backend)
         return None
-    if not paths.is_path(request.kernel):
-        kernels.check_kernel(request.kernel, request.backend)
-        return None
-    file = formats.recognise(request.kernel, request.kernel_format, request.backend)
+    file = formats.recognise(request.kernel_file, request.kernel_format, request.backend)
     return load(file, device=request.device)
 
 
-def _run(request: ReportRequest, model: str, backend: str, mode: str, repeat: int) -> RunRequest:
-    options: Dict[str, Any] = {"backend": backend, "device": request.device, "mode": mode, "repeat": repeat}
-    if request.kernel and mode == "operator":
-        options.update(kernel=request.kernel, kernel_format=request.kernel_format)
-    return RunRequest(model, **options)
+def _run(request: ReportRequest, model: str, backend: str, mode: str, repeat: int) -> ReportRequest:
+    if mode == "fused":  # it has its own kernels
+        request = request.but(kernel="auto", kernel_format=None)
+    return request.but(model=model, n=None, backend=backend, mode=mode, repeat=repeat)
 
 
 def _no_gpu(request, chosen) -> str:

@@ -1,21 +1,18 @@
 """The request for a report, and the command lines that measure the report's parts again."""
 
 import shlex
-from typing import List, NamedTuple, Optional
+from dataclasses import dataclass
+from typing import List
+
+from ..request import Request, option
 
 
-class ReportRequest(NamedTuple):
-    """The user's request for a report. A field that is None stands for the report's default."""
+@dataclass(frozen=True)
+class ReportRequest(Request):
+    """The options of a report. Its operator mode runs the kernel, and its ladder times it."""
 
-    backend: str = "auto"
-    model: Optional[str] = None
-    n: Optional[int] = None
-    data: Optional[str] = None
-    data_dir: Optional[str] = None
-    device: int = 0
-    quick: bool = False
-    kernel: Optional[str] = None  # name or path of the kernel that the operator mode runs and the ladder times
-    kernel_format: Optional[str] = None  # format of the kernel file; None to recognise it
+    device: int = option(0, "Index of the GPU.")
+    quick: bool = option(False, "Measure with fewer repeats and smaller batches, and check at most two models.")
 
     def command(self, out: str) -> str:
         words = ["fashion-infer", "report", "--out", out, "--backend", self.backend]
@@ -39,12 +36,12 @@ class ReportRequest(NamedTuple):
         return shlex.join([*words, "--edition", edition, *self._device()])
 
     def kernel_options(self) -> List[str]:
-        words = ["--kernel", self.kernel] if self.kernel else []
+        words = [] if self.kernel == "auto" else ["--kernel", str(self.kernel)]
         return [*words, *(["--format", self.kernel_format] if self.kernel_format else [])]
 
     def _where(self) -> List[str]:
         words = ["--data", self.data] if self.data else []
-        return [*words, *(["--data-dir", self.data_dir] if self.data_dir else [])]
+        return [*words, *(["--data-dir", str(self.data_dir)] if self.data_dir else [])]
 
     def _device(self) -> List[str]:
         return ["--device", str(self.device)] if self.device else []

@@ -478,7 +478,7 @@ class TestCommand:
         assert json.loads((tmp_path / "r" / "report.json").read_text())["files"][0] == "bench-conv.json"
 
     def test_commands_have_all_options(self):
-        request = ReportRequest("gpu", "ece408-low", 50, None, "/my data", 1, True)
+        request = ReportRequest("ece408-low", 50, "gpu", data_dir="/my data", device=1, quick=True)
         assert request.command("my out") == (
             "fashion-infer report --out 'my out' --backend gpu --model ece408-low --n 50 --device 1 --quick "
             "--data-dir '/my data'"
