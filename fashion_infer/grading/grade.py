@@ -29,8 +29,6 @@ _NOTHING = Observed((), (), {}, "", {})
 
 
 class GradeRequest(NamedTuple):
-    """Request to grade submissions."""
-
     sources: Tuple[str, ...]
     rubric: Rubric
     format: Optional[str] = None
@@ -42,11 +40,8 @@ class GradeRequest(NamedTuple):
 
 
 def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: None) -> Iterator[GradeVerdict]:
-    """Judge submissions, and yield one verdict per source, in the order of the sources.
-
-    `progress` is called with a line of text at each step. UsageError if a source does not exist; DeviceError if this
-    machine has no sandbox.
-    """
+    """Judge submissions, and yield one verdict per source, in their order; call `progress` with lines of text.
+    UsageError if a source does not exist; DeviceError if this machine has no sandbox."""
     paths = [submission.check(source) for source in request.sources]
     machine = Machine(required(request.unsandboxed))
     cache_limits.made_folder(cache_limits.GRADED)
@@ -54,10 +49,8 @@ def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: 
 
 
 def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
-    """Return the current digest, kernel file and format of each source that can be read, by source.
-
-    Errors are as in `grade`.
-    """
+    """Return the current digest, kernel file and format of each source that can be read, by source. Errors are as in
+    `grade`."""
     paths = [submission.check(source) for source in request.sources]
     machine = Machine(required(request.unsandboxed))
 
@@ -85,13 +78,10 @@ def _identity(staged: Submission) -> Tuple[str, str, str]:
 
 
 def _at_once() -> int:
-    """Return the number of submissions that are checked in parallel."""
     return max(1, len(os.sched_getaffinity(0)) // 2)
 
 
 class _Ready(NamedTuple):
-    """A submission that has been built, or the reason why it could not be built."""
-
     submission: Optional[Submission]  # None if it could not be read
     plugin: Optional[BuiltSubmission]  # None if it could not be built
     refused: str  # reason, if the submission is the cause; else ""
@@ -154,19 +144,15 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
 
 
 class _GradeProgress:
-    """Reports progress: which submission is judged, its number, and an estimate of the remaining time."""
-
     def __init__(self, count: int, progress: Callable[[str], None]):
         self._count, self._progress = count, progress
         self._begun = self._done = 0
         self.start()
 
     def start(self) -> None:
-        """Start to measure the time, from which the remaining time is estimated."""
         self._start = time.monotonic()
 
     def begin(self, path: Path) -> None:
-        """Report that the judging of a submission begins."""
         self._begun += 1
         left = ""
         if self._count > 1:
@@ -177,7 +163,6 @@ class _GradeProgress:
         self._progress(f"judging {path}{left}")
 
     def end(self) -> None:
-        """Count a submission whose judging has ended."""
         self._done += 1
 
 

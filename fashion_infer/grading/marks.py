@@ -12,8 +12,6 @@ _OUTSIDE = ("work_before", "clocks")
 
 
 class Mark(NamedTuple):
-    """The mark for one check of the rubric."""
-
     name: str
     kind: str
     points: float
@@ -23,8 +21,6 @@ class Mark(NamedTuple):
 
 
 class Marks(NamedTuple):
-    """All marks of a submission."""
-
     marks: Tuple[Mark, ...]
     times: Tuple[Times, ...]  # times of the cases that were timed
     op_ms: Optional[float]  # time for the ranking: sum over the layers of the first time check; None if not timed
@@ -32,23 +28,19 @@ class Marks(NamedTuple):
 
     @property
     def points(self) -> float:
-        """Sum of the points that were earned."""
         return sum(mark.points for mark in self.marks)
 
     @property
     def out_of(self) -> float:
-        """Sum of the points that can be earned."""
         return sum(mark.out_of for mark in self.marks)
 
 
 def nothing(rubric: Rubric, backend: str) -> Marks:
-    """Return the marks of a submission that could not be run at all: no points."""
     checks = rubric.checks_of(backend)
     return Marks(tuple(Mark(c.name, c.kind, 0, c.points, False, "it could not be run") for c in checks), (), None, None)
 
 
 def of(rubric: Rubric, observed: Observed) -> Marks:
-    """Compute the marks of a submission that was built and run."""
     backend = rubric.backend
     marks, measured = [], []
     op_ms = layer_ms = None
@@ -104,5 +96,4 @@ def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
 
 
 def refusals(findings: Sequence[Finding]) -> List[Finding]:
-    """Return the findings that cost points."""
     return [finding for finding in findings if finding.follows == REFUSED]

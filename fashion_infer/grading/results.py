@@ -21,16 +21,11 @@ _SUMMARY = "marks.csv"  # name of the table of all marks
 
 
 def written(found: GradeVerdict, form: str) -> str:
-    """Return a verdict as text in a format of `formats.FORMATS`, with a newline at the end."""
     return FORMATS[form].write(found).rstrip("\n") + "\n"
 
 
 class Folder:
-    """The folder for results of submissions, by their paths as the user gave them.
-
-    The files of a single submission are written to the folder itself. Each of several submissions gets a subfolder,
-    which has the submission's name.
-    """
+    """The folder for results of submissions, by their paths as the user gave them; one folder for each of several."""
 
     def __init__(self, path: str, sources: Sequence[str]):
         self._path = Path(path)
@@ -50,9 +45,7 @@ class Folder:
 
     def kept(self, identities: Dict[str, Tuple[str, str, str]], asked: Rubric) -> Dict[str, Dict[str, Any]]:
         """Return the saved documents of submissions that were judged by the same rubric and have not changed since.
-
-        `identities` has the digest, kernel file and format of each source, from `grade.identities`.
-        """
+        `identities` has the digest, kernel file and format of each source, from `grade.identities`."""
         found = {}
         for source, identity in identities.items():
             document = _document(self._path / self._names[source] / FORMATS["json"].file, source, asked)
@@ -61,10 +54,8 @@ class Folder:
         return found
 
     def summary(self, documents: Sequence[Dict[str, Any]]) -> Path:
-        """Write marks.csv with one row per submission; return its path.
-
-        A submission that this machine could not judge has no points, so that nobody takes zero points for a mark.
-        """
+        """Write marks.csv with one row per submission; return its path. A submission that this machine could not judge
+        has no points, so that nobody takes zero points for a mark."""
         path = self._path / _SUMMARY
         checks = list(dict.fromkeys(mark["name"] for one in documents for mark in one["marks"]))
         with replacing_together([path], DataError) as (temporary,), open(temporary, "w", newline="") as file:
@@ -89,7 +80,6 @@ class Folder:
         return path
 
     def file(self, form: str) -> Path:
-        """Return the path of a single submission's file in a format."""
         return self._path / FORMATS[form].file
 
     def save(self, found: GradeVerdict, form: str) -> None:
@@ -106,10 +96,8 @@ class Folder:
 
 
 def _names(sources: Sequence[str]) -> Dict[str, str]:
-    """Return the name of each source's subfolder, by the source's path as verdicts have it; UsageError if reserved.
-
-    No name begins with a period, which hides a folder, or with a hyphen, which programs take for an option.
-    """
+    """Return the name of each source's subfolder, by the source's path as verdicts have it; UsageError if reserved. No
+    name begins with a period, which hides a folder, or with a hyphen, which programs take for an option."""
     found: Dict[str, str] = {}
     for source in sources:
         name = os.fsencode(Path(source).resolve().name).decode(errors="replace")
@@ -124,10 +112,8 @@ def _names(sources: Sequence[str]) -> Dict[str, str]:
 
 
 def _document(path: Path, source: str, asked: Rubric) -> Optional[Dict[str, Any]]:
-    """Return the document of a saved verdict on a source, if it was judged or refused by this rubric.
-
-    Return None for any other file, and if the machine could not judge the submission.
-    """
+    """Return the document of a saved verdict on a source, if it was judged or refused by this rubric. Return None for
+    any other file, and if the machine could not judge the submission."""
     try:
         found = json.loads(inputs.read(path, verdict.LARGEST, DataError))
         again = verdict.read(str(path))

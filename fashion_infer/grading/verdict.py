@@ -62,7 +62,6 @@ class GradeVerdict(NamedTuple):
 
 
 def now() -> str:
-    """Return the current UTC time, in the format of verdicts."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
@@ -74,7 +73,6 @@ def processor() -> Dict[str, Any]:
 
 
 def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
-    """Convert a verdict to a dictionary for JSON."""
     return {
         "kind": KIND, "version": VERSION,
         "submission": {"name": verdict.name, "source": verdict.source, "sha256": verdict.digest,
@@ -104,8 +102,6 @@ def as_json(verdict: GradeVerdict) -> str:
 
 
 class Again(NamedTuple):
-    """The parts of a verdict's document that `--repeat` uses."""
-
     source: str
     digest: str
     seed: Seed

@@ -51,7 +51,6 @@ class Gpu:
         self._lag: Optional[Lag] = None
 
     def shown(self, box: Box) -> Box:
-        """Return a copy of the box in which this GPU can be used."""
         return box._replace(
             devices=(*box.devices, *self._nodes),
             read=(*box.read, *self._libraries),
@@ -66,11 +65,9 @@ class Gpu:
         return self._lag
 
     def tensors(self, places: Sequence[Place], beside: Lag = NO_LAG) -> DeviceTensors:
-        """Allocate tensors that a worker can map, for calls with these layouts; `beside` is a bracket's overhead."""
         return DeviceTensors(self._device, places, self._scratch, beside)
 
     def described(self) -> Dict[str, Any]:
-        """Return facts about the GPU for verdicts: its name, capability, driver, memory and clocks."""
         return {
             "gpu": self._facts.name,
             "capability": ".".join(map(str, self._facts.capability)),
@@ -80,10 +77,8 @@ class Gpu:
         }
 
     def ill(self) -> Optional[str]:
-        """Return the reason why the GPU does not work properly after a submission; None if it works properly.
-
-        It does if its memory is free again, a kernel of ours gives correct results, and a fill takes the usual time.
-        """
+        """Return the reason why the GPU does not work properly after a submission; None if it works properly. It does
+        if its memory is free again, a kernel of ours gives correct results, and a fill takes the usual time."""
         end = time.monotonic() + _WAIT
         while True:
             try:
@@ -134,10 +129,8 @@ def _allocated(size: int) -> int:
 
 
 def _nodes(device: int) -> Tuple[str, ...]:
-    """Return the device nodes that a GPU needs.
-
-    The number of the GPU's own node is the minor number that the driver lists for the GPU's bus address.
-    """
+    """Return the device nodes that a GPU needs. The number of the GPU's own node is the minor number that the driver
+    lists for the GPU's bus address."""
     place = ctypes.create_string_buffer(32)
     driver.call("cuDeviceGetPCIBusId", place, 32, device)
     file = Path("/proc/driver/nvidia/gpus") / place.value.decode().lower() / "information"
@@ -152,7 +145,6 @@ def _nodes(device: int) -> Tuple[str, ...]:
 
 
 def _libraries() -> Tuple[str, ...]:
-    """Return the paths of the driver's libraries, in the folders from which this process has loaded some of them."""
     driver.library()
     lines = Path("/proc/self/maps").read_text().splitlines()
     loaded = sorted({line.split(None, 5)[5] for line in lines if "libcuda.so" in line or "libnvidia-" in line})

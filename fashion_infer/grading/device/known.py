@@ -24,10 +24,8 @@ const fops_kernel_plugin* fops_kernel_plugin_main(void) { return &plugin; }
 
 
 def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[BuiltSubmission]:
-    """Build a plug-in whose calls run a kernel of our library in a folder; return None if there is no compiler.
-
-    Each call first runs the C code `before`, in which `call` is a pointer to the fops_plugin_call.
-    """
+    """Build a plug-in whose calls run a kernel of our library in a folder; return None if there is no compiler. Each
+    call first runs the C code `before`, in which `call` is a pointer to the fops_plugin_call."""
     compiler = compilers.find_cxx()
     if compiler is None:
         return None

@@ -1,14 +1,8 @@
 """Measures the lag: the time that a bracket of calls in a worker takes in addition to its kernels.
 
-A bracket is a group of calls that are timed together. It takes longer than its kernels, because two messages go between
-processes, the processor that launches the kernels has done other work before, the device switches from one context to
-another and back, and the device starts cold. This overhead occurs once per bracket, and is not part of a submission's
-time.
-
-The lag is the time of a bracket of a kernel of ours by the referee's clock, minus the time of the same calls in the
-referee's own process. There, the calls run one after another and are timed by the device's events, as in `bench conv`.
-The lag is measured before the first submission runs, with a worker and a box of the same kind, so that no submission
-can affect it. docs/notebook.md describes the alternatives that were tried.
+It is the time of a bracket of a kernel of ours by the referee's clock (messages, switches between contexts, a cold
+device), minus that of the same calls in the referee's process by the device's events. It is measured before the first
+submission runs, in a box of the same kind. docs/notebook.md describes the alternatives that were tried.
 """
 
 import statistics
@@ -40,9 +34,7 @@ _LIMITS = Limits(seconds=30.0, memory=4 << 30, disk=64 << 20, printed=1 << 16)
 
 def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
     """Measure the lag of a `Gpu` in the sandbox of a `referee.Machine`; return `NO_LAG` if there is no compiler.
-
-    `kernel` is a module like `known`: `built` builds it as a submission, and `queue` calls it in this process.
-    """
+    `kernel` is a module like `known`: `built` builds it as a submission, and `queue` calls it in this process."""
     with tempfile.TemporaryDirectory(prefix="fashion-infer.") as folder:
         plugin = kernel.built(Path(folder))
         if plugin is None:
@@ -64,8 +56,6 @@ def measured(gpu: Any, machine: Any, kernel: Any = known) -> Lag:
 
 
 class Bracket(NamedTuple):
-    """Times of one bracket, in seconds."""
-
     taken: float  # from the referee's message to the worker's reply
     alone: float  # time of the same calls in the referee's process, by the device's events
     turn: float  # from the worker's reply until the device answered the referee

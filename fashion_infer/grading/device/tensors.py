@@ -1,8 +1,7 @@
 """The tensors of calls, in device memory that the referee owns and a worker maps.
 
-The referee writes inputs and reads outputs through its own context, so that code that a submission has patched in the
-worker's process is not involved. Until the call, inputs are in memory that the worker cannot see. Then they are copied
-to the shared memory.
+The referee writes and reads through its own context, which a submission cannot patch. Until the call, inputs are in
+memory that the worker cannot see.
 """
 
 import ctypes
@@ -27,11 +26,8 @@ _SHARE = 0.25  # largest share of the free device memory that the tensors of a b
 
 
 class DeviceTensors:
-    """Tensors in device memory, for one call or for the calls of a bracket.
-
-    `device` is the driver's handle, `places` are the layouts of all later calls, with offsets from 0, and `scratch` is
-    the address of device memory of at least twice the second-level cache's size, which is filled to flush the cache.
-    """
+    """Tensors in device memory, for one call or for the calls of a bracket. `places` are the layouts of all later
+    calls, and `scratch` is the address of memory of twice the L2 cache's size."""
 
     on_device = True
     # Smallest possible time of a kernel, as a fraction of the time in which the driver fills the output. It is below 1,
@@ -61,7 +57,6 @@ class DeviceTensors:
         ]
 
     def clear(self) -> None:
-        """Erase everything that an earlier process of the submission has written."""
         self._small.clear()
         _set(self._block.address, 0, self._block.size // 4)
         driver.synchronize()
@@ -71,7 +66,6 @@ class DeviceTensors:
         return self.slots if timed else self.slots[:1]
 
     def show(self, bracket: List["_Slot"]) -> None:
-        """Copy the inputs of a bracket to the shared memory, then flush the second-level cache."""
         self.turn = 0.0
         for slot in bracket:
             slot.show()
@@ -80,10 +74,8 @@ class DeviceTensors:
         driver.synchronize()
 
     def settled(self) -> float:
-        """Return the seconds for which the device was still busy after the worker's message.
-
-        The result is 0 if the device answers within the usual time, `lag.turn`, which includes a switch of contexts.
-        """
+        """Return the seconds for which the device was still busy after the worker's message. The result is 0 if the
+        device answers within the usual time, `lag.turn`, which includes a switch of contexts."""
         start = time.perf_counter()
         _set(self._scratch, 0, 1)
         driver.synchronize()
@@ -92,7 +84,6 @@ class DeviceTensors:
         return turn if turn > self.lag.turn else 0.0
 
     def close(self) -> None:
-        """Free the memory."""
         self.slots = []
         os.close(self._block.descriptor)
         self._block.close()
@@ -103,9 +94,7 @@ class DeviceTensors:
 
 class _Slot:
     """The tensors of one call: those at the offset `start` of the shared memory, and the staged inputs for it.
-
-    `waiting` is the address of the staged inputs, `host` is pinned memory, and `fill_overhead` is in seconds.
-    """
+    `waiting` is the address of the staged inputs, `host` is pinned memory, and `fill_overhead` is in seconds."""
 
     def __init__(self, shared: int, start: int, waiting: int, host: np.ndarray, fill_overhead: float):
         self._shared, self._start, self._host, self._overhead = shared, start, host, fill_overhead
@@ -115,11 +104,9 @@ class _Slot:
         self.y: Optional[np.ndarray] = None
 
     def fits(self, shape: ConvolutionShape) -> bool:
-        """Whether the tensors of a shape fit here."""
         return place(shape).end <= self._host.size
 
     def prepare(self, shape: ConvolutionShape, stream: KeyedStream, guard: str = "nan") -> Place:
-        """Prepare the tensors for a call of a shape, with fresh guard zones; return their layout."""
         self._lies, self._shape = place(shape, self._start), shape
         self._guards = [(zone[0], guard_words(stream, zone, guard)) for zone in self._lies.guards]
         for start, words in self._guards:
@@ -133,19 +120,16 @@ class _Slot:
         return self.refill(value)
 
     def refill(self, value: float) -> float:
-        """Fill only the output; return the seconds that the device took."""
         driver.synchronize()
         bits = int(np.float32(value).view(np.uint32))
         return max(0.0, filled(self._shared + self._lies.y, bits, int(np.prod(self._shape.output))) - self._overhead)
 
     @property
     def addresses(self) -> Tuple[int, int, int]:
-        """Addresses of data, weights and output in the shared memory, as mapped in this process."""
         x, k, y = self._lies[:3]
         return self._shared + x, self._shared + k, self._shared + y
 
     def show(self) -> None:
-        """Copy the staged inputs to the shared memory."""
         for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
             driver.call(
                 "cuMemcpyDtoD_v2",
@@ -155,27 +139,22 @@ class _Slot:
             )
 
     def spoil(self) -> None:
-        """Overwrite data and weights with NaN, which a pointer that a submission keeps then reads."""
         for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
             _set(self._shared + at, STALE, int(np.prod(size)))
 
     def take(self) -> None:
-        """Copy the output to host memory, as `y`."""
         self.y = self._down(self._lies.y, self._shape.output)
 
     def same_inputs(self, given: Inputs) -> bool:
-        """Return whether data and weights still have the values that were given."""
         return all(
             np.array_equal(self._down(at, tensor.shape), tensor)
             for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k))
         )
 
     def stray(self) -> str:
-        """Return the code of a write to the guard zones; "" if they are unchanged."""
         return stray([bool((self._down(at, words.shape).view("u4") != words).any()) for at, words in self._guards])
 
     def digest(self) -> int:
-        """Return a number that changes if an element of the fetched output changes."""
         assert self.y is not None
         return int(self.y.reshape(-1).view(np.uint32).sum(dtype=np.uint64))
 
@@ -193,7 +172,6 @@ class _Slot:
 
 
 def free_memory() -> int:
-    """Return the number of free bytes of device memory."""
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
     return free.value

@@ -7,8 +7,6 @@ from . import gradescope, junit, prairielearn, text
 
 
 class Format(NamedTuple):
-    """A format in which a verdict is written."""
-
     write: Callable[[GradeVerdict], str]  # converts a verdict to the text of a file
     file: str  # name of the file in a folder of results
 

@@ -10,11 +10,7 @@ _MOST = 1_000_000  # largest number of bytes of a document that PrairieLearn acc
 
 
 def write(verdict: GradeVerdict) -> str:
-    """Return the document.
-
-    A submission that this machine could not judge is not gradable. A submission that does not build is gradable, with 0
-    points.
-    """
+    """Return the document. A submission that this machine could not judge is not gradable."""
     if verdict.status == FAILED:
         return json.dumps({"gradable": False, "message": f"The grader failed: {verdict.reason}", "format_errors": []})
     results: Dict[str, Any] = {

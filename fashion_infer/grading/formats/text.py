@@ -8,7 +8,6 @@ from ..verdict import JUDGED, GradeVerdict
 
 
 def write(verdict: GradeVerdict) -> str:
-    """Return the whole verdict as text, for the person who grades."""
     lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
         lines[0] += (
@@ -32,7 +31,6 @@ def write(verdict: GradeVerdict) -> str:
 
 
 def finding_lines(findings) -> List[str]:
-    """Return lines of text for each finding: the finding, and what the student can do."""
     lines = []
     for finding in findings:
         lines.append(f"  {finding.follows}: {sentence(finding)}")
@@ -42,7 +40,6 @@ def finding_lines(findings) -> List[str]:
 
 
 def sentence(finding: Finding) -> str:
-    """Return a finding's place and text in one line."""
     return f"{finding.where}: {finding.text}" if finding.where else finding.text
 
 
@@ -64,5 +61,4 @@ def for_student(verdict: GradeVerdict) -> str:
 
 
 def message(verdict: GradeVerdict, text: str) -> str:
-    """Return the part of a mark's message that the rubric lets a student see."""
     return text if verdict.rubric.show.diagnosis else ""

@@ -63,10 +63,8 @@ def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _drop_capabilities() -> bool:
-    """Drop all capabilities; return whether that succeeded.
-
-    Root without capabilities has the rights of an ordinary user who owns root's files.
-    """
+    """Drop all capabilities; return whether that succeeded. Root without capabilities has the rights of an ordinary
+    user who owns root's files."""
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in range(64):
         libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -88,11 +86,8 @@ def keep_only(*kept: int) -> None:
 
 
 def main() -> None:
-    """Confine this process, and execute a command in its place.
-
-    The command line is PLAN REPORT COMMAND... PLAN is the plan in JSON; the layers in force are written to the
-    descriptor REPORT.
-    """
+    """Confine this process, and execute a command in its place. The command line is PLAN REPORT COMMAND... PLAN is the
+    plan in JSON; the layers in force are written to the descriptor REPORT."""
     plan, report, command = json.loads(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     keep_only(report)
     os.write(report, json.dumps(confine(plan)).encode())

@@ -20,8 +20,6 @@ class _Location(ctypes.Structure):
 
 
 class _Properties(ctypes.Structure):
-    """CUmemAllocationProp."""
-
     _fields_ = [
         ("kind", ctypes.c_int),
         ("handles", ctypes.c_int),
@@ -32,8 +30,6 @@ class _Properties(ctypes.Structure):
 
 
 class _Access(ctypes.Structure):
-    """CUmemAccessDesc."""
-
     _fields_ = [("location", _Location), ("flags", ctypes.c_int)]
 
 
@@ -53,10 +49,8 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def begin(ordinal: int) -> int:
-    """Make the primary context of device number `ordinal` current in this thread; return the device's handle.
-
-    The CUDA runtime uses this context, too.
-    """
+    """Make the primary context of device number `ordinal` current in this thread; return the device's handle. The CUDA
+    runtime uses this context, too."""
     device, context = ctypes.c_int(), ctypes.c_void_p()
     call("cuInit", 0)
     call("cuDeviceGet", ctypes.byref(device), ordinal)
@@ -66,7 +60,6 @@ def begin(ordinal: int) -> int:
 
 
 def synchronize() -> None:
-    """Wait until the device has done all work of the current context."""
     call("cuCtxSynchronize")
 
 
@@ -88,17 +81,14 @@ def timed(work: Callable[[], None]) -> float:
 
 
 def l2_bytes(device: int) -> int:
-    """Return the size of a device's second-level cache, in bytes."""
     size = ctypes.c_int()
     call("cuDeviceGetAttribute", ctypes.byref(size), _L2_BYTES, device)
     return size.value
 
 
 class Block:
-    """Device memory that two processes map: allocated here, or imported by its descriptor.
-
-    `size` is in bytes; it is rounded up if the memory is allocated here.
-    """
+    """Device memory that two processes map: allocated here, or imported by its descriptor. `size` is in bytes; it is
+    rounded up if the memory is allocated here."""
 
     def __init__(self, device: int, size: int, descriptor: Any = None):
         location = _Location(_ON_DEVICE, device)

@@ -11,8 +11,6 @@ from . import abi
 
 
 class WorkerKernel(NamedTuple):
-    """A loaded submission, ready to be called."""
-
     run: Callable[[abi.Call], int]  # makes a call, and returns its status
     gpu: bool  # whether it runs on the GPU
     host_memory: bool  # whether its tensors are in host memory
@@ -22,16 +20,12 @@ class WorkerKernel(NamedTuple):
 
 
 def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
-    """Load a submission. From then on, its code shares this process.
-
-    `kind` is "plugin" (built by us, or a library that exports fops_kernel_plugin_main), "c" or "python". `gpu` says
-    whether the tensors of the latter two are in GPU memory; a plug-in states its backend.
-    """
+    """Load a submission, whose code then shares this process. `kind` is "plugin", "c" or "python"; `gpu` says whether
+    the tensors of the latter two are in GPU memory."""
     return {"plugin": _plugin, "c": _plain_c, "python": _python}[kind](path, gpu)
 
 
 def described(kernel: WorkerKernel) -> Dict[str, Any]:
-    """Describe a loaded submission, for the worker's message to the referee."""
     return {name: getattr(kernel, name) for name in ("gpu", "host_memory", "zero_output", "batch_multiple")}
 
 

@@ -39,12 +39,8 @@ def version() -> int:
 
 
 def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) -> int:
-    """Restrict this process, and all processes that it starts, to the given parts of the file system.
-
-    Files and folders in `write` may also be changed, `devices` opened with their ioctls; missing paths are ignored.
-    Return the version of the interface that is in force, 0 if the kernel has no Landlock; OSError if the kernel
-    refuses.
-    """
+    """Restrict this process, and all that it starts, to parts of the file system; missing paths are ignored. Return the
+    version of the interface that is in force, 0 if the kernel has no Landlock; OSError if it refuses."""
     known = version()
     if known == 0:
         return 0
@@ -64,7 +60,6 @@ def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) 
 
 
 def _everything(known: int) -> Tuple[int, int]:
-    """Return all accesses to files that a version of the interface knows, and the size of its ruleset structure."""
     bits = (1 << 13) - 1
     for since, bit in ((2, _REFER), (3, _TRUNCATE), (5, _IOCTL)):
         bits |= bit if known >= since else 0

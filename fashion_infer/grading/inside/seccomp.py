@@ -1,8 +1,7 @@
 """A seccomp filter, built without a library, that refuses some system calls of a confined process.
 
-The module lists the calls that are refused. A list of allowed calls would be long, because CUDA needs most other calls
-(ioctl, mmap, threads, memfd_create), and a later version of the driver may need more. Files and networks are protected
-by namespaces and Landlock, not by this filter.
+It lists the calls that are refused, because CUDA needs most others, and its next version may need more. Files and
+networks are protected by namespaces and Landlock, not by this filter.
 """
 
 import ctypes
@@ -132,7 +131,6 @@ def program(rules: Rules, machine: str = "") -> bytes:
     ]
 
     def by_argument(called: Tuple[int, int], argument: int, tests: List[Tuple[int, int, int, int]]) -> None:
-        """Add tests of an argument of a call; the last one decides."""
         code.extend([(_EQUAL, 0, len(tests) + 1, called[column]), (_LOAD, 0, 0, _ARGUMENTS_AT + 8 * argument), *tests])
 
     if machine == "x86_64":
@@ -166,10 +164,8 @@ class _Program(ctypes.Structure):
 
 
 def install(rules: Rules) -> int:
-    """Install the filter for this process and all that it starts; OSError if the kernel refuses.
-
-    Return a descriptor on which the kernel asks whether a process may be started, with ASKING; otherwise -1.
-    """
+    """Install the filter for this process and all that it starts; OSError if the kernel refuses. Return a descriptor on
+    which the kernel asks whether a process may be started, with ASKING; otherwise -1."""
     filter = program(rules)
     described = ctypes.byref(_Program(len(filter) // 8, filter))
     libc = ctypes.CDLL(None, use_errno=True)

@@ -34,8 +34,6 @@ _POPULATE = 0x8000  # MAP_POPULATE, so that no page fault occurs during a timed 
 
 
 class Worker:
-    """The worker's state, and the actions for the referee's messages."""
-
     def __init__(self, channel: socket.socket):
         self._channel = channel
         self._device: Optional[Any] = None
@@ -45,7 +43,6 @@ class Worker:
         self._spin = False
 
     def serve(self) -> None:
-        """Obey messages until the referee closes the channel."""
         self._begin(json.loads(self._receive()))
         while True:
             message = self._receive()
@@ -99,10 +96,8 @@ class Worker:
         self._say(loaded=kernels.described(self._kernel))
 
     def _case(self, shape, places, on_device: bool, examine: bool, threads: int) -> None:
-        """Set the sizes B, C, H, W, M, K and, for each call of a bracket, the addresses of x, k and y.
-
-        `places` holds their offsets in the memory. `threads` is the number of OpenMP's threads; 0 leaves it as it is.
-        """
+        """Set the sizes B, C, H, W, M, K and, for each call of a bracket, the addresses of x, k and y. `places` holds
+        their offsets in the memory. `threads` is the number of OpenMP's threads; 0 leaves it as it is."""
         if threads:
             with contextlib.suppress(OSError):  # the submission has not loaded OpenMP
                 ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD).omp_set_num_threads(threads)
@@ -136,10 +131,8 @@ class Worker:
 
 
 def _mapped(descriptor: int) -> int:
-    """Map a shared file, close its descriptor, and return the address.
-
-    Python's own mmap is not used, because it would keep a descriptor open.
-    """
+    """Map a shared file, close its descriptor, and return the address. Python's own mmap is not used, because it would
+    keep a descriptor open."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]

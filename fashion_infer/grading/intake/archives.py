@@ -25,7 +25,6 @@ class Refused(Exception):
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a zip or a tar archive, by its content."""
     try:
         return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
     except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, struct.error, OverflowError):
@@ -33,11 +32,8 @@ def is_archive(path: Path) -> bool:
 
 
 def unpack(source: Path, target: Path) -> List[Path]:
-    """Copy the plain files of an archive or a folder into an empty folder; return their relative paths, sorted.
-
-    Hidden files are left out. Refused for a name that leads out of the folder, a link, a device, too many files or
-    bytes, or a damaged archive; OSError if this machine has no disk space left.
-    """
+    """Copy the plain files of an archive or a folder into an empty folder; return their relative paths, sorted. Hidden
+    files are left out. Refused for anything unsafe or damaged; OSError if this machine is the cause."""
     opened = _folder if source.is_dir() else _zip if zipfile.is_zipfile(source) else _tar
     found: List[Path] = []
     room = MOST_BYTES
@@ -101,10 +97,8 @@ def _safe(name: str):
 
 
 def _copy(content: IO[bytes], out: IO[bytes], room: int) -> int:
-    """Copy a file of at most `room` bytes; return how many bytes of `room` are left.
-
-    Bytes are counted, because the archive's header may state a wrong number.
-    """
+    """Copy a file of at most `room` bytes; return how many bytes of `room` are left. Bytes are counted, because the
+    archive's header may state a wrong number."""
     while True:
         piece = content.read(_PIECE)
         if not piece:
@@ -146,10 +140,8 @@ def _tar(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
 
 
 def _folder(source: Path) -> Iterator[Tuple[str, IO[bytes]]]:
-    """Yield the name and an open stream of each file in a folder.
-
-    Links are refused, whatever they point to, because another person may be able to write to the folder.
-    """
+    """Yield the name and an open stream of each file in a folder. Links are refused, whatever they point to, because
+    another person may be able to write to the folder."""
     count = 0
     for place, folders, files in os.walk(source):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

@@ -32,8 +32,6 @@ _ROWS = 10  # largest number of items of a list in an explanation
 
 
 class BuiltSubmission(NamedTuple):
-    """A built submission that the worker can load."""
-
     kind: str  # "plugin", "c" or "python": see `inside.kernels`
     path: Path
     seconds: float  # time of the build, in seconds
@@ -47,11 +45,8 @@ class BuiltSubmission(NamedTuple):
 
 
 def build(submission: Submission, layers: Layers, limits: RubricLimits, backend: str) -> BuiltSubmission:
-    """Build a submission for a backend in the sandbox, beside its folder.
-
-    Refused, with the compiler's first error, if it does not compile; DeviceError if this machine has no compiler for
-    it, no GPU, or no disk space.
-    """
+    """Build a submission for a backend in the sandbox, beside its folder. Refused, with the compiler's first error, if
+    it does not compile; DeviceError if the machine is the cause."""
     recognised = submission.kernel
     start = time.monotonic()
     host_memory = backend == "cpu" or recognised.format.host_memory
@@ -87,11 +82,8 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
 
 
 def explain(submission: Submission, layers: Layers, limits: RubricLimits) -> Tuple[Dict[str, Any], ...]:
-    """Return what the compiler says about a submission that builds, as findings for JSON; () if it says nothing.
-
-    The submission is compiled again, in the sandbox, but it is not run. Errors are ignored, because an explanation does
-    not affect the verdict. The parameters are those of `build`.
-    """
+    """Return what the compiler says about a submission that builds, as findings for JSON. It is compiled again and not
+    run. Errors are ignored, because an explanation does not affect the verdict."""
     from ...explain import compiler
 
     recognised = submission.kernel
@@ -141,10 +133,8 @@ def _boxed(submission: Submission, layers: Layers, limits: RubricLimits) -> buil
 
 
 def _needed(recognised) -> Optional[str]:
-    """Return the GPU's architecture for a GPU format, None for a CPU format.
-
-    Raise DeviceError if this machine cannot build the format, because the submission is then not the cause.
-    """
+    """Return the GPU's architecture for a GPU format, None for a CPU format. Raise DeviceError if this machine cannot
+    build the format, because the submission is then not the cause."""
     if compilers.find_cxx() is None:
         raise DeviceError(f"submissions need a C++ compiler ({compilers.CXX_PACKAGES})")
     if recognised.format.backend != "gpu":
@@ -155,17 +145,14 @@ def _needed(recognised) -> Optional[str]:
 
 
 def _linked(recognised) -> Tuple[str, ...]:
-    """Return the folders of libraries that a GPU build may be linked to, such as cuBLAS."""
     nvcc = compilers.find_nvcc() if recognised.format.backend == "gpu" else None
     folders = compilers.cuda_folders(nvcc) if nvcc else []
     return tuple(str(folder / name) for folder in folders for name in ("lib", "lib64") if (folder / name).is_dir())
 
 
 def _tools(command: List[str]) -> Tuple[str, ...]:
-    """Return the files and folders that a compiler's command needs, in addition to `_SYSTEM`.
-
-    Those of the C++ compiler are included, because nvcc runs it.
-    """
+    """Return the files and folders that a compiler's command needs, in addition to `_SYSTEM`. Those of the C++ compiler
+    are included, because nvcc runs it."""
     nvcc, cxx = compilers.find_nvcc(), compilers.find_cxx()
     own = [str(folder) for folder in compilers.cuda_folders(nvcc)] if nvcc and command[0] == nvcc else []
     programs = dict.fromkeys([command[0], *([cxx] if cxx else [])])

@@ -1,7 +1,6 @@
-"""Unpacks a submission and recognises its kernel file. Both steps read untrusted bytes, so they run in a separate box.
+"""Unpacks a submission and recognises its kernel file, in a separate box with limits on time and memory.
 
-A submission can be crafted so that reading the headers of an archive, or matching its source text, takes very much time
-and memory. The box limits both. Afterwards, the referee's process checks that the box has left only plain files.
+Both steps read untrusted bytes. Afterwards, the referee's process checks that the box has left only plain files.
 """
 
 import json
@@ -37,10 +36,8 @@ class Wanted(NamedTuple):
 
 
 def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
-    """Copy a submission's files into an empty folder, and find its kernel file there, in this process.
-
-    Refused if it is unsafe to unpack, or has no kernel.
-    """
+    """Copy a submission's files into an empty folder, and find its kernel file there, in this process. Refused if it is
+    unsafe to unpack, or has no kernel."""
     try:
         single = not (source.is_dir() or archives.is_archive(source))
         if single and source.suffix.lower() in _ARCHIVES:
@@ -55,9 +52,7 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
 
 def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any) -> KernelFile:
     """Call `read` in a box without a network, which may write only to `folder` and has limits on time and memory.
-
-    Refused as in `read`, and when reading exceeds the limits; DeviceError if the box fails.
-    """
+    Refused as in `read`, and when reading exceeds the limits; DeviceError if the box fails."""
     from ..inside.seccomp import ALWAYS
     from ..sandbox import Box, Broken, Limits, run
 
@@ -83,10 +78,8 @@ def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any) -> Kerne
 
 
 def _answered(said: str, folder: Path, code: int) -> KernelFile:
-    """Check the child's answer, and return the kernel file that it names.
-
-    The answer is not trusted, because the child has read untrusted bytes.
-    """
+    """Check the child's answer, and return the kernel file that it names. The answer is not trusted, because the child
+    has read untrusted bytes."""
     try:
         found: Dict[str, Any] = json.loads(said)
         if "refused" in found:
@@ -106,9 +99,7 @@ def _answered(said: str, folder: Path, code: int) -> KernelFile:
 
 def main() -> None:
     """Call `read` with the command line's only argument, [SOURCE, FOLDER, FORMAT, BACKEND, FILE]; print the result.
-
-    Both are in JSON.
-    """
+    Both are in JSON."""
     source, folder, *wanted = json.loads(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     print(_BEGUN, flush=True)

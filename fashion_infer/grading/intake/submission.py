@@ -15,8 +15,6 @@ __all__ = ["Refused", "Submission", "check", "stage"]
 
 
 class Submission(NamedTuple):
-    """A submission that has been copied to a separate folder."""
-
     source: Path  # the path that the user gave
     folder: Path  # the folder of the copy
     files: Tuple[str, ...]  # paths of the files, relative to the folder
@@ -25,7 +23,6 @@ class Submission(NamedTuple):
 
 
 def check(source: str) -> Path:
-    """Return the path of a submission; raise UsageError if it does not exist."""
     path = Path(source)
     try:
         path.stat()
@@ -42,12 +39,9 @@ def stage(
     file: Optional[str] = None,
     layers=None,
 ) -> Submission:
-    """Copy a submission into a separate folder of `room`, and find its kernel file.
-
-    A folder is named by the digest of its content. `format`, `backend` and `file` (None to search) are required.
-    Without `layers`, it is read in this process, for trusted files only. Refused if it is unsafe to unpack, has no
-    kernel, or exceeds the limits of reading; DeviceError if this machine fails.
-    """
+    """Copy a submission into a folder of `room`, named by its digest, and find its kernel file. Without `layers`, it is
+    read in this process, for trusted files only. Refused if it is unsafe to unpack, has no kernel as required, or
+    exceeds the limits of reading; DeviceError if this machine fails."""
     wanted = reading.Wanted(format, backend, file)
     with cache_limits.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
         fresh = Path(temporary) / "files"

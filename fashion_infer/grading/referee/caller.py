@@ -25,11 +25,9 @@ _LEFTOVER = 0.05, 1.0
 
 
 class SandboxedCaller(Caller):
-    """Calls a submission on one layer, with any number of images for which there is memory.
-
-    Findings about times are added to the notes, for the case. `zeroed` says that the output holds zeros before a call,
-    as with the course's MXNet, and `guards` is the stream of the bytes of guard zones.
-    """
+    """Calls a submission on one layer, with any number of images for which there is memory. Findings about times are
+    added to the notes, for the case. `zeroed` says that the output holds zeros before a call, as with the course's
+    MXNet, and `guards` is the stream of the bytes of guard zones."""
 
     def __init__(
         self,

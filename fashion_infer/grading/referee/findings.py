@@ -28,26 +28,21 @@ class Finding(NamedTuple):
 
     @classmethod
     def of(cls, cause: Cause, where: str = "", seen: str = "") -> "Finding":
-        """Return the finding for a cause."""
         return cls(cause.code, where, plain(reasons.sentence(cause)), plain(seen))
 
     @property
     def text(self) -> str:
-        """The sentence with the example."""
         return f"{self.sentence}: {self.seen}" if self.seen else self.sentence
 
     @property
     def follows(self) -> str:
-        """Consequence of the finding: REFUSED (no points for the affected checks) or MARKED (reported only)."""
         return reasons.TABLE[self.code].follows
 
     @property
     def advice(self) -> str:
-        """Advice to the student; "" if there is none."""
         reason = reasons.TABLE[self.code]
         return "; ".join(filter(None, (reason.remedy, _EXPLAIN if reason.section else "")))
 
     @property
     def short(self) -> str:
-        """Place and sentence of the finding."""
         return f"{self.where}: {self.sentence}" if self.where else self.sentence

@@ -38,7 +38,6 @@ class Place(NamedTuple):
 
 
 def place(shape: ConvolutionShape, start: int = 0) -> Place:
-    """Return the layout of a shape's tensors from the offset `start` on, which must be a multiple of the page size."""
     at, starts, guards = start, [], []
     for size in (shape.data, shape.weights, shape.output):
         begin = page(at + _GUARD)
@@ -63,22 +62,18 @@ class Memory:
         self._bytes = np.frombuffer(self._map, np.uint8)
 
     def close(self) -> None:
-        """Unmap the memory. If arrays in it still exist, the memory stays until the process ends."""
         os.close(self.descriptor)
         del self._bytes
         with contextlib.suppress(BufferError):
             self._map.close()
 
     def clear(self) -> None:
-        """Set all bytes to zero, to erase what an earlier process wrote."""
         fill(self._bytes.view(np.float32), 0.0)
 
     def tensor(self, at: int, size: Tuple[int, ...]) -> np.ndarray:
-        """Return a view of the float32 tensor at an offset."""
         return self._bytes[at : at + 4 * int(np.prod(size))].view(np.float32).reshape(size)
 
     def zone(self, guard: Tuple[int, int]) -> np.ndarray:
-        """Return a view of the bytes of a guard zone."""
         return self._bytes[guard[0] : guard[1]]
 
 
@@ -89,20 +84,16 @@ def guard_words(stream: KeyedStream, guard: Tuple[int, int], kind: str) -> np.nd
 
 
 def stray(touched: Sequence[bool]) -> str:
-    """Return the code of a write outside the tensors, given which guard zones have changed; "" if none has."""
     return next((code for code, changed in zip(_STRAY[::-1], touched[::-1]) if changed), "")
 
 
 def fill(y: np.ndarray, value: float) -> None:
-    """Set all elements of an output to a value, on all cores."""
     in_pieces(y.reshape(-1), lambda piece: piece.fill(value))
 
 
 def in_pieces(flat: np.ndarray, work) -> List:
-    """Apply `work` to each piece of a flat array, in threads on all cores; return the results in order.
-
-    Threads are enough, because NumPy releases the interpreter's lock.
-    """
+    """Apply `work` to each piece of a flat array, in threads on all cores; return the results in order. Threads are
+    enough, because NumPy releases the interpreter's lock."""
     with ThreadPoolExecutor(WORKERS) as pool:
         return list(pool.map(work, _pieces(flat)))
 
@@ -112,5 +103,4 @@ def _pieces(flat: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def page(size: int) -> int:
-    """Round a size up to whole pages."""
     return -(-size // _PAGE) * _PAGE

@@ -17,8 +17,6 @@ _DISAGREE = 0.2  # largest relative difference between two honest clocks, in add
 
 
 class Notes:
-    """The observations from all runs of a submission."""
-
     def __init__(self, rubric: Rubric):
         self.rubric = rubric
         self.samples: List[Sample] = []
@@ -28,7 +26,6 @@ class Notes:
 
     @property
     def refused(self) -> bool:
-        """Whether any finding is REFUSED."""
         return any(finding.follows == REFUSED for finding in self.findings)
 
     def found(self, cause: Cause, case: Optional[Case] = None, seen: str = "") -> None:
@@ -43,7 +40,6 @@ class Notes:
             self.found(Cause("less_precise", {"precision": found, "wanted": "float32"}), case)
 
     def filled(self, case: Case, seconds: float) -> None:
-        """Note the time of a fill of a case's output."""
         self.fill[case] = min(seconds, self.fill.get(case, seconds))
 
     def clocks(self, tensors, case: Case, called: TimedBracket, phases: bool, bracket: Sequence) -> None:

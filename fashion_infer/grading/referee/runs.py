@@ -1,8 +1,7 @@
 """The referee: calls a submission in its sandbox, and relies on its own clock and on the outputs that it reads.
 
-In a run, a new process gets all cases in a random order. The first run makes the calls of the judge's plan
-(`judging.plan`) for each layer and number of images, as `kernel check` does; later runs are timed (`timing`). The whole
-output of each call is compared.
+In a run, a new process gets all cases in a random order: first the calls of the judge's plan (`judging.plan`) for each,
+as in `kernel check`, later timed ones (`timing`).
 """
 
 import contextlib
@@ -42,13 +41,11 @@ class Turns:
 
     @contextlib.contextmanager
     def beside(self) -> Iterator[None]:
-        """Return a context in which other submissions may run, but none is timed."""
         with self._taken(1):
             yield
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Return a context in which no other submission runs."""
         with self._taken(self.count):
             yield
 
@@ -65,15 +62,11 @@ class Turns:
 
 
 class Machine(NamedTuple):
-    """The sandbox and the GPU with which submissions run."""
-
     layers: Layers
     gpu: Optional[Any] = None  # a `device.Gpu`; None on the CPU
 
 
 class Observed(NamedTuple):
-    """All observations of a referee about a submission."""
-
     samples: Tuple[Sample, ...]
     findings: Tuple[Finding, ...]
     layers: Dict[str, Any]  # layers of the sandbox, as the worker reported them before it loaded the submission
@@ -200,7 +193,6 @@ class Referee:
         return ShapeTrial(caller, case.words, case.shape, stream, options).verdict()
 
     def _few(self, case: Case) -> int:
-        """Return the number of images of most calls."""
         return min(self._plugin.few, case.shape.B)
 
     def _thousands(self, case: Case) -> bool:

@@ -16,7 +16,6 @@ class Case(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The case as text, for messages."""
         return f"layer {self.layer}, n = {self.shape.B}"
 
 
@@ -46,7 +45,6 @@ class Times(NamedTuple):
 
 
 def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = ()) -> List[Case]:
-    """Return the cases: each layer of the edition (or, if given, each of `layers`) with each number of images."""
     shapes = layers or [RubricLayer(*sizes) for sizes in editions.convolution_shapes(editions.get(edition))]
     found = [
         Case(number, ConvolutionShape(min(n, images or n), channels, size, size, filters, side))
@@ -57,10 +55,8 @@ def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = (
 
 
 def spread(values: Sequence[float]) -> float:
-    """Return the interquartile range divided by the median; for fewer than four values, the range divided by it.
-
-    The result is infinity for a single value, and if the median is 0.
-    """
+    """Return the interquartile range divided by the median; for fewer than four values, the range divided by it. The
+    result is infinity for a single value, and if the median is 0."""
     if len(values) < 2:
         return float("inf")
     if len(values) < 4:

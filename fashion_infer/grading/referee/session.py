@@ -38,11 +38,9 @@ class TimedBracket(NamedTuple):
 
 
 class Session:
-    """One worker in its box, from start to end; DeviceError if it cannot be started.
-
-    Between calls, all threads of the worker are stopped, so that a submission's code runs only while the referee's
-    clock runs. `packages` are folders of Python packages.
-    """
+    """One worker in its box, from start to end; DeviceError if it cannot be started. Between calls, all threads of the
+    worker are stopped, so that a submission's code runs only while the referee's clock runs. `packages` are folders of
+    Python packages."""
 
     def __init__(self, box: Box, layers: Layers, shared: Shared, packages: Sequence[str] = ()):
         self._channel, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -90,10 +88,8 @@ class Session:
         examine: bool = False,
         threads: int = 0,
     ) -> None:
-        """Send the sizes of the next calls, and the layout of the tensors for each call of a bracket.
-
-        `threads` is the number of OpenMP's threads; 0 leaves it as it is.
-        """
+        """Send the sizes of the next calls, and the layout of the tensors for each call of a bracket. `threads` is the
+        number of OpenMP's threads; 0 leaves it as it is."""
         lie = [place[:3] for place in places]
         self._calls = len(lie)
         asked = {"shape": shape, "places": lie, "on_device": on_device, "examine": examine, "threads": threads}
@@ -109,12 +105,9 @@ class Session:
         return not known
 
     def call(self, number: int, tensors, bracket, patience: float = math.inf, processes: bool = False) -> TimedBracket:
-        """Run the submission once for each slot of the process's bracket `number`; return the means.
-
-        On a GPU, the inputs are copied to the shared memory now. With `processes`, it may start processes, which are
-        ended after the call. Broken if the worker ends, exceeds a limit, or sends a malformed message, or does not end
-        within `patience`.
-        """
+        """Run the submission once for each slot of the process's bracket `number`; return the means. With `processes`,
+        it may start processes, which are ended after the call. Broken if the worker ends, exceeds a limit, sends a
+        malformed message, or does not end within `patience`."""
         if processes:
             self._sandbox.allow_processes()
         word = b"go %d" % number
@@ -144,18 +137,15 @@ class Session:
         return _called(said, number, seconds / self._calls)
 
     def rest(self, seconds: float) -> None:
-        """Let the worker run for some seconds, without a call."""
         self._sandbox.thaw()
         time.sleep(seconds)
         self._sandbox.freeze()
 
     @property
     def printed(self) -> str:
-        """The beginning of what the submission printed."""
         return self._sandbox.printed
 
     def close(self) -> None:
-        """End the worker and all processes that it started."""
         self._channel.close()
         self._sandbox.kill()
 

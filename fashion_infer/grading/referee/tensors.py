@@ -13,8 +13,6 @@ from .memory import Memory, Place, place
 
 
 class Shared(NamedTuple):
-    """Description of the shared memory, for the worker."""
-
     host: Memory
     descriptors: Tuple[int, ...]  # descriptors that the worker inherits in addition to that of the host memory
     device: Optional[Dict[str, Any]]  # arguments of `inside.device.Device`; None on the CPU
@@ -31,10 +29,8 @@ NO_LAG = Lag(0.0, 100e-6)  # used if the lag was not measured
 
 
 class HostTensors:
-    """Tensors in host memory of a size in bytes: the largest `Place.end` of all later calls.
-
-    `gpu` says that the worker uses a GPU, with a format that copies the tensors itself.
-    """
+    """Tensors in host memory of a size in bytes: the largest `Place.end` of all later calls. `gpu` says that the worker
+    uses a GPU, with a format that copies the tensors itself."""
 
     on_device = False
     lag = NO_LAG
@@ -50,7 +46,6 @@ class HostTensors:
         self.slots = [HostSlot(self._memory, start) for start in (0, memory.page(largest // 2))]
 
     def clear(self) -> None:
-        """Erase everything that an earlier process of the submission has written."""
         self._memory.clear()
 
     def bracket(self, timed: bool) -> List["HostSlot"]:
@@ -65,7 +60,6 @@ class HostTensors:
         return 0.0
 
     def close(self) -> None:
-        """Free the memory."""
         self.slots = []
         self._memory.close()
 
@@ -79,7 +73,6 @@ class HostSlot:
         self._x = self._k = self.y = np.empty(0, np.float32)
 
     def fits(self, shape: ConvolutionShape) -> bool:
-        """Whether the tensors of a shape fit here."""
         return place(shape, self._start).end <= self._memory.size
 
     def prepare(self, shape: ConvolutionShape, stream: KeyedStream, guard: str = "nan") -> Place:
@@ -101,7 +94,6 @@ class HostSlot:
         return self.refill(value)
 
     def refill(self, value: float) -> float:
-        """Fill only the output; return the seconds that it took."""
         start = time.perf_counter()
         memory.fill(self.y, value)
         return time.perf_counter() - start
@@ -115,13 +107,10 @@ class HostSlot:
         """Do nothing: `y` is already the output."""
 
     def same_inputs(self, given: Inputs) -> bool:
-        """Return whether data and weights still have the values that were given."""
         return same_bits(self._x, given.x) and same_bits(self._k, given.k)
 
     def stray(self) -> str:
-        """Return the code of a write to the guard zones; "" if they are unchanged."""
         return memory.stray([bool((zone != words).any()) for zone, words in self._guards])
 
     def digest(self) -> int:
-        """Return a number that changes if an element of the output changes."""
         return sum(memory.in_pieces(self.y.reshape(-1).view("u4"), lambda piece: int(piece.sum(dtype="u8"))))

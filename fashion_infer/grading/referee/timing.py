@@ -20,10 +20,8 @@ _SLOW = 0.5  # seconds; a first call that takes longer is timed, too, because it
 def time_calls(
     caller: SandboxedCaller, notes: Notes, case: Case, seed: Seed, run: int, calls: int, until: float
 ) -> None:
-    """Time brackets of calls on a case in a new process, and check each call; after `until`, one is enough.
-
-    Failed if the submission's process ends, or a call fails.
-    """
+    """Time brackets of calls on a case in a new process, and check each call; after `until`, one is enough. Failed if
+    the submission's process ends, or a call fails."""
     tensors = caller.tensors
     number = counted = 0
     while counted < calls:
@@ -52,7 +50,6 @@ def time_calls(
 def sample(
     caller: SandboxedCaller, case: Case, run: int, number: int, timed: bool, called: TimedBracket, precision: str
 ) -> Sample:
-    """Return the sample of a bracket's calls."""
     phases = caller.plugin.phases
     # The format decides whose clock gives Op Time; the worker's messages cannot change that.
     op = min(max(called.op_seconds, 0.0), called.seconds) if phases else called.seconds
@@ -66,7 +63,6 @@ def _known_times(notes: Notes, case: Case) -> List[float]:
 
 
 def _short(notes: Notes, case: Case) -> bool:
-    """Return whether a call is known to be so short that several calls must be timed together."""
     return min(_known_times(notes, case), default=_LONG) < _LONG
 
 

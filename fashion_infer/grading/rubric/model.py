@@ -10,8 +10,6 @@ _MIB, _KIB = 1 << 20, 1 << 10
 
 
 class RubricCheck(NamedTuple):
-    """A check of a submission, for which the submission gets a mark."""
-
     name: str
     kind: str  # one of KINDS
     points: float  # points that the check is worth
@@ -74,8 +72,6 @@ class RubricLayer(NamedTuple):
 
 
 class Rubric(NamedTuple):
-    """A whole rubric."""
-
     edition: str  # "" if the rubric lists layers
     backend: str
     precision: str
@@ -87,19 +83,15 @@ class Rubric(NamedTuple):
 
     @property
     def network(self) -> str:
-        """Description of the network: the edition, or the sizes of the rubric's layers."""
         return self.edition or "layers " + "; ".join(",".join(map(str, layer[:4])) for layer in self.layers)
 
     def checks_of(self, backend: str) -> List[RubricCheck]:
-        """Return the checks for submissions that run on a backend."""
         return [check for check in self.checks if check.backend in ("any", backend)]
 
 
 def changed(rubric: Rubric, backend: Optional[str], n: Optional[int]) -> Rubric:
-    """Return the rubric with this backend, and with this number of images in its time checks. None changes nothing.
-
-    The times of the steps are scaled in proportion to the number of images.
-    """
+    """Return the rubric with this backend, and with this number of images in its time checks. None changes nothing. The
+    times of the steps are scaled in proportion to the number of images."""
     checks = tuple(_scaled(check, n) if n and check.kind == "time" else check for check in rubric.checks)
     return rubric._replace(backend=backend or rubric.backend, checks=checks)
 

@@ -41,15 +41,12 @@ def default_text(edition: str) -> str:
 
 
 def default(edition: str) -> Rubric:
-    """Return the default rubric of an edition."""
     return parse(default_text(edition), f"the default rubric of {edition}")
 
 
 def read(path: str, edition: Optional[str] = None) -> Rubric:
-    """Read a rubric's file; an edition replaces the file's.
-
-    UsageError if the file cannot be read, or contains an unknown name or a value out of range.
-    """
+    """Read a rubric's file; an edition replaces the file's. UsageError if the file cannot be read, or contains an
+    unknown name or a value out of range."""
     try:
         text = inputs.read(path, _LARGEST, UsageError, "the rubric ").decode("utf-8")
     except UnicodeDecodeError as error:
@@ -241,5 +238,4 @@ def _known(values: Any, known, where: str) -> None:
 
 
 def _line(name: Any) -> str:
-    """Return a name as one printable line, for messages."""
     return "".join(character if character.isprintable() else " " for character in str(name))[:_MOST]

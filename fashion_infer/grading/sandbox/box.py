@@ -63,7 +63,6 @@ def python() -> Tuple[str, ...]:
 
 
 def existing(box: Box) -> List[str]:
-    """Return the existing paths that the box may read, without those in a folder that is also in the list."""
     places: List[str] = []
     for path in sorted({*_LIBRARIES, *python(), *box.read}, key=len):
         if os.path.exists(path) and not any(path.startswith(f"{place}/") for place in places):
@@ -73,9 +72,7 @@ def existing(box: Box) -> List[str]:
 
 def bubblewrap(path: str, box: Box, info: int) -> List[str]:
     """Return the command of bubblewrap that creates the namespaces; the caller appends the command to run in the box.
-
-    Bubblewrap writes the number of the box's first process to the descriptor `info`.
-    """
+    Bubblewrap writes the number of the box's first process to the descriptor `info`."""
     words = [path, "--unshare-all", "--unshare-user", "--uid", _NOBODY, "--gid", _NOBODY, "--hostname", "sandbox",
              "--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--info-fd", str(info),
              "--size", str(box.limits.disk), "--tmpfs", TEMPORARY, "--proc", "/proc"]  # fmt: skip
@@ -140,13 +137,9 @@ def plan(box: Box, layers: Layers) -> Dict[str, Any]:
 
 
 def _fresh_user() -> int:
-    """Return the number of a user who has no tasks, for a box of root, whose tasks the kernel does not limit.
-
-    Return 0 if this process is not root's, or lacks CAP_SYS_PTRACE, which the referee needs to inspect the memory of a
-    process with another user. A process in the box sets only its real user to this number, because the kernel counts
-    tasks by the real user; files are opened with the same rights as before. Compilers and shells do not get such a
-    user, because they behave differently if the real and the effective user differ.
-    """
+    """Return the number of a user without tasks, for a box of root, whose tasks the kernel does not limit; else 0. The
+    process sets only its real user to it, by which the kernel counts tasks; files are opened with the same rights. 0
+    without CAP_SYS_PTRACE, which the referee then needs to inspect memory."""
     if os.geteuid() != 0:
         return 0
     (capabilities,) = re.findall(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())
@@ -159,7 +152,6 @@ def _counted_apart() -> bool:
 
 
 def _tasks_of_user() -> int:
-    """Return the number of threads of all processes of this user."""
     count = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):

@@ -1,8 +1,6 @@
-"""Lets the kernel limit memory and processes of a box, if this program may create a cgroup (version 2).
+"""Lets the kernel limit memory and processes of a box by a cgroup (version 2), where one is delegated to this user.
 
-A cgroup can be created in a folder that delegates the controllers of memory and processes to its children: the
-program's own cgroup, or a cgroup that the operator created and named in FASHION_INFER_CGROUP. If there is no such
-folder, the referee checks the limits itself (see `processes`).
+That is the program's own cgroup, or the one that FASHION_INFER_CGROUP names. Without it, the referee checks the limits.
 """
 
 import contextlib
@@ -31,10 +29,8 @@ def parent(root: Path = _ROOT) -> Optional[Path]:
 
 
 class Group:
-    """A cgroup with limits on memory (in bytes) and on the number of processes.
-
-    The constructor creates it in a folder from `parent`; `remove` kills its processes.
-    """
+    """A cgroup with limits on memory (in bytes) and on the number of processes. The constructor creates it in a folder
+    from `parent`; `remove` kills its processes."""
 
     def __init__(self, folder: Path, memory: int, processes: int):
         self.path = folder / f"fashion-infer-{uuid.uuid4().hex[:12]}"
@@ -46,14 +42,12 @@ class Group:
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel killed a process in the cgroup because memory ran out."""
         with contextlib.suppress(OSError):
             lines = (self.path / "memory.events").read_text().split()
             return lines[lines.index("oom_kill") + 1] != "0"
         return False
 
     def entered(self, command: List[str]) -> List[str]:
-        """Wrap a command so that it runs in this cgroup from its first instruction on."""
         return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.path / "cgroup.procs"), *command]
 
     def freeze(self) -> None:
@@ -61,7 +55,6 @@ class Group:
         self._frozen("1")
 
     def thaw(self) -> None:
-        """Let the processes in the cgroup run again."""
         self._frozen("0")
 
     def _frozen(self, state: str) -> None:
@@ -69,7 +62,6 @@ class Group:
             (self.path / "cgroup.freeze").write_text(state)
 
     def remove(self) -> None:
-        """Kill the remaining processes, and remove the cgroup."""
         with contextlib.suppress(OSError):
             (self.path / "cgroup.kill").write_text("1")
         with contextlib.suppress(OSError):

@@ -25,7 +25,6 @@ class Gate:
 
     @property
     def open(self) -> bool:
-        """Whether processes may be started."""
         return self._open
 
     def set(self, open: bool) -> None:

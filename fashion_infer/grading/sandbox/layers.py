@@ -40,7 +40,6 @@ class Layers(NamedTuple):
 
     @property
     def words(self) -> str:
-        """The layers, in one line of text."""
         parts = [f"bubblewrap {self.version}" if self.bubblewrap else f"no bubblewrap ({self.refusal})"]
         parts.append(f"Landlock {self.landlock}" if self.landlock else "no Landlock")
         parts.append("seccomp" if self.seccomp else "no seccomp")
@@ -56,10 +55,8 @@ def available() -> Layers:
 
 
 def required(unsandboxed: bool = False) -> Layers:
-    """Return the layers of this machine; DeviceError if it has neither bubblewrap nor Landlock with seccomp.
-
-    With `unsandboxed`, a machine without layers is accepted. Submissions are then not ranked.
-    """
+    """Return the layers of this machine; DeviceError if it has neither bubblewrap nor Landlock with seccomp. With
+    `unsandboxed`, a machine without layers is accepted. Submissions are then not ranked."""
     found = available()
     if unsandboxed:
         return found._replace(bubblewrap=None, version="", refusal="--unsandboxed", landlock=0, seccomp=False)

@@ -54,7 +54,6 @@ def in_session(session: int) -> Iterator[int]:
 
 
 def states(pid: int) -> List[bytes]:
-    """Return the state of each thread, as a letter."""
     return [fields[0] for fields in (_stat(f"{task}/stat") for task in tasks(pid)) if fields]
 
 
@@ -64,7 +63,6 @@ def alive(pid: int) -> bool:
 
 
 def tasks(pid: int) -> List[str]:
-    """Return the folders in /proc of a process's threads."""
     try:
         return [f"/proc/{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task")]
     except OSError:

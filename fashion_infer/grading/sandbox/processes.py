@@ -32,12 +32,9 @@ class Broken(Failed):
 
 
 class Sandboxed:
-    """A running box.
-
-    `process` was started: bubblewrap or, without it, the box's first process. `first` is the number of the first
-    process in the box's PID namespace, which is bubblewrap's and waits for the others; None without a namespace.
-    Without a cgroup (`group`), the referee checks memory itself.
-    """
+    """A running box. `process` was started: bubblewrap or, without it, the box's first process. `first` is the number
+    of the first process in the box's PID namespace, which is bubblewrap's and waits for the others; None without a
+    namespace. Without a cgroup (`group`), the referee checks memory itself."""
 
     def __init__(self, process: subprocess.Popen, first: Optional[int], box: Box, group: Optional[Group]):
         self._process, self._first, self._box, self._limits, self._group = process, first, box, box.limits, group
@@ -57,12 +54,10 @@ class Sandboxed:
 
     @property
     def printed(self) -> str:
-        """The beginning of the box's printed output."""
         return self._printed.decode(errors="replace")
 
     @property
     def remaining(self) -> float:
-        """Number of seconds for which the box may still run."""
         running = time.monotonic() - self._since if self._since else 0.0
         return self._limits.seconds - self._used - running
 
@@ -73,11 +68,9 @@ class Sandboxed:
         return [pid for pid in proc.in_session(session) if pid not in ours]
 
     def settle(self, gate: Optional[Gate] = None) -> None:
-        """Remember the worker, before it loads a submission; `gate` answers whether it may start processes.
-
-        The namespace's first process is stopped until the box ends, as it has no filter. DeviceError is the caller's if
-        the box has other processes than the worker.
-        """
+        """Remember the worker, before it loads a submission; `gate` answers whether it may start processes. The
+        namespace's first process is stopped until the box ends, as it has no filter. DeviceError is the caller's if the
+        box has other processes than the worker."""
         self._gate = gate
         (self._worker,) = self.members()
         self._began = proc.memory(self._worker)
@@ -90,10 +83,8 @@ class Sandboxed:
             self._gate.set(True)
 
     def freeze(self) -> float:
-        """Stop everything of the submission; return the time.perf_counter() at which all threads had stopped.
-
-        Broken if a thread does not stop, if another process is alive, or if threads or memory exceed a limit.
-        """
+        """Stop everything of the submission; return the time.perf_counter() at which all threads had stopped. Broken if
+        a thread does not stop, if another process is alive, or if threads or memory exceed a limit."""
         if self._gate is not None and self._gate.open:
             self._end_helpers()
         self._stop(self._worker)
@@ -137,7 +128,6 @@ class Sandboxed:
                 raise Broken("not_stopped")
 
     def _times(self) -> Dict[str, Used]:
-        """Return the CPU time of each thread that should be stopped."""
         return {**proc.used(self._worker), **(proc.used(self._first) if self._first else {})}
 
     def thaw(self) -> float:
@@ -204,14 +194,12 @@ class Sandboxed:
         return Broken("exit", status=code)
 
     def wait(self) -> int:
-        """Wait until the box ends, checking its limits; return its exit code."""
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(0.05)
             self.watch()
 
     def kill(self) -> None:
-        """Kill all processes of the box."""
         _running.discard(self)
         self.end()
         self._process.wait()

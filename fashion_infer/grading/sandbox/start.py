@@ -26,10 +26,8 @@ def python(module: str, *arguments: str) -> List[str]:
 
 
 def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequence[int]) -> Sandboxed:
-    """Start a command of `python` in a box. The command must apply the restrictions from `plan` to itself.
-
-    It inherits the standard streams and `descriptors` only. DeviceError if bubblewrap fails.
-    """
+    """Start a command of `python` in a box. The command must apply the restrictions from `plan` to itself. It inherits
+    the standard streams and `descriptors` only. DeviceError if bubblewrap fails."""
     group = None
     if layers.cgroup:
         folder = cgroup.parent()
@@ -71,8 +69,6 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
 
 
 class Ran(NamedTuple):
-    """Result of a command that ran in a box."""
-
     code: int  # exit code
     output: str  # the beginning of its printed output
     layers: Dict[str, Any]  # layers of the sandbox that were in force, from `inside.confine`
