@@ -89,27 +89,19 @@ def run_filter(program, machine, number, *arguments):
 
 
 THREAD, NEW_USER = 0x003D0F00, 0x10000000  # the flags of pthread_create, and CLONE_NEWUSER
-NUMBERS = {  # numbers of system calls, from Linux's tables
-    "x86_64": {"read": 0, "mmap": 9, "ioctl": 16, "futex": 202, "fork": 57, "vfork": 58, "clone": 56, "clone3": 435,
-               "execve": 59, "ptrace": 101, "socket": 41, "connect": 42, "kill": 62, "tgkill": 234, "bpf": 321,
-               "memfd_create": 319, "io_uring_setup": 425, "mount": 165, "unshare": 272, "keyctl": 250,
-               "process_vm_readv": 310, "process_vm_writev": 311, "setsid": 112, "fcntl": 72, "timer_create": 222,
-               "mq_open": 240, "mq_notify": 244, "shmget": 29, "semget": 64, "msgget": 68, "shmat": 30, "shmctl": 31,
-               "msgsnd": 69, "mq_timedsend": 242, "io_setup": 206, "io_submit": 209, "vmsplice": 278,
-               "setpriority": 141, "ioprio_set": 251, "prctl": 157, "sched_setaffinity": 203, "prlimit64": 302,
-               "sched_setscheduler": 144, "sched_setattr": 314, "setresuid": 117},
-    "aarch64": {"read": 63, "mmap": 222, "ioctl": 29, "futex": 98, "clone": 220, "clone3": 435, "execve": 221,
-                "ptrace": 117, "socket": 198, "connect": 203, "kill": 129, "tgkill": 131, "bpf": 280,
-                "memfd_create": 279, "io_uring_setup": 425, "mount": 40, "unshare": 97, "keyctl": 219,
-                "process_vm_readv": 270, "process_vm_writev": 271, "setsid": 157, "fcntl": 25, "timer_create": 107,
-                "mq_open": 180, "mq_notify": 184, "shmget": 194, "semget": 190, "msgget": 186, "shmat": 196,
-                "shmctl": 195, "msgsnd": 189, "mq_timedsend": 182, "io_setup": 0, "io_submit": 2, "vmsplice": 75,
-                "setpriority": 140, "ioprio_set": 30, "prctl": 167, "sched_setaffinity": 122, "prlimit64": 261,
-                "sched_setscheduler": 119, "sched_setattr": 274, "setresuid": 147},
-}  # fmt: skip
+# Numbers of system calls, from Linux's tables; those that the filter names are compared with the kernel's headers.
+NUMBERS = {"x86_64": {"read": 0, "ioctl": 16, "futex": 202}, "aarch64": {"read": 63, "ioctl": 29, "futex": 98}}
+for column, numbers in enumerate(NUMBERS.values()):
+    for table in (seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF):
+        numbers.update({name: each[column] for name, each in table.items() if each[column] != -1})
+    numbers.update({name: called[column] for name, (called, _, _) in seccomp._BY_ARGUMENT.items()})
+    numbers.update(
+        {name: getattr(seccomp, f"_{name.upper()}")[column] for name in ("kill", "tgkill", "clone", "clone3", "mmap")}
+    )
 REFUSES = ("ptrace", "bpf", "io_uring_setup", "mount", "unshare", "keyctl", "process_vm_readv", "process_vm_writev",
-         "setsid", "setresuid", "timer_create", "mq_open", "mq_notify", "shmget", "semget", "msgget", "shmat", "shmctl",
-         "msgsnd", "mq_timedsend", "io_setup", "io_submit", "vmsplice", "setpriority", "ioprio_set")  # fmt: skip
+           "setsid", "setpgid", "setresuid", "timer_create", "mq_open", "mq_notify", "shmget", "semget", "msgget",
+           "shmat", "shmctl", "msgsnd", "mq_timedsend", "io_setup", "io_submit", "vmsplice", "setpriority",
+           "ioprio_set", "memfd_secret", "userfaultfd", "setns", "pidfd_getfd")  # fmt: skip
 OF_ITSELF = "sched_setaffinity", "prlimit64", "sched_setscheduler", "sched_setattr"
 F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_DUPFD_CLOEXEC = 8, 10, 15, 1024, 1030
 FIOSETOWN, SIOCSPGRP, FIONBIO = 0x8901, 0x8902, 0x5421
