@@ -1,5 +1,6 @@
 """Judges submissions for `fashion-infer grade`: builds and checks them in parallel, and times them one by one."""
 
+import contextlib
 import math
 import os
 import shutil
@@ -100,6 +101,13 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
         futures.append(pool.submit(*what))
         return futures[-1]
 
+    def judged(number: int, ready: _Ready, machine: Machine, turns: Optional[Turns]) -> GradeVerdict:
+        try:
+            with pace.judging(paths[number]):
+                return _safe_verdict(request, paths[number], ready, machine, turns)
+        finally:
+            shutil.rmtree(rooms[number], ignore_errors=True)
+
     with _room() as room, ThreadPoolExecutor(count, initializer=lambda: threads.add(threading.get_ident())) as pool:
         rooms = [Path(room) / str(number) for number, _ in enumerate(paths)]
         try:
@@ -108,10 +116,10 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
             # If a submission may run on the CPU, wait for all builds, because a compiler would affect its times.
             if request.rubric.backend != "gpu":
                 all_ready = [future.result() for future in waiting]
-                pace.start()
+                pace.start = time.monotonic()
                 if turns.count > 1:
                     beside = {
-                        number: later(_judge_with_progress, request, paths[number], ready, machine, turns, pace)
+                        number: later(judged, number, ready, machine, turns)
                         for number, ready in enumerate(all_ready)
                         if not _on_gpu(request, ready)
                     }
@@ -119,9 +127,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
             for number, (path, future) in enumerate(zip(paths, waiting)):
                 ready = future.result()
                 if number in beside:
-                    found = beside[number].result()
-                    shutil.rmtree(rooms[number], ignore_errors=True)
-                    yield found
+                    yield beside[number].result()
                     continue
                 on_gpu = _on_gpu(request, ready)
                 if on_gpu and ill is None and machine.gpu is None:
@@ -129,8 +135,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
                 if on_gpu and ill is not None:
                     ready = ready._replace(plugin=None, failed=ill)
                 with turns.alone():
-                    found = _judge_with_progress(request, path, ready, machine, None, pace)
-                shutil.rmtree(rooms[number], ignore_errors=True)
+                    found = judged(number, ready, machine, None)
                 yield found
                 if on_gpu and ill is None and machine.gpu is not None:
                     reason = machine.gpu.ill()
@@ -147,33 +152,22 @@ class _GradeProgress:
     def __init__(self, count: int, progress: Callable[[str], None]):
         self._count, self._progress = count, progress
         self._begun = self._done = 0
-        self.start()
+        self.start = time.monotonic()  # when the first submission is judged
 
-    def start(self) -> None:
-        self._start = time.monotonic()
-
-    def begin(self, path: Path) -> None:
+    @contextlib.contextmanager
+    def judging(self, path: Path) -> Iterator[None]:
+        """Report a submission's number and an estimate of the remaining time; count it when it has been judged."""
         self._begun += 1
         left = ""
         if self._count > 1:
-            seconds = (time.monotonic() - self._start) / max(1, self._done) * (self._count - self._done)
-            left = f" ({self._begun} of {self._count}" + (
-                f", about {math.ceil(seconds / 60)} min left)" if self._done else ")"
-            )
+            seconds = (time.monotonic() - self.start) / max(1, self._done) * (self._count - self._done)
+            about = f", about {math.ceil(seconds / 60)} min left" if self._done else ""
+            left = f" ({self._begun} of {self._count}{about})"
         self._progress(f"judging {path}{left}")
-
-    def end(self) -> None:
-        self._done += 1
-
-
-def _judge_with_progress(
-    request, path: Path, ready: "_Ready", machine: Machine, turns: Optional[Turns], pace: _GradeProgress
-):
-    pace.begin(path)
-    try:
-        return _safe_verdict(request, path, ready, machine, turns)
-    finally:
-        pace.end()
+        try:
+            yield
+        finally:
+            self._done += 1
 
 
 def _on_gpu(request: GradeRequest, ready: "_Ready") -> bool:

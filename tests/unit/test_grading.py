@@ -56,13 +56,8 @@ def test_default_rubrics(edition):
     assert rubric.parse(rubric.default_text(edition).partition("[limits]")[0], "short").limits == found.limits
     for check in [check for check in found.checks if check.kind == "time"]:
         (full, _), (none, _) = check.steps
-        assert [check.share(ms) for ms in (0, full, (full + none) / 2, none, none + 1)] == [
-            1,
-            1,
-            pytest.approx(0.5),
-            0,
-            0,
-        ]
+        shares = [check.share(ms) for ms in (0, full, (full + none) / 2, none, none + 1)]
+        assert shares == pytest.approx([1, 1, 0.5, 0, 0])
         (fewer,) = [one for one in rubric.changed(found, None, 100).checks if one[:4] == check[:4]]
         assert fewer.n == (100,) and fewer.steps[0][0] == pytest.approx(full / 100)
 
@@ -145,6 +140,29 @@ def test_a_rubric_allows_what_the_compiler_says(tmp_path, monkeypatch):
     odd = documents[2]["explain"]
     assert [one["code"] for one in odd] == ["alias"] and all(one["what"].isprintable() for one in odd)
     assert len(json.dumps([one["explain"] for one in documents])) < 20_000
+
+
+COMPILED = """import torch
+
+@torch.compile
+def conv_forward(x, k):
+    return torch.nn.functional.conv2d(x, k) + 0.0
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(available().lacking({"landlock": 1, "seccomp": 1, "rlimits": 1, "stopped": 1}), reason="no sandbox")
+def test_a_file_that_pytorch_compiles_is_ranked(tmp_path, monkeypatch):
+    """PyTorch's compiler starts processes, which is possible in the calls that do not count."""
+    pytest.importorskip("torch")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "conv.py").write_text(COMPILED)
+    small = rubric.parse(Path(SMALL).read_text(), "small")
+    asked = small._replace(
+        edition="", layers=(rubric.RubricLayer(1, 9, 4, 3),), limits=rubric.RubricLimits(seconds=300)
+    )
+    (found,) = grade.grade(grade.GradeRequest((str(tmp_path / "conv.py"),), asked))
+    assert (found.findings, found.ranked, found.marks.points) == ((), True, 100), found.printed
 
 
 TEXT = rubric.default_text("fa2017")
@@ -325,31 +343,14 @@ def test_text_has_points_and_advice(name):
 @pytest.mark.parametrize("name", VERDICTS)
 def test_gradescopes_results_have_its_fields(name):
     found = json.loads(results.written(VERDICTS[name], "gradescope"))
-    assert set(found) <= {
-        "score",
-        "execution_time",
-        "output",
-        "visibility",
-        "stdout_visibility",
-        "tests",
-        "extra_data",
-        "leaderboard",
-    }
+    fields = "score execution_time output visibility stdout_visibility tests extra_data leaderboard"
+    assert set(found) <= set(fields.split())
     assert found["score"] == SCORES[name] == sum(test["score"] for test in found["tests"])
     visible = ("hidden", "after_due_date", "after_published", "visible")
     assert found["visibility"] in visible and found["stdout_visibility"] in visible
     for test in found["tests"]:
-        assert set(test) <= {
-            "score",
-            "max_score",
-            "status",
-            "name",
-            "number",
-            "output",
-            "tags",
-            "visibility",
-            "extra_data",
-        }
+        fields = "score max_score status name number output tags visibility extra_data"
+        assert set(test) <= set(fields.split())
         assert 0 <= test["score"] <= test["max_score"] and test["status"] in ("passed", "failed")
         assert isinstance(test["number"], str) and isinstance(test["name"], str) and isinstance(test["tags"], list)
     assert ("leaderboard" in found) == (name == "full")
@@ -415,21 +416,10 @@ def test_only_verdicts_are_read(tmp_path):
     assert (again.source, again.digest, again.seed, again.rubric) == (one.source, one.digest, one.seed, one.rubric)
     assert again.differences(one) == []
     assert [line.split(":")[0] for line in again.differences(VERDICTS["wrong"])] == ["right", "fast"]
-    whole = path.read_text()
-    for broken in (
-        "",
-        "{}",
-        "[]",
-        whole[:200],
-        whole.replace("fashion-infer verdict", "another"),
-        whole.replace(one.seed.hex, "no number"),
-    ):
-        assert broken != whole
+    for broken in ("", "{}", "[]", path.read_text()[:200]):  # changed values are the next test's
         path.write_text(broken)
         with pytest.raises(DataError):
             verdict.read(str(path))
-    with pytest.raises(DataError):
-        verdict.read(str(tmp_path / "none.json"))
 
 
 _ODD = st.sampled_from([None, 5, -1, True, "", "-1", "a" * 40, [], [5], {}, 1e308, float("inf"), float("nan"), 10**400,

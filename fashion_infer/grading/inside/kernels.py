@@ -63,6 +63,7 @@ def _plain_c(path: str, gpu: bool) -> WorkerKernel:
 
 def _python(path: str, gpu: bool) -> WorkerKernel:
     os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # compile in this process, without a pool of processes
+    os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"  # they have more bytes than a box may write
     import torch
 
     spec = importlib.util.spec_from_file_location("submission", path)

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import sysconfig
 import tempfile
 import time
 from pathlib import Path
@@ -54,8 +55,9 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
         if importlib.util.find_spec("torch") is None:
             raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
-        # The worker may read the system's compiler, because Triton compiles with it.
-        return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=(*sites, *_SYSTEM), packages=sites)
+        # The worker may read the system's compiler and Python's headers, with which PyTorch's compilers work.
+        read = (*sites, *_SYSTEM, sysconfig.get_paths()["include"])
+        return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=read, packages=sites)
     if recognised.format.language == "machine code":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
         return BuiltSubmission("c" if plain else "plugin", recognised.path, 0.0, host_memory)

@@ -90,18 +90,20 @@ class SandboxedCaller(Caller):
             self.broken = True
             error.details = {"during": "call", "images": shape.B, **error.details}
             raise
-        self._number += 1
-        if called.status:
-            code = "device_error" if "CUDA error" in called.message else "failed"
-            raise Failed(code, text=plain(called.message) or f"it failed with status {called.status}")
-        return called
+        return self._succeeded(called)
 
     def _warm_up(self, slots: List, shape: ConvolutionShape, value: float) -> None:
         """Make an untimed bracket of calls, whose outputs do not count, in which compilers may run."""
         for slot in slots:
             slot.fill(random_inputs(self._guards, shape), value)
-        self.session.call(self._number, self.tensors, slots, processes=True)
+        self._succeeded(self.session.call(self._number, self.tensors, slots, processes=True))
+
+    def _succeeded(self, called: TimedBracket) -> TimedBracket:
         self._number += 1
+        if called.status:
+            code = "device_error" if "CUDA error" in called.message else "failed"
+            raise Failed(code, text=plain(called.message) or f"it failed with status {called.status}")
+        return called
 
     def works_on(self, slot, called: TimedBracket) -> bool:
         """Let an incorrect submission run without a call; return whether its output then changes."""
