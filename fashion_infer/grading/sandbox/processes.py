@@ -68,11 +68,13 @@ class Sandboxed:
         return [pid for pid in proc.in_session(session) if pid not in ours]
 
     def settle(self, gate: Optional[Gate] = None) -> None:
-        """Remember the worker, before it loads a submission; `gate` answers whether it may start processes. The
-        namespace's first process is stopped until the box ends, as it has no filter. DeviceError is the caller's if the
-        box has other processes than the worker."""
+        """Remember the worker, before it loads a submission; `gate` answers whether it may start processes. The first
+        process of the namespace, which has no filter, is stopped until the box ends. Broken if there are others."""
         self._gate = gate
-        (self._worker,) = self.members()
+        members = self.members()
+        if len(members) != 1:
+            raise Broken("not_stopped")
+        self._worker = members[0]
         self._began = proc.memory(self._worker)
         if self._first:
             self._stop(self._first)
