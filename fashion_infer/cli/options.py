@@ -116,10 +116,7 @@ def takes(*options):
 
 
 def takes_request(*options):
-    """Return a decorator that adds options to a command, and passes it one checked request as the first argument.
-
-    The value of an option that is not a field of a request is passed as a separate argument.
-    """
+    """Return a decorator that adds options, and passes one checked request and the values that are no fields of it."""
 
     def decorate(function):
         @functools.wraps(function)

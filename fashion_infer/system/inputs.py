@@ -3,11 +3,12 @@
 Other files are refused: opening a FIFO may wait forever for a writer, and a device such as /dev/zero has no end.
 """
 
+import contextlib
 import errno
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Type, Union
+from typing import BinaryIO, Iterator, Type, Union
 
 from ..errors import DataError, FashionInferError
 
@@ -16,49 +17,38 @@ _Path = Union[str, Path]
 
 def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
     """Return the size in bytes of a regular file (or a link to one), without opening it; `error` for any other."""
-    try:
+    with _explained(path, error, what):
         status = os.stat(path)
         _check_regular(status)
-    except (OSError, ValueError) as problem:
-        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
-    return status.st_size
+        return status.st_size
 
 
 def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
     """Read a regular file; raise `error` if it cannot be read or has more than `most` bytes."""
     size = check(path, error, what)
-    if size > most:
-        raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
-    try:
+    with _explained(path, error, what):
+        _check_size(size, most)
         with open_regular(path) as stream:
             # `size` was checked above: read(size) allocates that many bytes before it reads any.
             return stream.read(size)
-    except OSError as problem:
-        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
 
 
 def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
     """Read a user's own file from a folder of others: no symbolic link, no second hard link, no other's file."""
-    try:
-        with open_regular(path, os.O_NOFOLLOW) as stream:
-            status = os.fstat(stream.fileno())
-            if status.st_uid != os.geteuid() or status.st_nlink != 1:
-                raise OSError(errno.EPERM, "it belongs to another user or has a second hard link")
-            data = stream.read(most + 1)
-    except OSError as problem:
-        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
-    if len(data) > most:
-        raise error(f"cannot read {what}{path}: it is larger than the limit of {most:,} bytes")
-    return data
+    with _explained(path, error, what), open_regular(path, os.O_NOFOLLOW) as stream:
+        status = os.fstat(stream.fileno())
+        if status.st_uid != os.geteuid() or status.st_nlink != 1:
+            raise OSError(errno.EPERM, "it belongs to another user or has a second hard link")
+        data = stream.read(most + 1)
+        _check_size(len(data), most)
+        return data
 
 
 def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
     """Call `check`, then open and close the file to test whether this process may read it."""
     size = check(path, error, what)
-    try:
+    with _explained(path, error, what):
         open_regular(path).close()
-    except OSError as problem:
-        raise error(f"cannot read {what}{path}: {_reason(problem)}") from None
     return size
 
 
@@ -80,5 +70,16 @@ def _check_regular(status: os.stat_result) -> None:
         raise OSError(errno.EINVAL, "it is not a regular file")
 
 
-def _reason(problem: Exception) -> str:
-    return getattr(problem, "strerror", None) or str(problem)
+def _check_size(size: int, most: int) -> None:
+    if size > most:
+        raise ValueError(f"it is larger than the limit of {most:,} bytes")
+
+
+@contextlib.contextmanager
+def _explained(path: _Path, error: Type[FashionInferError], what: str) -> Iterator[None]:
+    """Return a context in which an OSError or a ValueError becomes `error`; `what` precedes the path in its message."""
+    try:
+        yield
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise error(f"cannot read {what}{path}: {reason}") from None

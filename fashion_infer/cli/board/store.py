@@ -17,11 +17,7 @@ STORE = (data, database)
 
 
 def takes_store(*more, makes=False):
-    """Return a decorator that adds `more` and the database's options, and passes the opened store first.
-
-    Without `makes`, a folder without a board is an error. With it, the board is created, and removed if the command
-    fails.
-    """
+    """Return a decorator that passes the opened store first; with `makes`, a missing board is created on success."""
 
     def decorate(function):
         def command(data, database, **values):
