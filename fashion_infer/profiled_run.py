@@ -40,11 +40,7 @@ def profile(
     with_counters: bool = False,
     announce: pipeline.Announce = nullcontext,
 ) -> ProfiledRun:
-    """Run a network under the profiler, then run more passes to measure the profiler's overhead.
-
-    The profile shows the program's first passes, which include the set-up of CUDA and MXNet. `turns` is the number of
-    further passes without, and also with, the profiler. With `with_counters`, a run on a CPU is a UsageError.
-    """
+    """Run a network under the profiler, first passes included, then `turns` passes with and without it."""
     pipeline.check(request)
     if turns < 0:
         raise UsageError("the number of passes for the overhead must be at least 0")

@@ -23,12 +23,7 @@ PATIENCE = 300.0  # default of a client's patience in seconds, enough for a boar
 
 
 class Client:
-    """A client of a board with the token of one person.
-
-    Plain http is accepted only for this machine, because others could read the token. `authority` is a file of
-    certificates to trust; the default is that of an environment variable in `_TRUSTED`, or the public authorities. If
-    the board does not answer, requests are retried for `patience` seconds.
-    """
+    """A client of a board with one person's token, over https or on this machine; `authority` are certificates."""
 
     def __init__(
         self,

@@ -168,11 +168,7 @@ def _expect(condition: Any, otherwise: str) -> None:
 
 
 def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np.ndarray, np.ndarray]]] = None):
-    """Write an HDF5 checkpoint, atomically; CheckpointError if the file cannot be written.
-
-    `quantized` has weights to store as int8 in place of those in the checkpoint, by name: (values, int8 (rows, ...);
-    scale, float32 (rows,)). The file is first built in memory, because the HDF5 library crashes if a write fails.
-    """
+    """Write an HDF5 checkpoint, built in memory first; `quantized` has (int8 values, float32 scale per row) by name."""
     with replacing(path) as temporary:
         Path(temporary).write_bytes(image(checkpoint, quantized or {}))
 

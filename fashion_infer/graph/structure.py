@@ -22,11 +22,7 @@ ATTRIBUTE_KEYS = ("attrs", "attr", "param")
 
 
 def read(text: str) -> Graph:
-    """Read a graph from JSON: `nodes` with `op`, `name`, `inputs` and `attrs`, `arg_nodes`, `heads` and `attrs`.
-
-    Each node follows its inputs, each entry of `inputs` and `heads` has three numbers, and names of variables are
-    unique. The message of a ValueError says why the text is not a graph, as a clause about "it".
-    """
+    """Read a consistent graph from JSON; the message of a ValueError says why it is none, as a clause about "it"."""
     if len(text) > LARGEST_TEXT:
         raise ValueError(f"it has more than {LARGEST_TEXT >> 20} MiB")
     try:

@@ -36,11 +36,7 @@ def check(request: Request) -> None:
 
 
 def load(request: Request) -> LoadedModel:
-    """Load a shipped model by name, or a checkpoint by path, with the requested operator for its convolutions.
-
-    The input size is the requested one, else the edition's, else one that fits the first fully connected layer.
-    UsageError for an unknown name, CheckpointError for a missing or damaged file.
-    """
+    """Load a shipped model or a checkpoint, for the requested operator and an input size that fits."""
     label, checkpoint = _checkpoint(request)
     graph = symbol.parse(checkpoint.symbol, "the network")
     normalisation = _normalisation(request, checkpoint)

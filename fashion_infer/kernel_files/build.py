@@ -144,11 +144,7 @@ def _placed(command: List[str], path: Path, beside: neighbours.Neighbours, place
 
 
 def _copies(path: Path, beside: neighbours.Neighbours, place: Path) -> Dict[Path, Path]:
-    """Copy a kernel file and its neighbours into `place` if the compiler cannot read one of them as it is.
-
-    The copies are prepared (`source.prepared`), and the compiled ones have plain names. The compiler's messages name
-    the originals.
-    """
+    """Copy a kernel file and its neighbours into `place`, prepared, if the compiler cannot read them as they are."""
     compiled = [path, *beside.helpers]
     contents = {file: _bytes(file) for file in [path, *beside.all]}
     ready = {file: source.prepared(data) for file, data in contents.items()}

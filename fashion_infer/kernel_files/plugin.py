@@ -96,11 +96,7 @@ def prebuilt(library: Path, backend: str) -> Plugin:
 def described(
     run, backend: str, summary: str, key: str, host_memory: bool, takes=None, source: Optional[Path] = None
 ) -> Plugin:
-    """Create a plug-in from a Python function of a `bindings.PluginCall`, whose op_seconds the function may set.
-
-    If `run` raises an error, the call fails with its message, which names the line of `source`. `takes` returns whether
-    `run` supports a `bindings.ConvSize`; None means all.
-    """
+    """Create a plug-in from a Python function of a `bindings.PluginCall`; its errors become the call's message."""
 
     def guarded(pointer):
         call = pointer.contents

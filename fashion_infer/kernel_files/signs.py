@@ -82,11 +82,7 @@ _OUTPUT = re.compile(r"\b(?:y|out|output|result)\w*$", re.IGNORECASE)
 
 
 def wrong_parameters(parameters: List[str]) -> str:
-    """Describe what is wrong with the parameters of plain C's conv_forward; "" if they are correct.
-
-    The linker compares only names, so a function with double* for float*, or with the output first, would link,
-    but could crash or give incorrect outputs.
-    """
+    """Describe what is wrong with conv_forward's parameters, which the linker does not compare; "" if right."""
     for number, parameter in enumerate(parameters[:3]):
         if re.search(r"\b(?:double|half|__half|int|char|void)\b", parameter) and "*" in parameter:
             return f"parameter {number + 1} is `{parameter}`, where float* belongs"

@@ -42,11 +42,7 @@ class Stage(NamedTuple):
 
 
 class FusedNetwork:
-    """A network as fused stages, ready to run.
-
-    `symbol` is MXNet's JSON of a chain of nodes, `shape` that of one item: (C,H,W), or (values,). On the GPU,
-    `precision` may also be "tf32" or "fp16". UsageError if a node cannot be fused, CheckpointError for wrong weights.
-    """
+    """A network as fused stages of items (C,H,W) or (values,), ready to run; UsageError if it cannot be fused."""
 
     def __init__(
         self,

@@ -33,11 +33,7 @@ def inside() -> bool:
 
 
 def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEOUT) -> int:
-    """Run this program with arguments in a child process, and return its exit code if it ended by itself.
-
-    CheckFailed if it crashed, if the kernel's code called exit(), or if it did not end within `timeout` seconds from
-    the start of the first file's code; compilation is not counted.
-    """
+    """Run this program in a child, and return its exit code; CheckFailed if it crashed, exited or took too long."""
     what = ", ".join(PurePath(kernel).name for kernel in kernels)
     reports, to_report = os.pipe()
     lives, holds = os.pipe()  # the parent keeps `holds`: when it ends, the child reads the end of the pipe

@@ -150,10 +150,7 @@ class AddressSpace(NamedTuple):
 
 
 def check_address_space(need: AddressSpace, threads: int, what: str) -> None:
-    """Reserve the address space for `what` and `threads` threads, and release it; DeviceError if the system refuses.
-
-    OpenBLAS, libgomp and MXNet do not check allocations (`ulimit -v`): they would abort, hang or crash later.
-    """
+    """Reserve address space and release it; DeviceError if refused, as libraries would abort or hang later."""
     if _fits(need.total(threads)):
         return
     fewer = next((count for count in range(threads - 1, 0, -1) if _fits(need.total(count))), 0)

@@ -144,11 +144,7 @@ def give_back(
     counted: bool = True,
     at: Optional[datetime] = None,
 ) -> None:
-    """Return a job to its old position in the queue, because its grader died or could not judge it.
-
-    After `MOST_DEATHS` or `MOST_FAILURES` calls with `counted`, the job is judged as failed instead. `outcome` is the
-    report of a grader that could not judge; None if the grader died.
-    """
+    """Return a job whose grader died or could not judge it to its old position, or judge it failed at the limit."""
     job = _running(session, lease)
     if job is None:
         return

@@ -114,11 +114,7 @@ def best_of(session: Session, of_class: Class) -> List[RankedBest]:
 
 
 def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
-    """Return the best submission per person or team.
-
-    A submission with final runs counts with the median of their times, and is better than any without; with too few
-    correct final runs, it is left out.
-    """
+    """Return the best submission per person or team; final runs count by their median, and before all others."""
     finals: Dict[str, List[Row]] = {}
     for row in rows:
         if row.purpose != "first":

@@ -9,11 +9,7 @@ import click
 
 
 class ProgressBar:
-    """A one-line progress bar, drawn only by calls of `tick`, because a thread would disturb timed work.
-
-    With `lines`, each new part is a line if stderr is not a terminal, at most once in `every` seconds. If they are
-    `results`, they are also written on a terminal, above the bar. `estimate` is written at the first `tick`.
-    """
+    """A one-line progress bar, drawn by `tick` alone, because a thread would disturb timed work; or lines in a pipe."""
 
     def __init__(self, title: str, lines: bool = False, estimate: str = "", every: float = 0.0, results: bool = False):
         from rich import progress
