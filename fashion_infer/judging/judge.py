@@ -35,7 +35,8 @@ OTHER_SHAPES = (
 MANY = 1000  # images of the largest call
 _FEW, _MOST = 3, 32  # images per call by default, and of a kernel with threads on any number of processors
 _FIRST = 20.0  # seconds after which a first call of one image hangs, unless our naive kernel takes a hundredth of that
-_LONGEST, _SLOWER = 60.0, 10  # seconds of a call with many images, and how many times longer than that it may take
+_SLOWER = 10  # how many times longer per image a call with many images may take than one with one image,
+_PATIENCE = 60.0  # up to this many seconds
 _PRODUCTS = 5e8  # of a naive kernel per second, at least
 RACES = 0.25  # seconds of calls on each layer that look for a race
 _HUNG = 2  # shapes that reach a time limit before no other shape is tried
@@ -264,15 +265,14 @@ class _Judge:
         return found
 
     def _with_many(self, found: List[Optional[ShapeVerdict]], asked: Sequence[Layer], places: Sequence[int]) -> None:
-        """Call layers with many images, and replace their verdicts. A slow kernel gets fewer images."""
+        """Call layers with many images, and replace their verdicts."""
         jobs = []
         for at in places:
             before = found[at]
             assert before is not None
-            images = int(min(MANY, max(self._images, _LONGEST / max(before.op_seconds, 1e-9))))
             exact = before.precision == bound.CLASSES[0]
-            arguments = (*asked[at], self._seed, self._device, images, bound.CLASSES[0 if exact else 2])
-            first = max(_FIRST, _SLOWER * images * before.op_seconds)
+            arguments = (*asked[at], self._seed, self._device, MANY, bound.CLASSES[0 if exact else 2])
+            first = max(_FIRST, min(_PATIENCE, _SLOWER * MANY * before.op_seconds))
             jobs.append(self._of_plan("try_many", arguments, asked[at], first))
         self._change(found, asked, [[at] for at in places], isolated.run_each(jobs, self._tick))
 
