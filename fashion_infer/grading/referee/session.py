@@ -14,6 +14,7 @@ from ..intake.building import BuiltSubmission
 from ..sandbox import Box, Broken, Layers, start
 from ..sandbox.box import plan
 from ..sandbox.gate import Gate
+from ..sandbox.proc import Unreadable
 from ..sandbox.start import python
 from .findings import plain
 from .memory import Place
@@ -65,7 +66,7 @@ class Session:
             self.layers: Dict[str, Any] = self._answer("layers", _STARTING)
             self._ancillary = 0
             self._sandbox.settle(*map(Gate, self._passed))
-        except Broken as error:  # the submission has not been loaded yet, so it is not the cause
+        except (Broken, OSError, Unreadable) as error:  # the submission, which is not loaded yet, is not the cause
             printed = self.printed
             self.close()
             raise DeviceError(f"the sandbox failed: {error}; {printed[-300:].strip()}") from None

@@ -169,7 +169,7 @@ class Sandboxed:
         private, shared, files = (sum(one[at] for one in found.values()) for at in range(3))
         over = private + max(0, shared - own) > most or files > most + own
         worker = found.get(self._worker)
-        # UsedMemory that was freed before this check. On a GPU the driver's files are too large for this.
+        # Memory that was freed before this check. On a GPU the driver's files are too large for this.
         if worker is not None and worker.peak and not self._box.gpu:
             more = min(_MORE_FILES, max(0, worker.files - self._began.files))
             over = over or worker.peak - own - self._began.files - more > most
