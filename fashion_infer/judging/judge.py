@@ -260,8 +260,10 @@ class _Judge:
         if self._file.backend == "cpu":
             right = sorted((at for at in right if self._is_right(found[at])), key=lambda at: asked[at].shape.operations)
             self._with_many(found, asked, right[:1])
-            if right and not self._is_right(found[right[0]]):  # nothing is known of the other layers then
-                self._with_many(found, asked, right[1:])
+            if right and not self._is_right(found[right[0]]):  # nothing is known of the other networks then
+                networks = {at: asked[at].what.partition(", layer ") for at in reversed(right)}
+                cheapest = {edition if layer else at: at for at, (edition, layer, _) in networks.items()}
+                self._with_many(found, asked, [at for at in cheapest.values() if at != right[0]])
         return found
 
     def _with_many(self, found: List[Optional[ShapeVerdict]], asked: Sequence[Layer], places: Sequence[int]) -> None:
