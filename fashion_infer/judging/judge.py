@@ -36,7 +36,7 @@ MANY = 1000  # images of the largest call
 _FEW, _MOST = 3, 32  # images per call by default, and of a kernel with threads on any number of processors
 _FIRST = 20.0  # seconds after which a first call of one image hangs, unless our naive kernel takes a hundredth of that
 _SLOWER = 10  # how many times longer per image a call with many images may take than one with one image,
-_PATIENCE = 60.0  # up to this many seconds
+_PATIENCE = 60.0  # up to this many seconds, or as many times longer than our naive kernel takes
 _PRODUCTS = 5e8  # of a naive kernel per second, at least
 RACES = 0.25  # seconds of calls on each layer that look for a race
 _HUNG = 2  # shapes that reach a time limit before no other shape is tried
@@ -274,8 +274,10 @@ class _Judge:
             assert before is not None
             exact = before.precision == bound.CLASSES[0]
             arguments = (*asked[at], self._seed, self._device, MANY, bound.CLASSES[0 if exact else 2])
-            first = max(_FIRST, min(_PATIENCE, _SLOWER * MANY * before.op_seconds))
-            jobs.append(self._of_plan("try_many", arguments, asked[at], first))
+            patience = max(_PATIENCE, _SLOWER * MANY * _naive_seconds(asked[at].shape))
+            first = max(_FIRST, min(patience, _SLOWER * MANY * before.op_seconds))
+            job = self._of_plan("try_many", arguments, asked[at], first)
+            jobs.append(job._replace(first_calls=2))  # the second one has many images
         self._change(found, asked, [[at] for at in places], isolated.run_each(jobs, self._tick))
 
     def _change(self, found: List[Optional[ShapeVerdict]], asked, places, outcomes: Sequence[Outcome]) -> None:
@@ -314,7 +316,12 @@ def _with_sanitizers(found: ShapeVerdict, causes: Sequence[Cause]) -> ShapeVerdi
 
 def first_seconds(shape: ConvolutionShape) -> float:
     """Return the seconds after which a first call of one image hangs."""
-    return max(_FIRST, 100 * shape._replace(B=1).operations / 2 / _PRODUCTS)
+    return max(_FIRST, 100 * _naive_seconds(shape))
+
+
+def _naive_seconds(shape: ConvolutionShape) -> float:
+    """Return how long a naive kernel takes for one image, at most."""
+    return shape._replace(B=1).operations / 2 / _PRODUCTS
 
 
 def few_images(file: KernelFile) -> int:

@@ -64,7 +64,8 @@ class Job(NamedTuple):
     what: str = ""  # the job's name, for the display of progress
     device: int = 0
     seconds: float = 60.0  # time limit of the whole job
-    first_seconds: Optional[float] = None  # time limit of its first call
+    first_seconds: Optional[float] = None  # time limit of each of its first calls
+    first_calls: int = 1
 
 
 class Outcome(NamedTuple):
@@ -225,7 +226,8 @@ class _JobProcess:
             return self._closed(self._of_status(status, usage))
         begun, completed, since = _NUMBERS.unpack_from(self._notes)
         first = self._job.first_seconds
-        if first is not None and begun == 1 and completed == 0 and time.monotonic() - since > first:
+        in_first_call = completed < begun <= self._job.first_calls
+        if first is not None and in_first_call and time.monotonic() - since > first:
             self._end()
             return self._closed(self._because("hangs", seconds=first))
         if self._lasted > self._job.seconds:
