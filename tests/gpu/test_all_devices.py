@@ -1,5 +1,9 @@
 """Several GPUs that compute at the same time give the results of one GPU, in order. Skipped on a host with one GPU."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import chains
 import library
 import numpy as np
@@ -8,8 +12,6 @@ import torch_chains
 from torch_chains import error, weights
 
 from fashion_infer import pipeline
-from fashion_infer.bench import stream
-from fashion_infer.bench.request import BenchRequest
 from fashion_infer.library import op_times
 from fashion_infer.request import Request
 from fashion_infer.system.sharing import share
@@ -58,7 +60,8 @@ def test_a_run_on_all_devices(mode):
     assert all(seconds > 0 for _, seconds in every.op_times) and not op_times.drain()
 
 
-def test_a_stream_through_all_devices(torch):
-    result = stream.Stream(BenchRequest(backend="gpu", images=200_000, batches=(10_000,), repeat=2)).measure()
-    assert result.wrong == [] and [len(passes.gpus) for passes in result.passes] == [1, len(GPUS)]
-    assert all(passes.grown < 64 << 20 for passes in result.passes)
+def test_pinned_buffers_through_all_devices():
+    """The script exits with 1 if a prediction of one GPU or of all differs."""
+    script = Path(__file__).resolve().parents[2] / "scripts" / "gpu_bench.py"
+    options = ["gpus", "--images", "200000", "--batch", "10000", "--repeat", "2"]
+    subprocess.run([sys.executable, str(script), *options], check=True)
