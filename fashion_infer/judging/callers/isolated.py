@@ -214,14 +214,14 @@ class _JobProcess:
 
     def outcome(self, ready: bool) -> Any:
         """Return the job's outcome; None while it runs."""
-        if ready:
+        ended, status, usage = os.wait4(self._child, os.WNOHANG)
+        if ready or (ended and self.results.poll()):  # it may have sent its result since the caller looked
             with contextlib.suppress(EOFError):
                 (sent,) = self.results.recv()
                 self._end()
                 if isinstance(sent, (FashionInferError, str)):
                     return self._closed(sent)
                 return self._closed(Outcome(sent, None, self._lasted, self._text()))
-        ended, status, usage = os.wait4(self._child, os.WNOHANG)
         if ended:
             return self._closed(self._of_status(status, usage))
         begun, completed, since = _NUMBERS.unpack_from(self._notes)
