@@ -477,6 +477,7 @@ def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
     on the loopback interface and requires its token.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("RAY_BACKEND_LOG_LEVEL", raising=False)  # a connection to Ray in this process sets it
     rubric = tmp_path / "rubric.toml"
     rubric.write_text((ATTACKS / "rubric.toml").read_text())
     made = board_trial.Trial(tmp_path, 2, options=(), seconds=None, limits=("--rubric", str(rubric)))
