@@ -66,8 +66,9 @@ PLANTED = {
 }
 # Correct files beside the templates, and the classes of those that are not float32.
 RIGHT = (
-    "plain.c", "cpu-stride.cc", "dynamic-schedule.cpp", "helper/conv.cpp", "leaks.cc", "mxnet-cpu-alloc.h",
-    "mxnet-cpu-assignments.h", "mxnet-cpu-macros.h", "row-on-the-stack.cpp", "tests-every-pixel.cpp", "utf-16.cpp",
+    "alternating-order.cpp", "plain.c", "cpu-stride.cc", "dynamic-schedule.cpp", "helper/conv.cpp", "leaks.cc",
+    "mxnet-cpu-alloc.h", "mxnet-cpu-assignments.h", "mxnet-cpu-macros.h", "row-on-the-stack.cpp",
+    "tests-every-pixel.cpp", "utf-16.cpp",
     "../wrong/prints.cpp", "../wrong/height-for-width.cpp", "../wrong/half.cpp",
 )  # fmt: skip
 CLASSES = {"../wrong/half.cpp": "tf32 or half"}
