@@ -45,7 +45,7 @@ PLANTED = {
     "reads-after-end": "reads_outside out_of_bounds_read past_end",
     "reads-before-start": "reads_outside out_of_bounds_read wild_pointer",
     "row-stride": "data_rows",
-    "shared-sum": "race shared_variable unstable",
+    "shared-sum": "race unstable",
     "sixteen-images": "images_from",
     "sum-not-reset": "sum_not_reset carries_over unstable",
     "sum-starts-at-one": "constant_added",

@@ -1,14 +1,14 @@
 // A program that calls the plug-in of a kernel file for the CPU. It is compiled together with the file, with
-// AddressSanitizer and UndefinedBehaviorSanitizer, which cannot be loaded into a running Python.
+// AddressSanitizer and UndefinedBehaviorSanitizer or with ThreadSanitizer, which cannot be loaded into a running Python.
 //
 //   sanitized_call CALLS OUTPUTS
 //
-// CALLS is a file with the calls, one after another: the int64 numbers B, C, H, W, M, K, the number of threads (0 for one
-// per processor), and the microseconds between interrupts of a thread (0 for none); then the floats of x and of k. After
-// each call its outputs are appended to the file OUTPUTS. At the end the program looks for memory that is no longer
-// reachable.
+// CALLS is a file with the calls, one after another: the int64 numbers B, C, H, W, M, K, and the number of threads (0 for
+// one per processor); then the floats of x and of k. After each call its outputs are appended to the file OUTPUTS. At the
+// end the program looks for memory that is no longer reachable.
 //
 // Each tensor is allocated in a separate function, so that the function's name in a sanitizer's report names the tensor.
+#include <dlfcn.h>
 #include <math.h>
 #include <signal.h>
 #include <stdint.h>
@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "fashion_ops_plugin.h"
@@ -47,16 +46,79 @@ extern "C" __attribute__((noinline)) float* tensor_of_output(size_t count, bool 
   return made;
 }
 
-// Interrupts a thread again and again, as the judge does, so that lost updates become likely.
-static void interrupt(int microseconds) {
-  signal(SIGALRM, reinterpret_cast<void (*)(int)>(reinterpret_cast<void*>(usleep)));
-  const itimerval timer = {{0, microseconds}, {0, microseconds}};
-  setitimer(ITIMER_REAL, &timer, nullptr);
+#ifdef __SANITIZE_THREAD__
+// Tells ThreadSanitizer in which order GCC's OpenMP runtime, which is not instrumented, lets threads run. The functions
+// below stand in front of the runtime's, and call them.
+extern "C" void __tsan_acquire(void*);
+extern "C" void __tsan_release(void*);
+
+// After its first report, the program has another second, because each further access of a race takes far longer.
+extern "C" void __tsan_on_report(void*) {
+  static bool first = true;
+  if (first) alarm(1);
+  first = false;
 }
 
-// The sanitizers call these functions before a report, which takes far longer when it is interrupted.
-extern "C" void __asan_on_error(void) { interrupt(0); }
-extern "C" void __ubsan_on_report(void) { interrupt(0); }
+using Function = void (*)(void*);
+struct Region {
+  Function run;
+  void* data;
+  char begun, ended;
+};
+static char barrier, critical;
+
+static void run_region(void* region) {
+  Region* of = static_cast<Region*>(region);
+  __tsan_acquire(&of->begun);
+  of->run(of->data);
+  __tsan_release(&of->ended);
+}
+#define RUNTIME(name) reinterpret_cast<decltype(&name)>(dlsym(RTLD_NEXT, #name))
+#define WRAP_PARALLEL(name, types, ...)                       \
+  extern "C" void name types {                                \
+    Region region = {run, data, 0, 0};                        \
+    __tsan_release(&region.begun);                            \
+    RUNTIME(name)(run_region, &region, threads, __VA_ARGS__); \
+    __tsan_acquire(&region.ended);                            \
+  }
+#define LOOP Function run, void *data, unsigned threads, long first, long end, long step
+WRAP_PARALLEL(GOMP_parallel, (Function run, void* data, unsigned threads, unsigned flags), flags)
+WRAP_PARALLEL(GOMP_parallel_sections, (Function run, void* data, unsigned threads, unsigned count, unsigned flags),
+              count, flags)
+WRAP_PARALLEL(GOMP_parallel_loop_dynamic, (LOOP, long chunk, unsigned flags), first, end, step, chunk, flags)
+WRAP_PARALLEL(GOMP_parallel_loop_guided, (LOOP, long chunk, unsigned flags), first, end, step, chunk, flags)
+WRAP_PARALLEL(GOMP_parallel_loop_nonmonotonic_dynamic, (LOOP, long chunk, unsigned flags), first, end, step, chunk,
+              flags)
+WRAP_PARALLEL(GOMP_parallel_loop_nonmonotonic_guided, (LOOP, long chunk, unsigned flags), first, end, step, chunk,
+              flags)
+WRAP_PARALLEL(GOMP_parallel_loop_runtime, (LOOP, unsigned flags), first, end, step, flags)
+WRAP_PARALLEL(GOMP_parallel_loop_nonmonotonic_runtime, (LOOP, unsigned flags), first, end, step, flags)
+WRAP_PARALLEL(GOMP_parallel_loop_maybe_nonmonotonic_runtime, (LOOP, unsigned flags), first, end, step, flags)
+
+#define WRAP_BARRIER(name)    \
+  extern "C" void name() {    \
+    __tsan_release(&barrier); \
+    RUNTIME(name)();          \
+    __tsan_acquire(&barrier); \
+  }
+WRAP_BARRIER(GOMP_barrier)
+WRAP_BARRIER(GOMP_loop_end)
+WRAP_BARRIER(GOMP_sections_end)
+
+#define WRAP_LOCK(start, end, types, arguments, lock) \
+  extern "C" void start types {                       \
+    RUNTIME(start) arguments;                         \
+    __tsan_acquire(lock);                             \
+  }                                                   \
+  extern "C" void end types {                         \
+    __tsan_release(lock);                             \
+    RUNTIME(end) arguments;                           \
+  }
+WRAP_LOCK(GOMP_critical_start, GOMP_critical_end, (), (), &critical)
+WRAP_LOCK(GOMP_atomic_start, GOMP_atomic_end, (), (), &critical)
+WRAP_LOCK(GOMP_critical_name_start, GOMP_critical_name_end, (void** lock), (lock), lock)
+WRAP_LOCK(omp_set_lock, omp_unset_lock, (void* lock), (lock), lock)
+#endif
 
 // Starts this program again with more stack, because instrumented functions need more than the file's own.
 static void deepen(char** words) {
@@ -71,7 +133,7 @@ static int run_file(const char* calls, const char* outputs) {
   const fops_kernel_plugin* plugin = fops_kernel_plugin_main();
   FILE *from = fopen(calls, "rb"), *to = fopen(outputs, "wb");
   if (!from || !to) return 3;
-  int64_t n[8];
+  int64_t n[7];
   for (int call = 1; fread(n, sizeof n, 1, from) == 1; ++call) {
     const int64_t B = n[0], C = n[1], H = n[2], W = n[3], M = n[4], K = n[5];
     const size_t inputs = B * C * H * W, weights = M * C * K * K, results = B * M * (H - K + 1) * (W - K + 1);
@@ -83,9 +145,7 @@ static int run_file(const char* calls, const char* outputs) {
     one.x = x, one.k = k, one.y = y;
     if (omp_set_num_threads) omp_set_num_threads(n[6] ? static_cast<int>(n[6]) : sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(stderr, "fops call %d\n", call);
-    if (n[7]) interrupt(static_cast<int>(n[7]));
     const int status = plugin->run(&one);
-    if (n[7]) interrupt(0);
     fprintf(stderr, "fops status %d %s\n", status, one.message);
     if (fwrite(y, sizeof(float), results, to) != results || fflush(to)) return 3;
     free(y), free(k), free(x);

@@ -143,12 +143,12 @@ def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[Ke
     lines = source.without_comments(neighbours.text_of(path))
     for code in codes:
         store, finding, what = None, "stale_output", ""
-        if code in ("race", "shared_variable", "unstable") and backend == "gpu":
+        if code in ("race", "unstable") and backend == "gpu":
             store = source.stale(lines)
             if store and re.search(r"\batomic", lines[store.line - 1]):
                 store = None
             finding, what = "race_on_output", "adds to the output without an atomic, and several threads may do so"
-        elif code in ("race", "shared_variable"):
+        elif code == "race":
             shared = source.race(lines)
             if shared:
                 store, finding = shared[0], "race_on_output"

@@ -3,6 +3,7 @@
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -45,8 +46,9 @@ _WITH_THREADS = 16  # images of each of them for a file with threads
 _SANITIZED = 15.0  # seconds for all shapes with sanitizers, and then for each
 # Causes that a line of the file explains better, if the sanitizers find one.
 _LESS_THAN_A_LINE = frozenset(
-    """incorrect not_all_written later_call unstable uninitialised reads_outside writes_after_end writes_before_start
-    writes_outside past_end crash heap stack_smashed divides_by_zero many_images computes_nan kept_pointer""".split()  # noqa: SIM905
+    """incorrect not_all_written later_call unstable race thread_count uninitialised reads_outside writes_after_end
+    writes_before_start writes_outside past_end crash heap stack_smashed divides_by_zero many_images computes_nan
+    kept_pointer""".split()  # noqa: SIM905
 )
 # Causes of layers that are wrong for a reason that they alone do not show.
 _UNEXPLAINED = (bound.INCORRECT, "not_all_written", "not_written", "all_zero")
@@ -137,15 +139,17 @@ class _Judge:
     def judged(self, layers: Sequence[Layer], others: Sequence[Layer]) -> List[ShapeVerdict]:
         """Judge layers and other sizes; shapes that the kernel does not support are left out."""
         asked = [*layers, *others]
-        build = sanitized.begin(self._file, self._library)
+        builds = [sanitized.begin(self._file, self._library)]
+        if runs_threads(self._file):
+            builds.append(sanitized.begin(self._file, self._library, races=True))
         with ThreadPoolExecutor(1) as pool:  # the sanitizers' process uses another core
-            memory = pool.submit(self._of_sanitizers, build, asked)
+            memory = pool.submit(lambda: [self._of_sanitizers(each, asked) for each in builds])
             jobs = [self._job(each, number, len(asked)) for number, each in enumerate(asked)]
             outcomes = list(self._until_it_hangs(jobs))
             found = [self._of(each, outcome) for each, outcome in zip(asked, outcomes)]
             found = [self._again(one, each) for one, each in zip(found, asked)]
             found = self._together(found, asked)
-            causes = memory.result()
+            causes = [list(chain.from_iterable(each)) for each in zip(*memory.result())]
         return [_with_sanitizers(one, each) for one, each in zip(found, causes) if one is not None]
 
     def _until_it_hangs(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
@@ -181,7 +185,7 @@ class _Judge:
         inputs = random_inputs(
             self._seed.stream(*layer.shape[1:], 1), layer.shape._replace(B=_WITH_THREADS if parallel else 2)
         )
-        return SanitizedCall(inputs, threads=4 if parallel else None, interrupted=parallel)
+        return SanitizedCall(inputs, threads=4 if parallel else None)
 
     def _alone_with_sanitizers(self, build: SanitizedBuild, call: SanitizedCall) -> List[Cause]:
         run = build.run([call] * _CALLS, _SANITIZED)
@@ -189,9 +193,9 @@ class _Judge:
             return run.causes if run else []
         if not any(map(_outputs_wrong, [call] * _CALLS, run.outputs)):
             return []
-        one = build.run([call._replace(threads=1, interrupted=False)], _SANITIZED)
+        one = build.run([call._replace(threads=1)], _SANITIZED)
         shared = one is not None and not any(map(_outputs_wrong, [call], one.outputs))
-        return [Cause("shared_variable", {"threads": call.threads}) if shared else Cause("optimiser_hides")]
+        return [Cause("race", {"with_one_thread": "right"}) if shared else Cause("optimiser_hides")]
 
     def _job(self, layer: Layer, number: int, count: int, images: int = 0) -> Job:
         options = plan.Options(images or self._images, race_seconds=0 if layer.what == OTHER else RACES)

@@ -107,6 +107,15 @@ def _access(details: Details) -> str:
     return f"{_place(details)}it {verb} {floats}{index}{part} {side} of {what}"
 
 
+def _race(details: Details) -> str:
+    if "line" in details:
+        other = "" if details["other"] == details["line"] else f" in line {details['other']}"
+        return f"{_place(details)}a thread writes what another one uses{other} at the same time: a race"
+    if "with_one_thread" in details:
+        return "calls on the same inputs differ, and with one thread they are right: a race"
+    return "calls on the same inputs differ: a race, or memory that is used before it is written"
+
+
 _TENSORS = {"x": "the data", "k": "the weights", "y": "the output"}
 _STATE = "compute the output of each call from that call's inputs alone"
 _OUTSIDE = "write nothing outside of the output: compare every index with the tensor's size"
@@ -138,14 +147,7 @@ TABLE: Dict[str, Reason] = {
     ),
     "many_images": Reason("correct with {right} images and wrong with {wrong:,}"),
     "images_from": Reason(_ends("outputs from image {first} on are {state}")),
-    "race": Reason(
-        lambda d: (
-            "calls on the same inputs differ, and with one thread they are right: a race"
-            if "with_one_thread" in d
-            else "calls on the same inputs differ: a race, or memory that is used before it is written"
-        ),
-        section="race_on_output",
-    ),
+    "race": Reason(_race, "declare what a thread uses inside of the loop, or private", "race_on_output"),
     "thread_count": Reason(
         "each call with {threads} threads is wrong, and with one thread right",
         "share the work so that no number of threads leaves a rest",
@@ -260,12 +262,6 @@ TABLE: Dict[str, Reason] = {
     "wild_pointer": Reason(_at("an address is used that belongs to no memory"), section="out_of_bounds_read"),
     "optimiser_hides": Reason(
         "built with -O1, its outputs are wrong: the optimiser hides a mistake, such as a variable without a value"
-    ),
-    "shared_variable": Reason(
-        "built with -O1, its outputs are wrong with {threads} threads and right with one: threads share a variable, "
-        "which the optimiser keeps in a register",
-        "declare the variable inside of the loop, or private",
-        "race_on_output",
     ),
     # ---- memory
     "writes_after_end": Reason("it writes past the end of the output", _OUTSIDE, "out_of_bounds_write"),

@@ -62,8 +62,6 @@ AFTER = {
     "writes long after": "y[outputs + 10] = 1;",
     "vector": "typedef float v8 __attribute__((vector_size(32), aligned(4))); *(v8*)(y + outputs - 5) = (v8){0};",
     "prints": 'dprintf(2, "B is %d\\n", B);',
-    "shared": "float sum;\n#pragma omp parallel for\nfor (int i = 0; i < outputs; ++i) "
-    "{ sum = 0; for (int c = 0; c < 50; ++c) sum += y[i] / 50; y[i] = sum; }",
 }
 FILTERS = {name: number for number, name in enumerate([*BEFORE, *AFTER], start=16)}
 PARAMETERS = "(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K)"
@@ -359,10 +357,74 @@ def test_a_fault_while_the_file_is_loaded_has_a_line(tmp_path):
     assert (cause.code, cause.details["line"]) == ("null_pointer", 1)
 
 
-def test_a_variable_that_threads_share_shows_in_the_outputs(file):
-    inputs = inputs_of("shared", 0, 100)
-    one, four = (sanitized_run(file, [SanitizedCall(inputs, count, count > 1)]).outputs[0] for count in (1, 4))
-    assert not np.array_equal(one, four)
+_THREADS = r"""
+#include <mutex>
+#include <thread>
+#include <vector>
+#define LINE ((long)i * per + j)
+extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
+  const long per = (long)M * (H - K + 1) * (W - K + 1);
+  float sum = 0;
+  std::mutex lock;
+  std::vector<std::thread> threads;
+  switch (M) {
+    CASES
+  }
+}
+"""
+_LOOPS = "for (int i = 0; i < B; ++i) for (int j = 0; j < per; ++j)"
+# Statements, and whether they have a race.
+_SCHEDULES = {
+    "a shared variable": (True, f"#pragma omp parallel for\n{_LOOPS} {{ sum = x[i]; y[LINE] = sum; }}"),
+    "no atomic": (True, f"#pragma omp parallel for\nfor (int p = 0; p < 9; ++p)\n"
+                  f"{_LOOPS} y[LINE] += p;"),
+    "no barrier": (True, f"""
+#pragma omp parallel
+{{
+#pragma omp for nowait
+{_LOOPS} y[LINE] = 0;
+#pragma omp for
+for (int n = B - 1; n >= 0; --n) for (int j = 0; j < per; ++j) y[n * per + j] += 1;
+}}"""),
+    "no lock": (True, f"for (int t = 0; t < 4; ++t) threads.emplace_back([&] {{ {_LOOPS} y[LINE] += 1; }});\n"
+                "for (auto& one : threads) one.join();"),
+    "an atomic": (False, f"#pragma omp parallel for\nfor (int p = 0; p < 9; ++p) {_LOOPS} {{\n#pragma omp atomic\n"
+                  "y[LINE] += p; }"),
+    "a critical section": (False, f"#pragma omp parallel for schedule(guided)\nfor (int p = 0; p < 9; ++p) {{\n"
+                           f"#pragma omp critical\n{_LOOPS} y[LINE] += p; }}"),
+    "a reduction": (False, f"#pragma omp parallel for reduction(+ : sum)\n{_LOOPS} sum += x[i];\ny[0] = sum;"),
+    "barriers": (False, f"""
+#pragma omp parallel
+{{
+#pragma omp for schedule(dynamic)
+{_LOOPS} y[LINE] = 0;
+#pragma omp for
+for (int n = B - 1; n >= 0; --n) for (int j = 0; j < per; ++j) y[n * per + j] += 1;
+#pragma omp single
+y[0] = 1;
+}}"""),
+    "a lock": (False, "for (int t = 0; t < 4; ++t) threads.emplace_back([&] { std::lock_guard<std::mutex> held(lock);\n"
+               f"{_LOOPS} y[LINE] += 1; }});\nfor (auto& one : threads) one.join();"),
+    "equal outputs": (False, f"#pragma omp parallel for\nfor (int p = 0; p < 9; ++p) {_LOOPS} y[LINE] = 1;"),
+}  # fmt: skip
+
+
+@pytest.mark.slow
+def test_races_have_lines_and_ordered_threads_have_none(tmp_path):
+    cases = "".join(
+        f"case {number}: {{\n{text}\nbreak; }}\n" for number, (_, text) in enumerate(_SCHEDULES.values(), start=1)
+    )
+    text = _THREADS.replace("CASES", cases)
+    path = tmp_path / "threads.cpp"
+    path.write_text(text)
+    build = sanitized.begin(formats.recognise(path), races=True)
+    for number, (name, (races, statements)) in enumerate(_SCHEDULES.items(), start=1):
+        inputs = random_inputs(Seed(number).stream(), ConvolutionShape(8, 1, 12, 12, number, 3))
+        run = build.run([SanitizedCall(inputs, 4)] * 2)
+        assert run is not None, build.note
+        assert {cause.code for cause in run.causes} == ({"race"} if races else set()), name
+        before = text[: text.index(statements)].count("\n")
+        assert all(0 < cause.details["line"] - before <= 1 + statements.count("\n") for cause in run.causes), name
 
 
 def test_the_program_is_built_once(file):

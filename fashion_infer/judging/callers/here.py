@@ -5,6 +5,7 @@ import ctypes
 import os
 import re
 import signal
+import threading
 import time
 from typing import Any, Callable, ContextManager, Dict, Iterator, Optional, Tuple
 
@@ -22,8 +23,11 @@ from ..tensors import NEVER_NUMBER, GuardedDeviceTensors, GuardedTensors, PagedT
 
 _COPIED = 1 << 26  # bytes: size limit of an output that is copied when the kernel returns
 _LATE = 5e-3  # seconds in which a thread that has not been joined writes some of the missing outputs
-_THREADS = re.compile(r"\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par")
+_THREADS = re.compile(
+    r"^(?!\s*#\s*include).*(\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par)", re.MULTILINE
+)
 _INTERVAL = 1e-4  # seconds between interrupts of a thread
+_INTERRUPTED = 0.1  # seconds after which a call goes on without interrupts, which can leave it hardly any time
 # Bytes that glibc's malloc fills new memory with, by the conditions' `own`; freed memory has the other bits. The byte
 # 0xFF, of a NaN, is not possible: 0x7F gives 3.4e38, which no sum hides, and 0x40 gives 3.0.
 _OWN_BYTES = {"nan": 0x7F, "number": 0x40}
@@ -224,10 +228,13 @@ def interrupted() -> Iterator[None]:
     libc = ctypes.CDLL(None)
     libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
     before = libc.signal(signal.SIGALRM, ctypes.cast(libc.usleep, ctypes.c_void_p))
+    end = threading.Timer(_INTERRUPTED, signal.setitimer, (signal.ITIMER_REAL, 0.0))
+    end.start()
     signal.setitimer(signal.ITIMER_REAL, _INTERVAL, _INTERVAL)
     try:
         yield
     finally:
+        end.cancel()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         libc.signal(signal.SIGALRM, before)
 

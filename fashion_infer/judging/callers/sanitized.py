@@ -1,8 +1,9 @@
-"""A kernel file for the CPU in a program of its own, built with AddressSanitizer and UndefinedBehaviorSanitizer.
+"""A kernel file for the CPU in a program of its own, built with sanitizers.
 
-A sanitizer's runtime cannot be loaded into a running Python process. The file is therefore compiled together with a
-small program of ours (custom_ops/submission/sanitized_call.cpp), which reads the inputs of small calls from a file,
-allocates each tensor separately, and writes the outputs to another file. -O1 hides less than -O3: a variable that
+AddressSanitizer and UndefinedBehaviorSanitizer are in one program, ThreadSanitizer is in another one for files with
+threads. A sanitizer's runtime cannot be loaded into a running Python process. The file is therefore compiled together
+with a small program of ours (custom_ops/submission/sanitized_call.cpp), which reads the inputs of small calls from a
+file, allocates each tensor separately, and writes the outputs to another file. -O1 hides less than -O3: a variable that
 threads share by mistake stays in memory. What the file leaves unwritten holds NaN (malloc) or -1.7e38 (variables).
 """
 
@@ -43,6 +44,11 @@ _FLAGS = (
     f"-fno-sanitize={_SILENT}",
 )
 _OPTIONAL = ("-ftrivial-auto-var-init=pattern", "-fno-move-loop-stores")  # GCC 12 and later
+_THREAD_FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-U_FORTIFY_SOURCE", "-fsanitize=thread", "-ldl")
+# What orders threads unknown to ThreadSanitizer, so that its reports may be false.
+_UNKNOWN_ORDER = re.compile(
+    r"\bvolatile\b|\basm\b|__asm__|\bomp\s+(?:task|ordered|flush|target)|copyprivate|atomic_thread_fence|_nest_lock"
+)
 _ASAN = (
     "abort_on_error=0:detect_stack_use_after_return=1:leak_check_at_exit=0:alloc_dealloc_mismatch=0:"
     "new_delete_type_mismatch=0:allocator_may_return_null=1:max_malloc_fill_size=2147483647:malloc_fill_byte=255:"
@@ -51,11 +57,11 @@ _ASAN = (
 _ENVIRONMENT = {
     "ASAN_OPTIONS": _ASAN,
     "UBSAN_OPTIONS": "print_stacktrace=1",
+    "TSAN_OPTIONS": "report_thread_leaks=0:report_mutex_bugs=0:stack_trace_format='    #%n %p %F %L'",
     "LSAN_OPTIONS": "",
     "LC_ALL": "C",
     "OMP_STACKSIZE": "64M",
 }
-_INTERVAL = 1000  # microseconds between interrupts
 _MOST = 1 << 22  # bytes of the program's messages that are read
 _TENSORS = {"tensor_of_input": "x", "tensor_of_weights": "k", "tensor_of_output": "y"}
 _FRAME = re.compile(
@@ -68,6 +74,10 @@ _REGION = re.compile(
     r"(?:(?P<size>\d+)-byte region \[0x(?P<begin>[0-9a-f]+),0x(?P<end>[0-9a-f]+)\)"
     r"|global variable '(?P<name>[^']+)'[^(\n]*\(0x(?P<at>[0-9a-f]+)\) of size (?P<bytes>\d+))",
     re.MULTILINE,
+)
+_RACE = re.compile(r"^WARNING: ThreadSanitizer: data race.*?(?=^={18}$|\Z)", re.DOTALL | re.MULTILINE)
+_RACE_ACCESS = re.compile(
+    r"^  (?:Previous )?(?:atomic )?(read|write) of size .*?(?=^$|\Z)", re.DOTALL | re.MULTILINE | re.IGNORECASE
 )
 _VARIABLE = re.compile(r"\[(\d+), (\d+)\) '([^']+)'.*<== Memory access at offset (\d+)")
 _UNDEFINED = (  # patterns of UndefinedBehaviorSanitizer's messages, their codes, and the names of their numbers
@@ -92,7 +102,6 @@ class SanitizedCall(NamedTuple):
 
     inputs: Inputs
     threads: Optional[int] = None  # None for one per processor
-    interrupted: bool = False
 
 
 class SanitizedRun(NamedTuple):
@@ -103,7 +112,10 @@ class SanitizedRun(NamedTuple):
 
 
 class SanitizedBuild:
-    """The program for a kernel file. It is built in the background, or found in the cache."""
+    """The program for a kernel file. It is built in the background, or found in the cache.
+
+    `races` says that it has ThreadSanitizer, and no other one.
+    """
 
     def __init__(
         self,
@@ -111,8 +123,10 @@ class SanitizedBuild:
         library: Optional[Path] = None,
         compile: build.Compile = build.compile_here,
         within: Optional[Path] = None,
+        races: bool = False,
     ):
         self.note = ""  # why there is no program
+        self.races = races
         self._file, self._library, self._compile, self._within = file, library, compile, within
         self._program: Optional[Path] = None
         self._full: Optional[Exception] = None  # an error in writing
@@ -145,7 +159,7 @@ class SanitizedBuild:
             outputs.touch()
             with inputs.open("wb") as to:
                 for call in calls:
-                    to.write(struct.pack("<8q", *call.inputs.shape, call.threads or 0, _INTERVAL * call.interrupted))
+                    to.write(struct.pack("<7q", *call.inputs.shape, call.threads or 0))
                     to.write(np.ascontiguousarray(call.inputs.x, np.float32).data)
                     to.write(np.ascontiguousarray(call.inputs.k, np.float32).data)
             try:
@@ -173,7 +187,8 @@ class SanitizedBuild:
     def _built(self) -> Optional[Path]:
         # The plug-in's name identifies the file, its neighbours, our files, and the compiler.
         library = self._library or build.build(self._file, None, self._compile, self._within).library
-        key = hashlib.sha256(" ".join((library.stem, *_FLAGS, *_OPTIONAL)).encode()).hexdigest()[:32]
+        flags, extra = (_THREAD_FLAGS, ((),)) if self.races else (_FLAGS, (_OPTIONAL, ()))
+        key = hashlib.sha256(" ".join((library.stem, *flags, *extra[0])).encode()).hexdigest()[:32]
         driver = installation.resource_dir("submission") / "sanitized_call.cpp"
         folder = cache_limits.made_folder(cache_limits.KERNELS)
         target = folder / f"{key}.so"  # as the cache's entries are named
@@ -186,8 +201,8 @@ class SanitizedBuild:
                 place.mkdir()
                 plugin = build.command_in(place, self._file, None, self._within)
                 words = [word for word in plugin if word not in ("-shared", "-O3") and not word.startswith("-Wl,")]
-                words += ["-x", "c++", "-std=c++17", str(driver), "-x", "none", *_FLAGS, "-lstdc++", "-lm"]
-                for optional in (_OPTIONAL, ()):
+                words += ["-x", "c++", "-std=c++17", str(driver), "-x", "none", *flags, "-lstdc++", "-lm"]
+                for optional in extra:
                     done = self._compile([*words, *optional, "-o", str(place / "program")], place)
                     if not done.code:
                         break
@@ -203,14 +218,19 @@ class SanitizedBuild:
         return target
 
 
-def begin(file: KernelFile, library: Optional[Path] = None) -> Optional[SanitizedBuild]:
+def begin(file: KernelFile, library: Optional[Path] = None, races: bool = False) -> Optional[SanitizedBuild]:
     """Begin to build the program for a kernel file; None if we do not compile the file, or not for the CPU.
 
-    `library` is the built plug-in, if there is one already.
+    `library` is the built plug-in, if there is one already. A program that looks for races is also None if the file
+    orders its threads by means that ThreadSanitizer does not know.
     """
     if file.format.adapter is None or file.format.backend != "cpu":
         return None
-    return SanitizedBuild(file, library)
+    if races:
+        paths = [file.path, *neighbours.of(file.path).all]
+        if any(_UNKNOWN_ORDER.search(path.read_text(errors="replace")) for path in paths):
+            return None
+    return SanitizedBuild(file, library, races=races)
 
 
 def _own_files(file: KernelFile, within: Optional[Path]) -> Dict[str, str]:
@@ -264,7 +284,12 @@ def causes_of(said: str, own: Dict[str, str], calls: Sequence[SanitizedCall]) ->
     What UndefinedBehaviorSanitizer says of a line is the reason of what AddressSanitizer says of it.
     """
     found: Dict[Tuple[bool, int], Cause] = {}
-    for cause in [*_undefined(said, own, calls), *_memory(said, own, calls), *_leaks(said, own, calls)]:
+    for cause in [
+        *_undefined(said, own, calls),
+        *_memory(said, own, calls),
+        *_races(said, own),
+        *_leaks(said, own, calls),
+    ]:
         found.setdefault((cause.code == "leak", cause.details["line"]), cause)
     return list(found.values())
 
@@ -364,6 +389,18 @@ def _memory(said: str, own: Dict[str, str], calls: Sequence[SanitizedCall]) -> I
         yield _of_access(text, int(access[2]), int(access[3], 16), details, calls)
     else:
         yield Cause("undefined", {**details, "words": f"{kind}{text.partition(chr(10))[0]}"})
+
+
+def _races(said: str, own: Dict[str, str]) -> Iterator[Cause]:
+    """Return races, but not of a line that only stores outputs: its threads may store the same number."""
+    for report in _RACE.finditer(said):
+        accesses = list(_RACE_ACCESS.finditer(report[0]))
+        first, other = (*(_line(access[0], own) for access in accesses), None, None)[:2]
+        if first is None:
+            continue
+        stores = first == other and not any(access[1].lower() == "read" for access in accesses)
+        if not (stores and _tensor(report[0]) == "y"):
+            yield Cause("race", {**first, "other": (other or first)["line"]})
 
 
 def _of_segv(first: str, details: Dict[str, Any]) -> Cause:
