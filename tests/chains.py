@@ -1,6 +1,6 @@
 """Networks for tests: random chains of layers and the course's networks, with random weights and data.
 
-The module needs only NumPy, so that GPU machines without MXNet can use it. Only `chains` and `large` need Hypothesis.
+The module needs only NumPy, so that GPU machines without MXNet can use it. Only the strategies need Hypothesis.
 """
 
 import json
@@ -13,6 +13,7 @@ from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Rel
 from fashion_infer.library.fused import FusedNetwork
 
 COURSE = tuple(editions.EDITIONS)
+_CACHE = 512 << 10  # bytes; equals kCopiesBytes of conv/cpu/direct_cut.h
 _PIXEL = 150.0  # about the root mean square of random pixels
 
 
@@ -162,3 +163,22 @@ def large():
         chains(most_layers=6, most_channels=7, largest=30, largest_kernel=11, most_filters=70, units=units),
         st.integers(0, 2**32 - 1).map(lambda seed: with_pools(np.random.default_rng(seed))),
     )
+
+
+def many_channels():
+    """Return a Hypothesis strategy that draws (C, H, W, M, K) of layers that `direct` computes in chunks of channels.
+
+    Their shifted copies fill its cache two to five times, and there are enough filters for it to copy.
+    """
+    from hypothesis import strategies as st
+
+    @st.composite
+    def draw_shape(draw):
+        k = draw(st.integers(3, 9))
+        h, w = (k + draw(st.integers(4, 20)) for _ in range(2))
+        rows, width = h - k + 1, w - k + 1
+        channel = 4 * k * width * (min(rows, max(16, 4 * (k - 1))) + k - 1)
+        c = _CACHE // channel + draw(st.integers(1, 3 * _CACHE // channel))
+        return c, h, w, 25 * width // (k * (k - 1)) + draw(st.integers(1, 9)), k
+
+    return draw_shape()

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -127,3 +128,20 @@ def invoke(capsys):
         return end.value.code, out, err
 
     return call
+
+
+@pytest.fixture
+def interruptible():
+    """A function that starts a program with the default handling of SIGINT, even if this process ignores it."""
+
+    def start(command, **options):
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            **options,
+        )
+
+    return start

@@ -3,6 +3,8 @@
 FASHION_OPS_LIBRARY names the library under test. Without the variable, the package's own library is tested.
 """
 
+import ctypes
+import functools
 import sys
 from pathlib import Path
 
@@ -11,7 +13,6 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [path for path in (str(ROOT), str(ROOT / "tests")) if path not in sys.path]
 
-from device_memory import Memory  # noqa: E402
 from reference import convolve as reference  # noqa: E402, F401
 
 from fashion_infer.errors import FashionInferError  # noqa: E402
@@ -48,6 +49,43 @@ COURSE_LAYERS = {
 }
 # Largest allowed error by precision, as a fraction of the output's largest magnitude.
 TOLERANCE = {"float32": 5e-6, "tf32": 2e-3, "fp16": 2e-3}
+
+
+class Memory:
+    """A copy of a NumPy array in the memory of device 0, through libcuda, for programs without PyTorch or CuPy."""
+
+    def __init__(self, array):
+        self.array, self.pointer = array, ctypes.c_uint64()
+        self._call("cuMemAlloc_v2", ctypes.byref(self.pointer), ctypes.c_size_t(array.nbytes))
+        host = ctypes.c_void_p(array.ctypes.data)
+        self._call("cuMemcpyHtoD_v2", self.pointer, host, ctypes.c_size_t(array.nbytes))
+
+    @staticmethod
+    @functools.lru_cache(maxsize=None)
+    def driver():
+        """Load libcuda, make the primary context of device 0 current, and return libcuda."""
+        cuda = ctypes.CDLL("libcuda.so.1")
+        context = ctypes.c_void_p()
+        assert cuda.cuInit(0) == 0
+        assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+        assert cuda.cuCtxSetCurrent(context) == 0
+        return cuda
+
+    def _call(self, name, *arguments):
+        status = getattr(self.driver(), name)(*arguments)
+        assert status == 0, f"{name}: CUDA error {status}"
+
+    @property
+    def address(self):
+        """Return the address of the device memory, as an integer."""
+        return self.pointer.value
+
+    def get(self):
+        """Wait for the device, copy the memory back and free it."""
+        host = ctypes.c_void_p(self.array.ctypes.data)
+        self._call("cuMemcpyDtoH_v2", host, self.pointer, ctypes.c_size_t(self.array.nbytes))
+        self._call("cuMemFree_v2", self.pointer)
+        return self.array
 
 
 def device_count():

@@ -49,6 +49,14 @@ def test_softmax_after_the_last_layer(torch, name):
     assert np.abs(y.sum(1) - 1).max() <= 1e-6
 
 
+def test_networks_of_every_height(torch):
+    for height in range(6, 90):
+        chain = chains.Chain([Convolution(17, 5), Tanh(), MaxPool(), Flatten(), Dense(3)], (1, height, 9))
+        arrays, images = weights(chain), chain.items(5)
+        want = torch_chains.reference(torch, chain, images, arrays)
+        assert np.abs(on_gpu(chain, arrays).forward(images) - want).max() <= 1e-5 * max(1, np.abs(want).max()), height
+
+
 def test_tanh_of_every_float32(torch):
     """The error is at most four units in the last place (docs/precision.md)."""
     network = on_gpu(chains.Chain([Tanh()], (1 << 16,)), {})

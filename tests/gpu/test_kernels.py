@@ -263,3 +263,33 @@ def test_more_than_2_to_the_31_elements(torch):
         assert not y[:1].isnan().any() and not y[-2000:].isnan().any()
         assert error(torch, x[-100:], k, y[-100:]) <= 2e-6
         assert error(torch, x[40_000:40_100], k, y[40_000:40_100]) <= 2e-6
+
+
+# ---- The blocks and shared memory of a launch are limited; every shape can be launched.
+
+
+def check_launch(torch, shape):
+    """Run one pass over zeros, and wait for it."""
+    B, C, H, W, M, K = shape
+    x, k = torch.zeros(B, C, H, W, device="cuda"), torch.zeros(M, C, K, K, device="cuda")
+    forward(torch, "auto", x, k)
+    torch.cuda.synchronize()
+
+
+def test_dynamic_and_static_shared_memory_of_48_kb_together(torch):
+    # On Hopper the dynamic part alone is exactly 48 KB, the most without an opt-in. With the static part it is more.
+    check_launch(torch, (7, 2, 55, 7, 16, 5))
+
+
+@pytest.mark.parametrize("C, M, K", [(1, 6, 5), (1, 50, 5), (2, 16, 5), (3, 9, 5), (6, 16, 5), (8, 24, 3), (33, 32, 1)])
+def test_all_heights_and_widths_are_accepted(torch, C, M, K):
+    # The shared memory that a shape would need grows with height and width, up to more than the device has.
+    for W in (K, K + 1, K + 2, 12, 31):
+        for H in range(K, 130):
+            check_launch(torch, (7, C, H, W, M, K))
+
+
+def test_all_numbers_of_filters_and_channels_are_accepted(torch):
+    for C in (1, 2, 5, 64, 65, 256):
+        for M in range(1, 257, 5):
+            check_launch(torch, (2, C, 9, 11, M, 3))

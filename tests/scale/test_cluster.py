@@ -15,7 +15,6 @@ import numpy as np
 import profiles
 import pytest
 import results
-from interruptible import interruptible
 
 from fashion_infer.errors import DataError, DeviceError
 from fashion_infer.scale import cluster, nodes, sources
@@ -107,7 +106,7 @@ def test_no_cluster_at_the_address():
         pass
 
 
-def test_ctrl_c_keeps_finished_blocks(two_nodes, tmp_path):
+def test_ctrl_c_keeps_finished_blocks(two_nodes, tmp_path, interruptible):
     words = ["run", "--n", "9000000", "--data", "synthetic", "--block-size", "500", "--backend", "cpu"]
     command = [sys.executable, "-m", "fashion_infer", *words, "--ray", two_nodes.address, "--out", str(tmp_path)]
     running = interruptible(command)

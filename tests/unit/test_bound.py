@@ -3,7 +3,6 @@
 import bounds
 import chains
 import inputs
-import many_channels
 import numpy as np
 import profiles
 import pytest
@@ -59,7 +58,7 @@ def test_long_sums(kernel, kind):
     check(kernels.convolve(x, weight, kernel), convolution(x, weight))
 
 
-@given(many_channels.shapes(), KIND, KIND, SEED)
+@given(chains.many_channels(), KIND, KIND, SEED)
 @example((128, 28, 28, 32, 7), "positive", "constant", 0)
 @settings(max_examples=profiles.examples(8))
 def test_many_channels(shape, kind, weights, seed):

@@ -16,7 +16,6 @@ import time
 
 import numpy as np
 import pytest
-from interruptible import interruptible
 
 from fashion_infer.checkpoints import minidnn, mxnet_pair, originals, zoo
 from fashion_infer.data import locate, retrieve
@@ -223,7 +222,7 @@ def test_full_disk(server, tmp_path, monkeypatch):
     assert not (tmp_path / "a").exists()
 
 
-def test_ctrl_c_while_fetching(server, tmp_path):
+def test_ctrl_c_while_fetching(server, tmp_path, interruptible):
     server("stalled")
     program = [sys.executable, "-m", "fashion_infer", "data", "fetch", "--to", str(tmp_path / "a")]
     process = interruptible(program)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import profiles
 import pytest
-from interruptible import interruptible
 
 from fashion_infer.checkpoints import mxnet_pair, zoo
 from fashion_infer.errors import CheckpointError, DataError, UsageError
@@ -236,7 +235,7 @@ def test_a_fifo_waits_for_its_reader_and_stays(tmp_path):
     assert read == ["through" * 20_000] and stat.S_ISFIFO(path.stat().st_mode)
 
 
-def test_an_interrupted_import(tmp_path):
+def test_an_interrupted_import(tmp_path, interruptible):
     """The test exists because h5py drops a KeyboardInterrupt that is raised in its callbacks."""
     mxnet_pair.save(str(tmp_path / "p"), zoo.get("fa2019-ece408").load())
     before = names(tmp_path)

@@ -11,7 +11,6 @@ from pathlib import Path
 import planted_cpu
 import profiles
 import pytest
-from interruptible import interruptible
 
 from fashion_infer.system import files
 from fashion_infer.system.interrupts import interrupt_deferred
@@ -37,10 +36,16 @@ main.main()
 """
 
 
-def calling(text, tmp_path):
-    """Start the program, with these lines of Python in place of a command."""
-    (tmp_path / "program.py").write_text(CALL.format("\n    ".join(text.splitlines())))
-    return interruptible([sys.executable, "program.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+@pytest.fixture
+def calling(tmp_path, interruptible):
+    """A function that starts the program, with lines of Python in place of a command."""
+
+    def start(text):
+        (tmp_path / "program.py").write_text(CALL.format("\n    ".join(text.splitlines())))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        return interruptible([sys.executable, "program.py"], cwd=tmp_path, env=environment)
+
+    return start
 
 
 def ended(process):
@@ -49,19 +54,19 @@ def ended(process):
 
 
 @pytest.mark.parametrize("error", ["ImportError", "SystemError"])
-def test_an_error_that_replaces_an_interrupt(error, tmp_path):
+def test_an_error_that_replaces_an_interrupt(error, calling):
     """C code does this when it is interrupted during an import."""
     text = f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')"
-    assert ended(calling(text, tmp_path)) == INTERRUPTED
+    assert ended(calling(text)) == INTERRUPTED
 
 
-def test_a_commands_own_message_about_an_interrupt(tmp_path):
+def test_a_commands_own_message_about_an_interrupt(calling):
     """If a command turns an interrupt into an error of the package, that error's message and exit code are used."""
     text = "try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')"
-    assert ended(calling(text, tmp_path)) == (4, "fashion-infer: they are lost\n")
+    assert ended(calling(text)) == (4, "fashion-infer: they are lost\n")
 
 
-def test_an_interrupt_in_generated_code(tmp_path, monkeypatch):
+def test_an_interrupt_in_generated_code(tmp_path, monkeypatch, interruptible):
     """An interrupt while generated code runs ends the program as interrupted.
 
     Dataclasses and named tuples generate code during an import. CPython remembers such an interrupt even if it is
@@ -79,7 +84,7 @@ def test_an_interrupt_in_generated_code(tmp_path, monkeypatch):
     assert ended(process) == INTERRUPTED
 
 
-def test_ctrl_c_while_the_program_starts(tmp_path):
+def test_ctrl_c_while_the_program_starts(tmp_path, interruptible):
     (tmp_path / "click.py").write_text("import time; print(1, flush=True); time.sleep(60)")
     process = interruptible(
         [sys.executable, "-m", "fashion_infer"], env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
@@ -90,7 +95,7 @@ def test_ctrl_c_while_the_program_starts(tmp_path):
 
 
 @pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
-def test_ctrl_c_during_a_run(moment):
+def test_ctrl_c_during_a_run(moment, interruptible):
     """Ctrl-C at a random time, 2.5 to 4 s after the start, ends a run as interrupted."""
     delay = random.SystemRandom().uniform(2.5, 4)
     command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
@@ -139,7 +144,7 @@ with files.folder_made(place / "a" / "b"), files.replacing_together([place / "x"
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)])
-def test_signals_leave_nothing_half_written(number, code, tmp_path):
+def test_signals_leave_nothing_half_written(number, code, tmp_path, interruptible):
     (tmp_path / "x").write_text("old")
     process = interruptible([sys.executable, "-c", WRITE, str(tmp_path)], env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert process.stdout.readline() == "1\n"
@@ -164,7 +169,7 @@ def test_sigterms_handling_is_restored(tmp_path, plain_sigterm):
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 @pytest.mark.parametrize("command", profiles.drawn(["check", "explain"], 1))
-def test_watch_runs_again_after_each_save_until_ctrl_c(tmp_path, command):
+def test_watch_runs_again_after_each_save_until_ctrl_c(tmp_path, command, interruptible):
     path = tmp_path / "conv.cpp"
     path.write_text("int main() { return 0; }\n")  # not a kernel: refused, but watched
     words = ("kernel", command, str(path), "--edition", "fa2017", "--watch")

@@ -2,7 +2,6 @@
 
 import chains
 import inputs
-import many_channels
 import numpy as np
 import profiles
 import pytest
@@ -61,7 +60,7 @@ def test_kernels(n, channels, side, filters, threads, fewer, seed):
             check(lambda part, name=kernel: kernels.convolve(part, weight, name), x, rng, threads, fewer)
 
 
-@given(many_channels.shapes(), st.integers(1, 6), THREADS, THREADS, SEED)
+@given(chains.many_channels(), st.integers(1, 6), THREADS, THREADS, SEED)
 @settings(max_examples=profiles.examples(6))
 def test_many_channels(shape, n, threads, fewer, seed):
     c, h, w, m, k = shape
