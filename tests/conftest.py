@@ -44,6 +44,13 @@ def pytest_configure(config):
         config.option.loadscopereorder = False
 
 
+def pytest_ignore_collect(collection_path, config):
+    # With `-m slow`, files without slow tests are not imported, because that would take each process half a minute.
+    if config.option.markexpr == "slow" and collection_path.match("test_*.py"):
+        return True if "mark.slow" not in collection_path.read_text(encoding="utf-8") else None
+    return None
+
+
 def pytest_collection_modifyitems(items):
     # Files with slow tests come first, so that no long file runs alone at the end while processes are idle.
     slow = {item.path for item in items if item.get_closest_marker("slow")}
