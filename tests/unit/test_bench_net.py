@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import chains
 import numpy as np
@@ -272,10 +273,10 @@ class TestCompiler:
         with pytest.raises(DeviceError):
             torch_compile.compile_in_time(torch, None, torch.zeros(1))
 
-    @pytest.mark.slow
     def test_torch_compile_as_a_peer(self, torch, monkeypatch, small):
         monkeypatch.setattr(torch, "compile", lambda function, **options: function)
-        monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
+        # To import the real module takes ten seconds.
+        monkeypatch.setitem(vars(torch), "_dynamo", SimpleNamespace(reset=lambda: None))
         images = small.images(2)
         (contender,) = cpu.Cpu.network_peers["torch-compile"](small, images.astype(np.float32), 1)
         scores = contender.sample(contender.run(), np.array([0, 1]))
