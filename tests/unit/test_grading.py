@@ -151,6 +151,7 @@ def conv_forward(x, k):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not pick(False, True), reason="PyTorch compiles for a minute: part of make test-all")
 @pytest.mark.skipif(available().lacking({"landlock": 1, "seccomp": 1, "rlimits": 1, "stopped": 1}), reason="no sandbox")
 def test_a_file_that_pytorch_compiles_is_ranked(tmp_path, monkeypatch):
     """PyTorch's compiler starts processes, which is possible in the calls that do not count."""
