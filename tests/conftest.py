@@ -124,14 +124,20 @@ def run_program():
 
 
 @pytest.fixture
-def invoke(capsys):
+def captured(capsys):
+    """What `invoke` reads output from. Where a command's other processes write to descriptors, it is capfd."""
+    return capsys
+
+
+@pytest.fixture
+def invoke(captured):
     """A function that runs the command line in this process; it returns exit code, stdout and stderr."""
     from fashion_infer.cli.main import main
 
     def call(*arguments):
         with pytest.raises(SystemExit) as end:
             main([str(a) for a in arguments])
-        out, err = capsys.readouterr()
+        out, err = captured.readouterr()
         return end.value.code, out, err
 
     return call
