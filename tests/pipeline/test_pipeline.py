@@ -39,15 +39,12 @@ def known(source):
 
 
 @pytest.mark.slow
-def test_verify(source, invoke):
-    """`verify` confirms the figures of one model, which is drawn in each run, on each data source."""
-    models = profiles.pick([str(np.random.default_rng().choice(MODELS))], MODELS)
-    count = 3 * sum(len(zoo.get(model).expected[source]) for model in models)
-    code, out, err = invoke(
-        "verify", "--data", source, "--backend", "cpu", *(w for m in models for w in ("--model", m))
-    )
-    assert code == 0, out + err
-    assert out.count(" ok") == count and f"{count} checks passed" in out
+def test_verify(source, invoke, monkeypatch):
+    """`verify` confirms the figure for the fewest images of a model, which is drawn in each run."""
+    model = zoo.get(str(np.random.default_rng().choice(MODELS)))
+    monkeypatch.setitem(zoo.MODELS, model.name, model._replace(expected={source: [min(model.expected[source])]}))
+    code, out, err = invoke("verify", "--data", source, "--backend", "cpu", "--model", model.name)
+    assert code == 0 and out.count(" ok") == 3 and "3 checks passed" in out, out + err
 
 
 @pytest.fixture(scope="module")
