@@ -18,8 +18,8 @@ no_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray
 pytestmark = [no_ray, pytest.mark.slow]
 
 
-@pytest.fixture
-def cluster():
+@pytest.fixture(scope="module")
+def head():
     """A Ray head without a CPU, and this process attached to it. The head keeps running when all nodes are lost."""
     os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(board_trial.ROOT))
     from ray.cluster_utils import Cluster
@@ -29,6 +29,14 @@ def cluster():
     made = Cluster(initialize_head=True, head_node_args=head)
     yield made
     made.shutdown()
+
+
+@pytest.fixture
+def cluster(head):
+    """The head, without nodes. The nodes that a test adds are removed after it."""
+    yield head
+    for node in list(head.worker_nodes):
+        head.remove_node(node, allow_graceful=False)
 
 
 @pytest.fixture
@@ -79,7 +87,7 @@ def health(board):
 def test_jobs_survive_the_loss_of_all_nodes(board: Kit, cluster):
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=100 << 20) for _ in range(2)]
     until(board, lambda: board.dispatcher._slots.get("cpu") == 2)
-    sent = [board.submit("Ann", f"seconds=8 {number}".encode()) for number in range(4)]
+    sent = [board.submit("Ann", f"seconds=5 {number}".encode()) for number in range(4)]
     until(board, lambda: len(board.dispatcher._began) == 2 and states(board) == {"running": 2, "queued": 2})
     assert waiting(board, sent[3]).start_in is not None and health(board) == (200, [])
     for node in nodes:

@@ -68,7 +68,7 @@ def check(folder, count, one_process=None):
         assert np.array_equal(results.column(found, "scores"), one_process.scores)
 
 
-@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("apart", profiles.drawn([False, True], 1))
 def test_two_nodes_give_the_results_of_one_process(two_nodes, one_process, images, tmp_path, apart):
     """Two nodes give the results of one process, for images from a file and for images in this process's memory.
 
@@ -107,7 +107,7 @@ def test_no_cluster_at_the_address():
 
 
 def test_ctrl_c_keeps_finished_blocks(two_nodes, tmp_path, interruptible):
-    words = ["run", "--n", "9000000", "--data", "synthetic", "--block-size", "500", "--backend", "cpu"]
+    words = ["run", "--n", "1000000", "--data", "synthetic", "--block-size", "500", "--backend", "cpu"]
     command = [sys.executable, "-m", "fashion_infer", *words, "--ray", two_nodes.address, "--out", str(tmp_path)]
     running = interruptible(command)
     deadline = time.monotonic() + 90
@@ -144,7 +144,7 @@ def test_results_are_complete_after_a_worker_and_a_node_die(two_nodes, one_proce
 
     This must be the last test of the file, because one of the two nodes is gone afterwards.
     """
-    count, size = profiles.pick(40_000, 400_000), 1000
+    count, size = profiles.pick(24_000, 400_000), 1000
     planned, done = results.drawn(count, tmp_path, block_size=size, scores=True), []
     claim(planned)
     for one in cluster.execute(planned, range(len(planned.blocks)), two_nodes.address):
