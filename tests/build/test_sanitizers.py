@@ -141,7 +141,7 @@ FILES = sorted(path for path in OPS.rglob("*.cu") if "submission" not in path.re
 
 
 @skips.needs("nvcc")
-@pytest.mark.parametrize("file", profiles.drawn(FILES, 2), ids=lambda file: str(file.relative_to(OPS)))
+@pytest.mark.parametrize("file", profiles.drawn(FILES, 1), ids=lambda file: str(file.relative_to(OPS)))
 def test_cuda_code_compiles_for_the_oldest_gpu(file, of_scripts):
     oldest = re.match(r"\d+", of_scripts("make_wheel").CUDA_ARCHS)[0]
     # Without optimisation and assembly, the compiler still reports features that the oldest GPU lacks, but sooner.
