@@ -1,69 +1,32 @@
 """The one table of samples: the code of the judge's reason for each planted bug, correct files, and CUDA versions."""
 
+import re
 from pathlib import Path
+
+from fashion_infer.system import files
 
 SAMPLES = Path(__file__).resolve().parent / "submissions"
 WRONG = SAMPLES / "wrong"
-
-# Name of a file -> the code of the judge's reason for at least one of SHAPES, or several codes: what the judge may say,
-# if that depends on schedules. A file without an ending is a .cpp file.
 SHAPES = ((2, 13, 40, 4), (1, 28, 6, 5))
+# Name of a planted bug -> codes of the judge's reason, as planted.cpp explains them. These have files, because tests
+# name them; those of planted.cpp are written to files when they are needed.
 PLANTED = {
-    "accumulates": "accumulates",
     "asserts.h": "failed",
     "boundary": "border",
-    "boundary-tile": "border",
-    "buffer-of-first-size": "other_layers heap",
-    "cached-by-shape": "cached",
-    "carries-over": "carries_over unstable",
-    "copies-images-from-200-on": "images_from",
     "crashes": "crash null_pointer",
     "exits": "exit",
-    "few-filters": "filters_from",
     "few-images": "images_from",
     "first-channel": "first_channel",
-    "first-column": "border",
-    "first-row": "border",
-    "fixed-batch": "writes_after_end out_of_bounds_read out_of_bounds_write",
     "fixed-sizes": "incorrect",
-    "flipped": "weights_flipped",
-    "holes": "not_all_written",
-    "input-changed": "inputs_changed",
-    "input-without-channel": "data_channel",
-    "integer-sum": "whole_numbers",
-    "keeps-first-pointer": "kept_pointer",
-    "last-channel": "last_channel",
-    "last-row": "border",
-    "nothing": "not_written",
-    "one-nan": "computes_nan",
-    "one-output-of-image-51": "many_images",
-    "overlapping-memcpy": "memcpy_overlap",
-    "padded": "padded",
     "past-height": "writes_after_end out_of_bounds_read out_of_bounds_write",
-    "past-width": "writes_after_end out_of_bounds_read out_of_bounds_write",
     "race-over-taps": "race",
-    "reads-after-end": "reads_outside out_of_bounds_read past_end",
-    "reads-before-start": "reads_outside out_of_bounds_read wild_pointer",
-    "row-stride": "data_rows",
-    "shared-sum": "race unstable",
-    "sixteen-images": "images_from",
-    "sum-not-reset": "sum_not_reset carries_over unstable",
-    "sum-starts-at-one": "constant_added",
-    "tap-missing": "taps_missing",
-    "threads-not-joined": "returns_early race",
     "throws": "failed",
-    "transposed-output": "output_transposed",
-    "transposed-weights": "weights_transposed",
-    "unrolled-order": "weights_order",
-    "used-after-free": "use_after_free",
-    "vector-past-the-row": "writes_after_end out_of_bounds_read out_of_bounds_write",
-    "weights-channels-last": "weights_order",
-    "weights-swapped": "weights_swapped",
-    "weights-without-channel": "weights_channel",
-    "writes-after-end": "writes_after_end out_of_bounds_write",
-    "writes-before-start": "writes_before_start out_of_bounds_write",
     "zero": "all_zero",
 }
+_TEXTS = {}  # the contents of the files in planted.cpp by name
+for _part in re.split(r"^//// ", (SAMPLES / "planted.cpp").read_text(), flags=re.MULTILINE)[1:]:
+    _name, _codes, _text = re.fullmatch(r"(\S+): (.+?)\n(.+)", _part, re.DOTALL).groups()
+    PLANTED[_name], _TEXTS[_name] = _codes, _text
 # Correct files beside the templates, and the classes of those that are not float32.
 RIGHT = (
     "alternating-order.cpp", "plain.c", "cpu-stride.cc", "dynamic-schedule.cpp", "helper/conv.cpp", "leaks.cc",
@@ -78,7 +41,15 @@ def path_of(name):
     """Return the path of a sample of PLANTED or RIGHT."""
     if name in RIGHT:
         return SAMPLES / "right" / name
-    return WRONG / (name if name.endswith(".h") else f"{name}.cpp")
+    file = name if name.endswith(".h") else f"{name}.cpp"
+    if name not in _TEXTS:
+        return WRONG / file
+    folder = SAMPLES.parents[1] / "build" / "planted-bugs"
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, content in ((folder / "loops.h", (WRONG / "loops.h").read_text()), (folder / file, _TEXTS[name])):
+        if not path.exists() or path.read_text() != content:
+            files.write(path, content)
+    return folder / file
 
 
 def codes_of(name):
