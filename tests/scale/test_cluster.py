@@ -110,7 +110,7 @@ def test_ctrl_c_keeps_finished_blocks(two_nodes, tmp_path, interruptible):
     words = ["run", "--n", "1000000", "--data", "synthetic", "--block-size", "500", "--backend", "cpu"]
     command = [sys.executable, "-m", "fashion_infer", *words, "--ray", two_nodes.address, "--out", str(tmp_path)]
     running = interruptible(command)
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 300
     while not list(tmp_path.glob("part-*")) and time.monotonic() < deadline and running.poll() is None:
         time.sleep(0.1)
     running.send_signal(signal.SIGINT)
