@@ -124,6 +124,18 @@ def run_program():
 
 
 @pytest.fixture
+def run_python():
+    """A function that runs Python code in a separate process in the checkout; it returns the finished process."""
+
+    def run(code, *arguments, cwd=ROOT, **environment):
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", **environment}
+        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
 def captured(capsys):
     """What `invoke` reads output from. Where a command's other processes write to descriptors, it is capfd."""
     return capsys

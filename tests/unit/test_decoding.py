@@ -1,8 +1,6 @@
 """A child process decodes pictures as this process does. A failing decoder is a one-line error."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +11,6 @@ from fashion_infer.data import decoding, pictures
 from fashion_infer.errors import DataError
 from fashion_infer.system import confinement
 
-ROOT = Path(__file__).resolve().parents[2]
 # Suffixes of formats that Pillow decodes by itself or with C libraries, and of those that some builds of Pillow lack.
 SUFFIXES = ["png", "jpg", "gif", "bmp", "tif", "ppm", "tga", "ico", "pcx", "sgi", "xbm", "dds"]
 OPTIONAL = {"webp": "webp", "avif": "avif", "jp2": "jpg_2000"}
@@ -113,7 +110,7 @@ def test_the_time_limit_is_per_picture(tmp_path, monkeypatch):
     assert len(decoding.read([path] * 3)) == 3
 
 
-def test_the_child_opens_few_files_and_writes_none(tmp_path):
+def test_the_child_opens_few_files_and_writes_none(tmp_path, run_python):
     (tmp_path / "a").write_text("x")
     code = (
         "import sys; del sys.path[0]; from fashion_infer.data import decoding\n"
@@ -125,13 +122,7 @@ def test_the_child_opens_few_files_and_writes_none(tmp_path):
         "held.pop().close()\n"
         "with open(sys.argv[1], 'w') as file: file.write('y')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "a")],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = run_python(code, tmp_path / "a")
     assert done.stdout.split() == ["24"] and "File too large" in done.stderr, done.stderr
 
 

@@ -1,7 +1,5 @@
 """The backend that a request uses, on fake machines with and without GPUs."""
 
-import subprocess
-import sys
 import threading
 import time
 
@@ -227,14 +225,14 @@ def test_all_on_a_machine_without_a_gpu(invoke, monkeypatch):
     assert code == 4 and err.count("\n") == 1
 
 
-def test_two_networks_at_the_same_time_in_mxnet():
+def test_two_networks_at_the_same_time_in_mxnet(run_python):
     """The test runs in a separate process, because MXNet reads its number of threads only once."""
     program = """
 import numpy as np
 from fashion_infer import _mxnet
 from fashion_infer.inference import predictor
 _mxnet.set_networks(2)
-import sys; sys.path.insert(0, "tests/unit"); sys.path.insert(0, "tests")
+import sys; sys.path.insert(0, "tests/unit")
 from test_predictor import random_checkpoint, forward64
 checkpoint = random_checkpoint()
 images = np.random.default_rng().integers(0, 256, (300, 1, 28, 28), dtype=np.uint8)
@@ -245,4 +243,5 @@ for mode in ("fused", "operator"):
     scores, _ = predictor.SpreadPredictor(networks, 300).predict(images)
     assert np.abs(scores - forward64(checkpoint.weights, images)).max() < 2e-6
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    done = run_python(program)
+    assert done.returncode == 0, done.stderr

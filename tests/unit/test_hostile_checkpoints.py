@@ -3,9 +3,6 @@
 import os
 import resource
 import struct
-import subprocess
-import sys
-from pathlib import Path
 
 import hostile_checkpoints
 import numpy as np
@@ -15,7 +12,6 @@ from hostile_checkpoints import EDITIONS, PARAMS, WEIGHTS, network, small_hdf5, 
 from fashion_infer.checkpoints import confined, hdf5, load, mxnet_pair
 from fashion_infer.errors import CheckpointError
 
-ROOT = Path(__file__).resolve().parents[2]
 MODES = ("operator", "fused")
 
 
@@ -76,7 +72,7 @@ def test_misbehaviour_of_the_confined_process(does, tmp_path, monkeypatch):
         confined.load(str(tmp_path / "a.h5"))
 
 
-def test_the_confined_process_opens_one_file_and_writes_none(tmp_path):
+def test_the_confined_process_opens_one_file_and_writes_none(tmp_path, run_python):
     (tmp_path / "a").write_text("x")
     code = (
         "import sys; del sys.path[0]; from fashion_infer.checkpoints import confined; confined._rehearse()\n"
@@ -86,18 +82,12 @@ def test_the_confined_process_opens_one_file_and_writes_none(tmp_path):
         "one.close()\n"
         "with open(sys.argv[1], 'w') as file: file.write('y')\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "a")],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = run_python(code, tmp_path / "a")
     assert done.stdout.split() == ["24"] and "File too large" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("limit", [1, 5000, 60_000])
-def test_an_import_that_cannot_be_written(limit, tmp_path):
+def test_an_import_that_cannot_be_written(limit, tmp_path, run_python):
     """If the output of `models import` cannot be written completely, the error is one line and no file is left."""
     write_pair(tmp_path / "net", network())
     code = (
@@ -105,14 +95,8 @@ def test_an_import_that_cannot_be_written(limit, tmp_path):
         "from fashion_infer.cli.main import main; main(sys.argv[1:])"
     )
     # No bytecode is written, because the limit would truncate it, and later processes could not import the module.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, "models", "import", str(tmp_path / "net"), "--to", str(tmp_path / "a.h5")],
-        capture_output=True,
-        text=True,
-        env=environment,
-        cwd=tmp_path,
-    )
+    words = ("models", "import", tmp_path / "net", "--to", tmp_path / "a.h5")
+    done = run_python(code, *words, cwd=tmp_path, PYTHONDONTWRITEBYTECODE="1")
     whole = len(hdf5.image(network(), {}))
     if limit < whole:
         assert done.returncode == 3 and len(done.stderr.strip().splitlines()) == 1, done.stderr

@@ -1,9 +1,5 @@
 """Limits of the address space are checked before the memory is needed."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +7,6 @@ from hypothesis import strategies as st
 from fashion_infer.errors import DeviceError
 from fashion_infer.system import process
 
-ROOT = Path(__file__).resolve().parents[2]
 # Arguments: the machine's number of cores, the limit of the address space in MB, and the command line.
 PROGRAM = """
 import os, resource, sys
@@ -45,10 +40,8 @@ RUN = ["run", "--n", "5", "--data", "synthetic", "--backend", "cpu", "--threads"
     "cores, megabytes, words, code",
     [(64, 1600, ["models", "list"], 0), (64, 1600, [*RUN, "2"], 0), (512, 2500, [*RUN, "512"], 4)],
 )
-def test_many_cores_within_a_limit(cores, megabytes, words, code):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(cores), str(megabytes), *words], cwd=ROOT, capture_output=True, text=True
-    )
+def test_many_cores_within_a_limit(cores, megabytes, words, code, run_python):
+    done = run_python(PROGRAM, cores, megabytes, *words)
     assert done.returncode == code, done.stderr
     assert done.stderr.count("\n") == bool(code)
 
@@ -56,8 +49,8 @@ def test_many_cores_within_a_limit(cores, megabytes, words, code):
 USED = "from fashion_infer.system import process; print(process.usage().peak_memory)"
 
 
-def test_peak_memory_is_not_the_parents():
+def test_peak_memory_is_not_the_parents(run_python):
     held = bytearray(200 << 20)  # filled with zeros, so that every page is resident
     held[:: 1 << 12] = b"\1" * (len(held) >> 12)
-    done = subprocess.run([sys.executable, "-c", USED], capture_output=True, text=True, check=True)
+    done = run_python(USED)
     assert process.usage().peak_memory >= len(held) > 2 * int(done.stdout)

@@ -46,10 +46,9 @@ def test_large_image_in_bands():
 
 
 @pytest.mark.parametrize("isa", ["generic", "avx2", "avx512"])
-def test_instruction_sets(isa):
+def test_instruction_sets(isa, run_python):
     """The test runs in a separate process, because the library chooses its instruction set only once."""
     program = """
-import sys; sys.path.insert(0, "tests")
 import numpy as np, reference
 from fashion_infer.library import bindings, kernels
 rng = np.random.default_rng(3)
@@ -63,13 +62,7 @@ for (c, size, k), wanted in chosen.items():
     assert kernels.chosen_kernel((1, c, size, size), (4, c, k, k)) == wanted
 print(bindings.cpu_isa())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "FASHION_OPS_ISA": isa, "FASHION_OPS_AMX": "off"},
-        cwd=str(Path(__file__).resolve().parents[2]),
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(program, FASHION_OPS_ISA=isa, FASHION_OPS_AMX="off")
     assert done.returncode == 0, done.stderr
     order = ["generic", "avx2", "avx512"]
     assert order.index(done.stdout.strip()) <= order.index(isa)

@@ -1,10 +1,6 @@
 """The kernel `tiles`: AMX and its emulation give the same bits; images that it cannot split; the choice of `auto`."""
 
 import hashlib
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import profiles
@@ -29,21 +25,14 @@ def digest():
 
 
 @pytest.mark.parametrize("environment", [{"FASHION_OPS_AMX": "off"}, {"FASHION_OPS_ISA": "avx2"}])
-def test_emulation_gives_the_same_bits(environment):
+def test_emulation_gives_the_same_bits(environment, run_python):
     """The emulation of AMX gives the same bits as AMX.
 
     The emulation runs in a separate process, because the library chooses only once. On a processor without AMX both
     sides are emulated.
     """
     program = "import sys; sys.path.insert(0, 'tests/unit'); import test_tiles; print(test_tiles.digest())"
-    path = os.pathsep.join(["tests", os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": path, **environment},
-        cwd=str(Path(__file__).resolve().parents[2]),
-        capture_output=True,
-        text=True,
-    )
+    done = run_python(program, **environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == digest()
 
