@@ -296,6 +296,7 @@ def test_a_kernel_that_does_not_support_the_layer(invoke, monkeypatch, tmp_path)
 
 
 BAD = [
+    ("naive",),
     ("--kernels", "fast"),
     ("--kernels", "naive,,"),
     ("--batch", "0"),
