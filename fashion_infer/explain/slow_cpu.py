@@ -359,11 +359,10 @@ def _widest() -> int:
 def _goes_over(lines: Sequence[str], hot: int) -> str:
     """Return what the hot line's loop iterates over: channels, filters, rows or images; "" for columns and taps."""
     for number in range(hot, max(0, hot - _NEAR), -1):
-        header = re.search(r"\bfor\s*\([^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);", lines[number - 1])
-        if re.search(r"\b(?:while|do|for)\b", lines[number - 1]) and not header:
-            return ""
-        if header:
-            bound = header["bound"].strip()
+        loops = list(re.finditer(r"\b(?:while|do|for)\b", lines[number - 1]))
+        if loops:  # the last one of a line is the innermost
+            header = re.match(r"for\s*\([^;]*;\s*\w+\s*<=?\s*(?P<bound>[^;]+);", lines[number - 1][loops[-1].start() :])
+            bound = header["bound"].strip() if header else ""
             return next((words for pattern, words in _BOUNDS if re.search(pattern, bound)), "")
     return ""
 

@@ -284,6 +284,8 @@ CPU_RUNS = {  # name: (source, instructions of the loop, its lines, waits, codes
                     (3,), (), ["serial_sum"]),
     "channels far apart": (f"for (int c = 0; c < C; ++c)\n{ADDS}", SCALAR, (2,), (), ["strided_inner_loop"]),
     "channels side by side": (f"for (int c = 0; c < C; ++c)\n{ADDS}", VECTOR, (2,), (), ["serial_sum"]),
+    "taps in a line of loops": (f"for (int c = 0; c < C; ++c) for (int q = 0; q < K; ++q)\n{ADDS}", SCALAR, (2,), (),
+                                ["serial_sum"]),
     "a while loop in one over channels": (f"for (int c = 0; c < C; ++c)\nwhile (i < n)\n{ADDS}", SCALAR, (3,), (),
                                           ["serial_sum"]),
     "a division": (f"for (;;)\n{ADDS}", ("idivl %ecx", *SCALAR), (2,), (), ["integer_division"]),
