@@ -66,17 +66,16 @@ def formats():
     "new", examples=("kernel new --format minidnn > new-forward.cu", "kernel new --format c-cpu > conv.cpp")
 )
 @click.option(
-    "--format",
-    "name",
-    required=True,
-    metavar="NAME",
-    help="Format of the kernel file, from `kernel formats`, or mxnet, minidnn or c.",
+    "--format", "name", metavar="NAME", help="Format of the kernel file, from `kernel formats`, or mxnet, minidnn or c."
 )
 @_LAYERS
 def new(name, layers):
     """Print a naive kernel file to start from, as in `kernel new --format minidnn > new-forward.cu`."""
     from ..kernel_files import formats
 
+    if name is None:
+        known = ", ".join(entry.name for entry in formats.FORMATS if entry.template)
+        raise UsageError(f"choose a format with --format: {known} (`kernel formats` describes them)")
     text, mark = formats.template(name), "#" if formats.find(name).language == "Python" else "//"
     for number, (channels, size, filters, side) in enumerate(layers, start=1):
         click.echo(f"{mark} Layer {number}: {channels} to {filters} channels, {side}x{side}, on {size}x{size}.")

@@ -77,8 +77,9 @@ def test_new_in_every_format(invoke):
     for entry in formats.FORMATS:
         code, out, _ = invoke("kernel", "new", "--format", entry.name)
         assert (code == 0 and out) if entry.template else (code == 2)
-    code, _, _err = invoke("kernel", "new", "--format", "fortran")
-    assert code == 2
+    assert invoke("kernel", "new", "--format", "fortran")[0] == 2
+    code, out, err = invoke("kernel", "new")
+    assert code == 2 and not out and all(entry.name in err for entry in formats.FORMATS if entry.template)
 
 
 def test_formats(invoke):
