@@ -23,13 +23,18 @@ def announced(what):
 
 def notices(request, result):
     """Show notices about what the user may not expect: the synthetic dataset, the backend, another correctness."""
-    if result.data_source == "synthetic" and request.data != "synthetic":
-        terminal.notice(
-            "Fashion-MNIST was not found locally and could not be downloaded: running on the built-in "
-            "synthetic set instead (`fashion-infer data info` shows the folders that were searched)"
-        )
+    notice_synthetic(result.data_source, request.data)
     terminal.notice(result.notice)
     terminal.notice(_unexpected(request, result))
+
+
+def notice_synthetic(source, asked):
+    """Show a notice if the synthetic dataset replaces Fashion-MNIST, which was not found."""
+    if source == "synthetic" and asked != "synthetic":
+        terminal.notice(
+            "Fashion-MNIST was not found and could not be downloaded: using the built-in synthetic set; to use a copy, "
+            "set FASHION_INFER_DATA to its folder (`fashion-infer data info` shows the folders that were searched)"
+        )
 
 
 def _unexpected(request, result):

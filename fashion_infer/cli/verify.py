@@ -4,7 +4,7 @@ import click
 
 from ..errors import CheckFailed
 from ..kernel_files import paths
-from . import options
+from . import options, running
 from .groups import ExampleCommand
 
 _BACKEND = options.of_request(
@@ -45,8 +45,7 @@ def command(request, models):
     with ProgressBar("verify", lines=True, results=True) as bar:
         checks = verification.verify(models, request, lambda share, found: bar.tick(share, present.checks_line(found)))
     terminal.show([present.checks(checks)])
-    if checks[0].source == "synthetic" and request.data != "synthetic":
-        terminal.notice("Fashion-MNIST was not found: the models were verified on the built-in synthetic set")
+    running.notice_synthetic(checks[0].source, request.data)
     wrong = [c for c in checks if not c.ok]
     if wrong and paths.is_path(request.kernel):
         terminal.notice(f"`fashion-infer kernel check {request.kernel}` says what is wrong with the file")
