@@ -105,10 +105,6 @@ def infer(*arguments: Any, **options: Any) -> NotebookResult:
 class NotebookCheck(Verdict):
     """A verdict that a notebook displays the way `kernel check` prints it."""
 
-    def __repr__(self) -> str:
-        """The verdict in one sentence."""
-        return f"<Verdict: {self.sentence}>"
-
     def _repr_html_(self) -> str:
         from .present import kernel as present
         from .present.render import documents

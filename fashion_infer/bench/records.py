@@ -190,6 +190,11 @@ class BenchResult:
     logits: List[LogitsCheck] = field(default_factory=list)
     cases: List[BenchCase] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        """The benchmark, its device and what is incorrect, without the measurements."""
+        wrong = f"; WRONG: {', '.join(self.wrong)}" if self.wrong else ""
+        return f"<BenchResult: bench {self.benchmark}, {self.device.get('name')}, {len(self.cases)} case(s){wrong}>"
+
     @property
     def wrong(self) -> List[str]:
         """A phrase for each incorrect contender, "NAME on CASE"."""

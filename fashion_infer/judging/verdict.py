@@ -105,6 +105,10 @@ class Verdict(NamedTuple):
     changed: Optional[int] = None  # after a run: predictions that differ from those of our kernels
     leaked: int = 0  # after a run: bytes of device memory that are not freed per slice of images
 
+    def __repr__(self) -> str:
+        """The verdict in one sentence."""
+        return f"<Verdict: {self.sentence}>"
+
     @property
     def layers(self) -> List[ShapeVerdict]:
         """The verdicts on layers, without other sizes."""
