@@ -214,7 +214,7 @@ class _Judge:
             self._library,
             f"{plan.__name__}:{function}",
             arguments,
-            layer.what,
+            layer.what if layer.what != OTHER else "size {1} x {2} x {3}".format(*layer.shape),
             self._device,
             self._timeout,
             first,
