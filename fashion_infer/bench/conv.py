@@ -49,6 +49,7 @@ class Convolutions(Benchmark):
             "against": request.against,
             "batch": self._batch,
             "repeat": request.repeat,
+            "warmup": request.warmup if request.warmup > 1 else None,
         }
 
     def prepare(self, case: BenchCase, index: int) -> Trial:

@@ -128,7 +128,9 @@ class Benchmark:
         self._add_peers(case, trial)
         tick(0.4)
         repeat = self.repeat(case, trial)
-        times = summaries(interleaved(trial.work.clock, trial.timed, repeat, lambda share: tick(0.4 + 0.6 * share)))
+        warmup = self.request.warmup
+        timed = interleaved(trial.work.clock, trial.timed, repeat, lambda share: tick(0.4 + 0.6 * share), warmup)
+        times = summaries(timed)
         clocks = {contender.name: contender.clock for contender in trial.timed if contender.clock}
         for row in case.rows:
             if row.name in times:

@@ -23,7 +23,6 @@ WHERE = {
     STAGE: "convolution, tanh and pool alone, on the device",
 }
 _DIGITS = 7  # number of significant digits of a float in a file: more than a clock or float32 has
-_MANY = 100  # least number of runs for a meaningful 99th percentile
 
 
 def short(value: Any) -> Any:
@@ -52,6 +51,9 @@ class Measurement:
     runs: int = 0  # number of timed runs
     min_ms: Optional[float] = None
     median_ms: Optional[float] = None
+    iqr_ms: Optional[float] = None  # inter-quartile range of the runs; None for a single run
+    max_ms: Optional[float] = None
+    outliers: int = 0  # number of runs that took longer than the third quartile by more than 1.5 inter-quartile ranges
     p99_ms: Optional[float] = None  # 99th percentile; None for fewer than 100 runs
     samples_ms: Tuple[float, ...] = ()  # times of at most 50 of the runs, in order
     images_s: Optional[float] = None  # images per second
@@ -75,10 +77,7 @@ class Measurement:
 
     def take(self, summary, batch: int) -> None:
         """Record measured times: a `timing.Summary` for a batch of images."""
-        self.layout, self.runs = summary.layout, summary.runs
-        self.min_ms, self.median_ms = summary.min_ms, summary.median_ms
-        self.p99_ms = summary.p99_ms if summary.runs >= _MANY else None
-        self.samples_ms = tuple(round(ms, 6) for ms in summary.samples_ms)  # nanoseconds, for short files
+        vars(self).update(summary._asdict())
         self.images_s = 1e3 * batch / summary.median_ms
 
 

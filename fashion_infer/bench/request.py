@@ -18,6 +18,7 @@ class BenchRequest(NamedTuple):
     against: Optional[str] = None  # comma-separated peers, or "none"; peers that are not installed are left out
     batches: Tuple[int, ...] = ()  # each at least 1; empty: the benchmark's default
     repeat: Optional[int] = None  # timed runs of each contender
+    warmup: int = 1  # runs of each contender before the timed ones
     kernels: str = "all"  # comma-separated kernels ("all" or "ladder" for all) and paths of kernel files
     files: Tuple[KernelFile, ...] = ()  # those that `kernels` names, in the same order
     formats: Optional[str] = None  # value of the option --format
@@ -27,7 +28,7 @@ class BenchRequest(NamedTuple):
 def check_numbers(request: BenchRequest) -> None:
     """Raise UsageError for a number below 1."""
     numbers = [("batch", batch) for batch in request.batches]
-    for option, value in (*numbers, ("repeat", request.repeat)):
+    for option, value in (*numbers, ("repeat", request.repeat), ("warmup", request.warmup)):
         if value is not None and value < 1:
             raise UsageError(f"--{option} must be at least 1, not {value}")
 

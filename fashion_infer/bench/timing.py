@@ -10,6 +10,7 @@ import numpy as np
 _PAUSE = 0.1  # seconds; idle threads of ONNX Runtime 1.32 spin for 0.05 s after a run, on cores that others need
 _ROUNDS = 4  # number of rounds; in each, every contender that is not slow has its turn
 _SLOW_ROUNDS = 2  # number of rounds in which a slow contender has a turn
+_MANY = 100  # least number of runs for a meaningful 99th percentile
 _KEPT = 50  # largest number of a contender's times in a file; a rank test needs ten, and small batches have 300 runs
 
 
@@ -24,11 +25,16 @@ class Contender(NamedTuple):
 
 
 def interleaved(
-    clock, contenders: Sequence[Contender], repeat: int, tick: Callable[[float], None] = lambda share: None
+    clock,
+    contenders: Sequence[Contender],
+    repeat: int,
+    tick: Callable[[float], None] = lambda share: None,
+    warmup: int = 1,
 ) -> Dict[Contender, List[float]]:
     """Time `repeat` runs of every contender in turns, three of a slow one (`clock.slow`); return the seconds of each.
 
-    Each contender must have run once, so that its set-up is not timed. `tick` gets the fraction of turns that are done.
+    Before, each contender has `warmup` runs, of which only the last one of a slow contender counts; each must have run
+    once, so that its set-up is not timed. `tick` gets the fraction of turns that are done.
     """
     times: Dict[Contender, List[float]] = {}
     slow = {}
@@ -36,7 +42,7 @@ def interleaved(
     steps = itertools.count(1)
     for contender in contenders:
         own = contender.clock or clock
-        warm = own.time(contender.run, 1)
+        warm = own.time(contender.run, warmup)[-1:]
         slow[contender] = warm[0] > own.slow
         times[contender] = warm if slow[contender] else []
         tick(step * next(steps))
@@ -70,13 +76,16 @@ class WallClock:
 
 
 class Summary(NamedTuple):
-    """Summary of a contender's times; if it has several layouts, of the layout with the smallest median."""
+    """Summary of a contender's times, for `Measurement`; of several layouts, of the one with the smallest median."""
 
     layout: str
     runs: int
     min_ms: float
     median_ms: float
-    p99_ms: float
+    max_ms: float
+    iqr_ms: Optional[float]  # inter-quartile range; None for a single run
+    outliers: int  # number of runs beyond the third quartile by more than 1.5 inter-quartile ranges
+    p99_ms: Optional[float]  # 99th percentile; None for fewer than 100 runs
     samples_ms: Tuple[float, ...] = ()  # at most _KEPT evenly spaced times, in the order of the runs
 
 
@@ -85,9 +94,12 @@ def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
     best: Dict[str, Summary] = {}
     for contender, seconds in times.items():
         ms = [1e3 * second for second in seconds]
-        p99 = float(np.percentile(ms, 99))
+        low, high, p99 = map(float, np.percentile(ms, (25, 75, 99)))
+        iqr = high - low if len(ms) > 1 else None
+        outliers = sum(one > high + 1.5 * (high - low) for one in ms)
         kept = tuple(round(one, 6) for one in ms[:: -(-len(ms) // _KEPT)])
-        summary = Summary(contender.layout, len(ms), min(ms), statistics.median(ms), p99, kept)
+        spread = max(ms), iqr, outliers, p99 if len(ms) >= _MANY else None
+        summary = Summary(contender.layout, len(ms), min(ms), statistics.median(ms), *spread, kept)
         known = best.get(contender.name)
         if known is None or summary.median_ms < known.median_ms:
             best[contender.name] = summary

@@ -84,6 +84,7 @@ def command():
     ),
     click.option("--batch", type=int, help="Number of images per call [default: 10000 on a GPU, 1000 on a CPU]."),
     click.option("--repeat", type=int, help="Number of timed runs [default: 20 on a GPU, 12 on a CPU]."),
+    click.option("--warmup", type=int, default=1, show_default=True, help="Number of runs before the timed runs."),
     click.option(
         "--layers",
         type=click.Choice(["course", "others", "all"]),
@@ -92,7 +93,9 @@ def command():
     ),
     *OUTPUTS,
 )
-def conv(editions, backend, device, more, kernels, kernel_format, timeout, against, batch, repeat, layers, **outputs):
+def conv(
+    editions, backend, device, more, kernels, kernel_format, timeout, against, batch, repeat, warmup, layers, **outputs
+):
     """Check each convolution kernel against float64, then time it; exit 1 if one is wrong."""
     if layers and editions:
         raise UsageError("--layers and --edition exclude each other: give only one of them")
@@ -118,6 +121,7 @@ def conv(editions, backend, device, more, kernels, kernel_format, timeout, again
             against=against,
             batches=() if batch is None else (batch,),
             repeat=repeat,
+            warmup=warmup,
             kernels=",".join(kernels) or "all",
             files=files,
             formats=kernel_format,

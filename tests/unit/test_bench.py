@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import re
+import statistics
 import sys
 import time
 from collections import Counter
@@ -24,6 +26,8 @@ from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.graph.layers import Convolution
 from fashion_infer.library import bindings, kernels
 from fashion_infer.library import devices as library_devices
+from fashion_infer.present.bench import columns
+from fashion_infer.present.content import Text
 
 ROOT = Path(__file__).resolve().parents[2]
 CPU = ("bench", "conv", "--backend", "cpu", "--batch", "3", "--repeat", "2")
@@ -275,6 +279,21 @@ def test_at_most_fifty_samples_are_stored():
         assert found.runs == runs and len(found.samples_ms) == kept and found.samples_ms[0] == 1.0
 
 
+def test_spread_and_outliers():
+    ms = [3.0, 1.0, 2.0, 4.0, 9.0, 2.5, 3.5, 2.0]
+    (found,) = timing.summaries({Contender("a", None): [one / 1e3 for one in ms]}).values()
+    low, _, high = statistics.quantiles(ms, n=4, method="inclusive")
+    assert (found.iqr_ms, found.max_ms, found.outliers) == (pytest.approx(high - low), pytest.approx(9.0), 1)
+    (single,) = timing.summaries({Contender("a", None): [1.0]}).values()
+    assert single.iqr_ms is None and single.outliers == 0
+    shown = row("a", OURS, 2.75, iqr_ms=1.5, max_ms=9.0, outliers=1), row("fill", LIMIT, 1.0)
+    case = result(shown).cases[0]
+    text = "\n".join(part.text for part in columns.case_parts(case) if isinstance(part, Text))
+    assert re.search(r"outliers.* a 1 of 20 runs, up to 9 ms", text)
+    assert "samples" not in repr(result(shown)) and "fa2017 convolution 1" not in repr(result(shown))
+    assert "mine on fa2017" in repr(result([row("mine", OURS, None, status=WRONG)]))
+
+
 def test_a_kernel_that_fails_is_incorrect(invoke, monkeypatch):
     monkeypatch.setattr(kernels, "prepare", lambda *tensors, **options: raising(DeviceError("device lost")))
     code, out, _ = invoke(*CPU, "--against", "none", "--kernels", "naive")
@@ -302,6 +321,7 @@ BAD = [
     ("--batch", "0"),
     ("--batch", "x"),
     ("--repeat", "-1"),
+    ("--warmup", "0"),
     ("--edition", "fa1999"),
     ("--layers", "all", "--edition", "fa2017"),
     ("--against", "blas"),
@@ -423,6 +443,8 @@ def test_slow_contenders_get_fewer_runs_in_turns():
     assert len(times[fast]) == 9 and times[slow] == [2.0] * 3
     assert order[:2] == ["fast", "slow"] and order[2:5] == ["fast", "fast", "slow"]
     assert len(timing.interleaved(Machine(), [fast], 1)[fast]) == 1
+    order.clear()
+    assert len(timing.interleaved(Machine(), [slow], 9, warmup=4)[slow]) == 3 and len(order) == 6
 
 
 def test_layers_of_all_editions_and_of_other_networks():

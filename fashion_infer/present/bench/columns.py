@@ -58,8 +58,8 @@ def _rate(scale: float, on_a_cpu: bool) -> Callable[[Measurement, BenchCase], An
     return cell
 
 
-def _of_convolutions(row: Measurement, case: BenchCase) -> Any:
-    return number(row.gb_s, ".1f") if case.shape is not None else None
+def _of_convolutions(name: str, form: str) -> Callable[[Measurement, BenchCase], Any]:
+    return lambda row, case: None if case.shape is None else number(getattr(row, name), form)
 
 
 def _images(row: Measurement, case: BenchCase) -> Any:
@@ -67,8 +67,10 @@ def _images(row: Measurement, case: BenchCase) -> Any:
 
 
 def _class(row: Measurement, case: BenchCase) -> Optional[str]:
-    """Return the precision class of our kernels and of kernel files, if the case has a kernel file; else None."""
-    return row.precision if row.kind == OURS and any(each.file for each in case.rows) else None
+    """Return the precision class of a kernel, in a case with a kernel file whose kernels have several classes."""
+    ours = [each for each in case.rows if each.kind == OURS]
+    shown = any(each.file for each in ours) and len({each.precision for each in ours}) > 1
+    return row.precision if row.kind == OURS and shown else None
 
 
 def note(row: Measurement, case: BenchCase) -> Optional[str]:
@@ -83,11 +85,13 @@ FIELDS: Tuple[Field, ...] = (
     Field(">step", lambda row, case: row.step, detail=True),
     Field(">error", lambda row, case: number(row.error, ".1e")),  # left of the times: correctness comes before speed
     Field(">changed", lambda row, case: row.changed),
-    Field(">min ms", lambda row, case: number(row.min_ms, _form(case)), detail=True),
     Field(">median ms", _ms),
+    Field(">IQR ms", _of_convolutions("iqr_ms", ".3f")),
+    Field(">min ms", _of_convolutions("min_ms", ".3f")),
+    Field(">min ms", lambda row, case: number(row.min_ms, ".4g") if case.shape is None else None, detail=True),
     Field(">p99 ms", lambda row, case: number(row.p99_ms, ".4g")),
     Field(">images/s", _images),
-    Field(">GB/s", _of_convolutions, detail=True),
+    Field(">GB/s", _of_convolutions("gb_s", ".1f"), detail=True),
     Field(">TFLOP/s", _rate(1.0, on_a_cpu=False)),
     Field(">GFLOP/s", _rate(1e3, on_a_cpu=True)),
     Field(">% of floor", lambda row, case: number(row.percent_of_limit, ".1f")),
@@ -145,6 +149,9 @@ def case_table(case: BenchCase, ideas: bool = False) -> Table:
 def case_parts(case: BenchCase, ideas: bool = False) -> List[Part]:
     """Make a case's table, and a line of text for each row that needs an explanation."""
     found: List[Part] = [case_table(case, ideas)]
+    late = [row for row in case.timed if row.outliers]
+    slowest = "; ".join(f"{row.name} {row.outliers} of {row.runs} runs, up to {row.max_ms:.4g} ms" for row in late)
+    found += [Text(f"outliers, beyond the third quartile by more than 1.5 IQR: {slowest}")] if late else []
     found += [Text(f"WRONG: {row.name}: {row.reason}") for row in case.rows if row.status == WRONG]
     for row in case.rows:
         found += [Text(f"{row.name}: {finding}") for finding in row.findings]

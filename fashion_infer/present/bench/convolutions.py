@@ -14,7 +14,8 @@ _HOW = (
     "takes longer than {slow}. The contenders run alternately; rows are sorted by time."
 )
 _COLUMNS = (
-    "GB/s counts input, weights and output, each moved once. The write floor is the time of only writing the layer's "
+    "IQR is the inter-quartile range of the runs. GB/s counts input, weights and output, each moved once. The write "
+    "floor is the time of only writing the layer's "
     "output, by the fastest of several ways, timed alternately with the contenders; % of floor is the floor divided by "
     f"the median time. {PEERS} Each kernel is first compared with a convolution in float64: error is the largest "
     "difference divided by the output's largest magnitude. The kernel that auto runs is marked (auto)."
@@ -22,7 +23,7 @@ _COLUMNS = (
 _FILES = (
     "The time of a kernel file is its Op Time, as its format defines it: a forward pass and a device synchronise, "
     "which includes some microseconds for the launch on the host. Layer ms is the time of prolog, forward and epilog. "
-    "The class is the precision of its results: float32, tf32, half or wrong."
+    "A column class shows the precision of results if it differs: float32, tf32, half or incorrect."
 )
 _GPU = {"where": "on the device, timed by its events", "slow": "8 ms"}
 _CPU = {"where": "in memory that is used again", "slow": "2 s"}
