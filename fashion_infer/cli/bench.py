@@ -171,6 +171,16 @@ def net(editions, backend, device, against, batch, repeat, **outputs):
     _run(make, charts.draw_networks, **outputs)
 
 
+@command.command("saved", examples=("bench saved",))
+def saved():
+    """List the names of the saved measurements, oldest first."""
+    from ..bench import history
+    from ..present.render import terminal
+
+    for file in history.saved():
+        terminal.say(file.stem)
+
+
 def _run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, reads=()):
     """Run a benchmark, show each completed case and the conclusions, and write the requested files.
 

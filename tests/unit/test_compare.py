@@ -512,6 +512,7 @@ class TestHistory:
         self.save(invoke, "second", 1e3)
         for number, name in enumerate(("first", "second")):
             os.utime(self.folder / f"{name}.json", (number, number))
+        assert invoke("bench", "saved")[:2] == (0, "first\nsecond\n")
         assert invoke("compare", "--last", "--fail-above", "5%")[0] == 1
         os.utime(self.folder / "first.json", (9, 9))  # now `first`, the faster benchmark, is the newer one
         assert invoke("compare", "--last", "--fail-above", "5%")[0] == 0

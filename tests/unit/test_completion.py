@@ -40,7 +40,7 @@ def names(*words):
 
 def test_commands_and_options():
     assert names("") == list(main.COMMANDS)
-    assert names("bench", "") == ["conv", "net"]
+    assert names("bench", "") == ["conv", "net", "saved"]
     assert "--kernel" in names("run", "--k") and names("run", "--backend", "g") == ["gpu"]
 
 
