@@ -1,9 +1,7 @@
 """Runs a network under the profiler, for the command `profile`, and makes tables of the records."""
 
-import json
 import time
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import pipeline
@@ -13,7 +11,7 @@ from .inference.layer_times import LayerResult
 from .inference.model import LoadedModel
 from .library import kernels
 from .library.op_times import OpTime
-from .profiling import counters, mxnet, records, tables
+from .profiling import mxnet, records, tables
 from .profiling.cupti import CuptiSource
 from .profiling.figures import Figures, Schedule, overheads, throughputs
 from .profiling.mxnet import MXNetSource
@@ -80,24 +78,11 @@ def profile(
     return ProfiledRun(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
 
 
-def save(
-    profile: ProfiledRun,
-    counted: Sequence[counters.KernelCounters],
-    command: str,
-    as_csv: Optional[str],
-    as_json: Optional[str],
-    timeline: Optional[str],
-) -> None:
+def save(profile: ProfiledRun, as_csv: Optional[str], timeline: Optional[str]) -> None:
     """Write each file whose path is not empty or None, atomically; raise DataError if one cannot be written."""
     if as_csv:
         with replacing(as_csv, DataError) as temporary:
             tables.write_csv(temporary, profile.figures.tables)
-    if as_json:
-        names = [counter.what for counter in counters.COUNTERS]
-        listed = [{"name": k.name, "launches": k.launches, **dict(zip(names, k.values))} for k in counted]
-        content = {"command": command, **profile.as_dict(), "counters": listed}
-        with replacing(as_json, DataError) as temporary:
-            Path(temporary).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     if timeline:
         with replacing(timeline, DataError) as temporary:
             tables.write_timeline(temporary, profile.records)

@@ -28,9 +28,9 @@ def main():
 
 def write_kernels(folder):
     """Write the page about the kernels and its chart into a folder."""
-    result, names = measured("kernels"), ("kernels.md", "kernels.svg", "kernels.json")
-    benchmarks.draw_convolutions(str(folder / names[1]), result)
-    files.write_page(str(folder / names[0]), pages.page(result, *names))
+    result, page, chart = measured("kernels"), str(folder / "kernels.md"), str(folder / "kernels.svg")
+    benchmarks.draw_convolutions(chart, result)
+    files.write_page(page, pages.page(result, page, chart, as_json=True))
 
 
 def measured(name):

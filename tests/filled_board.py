@@ -29,7 +29,7 @@ NOW = datetime.now(timezone.utc)
 
 
 def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
-    """Return a verdict for fa2020's two layers, in the form that `grade --format json` writes.
+    """Return a verdict for fa2020's two layers, in the form that `grade --json` prints.
 
     `op_ms` is the total time of both layers in ms.
     """

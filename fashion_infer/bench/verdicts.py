@@ -10,7 +10,7 @@ import math
 import statistics
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import UsageError
 from .documents import MeasuredFile, MeasuredTime, read
@@ -62,6 +62,13 @@ class Comparison(NamedTuple):
     settings: List[Tuple[str, str, str]]  # settings that differ, as (name, first, second)
     lines: List[ComparedTime]
     facts: List[ComparedFact]
+
+    def as_dict(self) -> Dict[str, Any]:
+        """Return the comparison as a dictionary for JSON. Times are in milliseconds."""
+        settings = [dict(zip(("what", "a", "b"), setting)) for setting in self.settings]
+        times = [{**line._asdict(), "ratio": line.ratio} for line in self.lines]
+        facts = [fact._asdict() for fact in self.facts]
+        return {"a": self.a.name, "b": self.b.name, "settings": settings, "times": times, "facts": facts}
 
     def faults(self, allowed: float = 0.0) -> List[str]:
         """Return the reasons for which --check and --fail-above fail.

@@ -51,7 +51,7 @@ def command():
     examples=(
         "kernel new --format c-cpu > conv.cpp",
         "bench conv --backend cpu --batch 100 --kernels conv.cpp ladder",
-        "bench conv --edition fa2020 --batch 99 --json a.json",
+        "bench conv --edition fa2020 --batch 99 --json > a.json",
         "bench conv --backend cpu --batch 100 --save before",
     ),
 )
@@ -181,7 +181,7 @@ def saved():
         terminal.say(file.stem)
 
 
-def _run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, reads=()):
+def _run(make, draw, as_json, as_csv, plot, markdown, save, against_saved, fail_above, reads=()):
     """Run a benchmark, show each completed case and the conclusions, and write the requested files.
 
     `make` makes the `bench.protocol.Benchmark` once all options have been checked; `draw(path, result)` writes the
@@ -196,30 +196,38 @@ def _run(make, draw, as_json, plot, markdown, save, against_saved, fail_above, r
 
     if fail_above is not None and against_saved is None:
         raise UsageError("--fail-above compares with earlier measurements: give --against-saved NAME, too")
-    files.check(as_json, markdown, pictures=[plot], inputs=reads)
+    files.check(as_csv, markdown, pictures=[plot], inputs=reads)
     before = documents.read(str(history.find(against_saved))) if against_saved else None
     saved = history.new(save) if save else None
     benchmark = make()
+    show = (lambda parts: None) if as_json else terminal.show
     if before and before.kind != f"bench {benchmark.name}":
         raise UsageError(f"'{against_saved}' was saved by `{before.kind}`, and this is `bench {benchmark.name}`")
     with ProgressBar(f"bench {benchmark.name}") as bar:
 
         def shown(done):
             with bar.hidden():
-                terminal.show(pages.done(done))
+                show(pages.done(done))
 
         result = benchmark.measure(shown, bar.tick)
     terminal.notice(pages.notice(result))
-    files.save_benchmark(result, draw, pages.page, as_json, plot, markdown)
+    if as_json:
+        terminal.show_json(result.as_dict())
+    if as_csv:
+        files.write_csv(as_csv, result)
+    if plot:
+        draw(plot, result)
+    if markdown:
+        files.write_page(markdown, pages.page(result, markdown, plot, as_json))
     if saved:
         files.write_json(str(saved), result.as_dict())
     faults = []
     if before:
         now = documents.parse("this run", json.loads(json.dumps(result.as_dict())))
         compared = verdicts.compare_files(before, now, check=fail_above is not None)
-        terminal.show(pages.comparison(compared))
+        show(pages.comparison(compared))
         faults = compared.faults(fail_above) if fail_above is not None else []
-    terminal.show(pages.closing(result))
+    show(pages.closing(result))
     if result.wrong:
         raise CheckFailed(f"wrong: {', '.join(result.wrong)}")
     if faults:

@@ -29,8 +29,9 @@ from .groups import ExampleCommand
         "--check", is_flag=True, help="Exit 1 if B is slower by more than the noise, or if its correctness differs."
     ),
     fail_above,
+    options.as_json,
 )
-def command(files, last, check, fail_above):
+def command(files, last, check, fail_above, as_json):
     """Compare two files written by `run --json` or `bench --json`; show ratios and verdicts.
 
     Two medians count as the same if they differ by at most the larger spread of the two, or by at most 3% (10% with
@@ -51,7 +52,10 @@ def command(files, last, check, fail_above):
     first, second = list(files) + saved
     judged = check or fail_above is not None
     compared = verdicts.compare(first, second, judged)
-    terminal.show(pages.comparison(compared))
+    if as_json:
+        terminal.show_json(compared.as_dict())
+    else:
+        terminal.show(pages.comparison(compared))
     faults = compared.faults(fail_above or 0.0) if judged else []
     if faults:
         raise CheckFailed("; ".join(faults))

@@ -3,11 +3,13 @@
 import click
 
 from ..errors import CheckFailed
+from . import options
 from .groups import ExampleCommand
 
 
 @click.command("doctor", cls=ExampleCommand, examples=("doctor", "doctor > installation.txt"))
-def command():
+@options.takes(options.as_json)
+def command(as_json):
     """Check Python, NumPy, MXNet, the operator library, devices, dataset and models, and say how to solve problems."""
     from .. import doctor
     from ..present import environment
@@ -17,7 +19,10 @@ def command():
     findings = [*doctor.examine(), _sandbox()]
     broken = [f.what for f in findings if f.ok is False]
     verdict = f"needs attention: {', '.join(broken)}" if broken else "everything that `run` needs is installed"
-    terminal.show([Text(verdict), environment.findings(findings)])
+    if as_json:
+        terminal.show_json({"verdict": verdict, "ok": not broken, "parts": [part._asdict() for part in findings]})
+    else:
+        terminal.show([Text(verdict), environment.findings(findings)])
     if broken:
         raise CheckFailed(verdict)
 

@@ -9,8 +9,6 @@ from ..errors import CheckFailed, DeviceError, UsageError
 from . import options
 from .groups import ExampleCommand
 
-FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
-
 
 @click.command(
     "grade",
@@ -48,13 +46,12 @@ FORMATS = ("text", "json", "gradescope", "prairielearn", "junit")
         metavar="NAME",
         help="Format of the kernel file (see `kernel formats`) [default: recognised from the file].",
     ),
+    options.as_json,
     click.option(
         "--format",
         "form",
-        type=click.Choice(FORMATS),
-        default="text",
-        show_default=True,
-        help="Format in which verdicts are written.",
+        type=click.Choice(["gradescope", "prairielearn", "junit"]),
+        help="Write the results that this platform or program reads, instead of text.",
     ),
     click.option("--out", metavar="DIR", help="Folder for the results; each submission gets a folder in it."),
     click.option(
@@ -86,6 +83,7 @@ def command(
     device,
     file,
     kernel_format,
+    as_json,
     form,
     out,
     resume,
@@ -112,6 +110,9 @@ def command(
             raise UsageError("--repeat takes one submission")
     if not submissions:
         raise UsageError("name a submission: a kernel file, a folder or an archive")
+    if as_json and (form or len(submissions) > 1):
+        raise UsageError("--json prints the verdict on one submission; --out DIR contains every verdict.json")
+    form = "json" if as_json else form or "text"
     if len(submissions) > 1 and form != "text" and not out:
         raise UsageError(f"--format {form} gives a document for each submission: name a folder for them, --out DIR")
     submissions = tuple(dict.fromkeys(str(Path(source)) for source in submissions)) if resume else submissions
@@ -145,7 +146,7 @@ def command(
                 folder.save(one, form)
             if len(submissions) > 1:
                 documents[one.source] = verdict.as_dict(one)
-            if form == "text" or not folder:
+            if form in ("text", "json") or not folder:
                 click.echo(results.written(one, form), nl=False)
         if len(submissions) > 1:
             ordered = [documents[str(Path(source))] for source in submissions if str(Path(source)) in documents]
@@ -153,7 +154,7 @@ def command(
                 terminal.notice(row)
             if folder:
                 terminal.notice(f"marks of all: {folder.summary(ordered)}")
-        elif folder and form != "text":
+        elif folder and form not in ("text", "json"):
             terminal.notice(f"wrote {folder.file(form)}")
     if again is not None:
         terminal.notice("; ".join(again.differences(found[0])) or "every check has the same result as in the verdict")

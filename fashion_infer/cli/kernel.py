@@ -116,7 +116,7 @@ _WATCH = click.option("--watch", is_flag=True, help="Run again after each change
         is_flag=True,
         help="Also show times, each incorrect result's reason, and the compiler's warnings.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text."),
+    options.as_json,
     _WATCH,
 )
 def check(file, kernel_format, layers, edition, backend, device, timeout, verbose, as_json, watch):
@@ -125,8 +125,6 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     Each shape runs in a separate process. The exit code is 0 if the file is correct for all layers of at least one
     edition (with --edition: of that edition), and 1 if it is not.
     """
-    import json
-
     from ..explain import explanation
     from ..judging import judge
     from ..kernel_files import formats
@@ -143,7 +141,7 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
         with ProgressBar("kernel check") as bar:
             found = judge.check(recognised, edition, layers, None, device, timeout, verbose, bar.tick)
         if as_json:
-            click.echo(json.dumps(found.as_dict(), indent=2))
+            terminal.show_json(found.as_dict())
         else:
             terminal.show(present.check(found, verbose))
         if not found.right:
@@ -152,7 +150,7 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
                 terminal.show([*reasons.why(why), *(Text(line) for line in missing)])
             raise CheckFailed(found.sentence)
 
-    _watched(file, watch, once)
+    _watched(file, watch, as_json, once)
 
 
 @command.command(
@@ -178,11 +176,11 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     options.device,
     click.option("--sanitize", is_flag=True, help="Run the sanitizers even if the file is correct."),
     click.option("--asm", is_flag=True, help="List the hot loop's instructions next to their source lines."),
-    click.option("--json", "path", metavar="FILE", help="Write everything that was found, as JSON."),
+    options.as_json,
     click.option("--no-profiler", is_flag=True, help="Do not use ncu."),
     _WATCH,
 )
-def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm, path, no_profiler, watch):
+def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm, as_json, no_profiler, watch):
     """Find the lines that make a kernel wrong or, if it is correct, what makes it slow, and which of our kernels shows
     the remedy.
 
@@ -191,23 +189,25 @@ def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm,
     from ..explain import explanation
     from ..kernel_files import formats
     from ..present import explanation as present
-    from ..present import files
     from ..present.render import terminal
 
     def once():
         recognised = formats.recognise(file, kernel_format, backend)
         found = explanation.explain(recognised, edition, layer, device, sanitize, asm, not no_profiler)
-        if path:
-            files.write_json(path, found.as_dict())
-        terminal.show(present.page(found, verdict=False))
+        if as_json:
+            terminal.show_json(found.as_dict())
+        else:
+            terminal.show(present.page(found, verdict=False))
         if not found.right:
             raise CheckFailed(found.verdict.sentence)
 
-    _watched(file, watch, once)
+    _watched(file, watch, as_json, once)
 
 
-def _watched(file, watch, once):
+def _watched(file, watch, as_json, once):
     """Call `once`; with `watch`, call it again after every change of the file, until Ctrl-C."""
+    if watch and as_json:
+        raise UsageError("--json prints one object: leave --watch out")
     if not watch:
         once()
         return

@@ -97,8 +97,11 @@ BLOCKS = tuple(map(of_request, ("ray", "out", "scores", "block_size")))
 editions = click.option(
     "--edition", "editions", multiple=True, metavar="NAME", help="Course semester; may be repeated [default: fa2017]."
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+as_csv = click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the tables as CSV.")
 OUTPUTS = (
-    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured, as JSON."),
+    as_json,
+    as_csv,
     click.option("--plot", metavar="FILE.svg", help=f"Draw a chart, {PICTURE}."),
     click.option("--markdown", metavar="FILE.md", help="Write the tables as a Markdown page."),
 )

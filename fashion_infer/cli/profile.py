@@ -1,6 +1,6 @@
 """The command `fashion-infer profile`."""
 
-import sys
+import contextlib
 
 import click
 
@@ -20,8 +20,8 @@ from .groups import ExampleCommand
 )
 @options.takes_request(
     *options.RUN,
-    click.option("--csv", "as_csv", metavar="FILE.csv", help="Write the tables of kernels and calls, as CSV."),
-    click.option("--json", "as_json", metavar="FILE.json", help="Write everything that was measured, as JSON."),
+    options.as_json,
+    options.as_csv,
     click.option(
         "--trace", "timeline", metavar="FILE.json", help="Write a timeline that you can open in ui.perfetto.dev."
     ),
@@ -50,21 +50,23 @@ def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
 
     if request.device == "all":
         raise UsageError("profile takes one GPU: name it by its index")
-    files.check(as_csv, as_json, timeline)
+    files.check(as_csv, timeline)
     if counters:
         _check_counters(request)
-    measured = profiled_run.profile(request, turns, ceilings, counters, running.announced)
+    announce = contextlib.nullcontext if as_json else running.announced
+    measured = profiled_run.profile(request, turns, ceilings, counters, announce)
     running.notices(request, measured.result)
     figures = measured.figures
-    terminal.show(run.parts(measured.result))
-    terminal.show(present.parts(figures, figures.ceilings, backend=measured.result.backend))
-    terminal.show(present.ceilings(figures.ceilings, figures.no_ceilings, measured.result.backend))
-    terminal.show(present.costs(figures.overhead))
-    counted = []
-    if counters:
-        counted = hardware.count(["run", *_arguments(request)])
-        terminal.show(present.hardware_counters(counted))
-    profiled_run.save(measured, counted, " ".join(sys.argv[1:]), as_csv, as_json, timeline)
+    counted = hardware.count(["run", *_arguments(request)]) if counters else []
+    if as_json:
+        terminal.show_json({**measured.as_dict(), "counters": [one.as_dict() for one in counted]})
+    else:
+        terminal.show(run.parts(measured.result))
+        terminal.show(present.parts(figures, figures.ceilings, backend=measured.result.backend))
+        terminal.show(present.ceilings(figures.ceilings, figures.no_ceilings, measured.result.backend))
+        terminal.show(present.costs(figures.overhead))
+        terminal.show(present.hardware_counters(counted) if counters else [])
+    profiled_run.save(measured, as_csv, timeline)
     running.check_submission(request, measured.result)
 
 

@@ -1,7 +1,5 @@
 """The command `fashion-infer run`."""
 
-import json
-
 import click
 
 from ..errors import DataError
@@ -22,7 +20,7 @@ from .groups import ExampleCommand
 @options.takes_request(
     *options.RUN,
     *options.BLOCKS,
-    click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text."),
+    options.as_json,
     click.option("--confusion", metavar="FILE.svg", help=f"Draw the confusion matrix, in percent, {options.PICTURE}."),
     click.option("--mistakes", metavar="FILE.svg", help=f"Draw the misclassified images, {options.PICTURE}."),
 )
@@ -45,7 +43,7 @@ def command(request, as_json, confusion, mistakes):
     result = pipeline.run(request) if as_json else pipeline.run(request, announce=running.announced)
     running.notices(request, result)
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=2))
+        terminal.show_json(result.as_dict())
     else:
         terminal.show(present.parts(result))
     running.check_submission(request, result)

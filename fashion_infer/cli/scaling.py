@@ -2,11 +2,8 @@
 
 import contextlib
 import functools
-import json
 import time
 from typing import Any, Iterator
-
-import click
 
 from ..errors import UsageError
 from . import running
@@ -24,7 +21,7 @@ def run(request, as_json):
     announce = contextlib.nullcontext if as_json else running.announced
     outcome = pipeline.run_in_blocks(request, functools.partial(execute, request, bar=bar), announce=announce)
     if as_json:
-        return click.echo(json.dumps(outcome.as_dict(), indent=2))
+        return terminal.show_json(outcome.as_dict())
     terminal.show(present.in_blocks(outcome))
     _show_folder(outcome, request)
 

@@ -31,8 +31,9 @@ _BACKEND = options.of_request(
     options.threads,
     *options.KERNEL,
     *options.DATA,
+    options.as_json,
 )
-def command(request, models):
+def command(request, models, as_json):
     """Run every model with each N for which the correctness is known, in both modes; exit 1 if a result differs.
 
     With --kernel, that kernel computes the convolutions of every model, in operator mode.
@@ -44,11 +45,15 @@ def command(request, models):
 
     with ProgressBar("verify", lines=True, results=True) as bar:
         checks = verification.verify(models, request, lambda share, found: bar.tick(share, present.checks_line(found)))
-    terminal.show([present.checks(checks)])
-    running.notice_synthetic(checks[0].source, request.data)
     wrong = [c for c in checks if not c.ok]
+    if as_json:
+        terminal.show_json({"ok": not wrong, "checks": [{**c._asdict(), "ok": c.ok} for c in checks]})
+    else:
+        terminal.show([present.checks(checks)])
+    running.notice_synthetic(checks[0].source, request.data)
     if wrong and paths.is_path(request.kernel):
         terminal.notice(f"`fashion-infer kernel check {request.kernel}` says what is wrong with the file")
     if wrong:
         raise CheckFailed(f"{len(wrong)} of {len(checks)} checks failed")
-    click.echo(f"{len(checks)} checks passed")
+    if not as_json:
+        terminal.say(f"{len(checks)} checks passed")

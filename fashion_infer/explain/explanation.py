@@ -55,7 +55,7 @@ class Explanation(NamedTuple):
         """Return the explanation as a dictionary for JSON."""
         return {
             "verdict": self.verdict.sentence,
-            "right": self.right,
+            "correct": self.right,
             "layer": self.layer,
             "milliseconds": self.milliseconds,
             "between": list(self.between),

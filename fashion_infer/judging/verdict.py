@@ -78,7 +78,7 @@ class ShapeVerdict(NamedTuple):
         return {
             "what": self.what,
             "shape": list(self.shape),
-            "right": self.right,
+            "correct": self.right,
             "code": self.code,
             "reason": self.reason,
             "details": dict(self.cause.details) if self.cause else {},

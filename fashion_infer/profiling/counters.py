@@ -5,7 +5,7 @@ import io
 import re
 import subprocess
 import sys
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from ..errors import DeviceError
 from ..system import programs
@@ -50,6 +50,10 @@ class KernelCounters(NamedTuple):
     name: str
     launches: int
     values: List[Optional[float]]  # in the order of COUNTERS
+
+    def as_dict(self) -> Dict[str, Any]:
+        counted = zip((counter.what for counter in COUNTERS), self.values)
+        return {"name": self.name, "launches": self.launches, **dict(counted)}
 
 
 def count(arguments: Sequence[str]) -> List[KernelCounters]:

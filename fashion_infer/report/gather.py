@@ -5,10 +5,8 @@ import json
 import shlex
 import subprocess
 import sys
-import tempfile
 import time
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from .. import devices, doctor, pipeline, verification
@@ -333,17 +331,14 @@ def _wrong(verdict: Verdict, wrong: str, seconds: float) -> ExplainedKernel:
 
 def measure_profile(words: Sequence[str], result: Result, command: str) -> ReportProfile:
     """Run `fashion-infer WORDS`, a profile command. If it fails, make a table of the result's op times instead."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "profile.json")
-        program = [sys.executable, "-m", "fashion_infer", *words, "--json", str(file)]
-        try:
-            done = programs.run(program, _PROFILE_SECONDS)
-            if done.returncode == 0:
-                return ReportProfile(result.mode, command, from_dict(json.loads(file.read_text(encoding="utf-8"))), "")
-            said = programs.last_line(done)
-            reason = said.partition("fashion-infer: ")[2] or said
-        except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
-            reason = str(error)
+    try:
+        done = programs.run([sys.executable, "-m", "fashion_infer", *words, "--json"], _PROFILE_SECONDS)
+        if done.returncode == 0:
+            return ReportProfile(result.mode, command, from_dict(json.loads(done.stdout)), "")
+        said = programs.last_line(done)
+        reason = said.partition("fashion-infer: ")[2] or said
+    except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
+        reason = str(error)
     return ReportProfile(result.mode, command, Figures([from_op_times(result)]), reason)
 
 

@@ -1,6 +1,8 @@
-"""Safe display of untrusted text: on one line, without terminal control characters."""
+"""Safe display of untrusted text: on one line, without terminal control characters. Also JSON as text."""
 
+import json
 import unicodedata
+from typing import Any
 
 _LONGEST = 60  # largest number of characters of an excerpt, before escapes
 # Control characters, separators of lines and paragraphs, and surrogates for bytes that are not UTF-8.
@@ -26,6 +28,24 @@ def excerpt(text: object) -> str:
     """Return an excerpt of a value from a file, for a message: its first 60 characters, escaped by `shown`."""
     text = str(text)
     return shown(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+
+
+def json_text(value: Any) -> str:
+    """Format a value as JSON, which has neither NaN nor infinity: they become null. A measurement is one line."""
+    return _lines(json.loads(json.dumps(value), parse_constant=lambda name: None))
+
+
+def _lines(value: Any, depth: int = 0) -> str:
+    """Format a value as JSON in which only the outer four levels have line breaks."""
+    if depth == 4 or not value or not isinstance(value, (dict, list)):
+        return json.dumps(value, separators=(",", ":"))
+    inside = "\n" + " " * (depth + 1)
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(name)}: {_lines(each, depth + 1)}" for name, each in value.items()]
+        return "{" + inside + f",{inside}".join(parts) + inside[:-1] + "}"
+    if not any(isinstance(each, (dict, list)) for each in value):
+        return json.dumps(value, separators=(",", ":"))
+    return "[" + inside + f",{inside}".join(_lines(each, depth + 1) for each in value) + inside[:-1] + "]"
 
 
 def _escaped(character: str) -> str:

@@ -59,12 +59,12 @@ def test_bench_of_networks(library_with_cuda, framework, monkeypatch):
 
 def test_tables_and_timeline_show_the_kernels_that_ran(library_with_cuda, invoke, tmp_path):
     pytest.importorskip("cupti")
-    profile, timeline = tmp_path / "p.json", tmp_path / "t.json"
+    timeline = tmp_path / "t.json"
     options = ("--data", "synthetic", "--n", "300", "--batch-size", "100", "--turns", "1", "--no-ceilings")
     kernel = ("--backend", "gpu", "--kernel", "global-accumulate")
-    status, _, err = invoke("profile", *options, *kernel, "--json", profile, "--trace", timeline)
+    status, out, err = invoke("profile", *options, *kernel, "--json", "--trace", timeline)
     assert status == 0, err
-    found = json.loads(profile.read_text())
+    found = json.loads(out)
     activities, calls = ({row["name"]: row for row in table["rows"]} for table in found["tables"])
     ours = next(row for name, row in activities.items() if "global_accumulate" in name)
     assert ours["calls"] == 6  # three batches, each after a launch on a single image

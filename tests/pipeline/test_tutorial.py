@@ -92,6 +92,7 @@ def test_commands_print_what_the_page_shows(data_dir, tmp_path, monkeypatch):
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         "FASHION_INFER_DATA": str(Path(data_dir).resolve()),
         "IPYTHONDIR": str(tmp_path / "ipython"),
+        "XDG_DATA_HOME": str(tmp_path / "saved"),
         "COLUMNS": "160",
     }.items():
         monkeypatch.setenv(name, value)

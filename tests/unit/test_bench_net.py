@@ -100,15 +100,13 @@ def case_rows(result, **wanted):
 
 
 def test_json_plot_and_markdown(invoke, tmp_path):
-    names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
-    files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
+    files = ("--plot", tmp_path / "r.png", "--markdown", tmp_path / "r.md")
     batches = ("--batch", "5,1", "--batch", "5")
     editions = ("--edition", "fa2017", "--edition", "sp2018")
-    code, out, _ = invoke(*CPU, *editions, *batches, "--against", "none", *files)
-    assert code == 0 and "fa2017, 1 image" in out
-    result = json.loads(names[0].read_text())
+    code, out, _ = invoke(*CPU, *editions, *batches, "--against", "none", "--json", *files)
+    result = json.loads(out)
     assert result["batches"] == [1, 5] and result["not_compared"] == {} and result["device"]["threads"] > 0
-    assert [(c["edition"], c["batch"], c["where"]) for c in result["cases"]] == [
+    assert code == 0 and [(c["edition"], c["batch"], c["where"]) for c in result["cases"]] == [
         (edition, batch, "memory") for edition in ("fa2017", "sp2018") for batch in (1, 5)
     ]
     for check in result["logits"]:
@@ -117,27 +115,26 @@ def test_json_plot_and_markdown(invoke, tmp_path):
     assert row["kind"] == "ours" and row["precision"] == "float32" and row["error"] < 4e-6 and row["changed"] == 0
     assert 0 < row["min_ms"] <= row["median_ms"] and row["runs"] == 2 and row["p99_ms"] is None
     assert row["images_s"] == pytest.approx(5e3 / row["median_ms"])
-    assert names[1].read_bytes().startswith(b"\x89PNG")
-    text = names[2].read_text()
-    assert "(r.png)" in text and result["command"] + " --json r.json --plot r.png --markdown r.md" in text
+    assert (tmp_path / "r.png").read_bytes().startswith(b"\x89PNG")
+    text = (tmp_path / "r.md").read_text()
+    assert "fa2017, 1 image" in text
+    assert "(r.png)" in text and result["command"] + " --json --plot r.png --markdown r.md > r.json" in text
     assert "--edition fa2017 --edition sp2018 --backend cpu --against none --batch 1,5 --repeat 2" in text
 
 
-def test_many_runs_give_a_99th_percentile(invoke, tmp_path):
-    path = tmp_path / "r.json"
-    code, _, _ = invoke("bench", "net", "--backend", "cpu", "--batch", "1", "--against", "none", "--json", path)
-    row = case_rows(json.loads(path.read_text()), batch=1)["fashion-infer"]
+def test_many_runs_give_a_99th_percentile(invoke):
+    code, out, _ = invoke("bench", "net", "--backend", "cpu", "--batch", "1", "--against", "none", "--json")
+    row = case_rows(json.loads(out), batch=1)["fashion-infer"]
     assert code == 0 and row["runs"] == 300 and row["min_ms"] <= row["median_ms"] <= row["p99_ms"]
 
 
 @pytest.mark.parametrize("name", ["torch", "onnxruntime", "mxnet"])
-def test_peers_are_timed_and_compared(invoke, tmp_path, name):
+def test_peers_are_timed_and_compared(invoke, name):
     for module in {"mxnet": [], "onnxruntime": ["onnxruntime", "onnx"]}.get(name, [name]):
         pytest.importorskip(module)
-    path = tmp_path / "r.json"
-    code, _, _ = invoke(*CPU, "--batch", "3", "--against", name, "--json", path)
+    code, out, _ = invoke(*CPU, "--batch", "3", "--against", name, "--json")
     assert code == 0
-    result = json.loads(path.read_text())
+    result = json.loads(out)
     assert name in result["versions"]
     rows = case_rows(result, batch=3)
     assert list(rows) == ["fashion-infer", name] and rows[name]["error"] < 4e-6 and rows[name]["changed"] == 0
@@ -191,13 +188,11 @@ def test_layers_are_neither_linear_nor_saturated(network):
 @pytest.mark.parametrize("wrong", [WrongNetwork, LastImageMissing])
 def test_an_incorrect_network_is_reported_and_not_timed(invoke, monkeypatch, tmp_path, wrong):
     monkeypatch.setattr(bench, "FusedNetwork", wrong)
-    names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
-    files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
-    code, out, err = invoke(*CPU, "--batch", "4", "--against", "none", *files)
-    assert code == 1 and "WRONG: fa" in out and "fashion-infer on fa2017" in err
-    result = json.loads(names[0].read_text())
-    assert all(row["median_ms"] is None for case in result["cases"] for row in case["rows"])
-    assert names[1].is_file()
+    files = ("--plot", tmp_path / "r.png", "--markdown", tmp_path / "r.md")
+    code, out, err = invoke(*CPU, "--batch", "4", "--against", "none", "--json", *files)
+    assert code == 1 and "WRONG: error" in (tmp_path / "r.md").read_text() and "fashion-infer on fa2017" in err
+    assert all(row["median_ms"] is None for case in json.loads(out)["cases"] for row in case["rows"])
+    assert (tmp_path / "r.png").is_file()
 
 
 def test_a_network_that_fails_is_incorrect(invoke, monkeypatch):
@@ -344,11 +339,10 @@ def gpu(monkeypatch, torch):
 
 class TestGpu:
     def test_end_to_end(self, gpu, invoke, tmp_path):
-        names = [tmp_path / name for name in ("r.json", "r.png", "r.md")]
-        files = [word for pair in zip(("--json", "--plot", "--markdown"), names) for word in pair]
-        code, out, err = invoke(*GPU, "--batch", "3,1", *files)
-        assert code == 0 and not err and "fa2017, fashion-infer fp16: the network has no fp16" in out
-        result = json.loads(names[0].read_text())
+        files = ("--plot", tmp_path / "r.png", "--markdown", tmp_path / "r.md")
+        code, out, err = invoke(*GPU, "--batch", "3,1", "--json", *files)
+        assert code == 0 and not err and "the network has no fp16" in (tmp_path / "r.md").read_text()
+        result = json.loads(out)
         places = [(c["where"], c["batch"]) for c in result["cases"]]
         assert places == [("device", 1), ("host", 1), ("device", 3), ("host", 3), ("stage", 3)]
         peers = ["torch fp32", "torch tf32", "torch-compile fp32", "torch-compile tf32"]
@@ -360,7 +354,7 @@ class TestGpu:
             assert where == "host" or all(row["error"] < 4e-6 for row in rows.values())
             assert all(row["changed"] == (None if where == "stage" else 0) for row in rows.values())
         assert (3, "uint8", 7) in NetworkOnDevice.launched
-        assert "compute capability 9.0" in names[2].read_text()
+        assert "compute capability 9.0" in (tmp_path / "r.md").read_text()
 
     def test_wrong_predictions_on_the_host(self, gpu, invoke, monkeypatch):
         real = NetworkOnDevice.predict

@@ -132,9 +132,9 @@ def test_an_error_in_memory_that_the_results_do_not_show(tmp_path, invoke):
         + "; free(few)"
     )
     path.write_text(text)
-    code, out, err = invoke("kernel", "explain", str(path), "--edition", "fa2017", "--json", str(tmp_path / "a"))
-    found = json.loads((tmp_path / "a").read_text())
-    assert code == CheckFailed.exit_code and not found["right"] and found["milliseconds"] is None
+    code, out, err = invoke("kernel", "explain", str(path), "--edition", "fa2017")
+    found = json.loads(invoke("kernel", "explain", str(path), "--edition", "fa2017", "--json")[1])
+    assert code == CheckFailed.exit_code and not found["correct"] and found["milliseconds"] is None
     assert [one["code"] for one in found["findings"]] == ["array_too_small"] and "% of the time" not in out
     assert (out + err).count(found["verdict"]) == 1  # the verdict is printed once
 
@@ -241,10 +241,10 @@ def test_a_header_by_its_path_in_the_courses_tree(tmp_path):
 def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     path = tmp_path / "conv.cpp"
     path.write_text(planted_cpu.SLOW["one_thread"])
-    code, out, _ = invoke("kernel", "explain", str(path), "--edition", "sp2019", "--asm", "--json", str(tmp_path / "a"))
-    found = json.loads((tmp_path / "a").read_text())
-    assert code == 0 and found["right"] and found["milliseconds"] > 0 and found["layer"] == "sp2019, layer 2"
-    assert found["findings"][0]["code"] == "one_thread" and found["findings"][0]["what"] in out
+    code, out, _ = invoke("kernel", "explain", str(path), "--edition", "sp2019", "--asm", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["correct"] and found["milliseconds"] > 0 and found["layer"] == "sp2019, layer 2"
+    assert found["findings"][0]["code"] == "one_thread"
     assert any(found["between"]) and "row[w]" in found["listing"]
     figures = found["figures"]
     assert 0 < figures["gflop_s"] < figures["peak_gflop_s"] and figures["threads"] == 1

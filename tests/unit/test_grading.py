@@ -481,7 +481,8 @@ def test_invalid_arguments_are_refused_first(invoke, tmp_path):
         ([HONEST, "--rubric", tmp_path / "none.toml"], 2, "cannot read the rubric"),
         ([HONEST, "--require", "speed"], 2, "no check of that name"),
         ([HONEST, "--out", HONEST], 2, "cannot create the folder"),
-        ([HONEST, HONEST, "--format", "json"], 2, "name a folder for them, --out DIR"),
+        ([HONEST, HONEST, "--format", "junit"], 2, "name a folder for them, --out DIR"),
+        ([HONEST, HONEST, "--json"], 2, "--json prints the verdict on one submission"),
         (["--repeat", tmp_path / "none.json"], 3, "cannot read the verdict"),
     ):
         found, out, err = invoke("grade", *arguments)

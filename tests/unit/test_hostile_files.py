@@ -199,7 +199,7 @@ def test_created_folders_are_removed_if_they_are_empty(fails, there, left, tmp_p
 
 def test_a_benchmark_does_not_overwrite_its_kernel(tmp_path, run_program):
     (tmp_path / "a.c").write_text("mine")
-    ended = run_program("bench", "conv", "--kernels", "./a.c", "--json", "a.c", cwd=tmp_path)
+    ended = run_program("bench", "conv", "--kernels", "./a.c", "--markdown", "a.c", cwd=tmp_path)
     assert ended.returncode == 2 and ended.stderr.count("\n") == 1
     assert (tmp_path / "a.c").read_text() == "mine"
 

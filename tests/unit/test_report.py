@@ -368,7 +368,7 @@ class TestProfile:
             (subprocess.CompletedProcess([], 4, "", "x\nfashion-infer: there is no CUPTI\n"), "there is no CUPTI"),
             (subprocess.CompletedProcess([], -9, "", ""), "exit code -9"),
             (subprocess.TimeoutExpired("profile", 600), "timed out"),
-            (subprocess.CompletedProcess([], 0, "", ""), "No such file"),
+            (subprocess.CompletedProcess([], 0, "", ""), "Expecting value"),
         ],
     )
     def test_without_a_profiler_op_times_are_shown(self, small_report, monkeypatch, outcome, reason):

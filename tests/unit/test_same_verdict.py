@@ -46,6 +46,10 @@ def by_command(*arguments):
     return end.returncode == 0, " ".join((end.stdout + end.stderr).split())
 
 
+def in_json(said):
+    return json.loads(said[said.index("{") : said.rindex("}") + 1])
+
+
 def judged(name, edition):
     """Return the verdict of `check`: whether it is correct, its class, and the reasons of its incorrect layers."""
     found = kernel_loading.check(path_of(name), edition=edition)
@@ -66,12 +70,11 @@ def test_check_and_infer_agree(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", drawn([*PLANTED, *RIGHT], 1))
-def test_all_commands_agree(name, tmp_path):
+def test_all_commands_agree(name):
     edition, path = "sp2018" if name in CHANNELS else EDITION, path_of(name)
     right, precision, reasons = judged(name, edition)
     n = 100 if edition == "sp2018" else 1000
-    page = tmp_path / "bench.json"
-    bench = ("--against", "none", "--batch", "40", "--repeat", "1", "--json", page)
+    bench = ("--against", "none", "--batch", "40", "--repeat", "1", "--json")
     found = {
         "kernel check": by_command("kernel", "check", path, "--edition", edition),
         "run": by_command("run", "--data", "synthetic", "--edition", edition, "--n", n, "--kernel", path),
@@ -84,18 +87,19 @@ def test_all_commands_agree(name, tmp_path):
         missing = [command for command, (_, said) in found.items() if not any(reason in said for reason in reasons)]
         assert not missing, {command: found[command][1] for command in missing}
     assert by_python[1] == precision
-    rows = [row for case in json.loads(page.read_text())["cases"] for row in case["rows"] if row.get("file")]
+    measured = in_json(found["bench conv"][1])
+    rows = [row for case in measured["cases"] for row in case["rows"] if row.get("file")]
     assert {row["precision"] for row in rows} >= {precision} and any(row["status"] == "wrong" for row in rows) != right
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", drawn([name for name in [*PLANTED, *RIGHT] if name not in UNSANITIZED], 1))
-def test_grade_agrees(name, tmp_path):
+def test_grade_agrees(name):
     edition = "sp2018" if name in CHANNELS else EDITION
     right, _, _ = judged(name, edition)
-    words = ("--unsandboxed", "--edition", edition, "--backend", "cpu", "--n", 100, "--format", "json")
+    words = ("--unsandboxed", "--edition", edition, "--backend", "cpu", "--n", 100, "--json")
     _, said = by_command("grade", path_of(name), *words)
-    found = json.loads(said[said.index("{") : said.rindex("}") + 1])
+    found = in_json(said)
     refused = [each for each in found["findings"] if each["follows"] == "refused"]
     if name in CLASSES:  # the default rubrics ask for float32
         assert {each["code"] for each in refused} == {"less_precise"}

@@ -52,8 +52,7 @@ def run(
         source, rubric, verdict = place / "in" / claimed.name, place / "rubric.toml", place / "verdict.json"
         source.write_bytes(claimed.content)
         rubric.write_text(claimed.rubric, encoding="utf-8")
-        command = [*command_of(grader), str(source), "--rubric", str(rubric), "--backend", claimed.backend,
-                   "--format", "json"]  # fmt: skip
+        command = [*command_of(grader), str(source), "--rubric", str(rubric), "--backend", claimed.backend, "--json"]
         yield Event(_LOG, f"judging begins on {platform.node()}")
         with verdict.open("wb") as out:
             process = lifeline.start(command, cwd=folder, stdin=DEVNULL, stdout=out, stderr=PIPE)

@@ -1,5 +1,6 @@
 """The page of a benchmark, its section of the report, and its output on a terminal."""
 
+from pathlib import Path
 from typing import Any, Dict, List, Optional, Union
 
 from ...bench.records import BenchCase, BenchResult, LogitsCheck
@@ -15,18 +16,20 @@ def text_of(result: BenchResult) -> BenchText:
     return {"conv": convolutions.TEXT, "net": networks.TEXT}[result.benchmark]
 
 
-def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: Optional[str] = None) -> Page:
-    """Make a page of documentation. The names of page, chart and JSON have no folder; None for a file not written."""
+def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: bool = False) -> Page:
+    """Make a page of documentation, to be written to `file`. Its command writes the JSON next to it."""
     text = text_of(result)
-    files = [f"--{option} {name}" for option, name in (("json", as_json), ("plot", plot)) if name]
+    markdown, chart = Path(file), plot and Path(plot).name
+    words = [result.command, as_json and "--json", chart and f"--plot {chart}", f"--markdown {markdown.name}"]
+    words += [as_json and f"> {markdown.stem}.json"]
     writer = f"fashion-infer bench {result.benchmark}"
     versions = "; ".join(f"{what}: {which}" for what, which in result.versions.items())
     head: List[Part] = [
         Text(f"{writer} writes this page; do not edit it by hand. The command, run in this folder:"),
-        Command(" ".join([result.command, *files, f"--markdown {file}"])),
+        Command(" ".join(filter(None, words))),
         Text(f"{device(result.device)}. {versions}."),
         *map(Text, text.how(result)),
-        *([Picture(plot, text.chart)] if plot else []),
+        *([Picture(chart, text.chart)] if chart else []),
         *_left_out(result),
     ]
     return Page(text.title(result), head, text.sections(result))

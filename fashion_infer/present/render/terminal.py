@@ -1,11 +1,11 @@
 """Prints content as plain text, for a terminal, a pipe or a file: results on stdout, notices on stderr."""
 
 import re
-from typing import Callable, Iterable, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
 import click
 
-from ...system.text import shown
+from ...system.text import json_text, shown
 from ..content import Command, Part, Picture, Strip, Table
 
 _LEAST_TEXT = 20  # minimum width of a column of text, in characters; longer words are broken
@@ -24,6 +24,10 @@ def notice(text: Optional[str]) -> None:
 
 def say(text: str) -> None:
     click.echo(shown(text))
+
+
+def show_json(data: Dict[str, Any]) -> None:
+    click.echo(json_text(data))
 
 
 def show(parts: Iterable[Part]) -> None:
