@@ -41,14 +41,10 @@ from .groups import ExampleCommand
     click.option(
         "--file", metavar="PATH", help="Path of the kernel file in the folder or archive [default: it is searched for]."
     ),
-    click.option(
-        "--kernel-format",
-        metavar="NAME",
-        help="Format of the kernel file (see `kernel formats`) [default: recognised from the file].",
-    ),
+    options.kernel_format,
     options.as_json,
     click.option(
-        "--format",
+        "--for",
         "form",
         type=click.Choice(["gradescope", "prairielearn", "junit"]),
         help="Write the results that this platform or program reads, instead of text.",
@@ -114,7 +110,7 @@ def command(
         raise UsageError("--json prints the verdict on one submission; --out DIR contains every verdict.json")
     form = "json" if as_json else form or "text"
     if len(submissions) > 1 and form != "text" and not out:
-        raise UsageError(f"--format {form} gives a document for each submission: name a folder for them, --out DIR")
+        raise UsageError(f"--for {form} gives a document for each submission: name a folder for them, --out DIR")
     submissions = tuple(dict.fromkeys(str(Path(source)) for source in submissions)) if resume else submissions
     if resume and (not out or len(submissions) < 2):
         raise UsageError("--resume needs several submissions, and --out DIR with the results of the earlier run")

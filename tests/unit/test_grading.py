@@ -481,7 +481,7 @@ def test_invalid_arguments_are_refused_first(invoke, tmp_path):
         ([HONEST, "--rubric", tmp_path / "none.toml"], 2, "cannot read the rubric"),
         ([HONEST, "--require", "speed"], 2, "no check of that name"),
         ([HONEST, "--out", HONEST], 2, "cannot create the folder"),
-        ([HONEST, HONEST, "--format", "junit"], 2, "name a folder for them, --out DIR"),
+        ([HONEST, HONEST, "--for", "junit"], 2, "name a folder for them, --out DIR"),
         ([HONEST, HONEST, "--json"], 2, "--json prints the verdict on one submission"),
         (["--repeat", tmp_path / "none.json"], 3, "cannot read the verdict"),
     ):
@@ -504,7 +504,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     wrong, nothing = WRONG / drawn(["boundary.cpp", "few-images.cpp", "zero.cpp"], 1)[0], tmp_path / "notes.txt"
     nothing.write_text("no kernel")
     out = tmp_path / "results"
-    code, said, err = invoke("grade", team, wrong, nothing, "--rubric", SMALL, "--out", out, "--format", "junit")
+    code, said, err = invoke("grade", team, wrong, nothing, "--rubric", SMALL, "--out", out, "--for", "junit")
     assert code == 0 and not said, err
     folders = {path.parent.name: json.loads(path.read_text()) for path in out.glob("*/verdict.json")}
     assert {name: found["points"] for name, found in folders.items()} == {"team": 100, wrong.name: 10, "notes.txt": 0}
