@@ -2,6 +2,7 @@
 
 from typing import List, NamedTuple, Optional, Tuple
 
+from ..system import noise
 from . import verdicts
 from .documents import MeasuredTime
 from .records import OURS, PEER, WRONG, BenchCase, BenchResult, Measurement
@@ -17,6 +18,7 @@ class Conclusion(NamedTuple):
     peer: Optional[Tuple[str, float]] = None  # the fastest peer, and its time divided by this kernel's
     percent_of_floor: Optional[float] = None  # the write floor's time as a percentage of this kernel's, if it applies
     best: Optional[Tuple[str, float]] = None  # our fastest kernel, and this kernel's time divided by its time
+    noise: str = ""  # the largest spread of its times, and of the peer's, see `system.noise.beside`
 
 
 def conclusions(result: BenchResult) -> List[Conclusion]:
@@ -48,6 +50,7 @@ def _conclusion(name: str, rows, auto: bool) -> Optional[Conclusion]:
     if all(best) and not auto:
         names = {row.name for row in best}
         ratio = (names.pop() if len(names) == 1 else "one per layer", total / sum(row.median_ms for row in best))
+    measured = [row for _, row in taken] + [case.row(times[0][1]) for case in cases if times]
     return Conclusion(
         name,
         auto,
@@ -56,6 +59,7 @@ def _conclusion(name: str, rows, auto: bool) -> Optional[Conclusion]:
         (times[0][1], times[0][0] / total) if times else None,
         min(100.0, 100 * sum(floors) / total) if applies else None,
         ratio,
+        noise.beside(*(row.spread for row in measured)),
     )
 
 

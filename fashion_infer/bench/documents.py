@@ -3,10 +3,10 @@
 import json
 import math
 import statistics
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, NamedTuple, Tuple
 
 from ..errors import DataError
-from ..system import inputs
+from ..system import inputs, noise
 from .records import CONVOLUTIONS, NETWORKS, OURS
 
 MOST = 64 << 20  # largest file in bytes; `bench conv --kernels ladder` of every edition writes under 1 MB
@@ -17,7 +17,7 @@ class MeasuredTime(NamedTuple):
     """A measured time, in milliseconds."""
 
     median: float
-    spread: float  # width of the range that contains half of the runs, see `_spread` and `_bench_row`
+    spread: float  # width of the range that contains the middle half of the runs
     runs: int
     ours: bool  # False for a peer or a limit: if these get slower, the machine is slower, which is not a fault
     samples: Tuple[float, ...] = ()  # times of single runs: of all passes of `run`, of some runs of a benchmark
@@ -80,7 +80,8 @@ def _run(path, data):
     running = [max(0.0, 1 - wait / all_of) if all_of else 0.0 for wait, all_of in zip(waits, total)]
     for name, ms in [*layers, ("all layers", total)]:
         least = tuple(share * one for share, one in zip(running, ms)) if any(waits) and on_host else ()
-        _add(times, name, MeasuredTime(statistics.median(ms), _spread(ms), len(ms), True, tuple(ms), least))
+        median = statistics.median(ms)
+        _add(times, name, MeasuredTime(median, median * (noise.spread(ms) or 0.0), len(ms), True, tuple(ms), least))
     facts = {"correctness": f"{_number(data['correctness'])}"}
     facts["predictions"] = str(data["predictions_sha256"])[:12]
     names = ("model", "data_source", "n", "backend", "context", "mode", "precision", "operator", "kernel")
@@ -145,8 +146,7 @@ def _bench_row(times, what, row, ours):
     median, least, runs = _number(row["median_ms"]), _number(row["min_ms"]), int(_number(row["runs"]))
     if not (0 < least <= median and runs):
         raise ValueError(f"{what} has a median of {median} ms and a minimum of {least} ms in {runs} runs")
-    # The file has no quartiles. The range from minimum to median replaces the inter-quartile range, because it also
-    # contains half of the runs.
+    # The range from minimum to median contains half of the runs, and is never longer than the median.
     samples = tuple(_number(value) for value in row["samples_ms"])
     _add(times, what, MeasuredTime(median, median - least, runs, ours, samples))
 
@@ -155,14 +155,6 @@ def _add(times, what, time):
     if what in times:
         raise ValueError(f"{what} appears twice")
     times[what] = time
-
-
-def _spread(ms: List[float]) -> float:
-    """Return the inter-quartile range of passes; for fewer than four passes, the whole range."""
-    if len(ms) < 4:
-        return max(ms) - min(ms)
-    low, _, high = statistics.quantiles(ms, n=4, method="inclusive")
-    return high - low
 
 
 def _number(value) -> float:

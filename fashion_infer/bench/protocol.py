@@ -9,6 +9,7 @@ from typing import Any, Callable, ClassVar, Dict, List, Optional, Sequence, Type
 
 from ..errors import DeviceError
 from ..library import bindings
+from ..system import noise
 from . import peers as others
 from . import request as requests
 from .machines import open_machine
@@ -128,9 +129,9 @@ class Benchmark:
         self._add_peers(case, trial)
         tick(0.4)
         repeat = self.repeat(case, trial)
-        warmup = self.request.warmup
+        warmup, start = self.request.warmup, noise.used()
         timed = interleaved(trial.work.clock, trial.timed, repeat, lambda share: tick(0.4 + 0.6 * share), warmup)
-        times = summaries(timed)
+        times, case.load = summaries(timed), noise.load(start)
         clocks = {contender.name: contender.clock for contender in trial.timed if contender.clock}
         for row in case.rows:
             if row.name in times:

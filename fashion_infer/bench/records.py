@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 from ..graph.layers import ConvolutionShape
+from ..system import noise
 
 OURS, PEER, LIMIT = "ours", "peer", "limit"
 OK, WRONG, SKIPPED = "ok", "wrong", "skipped"
@@ -75,6 +76,11 @@ class Measurement:
         """Whether the contender was timed."""
         return self.median_ms is not None
 
+    @property
+    def spread(self) -> Optional[float]:
+        """The spread of the times in `samples_ms` (see `system.noise`)."""
+        return noise.spread(self.samples_ms)
+
     def take(self, summary, batch: int) -> None:
         """Record measured times: a `timing.Summary` for a batch of images."""
         vars(self).update(summary._asdict())
@@ -96,6 +102,7 @@ class BenchCase:
     number: Optional[int] = None  # number of the convolution in the edition, from 1; None for a network
     shape: Optional[ConvolutionShape] = None  # shape of the convolution; None for a network
     auto: str = ""  # the kernel that `auto` runs on the convolution
+    load: Optional[float] = None  # share of the processors' time that other programs used during the timing
 
     @property
     def name(self) -> str:

@@ -546,7 +546,14 @@ def test_times_of_several_layers_are_summed():
     (found,) = conclusions.conclusions(result(first, second))
     assert found.auto and found.cases == 2 and found.best is None
     assert found.peer == ("torch", pytest.approx(1.2))  # 12 ms / 10 ms; mxnet did not run on both layers
-    assert found.percent_of_floor == pytest.approx(40)
+    assert found.percent_of_floor == pytest.approx(40) and not found.noise
+    second[3] = row("torch", PEER, 9.0, spread=0.6)  # quartiles of 8.4 and 9.6 ms are a spread of 13%
+    assert not conclusions.conclusions(result(first, second))[0].noise
+    second[3] = row("torch", PEER, 9.0, spread=2.0)
+    made = result(first, second)
+    assert "44.4%" in conclusions.conclusions(made)[0].noise
+    said = [[part.text for part in columns.case_parts(case)[1:]] for case in made.cases]
+    assert not said[0] and len(said[1]) == 1 and "torch 44%" in said[1][0]
 
 
 def test_a_file_that_is_wrong_for_one_layer():

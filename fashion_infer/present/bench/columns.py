@@ -7,11 +7,15 @@ from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from ...bench.conclusions import fastest_peer
 from ...bench.records import LIMIT, MEMORY, OURS, PEER, SKIPPED, WRONG, BenchCase, Measurement
+from ...system import noise
 from .. import kernel
-from ..content import Column, Part, Section, Table, Text, number, table
+from ..content import Column, Part, Section, Table, Text, number, percent, table
 
 _ORDER = {LIMIT: 0, OURS: 1, PEER: 1}
-PEERS = "A column x PEER says how many times faster than that peer a row is, by their medians."
+PEERS = (
+    "spread is the interquartile range of the times (of fewer than four, the range), divided by the median. A column "
+    "x PEER says how many times faster than that peer a row is, by their medians."
+)
 
 
 class BenchText(NamedTuple):
@@ -86,7 +90,7 @@ FIELDS: Tuple[Field, ...] = (
     Field(">error", lambda row, case: number(row.error, ".1e")),  # left of the times: correctness comes before speed
     Field(">changed", lambda row, case: row.changed),
     Field(">median ms", _ms),
-    Field(">IQR ms", _of_convolutions("iqr_ms", ".3f")),
+    Field(">spread", lambda row, case: percent(row.spread, 0)),
     Field(">min ms", _of_convolutions("min_ms", ".3f")),
     Field(">min ms", lambda row, case: number(row.min_ms, ".4g") if case.shape is None else None, detail=True),
     Field(">p99 ms", lambda row, case: number(row.p99_ms, ".4g")),
@@ -153,6 +157,10 @@ def case_parts(case: BenchCase, ideas: bool = False) -> List[Part]:
     slowest = "; ".join(f"{row.name} {row.outliers} of {row.runs} runs, up to {row.max_ms:.4g} ms" for row in late)
     found += [Text(f"outliers, beyond the third quartile by more than 1.5 IQR: {slowest}")] if late else []
     found += [Text(f"WRONG: {row.name}: {row.reason}") for row in case.rows if row.status == WRONG]
+    noisy = [f"{row.name} {row.spread:.0%}" for row in case.rows if (row.spread or 0.0) > noise.LIMIT]
+    if noisy:
+        found.append(Text(f"Spread above {noise.LIMIT:.0%}, so that a repeat may differ: {', '.join(noisy)}."))
+    found += [Text(said) for said in [noise.about_load(case.load)] if said]
     for row in case.rows:
         found += [Text(f"{row.name}: {finding}") for finding in row.findings]
         if row.layer_ms is not None:

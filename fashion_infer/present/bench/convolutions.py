@@ -14,8 +14,7 @@ _HOW = (
     "takes longer than {slow}. The contenders run alternately; rows are sorted by time."
 )
 _COLUMNS = (
-    "IQR is the inter-quartile range of the runs. GB/s counts input, weights and output, each moved once. The write "
-    "floor is the time of only writing the layer's "
+    "GB/s counts input, weights and output, each moved once. The write floor is the time of only writing the layer's "
     "output, by the fastest of several ways, timed alternately with the contenders; % of floor is the floor divided by "
     f"the median time. {PEERS} Each kernel is first compared with a convolution in float64: error is the largest "
     "difference divided by the output's largest magnitude. The kernel that auto runs is marked (auto)."
@@ -97,7 +96,7 @@ def sentence(one: Conclusion) -> str:
         said.append(f"{one.percent_of_floor:.{digits}f}% of the write floor's speed")
     if one.best:
         said.append(_ratio(1 / one.best[1], f"our best ({one.best[0]})"))
-    return ", ".join(said)
+    return ", ".join(said) + one.noise
 
 
 def peer_title(row: str) -> str:

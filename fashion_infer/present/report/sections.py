@@ -7,6 +7,7 @@ import numpy as np
 from ...bench.ceilings import roof
 from ...bench.conclusions import Conclusion, conclusions
 from ...bench.records import BenchCase, BenchResult
+from ...system import noise
 from .. import profile
 from ..bench import convolutions, networks
 from ..charts import images
@@ -61,12 +62,13 @@ def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
         ours, peer = networks.fastest(largest, "ours"), networks.fastest(largest, "peer")
         if ours and peer:
             what = f"the speed of {peer.title}: whole network, batches of {largest.batch:,}"
-            return Fact(_PEER, f"{peer.median_ms / ours.median_ms:.2f} x", what)  # type: ignore[operator]
+            ratio = peer.median_ms / ours.median_ms  # type: ignore[operator]
+            return Fact(_PEER, f"{ratio:.2f} x", what + noise.beside(ours.spread, peer.spread))
     if one is not None and one.peer:
         return Fact(
             _PEER,
             f"{one.peer[1]:.2f} x",
-            f"the speed of {convolutions.peer_title(one.peer[0])}: {one.name}, convolutions",
+            f"the speed of {convolutions.peer_title(one.peer[0])}: {one.name}, convolutions{one.noise}",
         )
     return Fact(_PEER, "--", "no peer was measured here")
 
@@ -74,7 +76,7 @@ def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
 def _against_the_floor(one: Optional[Conclusion]) -> Fact:
     if one is None or one.percent_of_floor is None:
         return Fact(_FLOOR, "--", "the write floor does not apply, or nothing was timed")
-    return Fact(_FLOOR, f"{100 / one.percent_of_floor:.2f} x", f"the time to write the output: {one.name}")
+    return Fact(_FLOOR, f"{100 / one.percent_of_floor:.2f} x", f"the time to write the output: {one.name}{one.noise}")
 
 
 def _differing(measured) -> Fact:
@@ -142,6 +144,7 @@ def timings(measured) -> List[Part]:
         for place, layer in enumerate(custom, 1):
             base = layer.median / result.n
             spread = f"{1e3 * min(layer.seconds):.4g} to {1e3 * max(layer.seconds):.4g} ms"
+            spread += noise.beside(noise.spread(layer.seconds))
             slices = f"in slices of {result.batch_size:,}" if result.batch_size < result.n else "all images at once"
             why = f"median of {len(layer.seconds)} passes, {spread}, {slices}"
             rows.append(_timing(layer, result, "op time", layer.median, result.n, base, why))
