@@ -170,7 +170,7 @@ def _throughput(verdict: Dict[str, Any]):
                 f"layer {layer}: {shape.title}",
                 number(op, ".3f"),
                 number(float(times["layer_time"]), ".3f"),
-                percent(float(times["spread"])),
+                percent(None if times["spread"] is None else float(times["spread"])),
                 None if math.isnan(fill) else number(fill, ".3f"),
                 None if math.isnan(fill) else number(op / fill, ".1f"),
                 number(shape.bytes / op / 1e6, ",.0f"),

@@ -278,6 +278,7 @@ def _verdict(
         {**verdict.processor(), **(machine.gpu.described() if backend == "gpu" and machine.gpu else {})},
         verdict.now(),
         ready.explained if correct else (),
+        observed.load,
     )
 
 

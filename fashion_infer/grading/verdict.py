@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -54,6 +54,7 @@ class GradeVerdict(NamedTuple):
     when: str  # UTC time of the verdict
     # What the compiler says about a correct submission, as findings for JSON; empty without `explain` in the rubric.
     explained: Tuple[Dict[str, Any], ...] = ()
+    load: Optional[float] = None  # share of the processors' time that other programs used while it was timed
 
     @property
     def judged(self) -> bool:
@@ -87,7 +88,7 @@ def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
         "times": [times._asdict() for times in verdict.marks.times],
         "samples": [{**sample._asdict(), "case": {"layer": sample.case.layer, "shape": sample.case.shape}}
                     for sample in verdict.samples],
-        "fill_ms": verdict.fill_ms, "printed": verdict.printed,
+        "load": verdict.load, "fill_ms": verdict.fill_ms, "printed": verdict.printed,
         "build_seconds": verdict.build_seconds, "seconds": verdict.seconds,
         "backend": verdict.backend, "device": verdict.device, "sandbox": verdict.sandbox,
         "seed": verdict.seed.hex, "rubric": rubrics.as_dict(verdict.rubric), "when": verdict.when,

@@ -409,6 +409,27 @@ def test_work_outside_op_time_is_graded_by_layer_time():
     assert "(Layer Time)" in outside.marks.marks[2].message and outside.marks.points == 100
 
 
+@pytest.mark.parametrize(
+    "attempts, earned",
+    [([[20] * 8], 20), ([[10, 30] * 4, [20] * 8], 20), ([[10, 30] * 4, [10, 30] * 4], 10), ([[15], [25]], 15)],
+)
+def test_times_that_a_repeat_may_not_confirm_earn_nothing(attempts, earned, monkeypatch):
+    """Noisy times are measured again. If they are as noisy then, the slower quartile earns the points."""
+    (case,) = samples.cases("", [1], [rubric.RubricLayer(1, 9, 4, 3)])
+    check = rubric.RubricCheck("fast", "time", 30, "any", (1,), ((10, 1.0), (40, 0.0)))
+    asked = rubric.Rubric("", "cpu", "float32", (check,), layers=(rubric.RubricLayer(1, 9, 4, 3),))
+    referee, waiting = runs.Referee(None, asked, Seed(1), None), list(attempts)
+
+    def timed(to_time):
+        times = [ms / 1e3 for ms in waiting.pop(0)]
+        referee._notes.samples += [samples.Sample(case, 1, 1, True, s, s, s, "float32") for s in times]
+
+    monkeypatch.setattr(referee, "_time_once", timed)
+    referee._time([case])
+    found = marks.of(asked, Observed(tuple(referee._notes.samples), (), {}, "", {}))
+    assert not waiting and found.op_ms == pytest.approx(20) and found.points == pytest.approx(earned)
+
+
 def test_only_verdicts_are_read(tmp_path):
     path = tmp_path / "verdict.json"
     path.write_text(results.written(VERDICTS["full"], "json"))
@@ -520,6 +541,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
         (wrong.name, "10", "0"),
         ("notes.txt", "0", "0"),
     ]
+    assert all(row["reason"] for row in rows)
     table = err.splitlines()[-4:-1]  # a line per submission, and then the path of marks.csv
     assert ["team" in table[0], wrong.name in table[1], "notes.txt" in table[2]] == [True] * 3
     with results.Folder.made(str(tmp_path / "failed"), [str(team)]) as folder:

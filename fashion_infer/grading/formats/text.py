@@ -2,6 +2,7 @@
 
 from typing import List
 
+from ...system import noise
 from ...system.text import shown
 from ..referee.findings import Finding
 from ..verdict import JUDGED, GradeVerdict
@@ -19,10 +20,12 @@ def write(verdict: GradeVerdict) -> str:
         state = "ok  " if mark.passed else "part" if mark.points else "NO  "
         lines.append(f"  {state} {mark.name:<12} {mark.points:>6g} of {mark.out_of:<6g} {mark.message}")
     for times in verdict.marks.times:
+        spread = "unknown spread" if times.spread is None else f"spread {times.spread:.1%}"
         lines.append(
-            f"       layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms (spread {times.spread:.1%}, "
+            f"       layer {times.layer}, n = {times.n}: Op Time {times.op:.3f} ms ({spread}, "
             f"{len(times.samples)} calls), Layer Time {times.layer_time:.3f} ms, {times.worker:.3f} ms by its own clock"
         )
+    lines += [f"       {said}" for said in [noise.about_load(verdict.load)] if said]
     lines += finding_lines(verdict.findings)
     why = ": ".join(["; not ranked", *filter(None, [", ".join(verdict.sandbox.get("lacking", []))])])
     lines.append(f"  sandbox: {verdict.sandbox['available']}{'' if verdict.ranked else why}")

@@ -5,6 +5,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from ...checkpoints import editions
 from ...graph.layers import ConvolutionShape
+from ...system import noise
 from ..rubric import RubricLayer
 
 
@@ -38,10 +39,19 @@ class Times(NamedTuple):
     layer: int
     n: int
     op: float  # median
-    spread: float  # interquartile range (for fewer than four values, the range) divided by the median
+    spread: Optional[float]  # see `system.noise`; None for a single call
     layer_time: float  # median of the whole call
     worker: float  # median of the times by the worker's own clock
     samples: Tuple[float, ...]  # Op Times of the timed calls
+
+    @property
+    def steady(self) -> bool:
+        return noise.steady(self.samples)
+
+    @property
+    def doubt(self) -> float:
+        """The factor by which a repeat could well be slower: 1 if the times are steady."""
+        return 1.0 if self.steady or not self.op else noise.slow_end(self.samples) / self.op
 
 
 def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = ()) -> List[Case]:
@@ -54,30 +64,17 @@ def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = (
     return list(dict.fromkeys(found))
 
 
-def spread(values: Sequence[float]) -> float:
-    """Return the interquartile range divided by the median; for fewer than four values, the range divided by it. The
-    result is infinity for a single value, and if the median is 0."""
-    if len(values) < 2:
-        return float("inf")
-    if len(values) < 4:
-        low, middle, high = min(values), statistics.median(values), max(values)
-    else:
-        low, middle, high = statistics.quantiles(values, n=4)
-    return (high - low) / middle if middle else float("inf")
-
-
 def times(samples: Sequence[Sample], case: Case) -> Optional[Times]:
     """Summarise the times of a case's timed calls; return None if there are none."""
     timed = [sample for sample in samples if sample.case == case and sample.timed]
     if not timed:
         return None
     op = tuple(1e3 * sample.op_seconds for sample in timed)
-    noise = spread(op)
     return Times(
         case.layer,
         case.shape.B,
         statistics.median(op),
-        noise if noise != float("inf") else 0.0,
+        noise.spread(op),
         1e3 * statistics.median(sample.seconds for sample in timed),
         1e3 * statistics.median(sample.worker_seconds for sample in timed),
         op,

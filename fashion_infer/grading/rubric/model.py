@@ -32,7 +32,7 @@ class RubricCheck(NamedTuple):
 class Timing(NamedTuple):
     """How long times are measured: until their spread is below `spread`, or `seconds` have passed."""
 
-    spread: float = 0.01  # see `referee.samples.spread`
+    spread: float = 0.01  # see `system.noise`
     seconds: float = 8.0
     calls: int = 5  # timed samples of each layer in one process
     runs: int = 2  # least number of processes, if these take less than 2 * `seconds`
