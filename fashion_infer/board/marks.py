@@ -6,13 +6,15 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 
 from sqlalchemy.orm import Session
 
+from . import verdicts
 from .store import queries
+from .store.likeness import likenesses
 from .store.models import STUDENT, Class, Judgement, Person, SubmissionRow
 from .store.ranking import RankedPlace, key_of, ranking
 
 # Columns of the ranking; points_of_that is the points of the submission handed_in_as_final.
 COLUMNS = ("place", "name", "team", "op_ms", "final_runs", "layer_ms", "points", "out_of", "submission", "submitted_at",
-           "submissions", "handed_in_as_final", "points_of_that")  # fmt: skip
+           "submissions", "handed_in_as_final", "points_of_that", "same_file_as", "tied_with_place_above")  # fmt: skip
 FORMATS = {"ranking": "Ranking", "marks": "Marks", "canvas": "Canvas", "moodle": "Moodle"}
 
 
@@ -53,13 +55,15 @@ def as_csv(session: Session, of_class: Class, kind: str = "ranking") -> str:
     students = marks(session, of_class)
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(
-        {"ranking": _ranking, "marks": _marks, "canvas": _canvas, "moodle": _moodle}[kind](of_class, students)
+        {"ranking": _ranking, "marks": _marks, "canvas": _canvas, "moodle": _moodle}[kind](session, of_class, students)
     )
     return out.getvalue()
 
 
-def _ranking(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+def _ranking(session: Session, of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
     rows: List[Tuple[Any, ...]] = [COLUMNS]
+    alike = likenesses(session, of_class)
+    names = {key_of(one.person): one.person.team.name if one.person.team else one.person.name for one in students}
     for person, place, count, best, final in students:
         rows.append(
             (
@@ -75,12 +79,14 @@ def _ranking(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, .
                 count,
                 final.id if final else "",
                 _points(final.judgement if final else None)[0],
+                "; ".join(names.get(key, "") for key in alike[place.key].same_file) if place else "",
+                int(alike[place.key].tied) if place else "",
             )
         )
     return rows
 
 
-def _marks(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+def _marks(session: Session, of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
     rows: List[Tuple[Any, ...]] = [("name", "team", "points", "out_of", "submission")]
     for one in students:
         team = one.person.team.name if one.person.team else ""
@@ -88,26 +94,39 @@ def _marks(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...
     return rows
 
 
-def _canvas(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+def _canvas(session: Session, of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
     """Return a table for Canvas's gradebook, which finds students by SIS login and the assignment by title."""
     title = f"fashion-infer {of_class.name}"
     most = max((one.counts.out_of for one in students if one.counts), default=100.0)
     rows: List[Tuple[Any, ...]] = [
-        ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", title),
-        ("    Points Possible", "", "", "", "", f"{most:g}"),
+        ("Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Notes", title),
+        ("    Points Possible", "", "", "", "", "", f"{most:g}"),
     ]
     return rows + [
-        (one.person.name, "", "", one.person.name, of_class.name, _points(one.counts)[0]) for one in students
+        (one.person.name, "", "", one.person.name, of_class.name, _reason(session, one), _points(one.counts)[0])
+        for one in students
     ]
 
 
-def _moodle(of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
+def _moodle(session: Session, of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
     """Return a table for Moodle's grade import, with the columns username, grade and feedback."""
     rows: List[Tuple[Any, ...]] = [("username", f"fashion-infer {of_class.name}", "feedback")]
     for one in students:
-        rank = f"rank {one.place.place}, Op Time {one.place.op_ms:.3f} ms" if one.place else "not ranked"
-        rows.append((one.person.name, _points(one.counts)[0], rank))
+        rows.append((one.person.name, _points(one.counts)[0], _reason(session, one)))
     return rows
+
+
+def _reason(session: Session, one: StudentMarks) -> str:
+    """Return the rank, and the reason for the points as the student may see it."""
+    counts = one.counts
+    if counts is None:
+        return "Not judged yet." if one.submissions else "Nothing was submitted."
+    other = one.place is not None and one.place.submission_id != counts.submission_id
+    rank = f"Rank {one.place.place}{' by another submission' if other else ''}." if one.place else "No rank."
+    verdict = queries.visible(counts.verdict, False) or {}
+    times = verdicts.shown(verdict).get("times", True) is True
+    said = verdicts.sentence(counts.status, counts, verdict, times)
+    return " ".join([rank, said, *(["; ".join(verdicts.lost(verdict))] if counts.ranked else [])]).strip()
 
 
 def _points(judgement: Optional[Judgement]) -> Tuple[str, str]:

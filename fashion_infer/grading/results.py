@@ -63,6 +63,7 @@ class Folder:
             rows.writerow(["submission", "status", "ranked", "points", "out_of", "op_time_ms", *checks, "reason"])
             for one in documents:
                 judged = one["status"] != FAILED
+                lost = dict.fromkeys(mark["message"] for mark in one["marks"] if not mark["passed"])
                 points = {mark["name"]: f"{mark['points']:g}" for mark in one["marks"] if judged}
                 time = one["op_time_ms"]
                 rows.writerow(
@@ -74,7 +75,7 @@ class Folder:
                         f"{one['out_of']:g}",
                         "" if time is None else f"{time:.6f}",
                         *(points.get(name, "") for name in checks),
-                        _cell(one["reason"]),
+                        _cell(one["reason"] or "; ".join(lost) or "It earned all points."),
                     ]
                 )
         return path

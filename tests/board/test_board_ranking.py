@@ -1,12 +1,17 @@
 """The ranking and its final runs, compared with expected results that were computed by hand."""
 
+import csv
+import io
+import json
 import statistics
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
+from fashion_infer.board import marks
 from fashion_infer.board.store import admission, final_runs, people
+from fashion_infer.board.store.likeness import likenesses
 from fashion_infer.board.store.models import Class, Person, now
 from fashion_infer.board.store.ranking import ranking
 from fashion_infer.errors import UsageError
@@ -92,7 +97,30 @@ def test_leaders_are_ranked_by_the_median_of_their_final_runs(small):
     assert ranked(kit) == [("Bob", medians[1], True), ("Ann", medians[0], True), ("Cid", 3.0, False)]
     with kit.store.read() as session:
         layers = [one.layer_ms for one in ranking(session, kit.of_class(session), None)]
+        alike = likenesses(session, kit.of_class(session))
     assert layers == [2 * medians[1], 2 * medians[0], 7.0]
+    # Ann's runs are more than 1.5 ms apart, and Cid has no final runs.
+    assert [alike["person", kit.people[who]].tied for who in ("Bob", "Ann", "Cid")] == [False, True, False]
+
+
+def test_the_same_file_and_times_within_the_noise_are_marked(small):
+    kit = small
+    given = {"Ann": (1.0, b"int x;\n"), "Bob": (1.3, b"int  x;"), "Cid": (1.35, b"int y;")}
+    for who, (ms, content) in given.items():
+        kit.submit(who, content)
+        times = [{"n": n, "op": ms / 2, "spread": spread} for n, spread in ((9, 0.1), (9, None), (8, 5.0))]
+        kit.judge(ms, verdict=json.dumps({"times": times}))
+    with kit.store.read() as session:
+        alike = likenesses(session, kit.of_class(session))
+        rows = list(csv.DictReader(io.StringIO(marks.as_csv(session, kit.of_class(session)))))
+    found = [alike["person", kit.people[who]] for who in given]
+    assert [one.tied for one in found] == [False, False, True]
+    assert [one.same_file for one in found] == [[("person", kit.people[who])] for who in ("Bob", "Ann")] + [[]]
+    assert [(row["same_file_as"], row["tied_with_place_above"]) for row in rows] == [
+        ("Bob", "0"),
+        ("Ann", "0"),
+        ("", "1"),
+    ]
 
 
 def test_with_fewer_than_three_correct_runs_the_next_best_counts(small):

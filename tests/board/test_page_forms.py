@@ -362,7 +362,9 @@ def test_marks_are_exported_for_a_learning_platform(app):
     with app.state.store.write() as session:
         person = {name: session.query(fill.models.Person).filter_by(name=name).one() for name in ("Eve", "Mallory")}
         fill.judged(session, person["Eve"], 4.0)
-        fill.judged(session, person["Eve"], 9.0, ranked=False, final=True, when=fill.NOW - timedelta(hours=2))
+        document = fill.verdict(findings=[fill.finding(text="only the last row is wrong")])
+        two = timedelta(hours=2)
+        fill.judged(session, person["Eve"], 9.0, ranked=False, final=True, document=document, when=fill.NOW - two)
     client = client_of(app, "Ida")
     rows = {name: list(csv.DictReader(io.StringIO(client.get(f"/class/{name}.csv").text))) for name in marks.FORMATS}
     # A person's marks come from the submission marked as final, although another submission is ranked.
@@ -375,7 +377,18 @@ def test_marks_are_exported_for_a_learning_platform(app):
     assert possible["fashion-infer one"] == "100"
     assert [(row["SIS Login ID"], row["fashion-infer one"]) for row in canvas] == [("Eve", "10"), ("Mallory", "")]
     assert [(row["username"], row["fashion-infer one"]) for row in rows["moodle"]] == [("Eve", "10"), ("Mallory", "")]
+    feedback = [[row["feedback"] for row in rows["moodle"]], [row["Notes"] for row in canvas]]
+    assert feedback[0] == feedback[1] and "Rank 1" in feedback[0][0] and "the last row" in feedback[0][0]
+    assert feedback[0][1]  # of a student without a submission
     assert client.get("/class/none.csv").status_code == 404
+
+
+def test_only_staff_see_that_files_are_the_same(app):
+    with app.state.store.write() as session:
+        for person in session.query(fill.models.Person).filter_by(role="student"):
+            session.get_one(fill.Content, fill.judged(session, person).id).content = b"int x;"
+    assert "same file as Eve" in client_of(app, "Ida").get("/").text
+    assert "same file" not in client_of(app, "Eve").get("/").text
 
 
 def test_a_deadline_without_offset_is_in_the_browsers_zone(app):

@@ -44,6 +44,7 @@ def ranking(visit: Anyone) -> Response:
         standing=standing,
         mine=_place(standing, visit.person),
         own=standing.curves.get(key_of(visit.person)),
+        alike=standings(visit.request).likenesses(visit.session, visit.of_class) if visit.staff else {},
     )
 
 

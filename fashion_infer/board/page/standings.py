@@ -14,6 +14,7 @@ from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from ..store import queries, ranking
+from ..store.likeness import Likeness, likenesses
 from ..store.models import Class, Judgement, Person, Team
 from ..store.queries import QueuedJob
 from ..store.ranking import Key, RankedPlace
@@ -45,6 +46,7 @@ class Standings:
     def __init__(self) -> None:
         self._known: Dict[int, ClassStanding] = {}
         self._drawn: Dict[Tuple, Tuple[float, bytes]] = {}
+        self._alike: Dict[int, Tuple[Tuple, Dict[Key, Likeness]]] = {}
         self._locks: Dict[int, threading.Lock] = {}
 
     def of(self, session: Session, of_class: Class) -> ClassStanding:
@@ -66,6 +68,13 @@ class Standings:
             return known
         finally:
             lock.release()
+
+    def likenesses(self, session: Session, of_class: Class) -> Dict[Key, Likeness]:
+        """Return what the standing's submissions have in common, which only staff may see."""
+        stamp = self.of(session, of_class).stamp
+        if self._alike.get(of_class.id, (None,))[0] != stamp:
+            self._alike[of_class.id] = stamp, likenesses(session, of_class)
+        return self._alike[of_class.id][1]
 
     def chart(self, session: Session, of_class: Class, key: Key, narrow: bool) -> bytes:
         """Return the chart of the best times so far as SVG, with the curve of `key`. `narrow` is for small screens."""

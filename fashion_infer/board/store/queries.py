@@ -53,7 +53,7 @@ def detail(session: Session, identifier: str, viewer: Person) -> SubmissionDetai
     found = find(session, identifier, viewer)
     wait = expected(session, found) if found.status in PENDING else None
     text = found.judgement.verdict if found.judgement is not None else ""
-    return SubmissionDetail(found, wait, _visible(text, sees_all(viewer)) if text else None)
+    return SubmissionDetail(found, wait, visible(text, sees_all(viewer)) if text else None)
 
 
 def content_of(store: Store, identifier: str, viewer: Person, address: str) -> Tuple[SubmissionRow, bytes]:
@@ -67,7 +67,7 @@ def content_of(store: Store, identifier: str, viewer: Person, address: str) -> T
     return found, content
 
 
-def _visible(text: str, everything: bool) -> Optional[Dict[str, Any]]:
+def visible(text: str, everything: bool) -> Optional[Dict[str, Any]]:
     """Return a verdict, without what its rubric hides from students unless `everything`; None if it is not JSON."""
     try:
         verdict = json.loads(text)
