@@ -40,19 +40,12 @@ def asked(tmp_path_factory):
         yield rubric.read(str(ATTACKS / "rubric.toml"))
 
 
-def judge_with_honest(asked, path):
-    """Return the verdict of an attack, and that of an honest kernel graded after it.
-
-    The honest kernel has a long time limit, because tests share their cores.
-    """
-    patient = asked._replace(limits=asked.limits._replace(seconds=30.0))
-    return [*judged(asked, path), *judged(patient, HONEST)]
-
-
 @NEEDS
 @pytest.mark.parametrize("path", drawn(FILES, 2), ids=lambda path: path.stem)
 def test_an_attack_gets_its_verdict_and_the_grader_still_works(path, asked):
-    attacked, honest = judge_with_honest(asked, path)
+    # The honest kernel has a long time limit, because tests share their cores, and coarse times, which take less time.
+    patient = asked._replace(limits=asked.limits._replace(seconds=30.0), timing=asked.timing._replace(spread=0.2))
+    (attacked,), (honest,) = judged(asked, path), judged(patient, HONEST)
     check(path, attacked)
     # On busy cores a worker may wake up so late that the clocks disagree. That finding costs no points.
     found = [finding for finding in honest.findings if finding.code != "clocks"]
@@ -66,16 +59,20 @@ WITHOUT = {"bubblewrap": {"bubblewrap": None, "refusal": "a test"}, "Landlock": 
 @NEEDS
 @pytest.mark.skipif(not (available().landlock and available().seccomp), reason="no Landlock, or no seccomp")
 @pytest.mark.parametrize(
-    "path", drawn([path for path in FILES if path.suffix == ".cpp"], 1), ids=lambda path: path.stem
+    "path", [HONEST, *drawn([path for path in FILES if path.suffix == ".cpp"], 1)], ids=lambda path: path.stem
 )
 @pytest.mark.parametrize("layer", WITHOUT)
 def test_without_a_layer_the_others_protect_and_nothing_is_ranked(path, layer, asked, monkeypatch):
     found = available()._replace(**WITHOUT[layer])
     monkeypatch.setattr(layers, "available", lambda: found)
-    attacked, honest = judge_with_honest(asked, path)
-    check(path, attacked, ranked=False)
-    assert honest.marks.points == 100 and not honest.ranked, honest.findings
-    assert [layer in why for why in honest.sandbox["lacking"]] == [True]
+    (judgement,) = judged(asked, path)
+    if path == HONEST:
+        assert judgement.marks.points == 100 and not judgement.ranked, judgement.findings
+        assert [layer in why for why in judgement.sandbox["lacking"]] == [True]
+    elif (layer, path.stem) == ("Landlock", "attempts"):  # root's own files and the box's first process are in reach
+        assert not judgement.ranked
+    else:
+        check(path, judgement, ranked=False)
 
 
 def test_without_a_sandbox_grading_needs_unsandboxed(asked, monkeypatch):
@@ -317,7 +314,7 @@ def test_the_page_on_threats_names_the_attacks():
         cell.strip() for line in page.splitlines() if line.startswith("| ") for cell in line.split("|")[2].split(",")
     }
     files = {path.stem for path in [*(ATTACKS / "cpu").glob("*.[cp][py]*"), *(ATTACKS / "gpu").glob("*.cu")]}
-    assert files - named - {"caches-by-content", "caches-by-pointer", "exits-early"} == set()
+    assert files - named - {"caches-by-content", "caches-by-pointer", "exits-early", "reads-passwd"} == set()
     codes = {
         path.read_text().splitlines()[0].partition("Ends as: ")[2]
         for path in [*(ATTACKS / "cpu").glob("*.[cp][py]*"), *(ATTACKS / "gpu").glob("*.cu")]
