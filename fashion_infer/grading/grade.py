@@ -15,8 +15,8 @@ from ..errors import DeviceError, FashionInferError, UsageError
 from ..judging.inputs import Seed
 from ..system import cache_limits
 from ..system.files import vanishing
-from . import marks, verdict
-from .intake import building, submission
+from . import device, marks, verdict
+from .intake import building, reading, submission
 from .intake.archives import Refused
 from .intake.building import BuiltSubmission
 from .intake.submission import Submission
@@ -131,7 +131,10 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
                     continue
                 on_gpu = _on_gpu(request, ready)
                 if on_gpu and ill is None and machine.gpu is None:
-                    ready, machine = _with_gpu(request, ready, machine)
+                    try:
+                        machine = machine._replace(gpu=device.Gpu(request.device))
+                    except DeviceError as error:
+                        ready = ready._replace(plugin=None, failed=str(error))
                 if on_gpu and ill is not None:
                     ready = ready._replace(plugin=None, failed=ill)
                 with turns.alone():
@@ -174,19 +177,10 @@ def _on_gpu(request: GradeRequest, ready: "_Ready") -> bool:
     return ready.plugin is not None and _backend(request.rubric, ready.submission) == "gpu"
 
 
-def _with_gpu(request: GradeRequest, ready: "_Ready", machine: Machine) -> Tuple["_Ready", Machine]:
-    """Return the submission, and the machine with its GPU. Without a GPU, the submission has the reason as `failed`."""
-    from .device import Gpu
-
-    try:
-        return ready, machine._replace(gpu=Gpu(request.device))
-    except DeviceError as error:
-        return ready._replace(plugin=None, failed=str(error)), machine
-
-
 def _staged(request: GradeRequest, path: Path, machine: Machine, room: Path) -> Submission:
     backend = None if request.rubric.backend == "auto" else request.rubric.backend
-    return submission.stage(path, room, request.format, backend, request.file, machine.layers)
+    wanted = reading.Wanted(request.format, backend, request.file)
+    return submission.stage(path, room, wanted, machine.layers)
 
 
 def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -> _Ready:

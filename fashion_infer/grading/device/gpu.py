@@ -104,13 +104,8 @@ class Gpu:
 
 def _clocks(node: str) -> str:
     """Return the GPU's clocks and temperature, as nvidia-smi prints them; "" if nvidia-smi cannot run."""
-    command = [
-        "nvidia-smi",
-        "-i",
-        re.sub(r"\D", "", node),
-        "--format=csv,noheader",
-        "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu",
-    ]
+    asked = "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"
+    command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader", asked]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
@@ -149,13 +144,5 @@ def _libraries() -> Tuple[str, ...]:
     lines = Path("/proc/self/maps").read_text().splitlines()
     loaded = sorted({line.split(None, 5)[5] for line in lines if "libcuda.so" in line or "libnvidia-" in line})
     folders = {Path(file).parent for file in loaded}
-    return tuple(
-        sorted(
-            {
-                str(file)
-                for folder in folders
-                for name in ("libcuda.so*", "libnvidia-*.so*")
-                for file in folder.glob(name)
-            }
-        )
-    )
+    names = "libcuda.so*", "libnvidia-*.so*"
+    return tuple(sorted({str(file) for folder in folders for name in names for file in folder.glob(name)}))

@@ -4,7 +4,6 @@ from typing import List
 
 from ...system import noise
 from ...system.text import shown
-from ..referee.findings import Finding
 from ..verdict import JUDGED, GradeVerdict
 
 
@@ -36,14 +35,10 @@ def write(verdict: GradeVerdict) -> str:
 def finding_lines(findings) -> List[str]:
     lines = []
     for finding in findings:
-        lines.append(f"  {finding.follows}: {sentence(finding)}")
+        lines.append(f"  {finding.follows}: {finding.where}{': ' if finding.where else ''}{finding.text}")
         if finding.advice:
             lines.append(f"    what to do: {finding.advice}")
     return lines
-
-
-def sentence(finding: Finding) -> str:
-    return f"{finding.where}: {finding.text}" if finding.where else finding.text
 
 
 def for_student(verdict: GradeVerdict) -> str:

@@ -117,10 +117,12 @@ def _bounded(value: Any) -> Any:
 def _boxed(submission: Submission, layers: Layers, limits: RubricLimits) -> builds.Compile:
     """Return a function that runs a compiler's command in the sandbox. Parameters are those of `build`."""
 
+    ours = [str(installation.resource_dir(name)) for name in ("submission", "include")]
+
     def boxed(command: List[str], place: Path) -> builds.Compiled:
         box = Box(
             Limits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
-            read=(*_SYSTEM, *_tools(command), str(submission.folder), *_ours()),
+            read=(*_SYSTEM, *_tools(command), str(submission.folder), *ours),
             write=(str(place),),
             processes=ALWAYS,
             memory_files=True,
@@ -162,7 +164,3 @@ def _tools(command: List[str]) -> Tuple[str, ...]:
         prefix = Path(program).resolve().parent.parent
         own += [program, *(str(prefix / name) for name in ("bin", "lib", "lib64", "libexec", "include"))]
     return tuple(own)
-
-
-def _ours() -> Tuple[str, ...]:
-    return tuple(str(installation.resource_dir(name)) for name in ("submission", "include"))

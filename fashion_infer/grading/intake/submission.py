@@ -8,10 +8,13 @@ from typing import NamedTuple, Optional, Tuple
 from ...errors import UsageError
 from ...kernel_files.formats import KernelFile
 from ...system import cache_limits
+from ..sandbox import Layers
 from . import archives, reading
 from .archives import Refused
 
 __all__ = ["Refused", "Submission", "check", "stage"]
+
+_ANY = reading.Wanted()
 
 
 class Submission(NamedTuple):
@@ -31,18 +34,10 @@ def check(source: str) -> Path:
     return path
 
 
-def stage(
-    source: Path,
-    room: Path,
-    format: Optional[str] = None,
-    backend: Optional[str] = None,
-    file: Optional[str] = None,
-    layers=None,
-) -> Submission:
+def stage(source: Path, room: Path, wanted: reading.Wanted = _ANY, layers: Optional[Layers] = None) -> Submission:
     """Copy a submission into a folder of `room`, named by its digest, and find its kernel file. Without `layers`, it is
     read in this process, for trusted files only. Refused if it is unsafe to unpack, has no kernel as required, or
     exceeds the limits of reading; DeviceError if this machine fails."""
-    wanted = reading.Wanted(format, backend, file)
     with cache_limits.writing(room), tempfile.TemporaryDirectory(dir=room, prefix="stage-") as temporary:
         fresh = Path(temporary) / "files"
         fresh.mkdir()

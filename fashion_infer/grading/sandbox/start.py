@@ -64,7 +64,8 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
             try:
                 first = json.loads(pipe.read())["child-pid"]
             except (ValueError, KeyError):
-                raise DeviceError(f"bubblewrap failed: {_said(process)}") from None
+                said = " ".join(process.communicate()[0].decode(errors="replace").split())[-300:]
+                raise DeviceError(f"bubblewrap failed: {said}") from None
     return Sandboxed(process, first, box, group)
 
 
@@ -91,8 +92,3 @@ def run(box: Box, layers: Layers, command: Sequence[str]) -> Ran:
     if not said:
         raise DeviceError(f"the sandbox failed: {running.printed[-300:].strip()}")
     return Ran(code, running.printed, json.loads(said))
-
-
-def _said(process: subprocess.Popen) -> str:
-    output, _ = process.communicate()
-    return " ".join(output.decode(errors="replace").split())[-300:]
