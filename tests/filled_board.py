@@ -10,6 +10,7 @@ from fashion_infer.board.store import models as models
 from fashion_infer.board.store import people
 from fashion_infer.board.store.models import (
     FAILED,
+    INCORRECT,
     JUDGED,
     QUEUED,
     REFUSED,
@@ -135,13 +136,13 @@ def judged(
     name="new-forward.cu",
     document=None,
     log=(),
-    status=JUDGED,
+    status=None,
     reason="",
     final=False,
     identifier=None,
 ):
     """Create a judged submission of a person."""
-    when = when or NOW - timedelta(hours=1)
+    when, status = when or NOW - timedelta(hours=1), status or (JUDGED if ranked else INCORRECT)
     made = _submission(session, of, name, status, when, final, log, identifier)
     document = verdict(op_ms) if document is None else document
     session.add(
@@ -151,8 +152,8 @@ def judged(
             status=status,
             reason=reason,
             ranked=ranked and status == JUDGED,
-            op_ms=op_ms if status == JUDGED else None,
-            layer_ms=1.05 * op_ms if status == JUDGED else None,
+            op_ms=op_ms if ranked else None,
+            layer_ms=1.05 * op_ms if ranked else None,
             points=100.0 if ranked else 10.0,
             out_of=100.0,
             seconds=20.0,

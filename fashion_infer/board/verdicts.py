@@ -37,21 +37,21 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
         return ""
     if status == "failed":
         return f"The grader could not judge this submission, which is not your fault: {judgement.reason}"
+    points = f"{judgement.points:g} of {judgement.out_of:g} points"
+    if status == "incorrect":
+        why = next((one.text for one in findings(verdict or {}) if one.follows == "refused"), "")
+        return f"Incorrect: {why}; {points}." if why else f"Incorrect: {points}."
     if status != "judged":
         return judgement.reason
-    points = f"{judgement.points:g} of {judgement.out_of:g} points"
-    if judgement.ranked:
-        return f"Correct: {points}" + (f", Op Time {judgement.op_ms:.3f} ms." if times and judgement.op_ms else ".")
-    found = findings(verdict) if verdict else []
-    refused = next((one for one in found if one.follows == "refused"), None)
-    return f"Not ranked: {points}." if refused is None else f"Not ranked: {points}; {refused.text}"
+    text = f"Correct: {points}" + (f", Op Time {judgement.op_ms:.3f} ms." if times and judgement.op_ms else ".")
+    return text if judgement.ranked else f"{text} Not ranked, because this grader may not rank: tell your instructor."
 
 
 def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
     def read() -> List[VerdictFinding]:
         found = []
         for one in verdict["findings"]:
-            text = f"{one['where']}: {one['text']}" if one["where"] else str(one["text"])
+            text = f"{one['text']} ({one['where']})" if one["where"] else str(one["text"])
             found.append(VerdictFinding(str(one["follows"]), text, str(one.get("advice", ""))))
         return found
 

@@ -51,7 +51,7 @@ def command(source, url, authority, of_class, final, again, detach):
     judged = found["judgement"]
     for text in verdict(found):
         terminal.say(text)
-    if found["status"] == "judged":
+    if found["status"] in ("judged", "incorrect"):
         rank = f"rank {found['rank']}" if found["rank"] else "no rank"
         terminal.say(f"{found['id']}: {rank}{', final' if found['final'] else ''}")
         return

@@ -117,17 +117,18 @@ class TestDispatcher:
     def test_each_outcome_sets_the_submissions_status(self, small, dispatcher):
         ids = {
             end: small.submit("Ann", f"{end} {n}".encode())
-            for n, end in enumerate(("judge", "refuse", "fail", "crash"))
+            for n, end in enumerate(("judge", "wrong", "refuse", "fail", "crash"))
         }
         self.run_until_empty(small, dispatcher)
         assert {end: small.status(one) for end, one in ids.items()} == {
             "judge": "judged",
+            "wrong": "incorrect",
             "refuse": "refused",
             "fail": "failed",
             "crash": "failed",
         }
         with small.store.read() as session:
-            assert session.scalar(select(func.count()).select_from(Judgement)) == 4
+            assert session.scalar(select(func.count()).select_from(Judgement)) == 5
             lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == ids["fail"])).all()
             assert sum("again" in line for line in lines) == 2
 
@@ -366,8 +367,8 @@ class TestTrial:
     def test_an_incorrect_submission_is_explained_as_on_the_page(self, trial, own_home):
         done = self.submit(trial, own_home, "p001", "wrong")
         assert done.returncode == 0, done.stderr
-        said = done.stdout[done.stdout.index("Not ranked") :]
-        assert "layer 1: the last row differs" in said and "check bounds" in said and "correct: 0 of 10 points" in said
+        said = done.stdout[done.stdout.index("Incorrect: ") :]
+        assert "the last row differs (layer 1)" in said and "check bounds" in said and "correct: 0 of 10 points" in said
         identifier = said.splitlines()[-1].partition(":")[0]
         environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens["p001"]}
         line = [sys.executable, "-m", "fashion_infer", "board", "log", identifier, "--to", trial.url]
@@ -377,7 +378,7 @@ class TestTrial:
             guard = re.search(r'name="csrf" value="(\w+)"', browser.get(f"{trial.url}/login").text)[1]
             browser.post(f"{trial.url}/login", data={"csrf": guard, "token": trial.tokens["p001"]})
             page = browser.get(f"{trial.url}/submissions/{identifier}").text
-        assert all(text in page for text in ("layer 1: the last row differs", "check bounds", "why"))
+        assert all(text in page for text in ("the last row differs (layer 1)", "check bounds", "why"))
 
     def test_exit_codes_of_refused_and_failed_submissions(self, trial, own_home):
         for text, code in (("refuse", 1), ("fail", 4), ("", 2)):

@@ -65,7 +65,7 @@ class Board:
                 path: f"/submissions/{own.filter_by(status=status).first().id}"
                 for path, status in (("DONE", "judged"), ("RUNS", "running"))
             }
-            wrong = session.query(fill.models.Judgement).filter_by(status="judged", ranked=False).first()
+            wrong = session.query(fill.models.Judgement).filter_by(status="incorrect").first()
             self.paths["WRONG"] = f"/submissions/{wrong.submission_id}"
 
     def stop(self):

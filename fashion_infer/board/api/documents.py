@@ -18,7 +18,7 @@ class JudgementDocument(ApiDocument):
     """The outcome of a judging."""
 
     purpose: str  # "first", "final-1" to "final-5"
-    status: str  # judged, refused, failed
+    status: str  # judged, incorrect, refused, failed
     reason: str
     ranked: bool
     op_ms: Optional[float]
@@ -38,7 +38,7 @@ class SubmissionDocument(ApiDocument):
     digest: str
     size: int
     final: bool
-    status: str
+    status: str  # queued, running, judged, incorrect, refused, failed, cancelled
     submitted_at: datetime
     judgement: Optional[JudgementDocument] = None
     finals: List[JudgementDocument] = []

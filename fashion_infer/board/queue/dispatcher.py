@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ..store import queue
 from ..store.database import Store
-from ..store.models import now
+from ..store.models import INCORRECT, JUDGED, now
 from ..store.queries import waiting
 from ..store.queue import Claimed
 from .graders import DIED, Event, GraderMessage, Graders
@@ -147,8 +147,7 @@ class Dispatcher:
 def _outcome_line(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
     """Return a line that describes an outcome, for the submission's log."""
     which = "" if claimed.purpose == "first" else f" ({claimed.purpose})"
-    if outcome.status != "judged":
+    if outcome.status not in (JUDGED, INCORRECT):
         return f"{outcome.status}{which}: {outcome.reason}"
     time_ms = f", Op Time {outcome.op_ms:.3f} ms" if outcome.op_ms is not None else ""
-    ranked = "" if outcome.ranked else ", not ranked"
-    return f"judged{which}: {outcome.points:g} of {outcome.out_of:g} points{time_ms}{ranked}"
+    return f"{outcome.status}{which}: {outcome.points:g} of {outcome.out_of:g} points{time_ms}"

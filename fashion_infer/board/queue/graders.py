@@ -16,6 +16,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
+from ..store.models import FAILED, INCORRECT, JUDGED, REFUSED
 from ..store.queue import Claimed, JudgingOutcome
 from . import lifeline
 
@@ -96,13 +97,16 @@ def _ended(path: Path, seconds: float, last: str, code: int) -> Event:
 
 def _outcome(verdict: Dict[str, Any], text: str, seconds: float) -> JudgingOutcome:
     """Return the outcome of a verdict; ValueError for an unknown status, or a number that is negative or not finite."""
-    if verdict["status"] not in ("judged", "refused", "failed"):
+    status = verdict["status"]
+    if status not in (JUDGED, REFUSED, FAILED):
         raise ValueError("the verdict has an unknown status")
+    if status == JUDGED and any(one["follows"] == "refused" for one in verdict["findings"]):
+        status = INCORRECT
     numbers = [verdict[name] for name in ("op_time_ms", "layer_time_ms", "points", "out_of")]
     if not all(0 <= number < math.inf for number in numbers if number is not None):
         raise ValueError("a number of the verdict is negative or not finite")
     return JudgingOutcome(
-        verdict["status"],
+        status,
         verdict["reason"],
         bool(verdict["ranked"]),
         verdict["op_time_ms"],

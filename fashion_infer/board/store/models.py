@@ -21,11 +21,13 @@ from sqlalchemy.types import TypeDecorator
 
 STUDENT, ASSISTANT, INSTRUCTOR = "student", "assistant", "instructor"
 ROLES = (STUDENT, ASSISTANT, INSTRUCTOR)
-# States of a submission. It is queued, then running, then judged, refused or failed; until then it can be cancelled.
-QUEUED, RUNNING, JUDGED, REFUSED, FAILED, CANCELLED = "queued", "running", "judged", "refused", "failed", "cancelled"
+# States of a submission. It is queued, then running, then has one of the states in ENDED; until then it can be
+# cancelled. A judged submission is correct; a refused one could not be run; of a failed one the machine is the cause.
+QUEUED, RUNNING, JUDGED, INCORRECT = "queued", "running", "judged", "incorrect"
+REFUSED, FAILED, CANCELLED = "refused", "failed", "cancelled"
 DONE = "done"  # state of a job that ended with a judgement of any status
 PENDING = (QUEUED, RUNNING)
-ENDED = (JUDGED, REFUSED, FAILED, CANCELLED)
+ENDED = (JUDGED, INCORRECT, REFUSED, FAILED, CANCELLED)
 _LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # no characters that look like others
 
 
@@ -228,7 +230,7 @@ class Judgement(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
     purpose: Mapped[str] = mapped_column(String(20))
-    status: Mapped[str] = mapped_column(String(20))  # judged, refused, failed
+    status: Mapped[str] = mapped_column(String(20))  # judged, incorrect, refused, failed
     reason: Mapped[str] = mapped_column(Text, default="")
     ranked: Mapped[bool] = mapped_column(default=False)
     op_ms: Mapped[Optional[float]]  # sum of the layers' Op Times

@@ -50,7 +50,7 @@ class Claimed(NamedTuple):
 class JudgingOutcome(NamedTuple):
     """The outcome of a judging: the values of the columns of `models.Judgement` with the same names."""
 
-    status: str  # judged, refused, failed
+    status: str  # judged, incorrect, refused, failed
     reason: str = ""
     ranked: bool = False
     op_ms: Optional[float] = None

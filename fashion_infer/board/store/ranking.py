@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from .models import JUDGED, Class, Judgement, Person, SubmissionRow, Team
+from .models import INCORRECT, JUDGED, Class, Judgement, Person, SubmissionRow, Team
 from .people import sees_all
 
 RUNS = 5  # number of final runs of a leader's submission
@@ -102,7 +102,7 @@ def judged(session: Session, of_class: Class) -> List[Row]:
         .join(SubmissionRow, Judgement.submission_id == SubmissionRow.id)
         .join(Person, SubmissionRow.person_id == Person.id)
         .outerjoin(Team, Person.team_id == Team.id)
-        .where(SubmissionRow.class_id == of_class.id, Judgement.status == JUDGED)
+        .where(SubmissionRow.class_id == of_class.id, Judgement.status.in_((JUDGED, INCORRECT)))
         .order_by(SubmissionRow.submitted_at, SubmissionRow.id)
     )
     return list(session.execute(query))

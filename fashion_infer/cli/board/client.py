@@ -163,10 +163,10 @@ def waits(wait):
 
 
 def outcome(judged):
-    if judged["status"] != "judged":
+    if judged["status"] not in ("judged", "incorrect"):
         return judged["reason"]
     time_ms = f", Op Time {judged['op_ms']:.4f} ms" if judged["op_ms"] is not None else ""
-    return f"{judged['points']:g} of {judged['out_of']:g} points{time_ms}{'' if judged['ranked'] else ', not ranked'}"
+    return f"{judged['points']:g} of {judged['out_of']:g} points{time_ms}"
 
 
 def verdict(one):
