@@ -52,10 +52,17 @@ class Client:
         return self._get("/me")
 
     def submit(
-        self, name: str, content: bytes, of_class: Optional[str] = None, final: bool = False, again: bool = False
+        self,
+        name: str,
+        content: bytes,
+        of_class: Optional[str] = None,
+        final: bool = False,
+        again: bool = False,
+        test: bool = False,
     ) -> Dict[str, Any]:
         """Submit a file, retrying until the board confirms it, and return the submission, which is stored only once."""
-        query = {"name": name, "sha256": hashlib.sha256(content).hexdigest(), "final": str(final).lower()}
+        query = {"name": name, "sha256": hashlib.sha256(content).hexdigest()}
+        query.update({name: "true" for name, wanted in (("final", final), ("test", test)) if wanted})
         if of_class:
             query["class"] = of_class
         if again:

@@ -39,7 +39,7 @@ def marks(session: Session, of_class: Class) -> List[StudentMarks]:
     for person, count, _ in queries.roster(session, of_class):
         if person.role != STUDENT:
             continue
-        own = queries.submissions(session, queries.by(person), 100_000)
+        own = queries.submissions(session, queries.by(person) & ~SubmissionRow.test, 100_000)
         place = places.get(key_of(person))
         judged = [one.judgement for one in own if one.judgement is not None]
         best = max(judged, key=lambda one: one.points, default=None)

@@ -28,6 +28,10 @@ class VerdictParts(NamedTuple):
     explained: List[CompilerFinding]
 
 
+OF_A_TEST = (
+    "A test: it has no rank and no marks. Findings that need a profiler come from `fashion-infer kernel explain` on "
+    "your own machine."
+)
 NO_PARTS = VerdictParts([], [], "", [], [])
 
 
@@ -44,7 +48,9 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
     if status != "judged":
         return judgement.reason
     text = f"Correct: {points}" + (f", Op Time {judgement.op_ms:.3f} ms." if times and judgement.op_ms else ".")
-    return text if judgement.ranked else f"{text} Not ranked, because this grader may not rank: tell your instructor."
+    if judgement.ranked or judgement.purpose == "test":
+        return text
+    return f"{text} Not ranked, because this grader may not rank: tell your instructor."
 
 
 def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
@@ -90,7 +96,7 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
         [one for one in tables if one[1]],
         printed if may("printed") and isinstance(printed, str) else "",
         _facts(verdict),
-        _explained(verdict) if show.get("explain") is True else [],
+        explained(verdict),
     )
 
 
@@ -120,7 +126,10 @@ def _command(verdict: Dict[str, Any]) -> str:
     return f"fashion-infer kernel explain {shlex.quote('./' + kernel)}{chosen}" if isinstance(kernel, str) else ""
 
 
-def _explained(verdict: Dict[str, Any]) -> List[CompilerFinding]:
+def explained(verdict: Dict[str, Any]) -> List[CompilerFinding]:
+    """Return what the compiler says about a correct submission, if the rubric shows it."""
+    if shown(verdict).get("explain") is not True:
+        return []
     return _list_or_empty(
         lambda: [
             CompilerFinding(str(one["code"]), str(one["what"]), str(one["source"] or ""), str(one["remedy"]))

@@ -63,6 +63,7 @@ from .groups import ExampleCommand
         metavar="VERDICT.json",
         help="Judge the submission of this verdict again, with the verdict's seed and rubric.",
     ),
+    click.option("--once", is_flag=True, help="Time in one run of any spread, and show what the compiler says."),
     click.option(
         "--unsandboxed",
         is_flag=True,
@@ -85,6 +86,7 @@ def command(
     resume,
     require,
     repeat,
+    once,
     unsandboxed,
 ):
     """Grade kernels that you do not trust: they run in a sandbox, and a separate process times and checks them.
@@ -116,6 +118,7 @@ def command(
         raise UsageError("--resume needs several submissions, and --out DIR with the results of the earlier run")
     asked = again.rubric if again else rubrics.read(rubric, edition) if rubric else rubrics.default(edition or "fa2017")
     asked = rubrics.changed(asked, backend or (again.backend if again else None), n)
+    asked = rubrics.once(asked) if once else asked
     unknown = set(require) - {check.name for check in asked.checks}
     if unknown:
         raise UsageError(f"--require {sorted(unknown)[0]}: the rubric has no check of that name")

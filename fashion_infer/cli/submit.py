@@ -14,6 +14,7 @@ from .groups import ExampleCommand
     examples=(
         ("submit new-forward.cu", "your kernel file, and a board (`board login`)"),
         ("submit conv.cu --class ece408-fa26 --final", "the same"),
+        ("submit conv.cu --test", "the same"),
     ),
 )
 @click.argument("source", metavar="SUBMISSION")
@@ -21,10 +22,11 @@ from .groups import ExampleCommand
     *BOARD,
     click.option("--class", "of_class", metavar="NAME", help="Refuse to submit unless your token is for this class."),
     click.option("--final", is_flag=True, help="Make this submission the one that counts for marks."),
+    click.option("--test", is_flag=True, help="Judge and time the file once, and explain it: no rank and no marks."),
     click.option("--again", is_flag=True, help="Judge the file even if you have submitted the same bytes before."),
     click.option("--detach", is_flag=True, help="Print the submission's ID and exit (see `board log ID --follow`)."),
 )
-def command(source, url, authority, of_class, final, again, detach):
+def command(source, url, authority, of_class, final, test, again, detach):
     """Submit a kernel to your class's board, and wait for its verdict and rank.
 
     SUBMISSION is a kernel file, a folder or an archive. The log is printed while the submission is judged. The exit
@@ -35,7 +37,7 @@ def command(source, url, authority, of_class, final, again, detach):
 
     sent = upload.packed(source)
     client = client_of(url, authority)
-    found = client.submit(sent.name, sent.content, of_class, final, again)
+    found = client.submit(sent.name, sent.content, of_class, final, again, test)
     if detach:
         terminal.say(found["id"])
         return
@@ -52,7 +54,7 @@ def command(source, url, authority, of_class, final, again, detach):
     for text in verdict(found):
         terminal.say(text)
     if found["status"] in ("judged", "incorrect"):
-        rank = f"rank {found['rank']}" if found["rank"] else "no rank"
+        rank = "a test" if found["test"] else f"rank {found['rank']}" if found["rank"] else "no rank"
         terminal.say(f"{found['id']}: {rank}{', final' if found['final'] else ''}")
         return
     if found["status"] == "failed":

@@ -41,7 +41,7 @@ def run_finals(kit, leaders, runs):
     with kit.store.write() as session:
         assert final_runs.queue_leaders(session, kit.of_class(session), leaders)
     for ms in runs:
-        kit.judge(ms or 1.0, ranked=ms is not None, layer_ms=2 * (ms or 1.0))
+        kit.judge(ms or 1.0, status="judged" if ms else "incorrect", ranked=bool(ms), layer_ms=2 * (ms or 1.0))
 
 
 def test_each_persons_best_counts_and_ties_go_to_the_earlier(small):
@@ -132,6 +132,29 @@ def test_with_fewer_than_three_correct_runs_the_next_best_counts(small):
     assert ranked(kit)[0] == ("Ann", 1.0, False)  # four of five final runs: the result is not final yet
     kit.judge(1.0)
     assert ranked(kit) == [("Bob", 2.0, False), ("Ann", 2.5, False)]
+
+
+def test_tests_change_neither_ranking_nor_exports_nor_final_runs(small):
+    kit = small
+    kit.change(deadline=None)
+    (one,) = submit_and_judge(kit, "Ann", 3.0)
+
+    def seen():
+        with kit.store.read() as session:
+            of = kit.of_class(session)
+            return [ranking(session, of, None), *(marks.as_csv(session, of, kind) for kind in marks.FORMATS)]
+
+    before = seen()
+    for who in ("Ann", "Bob"):
+        test = kit.submit(who, test=True)
+        assert kit.judge(1.0, points=99.0) == test and kit.status(test) == "judged"
+    assert seen() == before
+    with kit.store.write() as session:
+        assert not final_runs.close(session, kit.of_class(session))
+    kit.submit("Cid", test=True)
+    with kit.store.write() as session:
+        final_runs.check(session, kit.of_class(session))  # although a test waits
+        assert final_runs.queue_leaders(session, kit.of_class(session), 10) == [one]
 
 
 def test_a_class_closes_after_all_final_runs(small):

@@ -22,7 +22,7 @@ from profiles import pick
 from sqlalchemy import func, select
 
 from fashion_infer import board
-from fashion_infer.board import credentials, server
+from fashion_infer.board import credentials, server, verdicts
 from fashion_infer.board.client import Client
 from fashion_infer.board.queue import graders
 from fashion_infer.board.queue.dispatcher import Dispatcher
@@ -41,9 +41,9 @@ from fashion_infer.system import installation
 HONEST = Path(board.__file__).parents[1] / "kernel_files" / "templates" / "conv.cpp"
 
 
-def claimed(content, name="k.cu", rubric="", backend="cpu"):
+def claimed(content, name="k.cu", rubric="", backend="cpu", purpose="first"):
     """Return a claimed job, as the dispatcher gives it to a grader."""
-    return Claimed("a.lease", "s", "first", backend, "fa2017", rubric, name, content)
+    return Claimed("a.lease", "s", purpose, backend, "fa2017", rubric, name, content)
 
 
 class TestGraderProcess:
@@ -64,6 +64,18 @@ class TestGraderProcess:
     def test_refused_and_failed_submissions(self, content, kind, status):
         *_, last = graders.run(claimed(content), board_trial.FAKE)
         assert (last.kind, last.outcome.status) == (kind, status) and last.text
+
+    @pytest.mark.slow
+    @pytest.mark.skipif(not available().isolated, reason="no sandbox")
+    def test_the_real_grader_times_a_test_once_and_explains_it(self):
+        """A test shows what the compiler says, although the rubric does not, and has one run, although it wants two."""
+        rubric = (ATTACKS / "rubric.toml").read_text().replace("runs = 1", "runs = 2")
+        *_, last = graders.run(claimed(HONEST.read_bytes(), "conv.cpp", rubric, purpose="test"))
+        verdict = json.loads(last.outcome.verdict)
+        assert (last.outcome.status, last.outcome.points) == ("judged", 100)
+        assert len({sample["run"] for sample in verdict["samples"] if sample["timed"]}) == 1
+        (found,) = verdicts.explained(verdict)
+        assert "conv.cpp:" in found.text and found.source in HONEST.read_text()
 
     def test_a_grader_that_hangs_is_ended(self):
         begin = time.monotonic()

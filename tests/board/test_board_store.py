@@ -216,6 +216,18 @@ class TestAdmission:
         kit.submit("Bob", seconds=0)
         kit.submit("Ann", seconds=1800)  # exactly one hour has passed
 
+    def test_tests_have_a_limit_of_their_own(self, kit):
+        kit.change(most_an_hour=1, most_tests_an_hour=2, gpu_seconds=5)
+        tests = [kit.submit("Ann", b"same", test=True), kit.submit("Ann", test=True)]
+        assert kit.submit("Ann", b"same", test=True) == tests[0] != kit.submit("Ann", b"same")
+        for options, status in (({"test": True}, 429), ({}, 429), ({"test": True, "final": True}, 422)):
+            with pytest.raises(NotTaken) as raised:
+                kit.submit("Ann", **options)
+            assert raised.value.status == status
+        kit.judge(seconds=60)
+        with kit.store.read() as session:
+            assert admission.gpu_seconds_left(session, kit.person(session, "Ann"), kit.now) == 5
+
     def test_the_limit_of_device_seconds(self, kit):
         kit.change(gpu_seconds=100)
         kit.submit("Ann")

@@ -1,6 +1,7 @@
 """Signing in, protection against forged forms (CSRF), and the instructors' pages."""
 
 import csv
+import html
 import io
 import re
 from datetime import timedelta
@@ -9,7 +10,7 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
-from fashion_infer.board import marks
+from fashion_infer.board import marks, verdicts
 from fashion_infer.board.page import forms as page_forms
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import BoardSettings
@@ -323,6 +324,13 @@ class TestUpload:
         assert the(app, "AuditEntry", action="submit").actor == "Eve"
         assert self.send(eve, b"\0\r\n\xff code", final="yes").headers["location"] == f"/submissions/{found.id}"
         assert count(app, "SubmissionRow") == 1
+
+    def test_the_button_of_a_test(self, app, eve):
+        assert 'name="test"' in eve.get("/mine").text
+        assert self.send(eve, test="yes", final="yes").status_code == 422
+        page = eve.get(self.send(eve, test="yes").headers["location"]).text
+        assert the(app, "SubmissionRow").test and the(app, "JobRow").purpose == "test"
+        assert verdicts.OF_A_TEST in html.unescape(page)
 
     def test_uploads_have_the_limits_of_the_api(self, app, eve):
         with app.state.store.write() as session:

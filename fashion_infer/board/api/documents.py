@@ -17,7 +17,7 @@ class ApiDocument(BaseModel):
 class JudgementDocument(ApiDocument):
     """The outcome of a judging."""
 
-    purpose: str  # "first", "final-1" to "final-5"
+    purpose: str  # "first", "test", "final-1" to "final-5"
     status: str  # judged, incorrect, refused, failed
     reason: str
     ranked: bool
@@ -38,6 +38,7 @@ class SubmissionDocument(ApiDocument):
     digest: str
     size: int
     final: bool
+    test: bool
     status: str  # queued, running, judged, incorrect, refused, failed, cancelled
     submitted_at: datetime
     judgement: Optional[JudgementDocument] = None

@@ -86,11 +86,12 @@ async def submit(
     sha256: Digest = None,
     of_class: Annotated[Optional[str], Query(max_length=60, alias="class")] = None,
     final: bool = False,
+    test: bool = False,
 ) -> SubmissionDocument:
     """Submit the body, a kernel file or an archive. The answer is sent after the submission is stored.
 
     Several requests with the same `key` make only one submission. So do, without a key, several requests with the same
-    bytes and the same `final`.
+    bytes, the same `final` and the same `test`. A test is judged and timed once, and gets neither rank nor marks.
     """
 
     def most_bytes() -> int:
@@ -102,7 +103,8 @@ async def submit(
 
     def keep():
         with store.write() as session:
-            taken = admission.accept(session, person_of(session, credentials), name, content, key, final, came_from)
+            who = person_of(session, credentials)
+            taken = admission.accept(session, who, name, content, key, final, test, came_from)
             identifier, fresh = taken.submission.id, taken.fresh
         with store.read() as session:
             return _document(session, identifier, person_of(session, credentials)), fresh

@@ -85,7 +85,7 @@ async def _upload(visit: Anyone) -> Any:
         yield content
 
     try:
-        form = await MultiPartParser(visit.request.headers, pieces(), max_files=1, max_fields=2).parse()
+        form = await MultiPartParser(visit.request.headers, pieces(), max_files=1, max_fields=3).parse()
     except (MultiPartException, KeyError):
         raise UsageError("the form cannot be read: reload the page and try again") from None
     try:
@@ -106,8 +106,8 @@ async def submit(visit: Anyone, file: Annotated[Any, Depends(_upload)]) -> Respo
     def keep() -> Response:
         with visit.transaction() as session:
             name, content = file
-            final = "final" in visit.fields
-            taken = admission.accept(session, visit.person, name, content, final=final, address=visit.address)
+            final, test = "final" in visit.fields, "test" in visit.fields
+            taken = admission.accept(session, visit.person, name, content, None, final, test, visit.address)
         queues(visit.request).forget()
         return visit.see(f"/submissions/{taken.submission.id}")
 

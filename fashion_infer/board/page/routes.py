@@ -122,6 +122,7 @@ def submission(visit: Anyone, identifier: str) -> Response:
         places=len(standing.places),
         best=place is not None and standing.best_of.get(place.key) == identifier,
         times=times,
+        of_a_test=verdicts.OF_A_TEST,
         sentence=verdicts.sentence(found.submission.status, found.judgement, found.verdict, times),
         parts_of=verdicts.parts(found.verdict, visit.staff) if found.verdict else verdicts.NO_PARTS,
         log="\n".join(f"{line.at:%H:%M:%S}  {line.text}" for line in log),

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from ..store import queries, ranking
 from ..store.likeness import Likeness, likenesses
-from ..store.models import Class, Judgement, Person, Team
+from ..store.models import FIRST, Class, Judgement, Person, Team
 from ..store.queries import QueuedJob
 from ..store.ranking import Key, RankedPlace
 
@@ -144,7 +144,7 @@ def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
     median: Curve = []
     bests: List[float] = []  # the best times so far of all people and teams, sorted
     for row in rows:
-        if row.purpose != "first" or not row.ranked or row.op_ms is None:
+        if row.purpose != FIRST or not row.ranked or row.op_ms is None:
             continue
         own = curves.setdefault(ranking.key_of(row), [])
         if own and own[-1][1] <= row.op_ms:
@@ -164,7 +164,7 @@ def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:
 
 def _floor(session: Session, leader: Optional[str]) -> Optional[float]:
     """Return the time in ms to write the layers' outputs, from the leader's verdict; None if it is unknown."""
-    query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == "first")
+    query = select(Judgement.verdict).where(Judgement.submission_id == leader, Judgement.purpose == FIRST)
     text = session.scalar(query) if leader is not None else None
     try:
         verdict = json.loads(text or "{}")

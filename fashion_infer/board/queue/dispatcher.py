@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError
 
 from ..store import queue
 from ..store.database import Store
-from ..store.models import INCORRECT, JUDGED, now
+from ..store.models import FIRST, INCORRECT, JUDGED, now
 from ..store.queries import waiting
 from ..store.queue import Claimed
 from .graders import DIED, Event, GraderMessage, Graders
@@ -146,7 +146,7 @@ class Dispatcher:
 
 def _outcome_line(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
     """Return a line that describes an outcome, for the submission's log."""
-    which = "" if claimed.purpose == "first" else f" ({claimed.purpose})"
+    which = "" if claimed.purpose == FIRST else f" ({claimed.purpose})"
     if outcome.status not in (JUDGED, INCORRECT):
         return f"{outcome.status}{which}: {outcome.reason}"
     time_ms = f", Op Time {outcome.op_ms:.3f} ms" if outcome.op_ms is not None else ""

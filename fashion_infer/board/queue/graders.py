@@ -16,7 +16,7 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
 
-from ..store.models import FAILED, INCORRECT, JUDGED, REFUSED
+from ..store.models import FAILED, INCORRECT, JUDGED, REFUSED, TEST
 from ..store.queue import Claimed, JudgingOutcome
 from . import lifeline
 
@@ -54,6 +54,7 @@ def run(
         source.write_bytes(claimed.content)
         rubric.write_text(claimed.rubric, encoding="utf-8")
         command = [*command_of(grader), str(source), "--rubric", str(rubric), "--backend", claimed.backend, "--json"]
+        command += ["--once"] if claimed.purpose == TEST else []
         yield Event(_LOG, f"judging begins on {platform.node()}")
         with verdict.open("wb") as out:
             process = lifeline.start(command, cwd=folder, stdin=DEVNULL, stdout=out, stderr=PIPE)

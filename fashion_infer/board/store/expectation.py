@@ -9,7 +9,7 @@ from typing import Dict, Optional
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from .models import QUEUED, RUNNING, JobRow, Judgement, QueueRow, SubmissionRow, now
+from .models import OWN, QUEUED, RUNNING, JobRow, Judgement, QueueRow, SubmissionRow, now
 
 _LATEST = 20  # number of a class's last judgings whose median duration is the expected duration
 _LAST = timedelta(minutes=1)  # arrivals are counted from this long ago
@@ -28,8 +28,8 @@ class ExpectedWait:
 
 
 def expected(session: Session, submission: SubmissionRow, at: Optional[datetime] = None) -> Optional[ExpectedWait]:
-    """Return the expected wait of a submission's first judging; None if it neither waits nor runs."""
-    job = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.purpose == "first")
+    """Return the expected wait of a submission's own judging; None if it neither waits nor runs."""
+    job = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.purpose.in_(OWN))
     found = session.scalar(job)
     return schedule(session, found.backend, at).get(found.id) if found is not None else None
 

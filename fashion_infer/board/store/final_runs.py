@@ -7,19 +7,19 @@ from sqlalchemy.orm import Session
 
 from ...errors import UsageError
 from .audit import record
-from .models import DONE, PENDING, QUEUED, RUNNING, Class, JobRow, SubmissionRow, now
+from .models import DONE, OWN, PENDING, QUEUED, RUNNING, Class, JobRow, SubmissionRow, now
 from .queue import enqueue
 from .ranking import RUNS, best_of
 
 
 def check(session: Session, of_class: Class) -> None:
-    """Raise UsageError before the deadline of a class, or while submissions of the class wait or run."""
+    """Raise UsageError before the deadline of a class, or while submissions of the class, except tests, wait or run."""
     if of_class.deadline is not None and now() < of_class.deadline:
         raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC: finalise later")
     waits = session.scalar(
         select(func.count())
         .select_from(SubmissionRow)
-        .where(SubmissionRow.class_id == of_class.id, SubmissionRow.status.in_(PENDING))
+        .where(SubmissionRow.class_id == of_class.id, SubmissionRow.status.in_(PENDING), ~SubmissionRow.test)
     )
     if waits:
         raise UsageError(f"{waits} submissions of {of_class.name} wait or run: finalise after they are judged")
@@ -44,7 +44,7 @@ def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = 
 
 def runs_left(session: Session, of_class: Class) -> int:
     query = select(func.count()).select_from(JobRow).join(JobRow.submission)
-    final = (SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state.in_((QUEUED, RUNNING)))
+    final = (SubmissionRow.class_id == of_class.id, JobRow.purpose.not_in(OWN), JobRow.state.in_((QUEUED, RUNNING)))
     return session.scalar(query.where(*final)) or 0
 
 
@@ -54,7 +54,7 @@ def close(session: Session, of_class: Class) -> bool:
         select(func.count())
         .select_from(JobRow)
         .join(JobRow.submission)
-        .where(SubmissionRow.class_id == of_class.id, JobRow.purpose != "first", JobRow.state == DONE)
+        .where(SubmissionRow.class_id == of_class.id, JobRow.purpose.not_in(OWN), JobRow.state == DONE)
     )
     if not done or runs_left(session, of_class):
         return False

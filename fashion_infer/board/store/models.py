@@ -25,6 +25,9 @@ ROLES = (STUDENT, ASSISTANT, INSTRUCTOR)
 # cancelled. A judged submission is correct; a refused one could not be run; of a failed one the machine is the cause.
 QUEUED, RUNNING, JUDGED, INCORRECT = "queued", "running", "judged", "incorrect"
 REFUSED, FAILED, CANCELLED = "refused", "failed", "cancelled"
+# Purposes of a submission's own judging. All others are final runs: "final-1" to "final-5".
+FIRST, TEST = "first", "test"
+OWN = (FIRST, TEST)
 DONE = "done"  # state of a job that ended with a judgement of any status
 PENDING = (QUEUED, RUNNING)
 ENDED = (JUDGED, INCORRECT, REFUSED, FAILED, CANCELLED)
@@ -85,6 +88,7 @@ class Class(Base):
     most_bytes: Mapped[int] = mapped_column(default=1 << 20)  # size limit of an upload
     most_pending: Mapped[int] = mapped_column(default=4)  # largest number of a person's waiting and running submissions
     most_an_hour: Mapped[int] = mapped_column(default=30)  # largest number of a person's submissions per hour
+    most_tests_an_hour: Mapped[int] = mapped_column(default=10)  # largest number of a person's tests per hour
     cudnn_ms: Mapped[Optional[float]]  # cuDNN's time for the same layers and device; a line in the chart
     names_open: Mapped[bool] = mapped_column(default=False)  # whether everyone sees names in the ranking
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -165,6 +169,7 @@ class SubmissionRow(Base):
     name: Mapped[str]  # the file's name, see `admission.safe_name`
     size: Mapped[int]  # bytes
     final: Mapped[bool] = mapped_column(default=False)  # whether it was submitted as final, to count for marks
+    test: Mapped[bool] = mapped_column(default=False)  # whether it has neither a rank nor marks
     status: Mapped[str] = mapped_column(String(20), default=QUEUED)
     spent: Mapped[float] = mapped_column(default=0.0)  # device seconds of the first judging, even if cancelled
     submitted_at: Mapped[datetime] = mapped_column(default=now)
@@ -178,13 +183,13 @@ class SubmissionRow(Base):
 
     @property
     def judgement(self) -> Optional["Judgement"]:
-        """Outcome of the first judging; None before that judging has ended."""
-        return next((one for one in self.judgements if one.purpose == "first"), None)
+        """Outcome of the submission's own judging; None before that judging has ended."""
+        return next((one for one in self.judgements if one.purpose in OWN), None)
 
     @property
     def finals(self) -> List["Judgement"]:
         """Outcomes of the submission's runs for the final ranking."""
-        return [one for one in self.judgements if one.purpose != "first"]
+        return [one for one in self.judgements if one.purpose not in OWN]
 
     __table_args__ = (
         UniqueConstraint("person_id", "key"),
@@ -200,12 +205,12 @@ class Content(Base):
 
 
 class JobRow(Base):
-    """A job of a queue: a submission's first judging, or one of a leader's five final runs."""
+    """A job of a queue: a submission's own judging, or one of a leader's five final runs."""
 
     __tablename__ = "jobs"
     id: Mapped[int] = mapped_column(primary_key=True)
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
-    purpose: Mapped[str] = mapped_column(String(20), default="first")  # "first", "final-1" to "final-5"
+    purpose: Mapped[str] = mapped_column(String(20), default=FIRST)
     backend: Mapped[str] = mapped_column(String(8))
     state: Mapped[str] = mapped_column(String(20), default=QUEUED)  # queued, running, done, cancelled
     round: Mapped[int]  # the queue is ordered by this first, see queue.py

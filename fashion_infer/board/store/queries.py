@@ -11,7 +11,7 @@ from ...errors import FashionInferError
 from .audit import record
 from .database import Store
 from .expectation import ExpectedWait, expected, schedule
-from .models import PENDING, QUEUED, RUNNING, Class, Content, JobRow, Judgement, LogLine, Person, SubmissionRow
+from .models import FIRST, PENDING, QUEUED, RUNNING, Class, Content, JobRow, Judgement, LogLine, Person, SubmissionRow
 from .people import sees_all
 
 
@@ -31,7 +31,7 @@ class SubmissionDetail(NamedTuple):
 
     @property
     def judgement(self) -> Optional[Judgement]:
-        """Outcome of the first judging; None before that judging has ended."""
+        """Outcome of the submission's own judging; None before that judging has ended."""
         return self.submission.judgement
 
 
@@ -171,11 +171,11 @@ def log_lines(session: Session, submission: SubmissionRow, after: int = 0, limit
 
 
 def roster(session: Session, of_class: Class) -> List[Row]:
-    """Return (person, number of submissions, device seconds) for everyone in a class, sorted by name."""
-    first = (Judgement.submission_id == SubmissionRow.id) & (Judgement.purpose == "first")
+    """Return (person, number of submissions without tests, device seconds) for everyone in a class, sorted by name."""
+    first = (Judgement.submission_id == SubmissionRow.id) & (Judgement.purpose == FIRST)
     query = (
         select(Person, func.count(SubmissionRow.id), func.coalesce(func.sum(Judgement.seconds), 0.0))
-        .outerjoin(SubmissionRow, SubmissionRow.person_id == Person.id)
+        .outerjoin(SubmissionRow, (SubmissionRow.person_id == Person.id) & ~SubmissionRow.test)
         .outerjoin(Judgement, first)
         .where(Person.class_id == of_class.id)
         .group_by(Person.id)

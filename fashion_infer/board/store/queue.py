@@ -17,8 +17,11 @@ from .models import (
     CANCELLED,
     DONE,
     FAILED,
+    FIRST,
+    OWN,
     QUEUED,
     RUNNING,
+    TEST,
     Content,
     JobRow,
     Judgement,
@@ -116,7 +119,7 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
     job.state, job.lease, job.lease_until, job.started_at = RUNNING, f"{owner}.{secrets.token_hex(12)}", at + LEASE, at
     queue.round = max(queue.round, job.round)
     submission = job.submission
-    if job.purpose == "first":
+    if job.purpose in OWN:
         submission.status = RUNNING
     of_class = submission.of_class
     content = session.get_one(Content, submission.id).content
@@ -174,7 +177,7 @@ def _running(session: Session, lease: str) -> Optional[JobRow]:
 
 def _requeue(session: Session, job: JobRow, why: str) -> None:
     job.state, job.lease, job.lease_until, job.started_at = QUEUED, None, None, None
-    if job.purpose == "first":
+    if job.purpose in OWN:
         job.submission.status = QUEUED
     log(session, job.submission_id, [f"{why}: queued again at its old position"])
 
@@ -185,6 +188,7 @@ def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[d
     job = _running(session, lease)
     if job is None:
         return False
+    outcome = outcome._replace(ranked=outcome.ranked and job.purpose != TEST)
     session.add(
         Judgement(
             submission_id=job.submission_id,
@@ -195,8 +199,9 @@ def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[d
         )
     )
     job.state, job.lease, job.lease_until = DONE, None, None
-    if job.purpose == "first":
+    if job.purpose in OWN:
         job.submission.status = outcome.status
+    if job.purpose == FIRST:
         job.submission.spent = outcome.seconds
     session.flush()
     return True
@@ -209,10 +214,10 @@ def cancel(session: Session, submission: SubmissionRow, actor: str, address: str
     if not jobs:
         return False
     for job in jobs:
-        if job.purpose == "first" and job.started_at is not None:
+        if job.purpose == FIRST and job.started_at is not None:
             submission.spent = (now() - job.started_at).total_seconds()
         job.state, job.lease, job.lease_until = CANCELLED, None, None
-        if job.purpose == "first":
+        if job.purpose in OWN:
             submission.status = CANCELLED
     log(session, submission.id, [f"cancelled by {actor}"])
     record(session, actor, "cancel", submission.id, submission.class_id, address)

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from .models import INCORRECT, JUDGED, Class, Judgement, Person, SubmissionRow, Team
+from .models import FIRST, INCORRECT, JUDGED, OWN, Class, Judgement, Person, SubmissionRow, Team
 from .people import sees_all
 
 RUNS = 5  # number of final runs of a leader's submission
@@ -48,7 +48,7 @@ def ranking(
     found = bests(rows)
     count: Dict[Key, int] = {}
     for row in rows:
-        count[key_of(row)] = count.get(key_of(row), 0) + (row.purpose == "first")
+        count[key_of(row)] = count.get(key_of(row), 0) + (row.purpose == FIRST)
     people = {row.person_id: row for row in rows}
     staff = sees_all(viewer) and viewer is not None and viewer.class_id == of_class.id
     places = []
@@ -117,11 +117,11 @@ def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
     """Return the best submission per person or team; final runs count by their median, and before all others."""
     finals: Dict[str, List[Row]] = {}
     for row in rows:
-        if row.purpose != "first":
+        if row.purpose not in OWN:
             finals.setdefault(row.submission_id, []).append(row)
     found: Dict[Key, RankedBest] = {}
     for row in rows:
-        if row.purpose != "first" or not row.ranked or row.op_ms is None:
+        if row.purpose != FIRST or not row.ranked or row.op_ms is None:
             continue
         runs = finals.get(row.submission_id, [])
         whole, counted = len(runs) == RUNS, [row]

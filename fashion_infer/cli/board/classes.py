@@ -22,6 +22,7 @@ _LIMITS = (
     ("--most-bytes", "N", click.IntRange(1, 32 << 20), "Maximum size of a submission in bytes", "1 MiB"),
     ("--most-pending", "N", click.IntRange(1), "Maximum number of queued and running submissions per person", "4"),
     ("--most-an-hour", "N", click.IntRange(1), "Maximum number of submissions per person and hour", "30"),
+    ("--most-tests-an-hour", "N", click.IntRange(1), "Maximum number of tests per person and hour", "10"),
 )  # fmt: skip
 
 

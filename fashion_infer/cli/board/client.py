@@ -142,7 +142,7 @@ def ranking(url, authority):
 
 
 def line(one):
-    final = "  final" if one["final"] else ""
+    final = "  final" if one["final"] else "  test" if one["test"] else ""
     start = f"{one['id']}  {one['submitted_at'][:16]}  {one['name']}{final}  {one['status']}"
     if one.get("wait"):
         return f"{start}: {waits(one['wait'])}"
@@ -180,4 +180,8 @@ def verdict(one):
     lines += [f"  {text}" for text in verdicts.lost(document)]
     for found in verdicts.findings(document):
         lines += [f"  {found.follows}: {found.text}", *([f"    {found.advice}"] if found.advice else [])]
+    for found in verdicts.explained(document):
+        lines += [f"  {found.code}: {found.text}", f"    {found.remedy}"]
+    if one["test"]:
+        lines.append(verdicts.OF_A_TEST)
     return lines

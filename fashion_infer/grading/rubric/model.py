@@ -96,6 +96,12 @@ def changed(rubric: Rubric, backend: Optional[str], n: Optional[int]) -> Rubric:
     return rubric._replace(backend=backend or rubric.backend, checks=checks)
 
 
+def once(rubric: Rubric) -> Rubric:
+    """Return the rubric of a test: one timed run of any spread, and what the compiler says."""
+    timing = rubric.timing._replace(spread=1e9, runs=1)
+    return rubric._replace(timing=timing, show=rubric.show._replace(explain=True))
+
+
 def _scaled(check: RubricCheck, n: int) -> RubricCheck:
     steps = tuple((ms * n / check.n[0], share) for ms, share in check.steps)
     return check._replace(n=(n,), steps=steps)
