@@ -113,7 +113,6 @@ def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
         ("Backend", verdict.get("backend")),
         ("Device", device.get("name") or device.get("gpu") or device.get("cpu")),
         ("Sandbox", sandbox.get("available")),
-        ("Judged", verdict.get("when")),
         ("Explain it with", _command(verdict) if shown(verdict).get("explain") is True else None),
     )
     return [(name, str(value)[:300]) for name, value in named if value]

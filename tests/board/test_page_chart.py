@@ -91,9 +91,13 @@ def test_a_duration_in_words_is_within_a_factor_of_two(value):
     assert 0.5 <= said / value <= 2
 
 
-def test_dates_are_shown_in_utc():
+@pytest.mark.parametrize("name, shown", [
+    ("Asia/Tokyo", "6 Dec 2026, 14:59 JST"), ("America/Chicago", "5 Dec 2026, 23:59 CST"),
+    *((name, "6 Dec 2026, 05:59 UTC") for name in ("UTC", "", "nowhere", "../zoneinfo/UTC", "a\0b", "x" * 300)),
+])  # fmt: skip
+def test_dates_are_shown_in_the_readers_zone(name, shown):
     when = datetime(2026, 12, 5, 23, 59, tzinfo=timezone(timedelta(hours=-6)))
-    assert rendering.moment(when) == "6 Dec 2026, 05:59 UTC" and rendering.machine(when) == "2026-12-06T05:59:00Z"
+    assert rendering.moment({"zone": rendering._zone(name)}, when) == shown
 
 
 @given(some.floats(0.1, 1e6))

@@ -1,7 +1,7 @@
 """Makes the pages' answers (rendered templates, redirects and downloads), formats values, and reads static files."""
 
 import hashlib
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
 from functools import lru_cache
 from importlib import resources
 from typing import Dict, Optional, Tuple
@@ -10,7 +10,9 @@ import jinja2
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
+from ...errors import UsageError
 from ...system.text import shown
+from ..store import class_settings
 from ..store.models import now
 
 # Headers for files that people submitted. A browser that shows such a file must neither run it nor load anything.
@@ -52,9 +54,22 @@ def html(request: Request, template: str, status: int = 200, **values) -> Respon
     """Return a page: a template filled with `values` and with `visit` (None if nobody is signed in)."""
     root = request.scope.get("root_path", "").rstrip("/")
     here = request.scope["path"][len(root) :] if root and request.scope["path"].startswith(root) else request.url.path
-    common = {"root": root, "version": version(), "here": here, "now": now(),
+    common = {"root": root, "zone": zone_of(request), "version": version(), "here": here, "now": now(),
               "address": str(request.base_url).rstrip("/"), "visit": getattr(request.state, "visit", None)}  # fmt: skip
     return Response(engine().get_template(template).render({**common, **values}), status, media_type="text/html")
+
+
+@lru_cache(maxsize=1000)
+def _zone(name: str) -> tzinfo:
+    try:
+        return class_settings.time_zone(name)
+    except UsageError:
+        return timezone.utc
+
+
+def zone_of(request: Request) -> tzinfo:
+    """Return the reader's time zone, which page.js writes into a cookie; UTC without the script, or if unknown here."""
+    return _zone(request.cookies.get("zone", "UTC")[:50])
 
 
 def problem(request: Request, status: int, title: str, text: str) -> Response:
@@ -98,13 +113,10 @@ def until(when: datetime, now: datetime) -> str:
     return f"in {seconds(gap)}" if gap >= 0 else f"{seconds(-gap)} ago"
 
 
-def moment(when: Optional[datetime]) -> str:
-    return "" if when is None else f"{when.astimezone(timezone.utc):%-d %b %Y, %H:%M} UTC"
-
-
-def machine(when: Optional[datetime]) -> str:
-    """Format a date and time for the HTML attribute `datetime`."""
-    return "" if when is None else f"{when.astimezone(timezone.utc):%Y-%m-%dT%H:%M:%SZ}"
+@jinja2.pass_context
+def moment(context, when: datetime) -> str:
+    """Format a date and time in the reader's time zone."""
+    return f"{when.astimezone(context['zone']):%-d %b %Y, %H:%M %Z}"
 
 
 def position(job) -> str:
@@ -133,4 +145,4 @@ def size(count: int) -> str:
 
 
 # Filters of the templates, which format values for a page.
-FILTERS = (line, log, machine, milliseconds, moment, position, seconds, size, until)
+FILTERS = (line, log, milliseconds, moment, position, seconds, size, until)

@@ -51,7 +51,8 @@ def ranking(visit: Anyone) -> Response:
 @router.get("/ranking.svg")
 def chart(visit: Anyone) -> Response:
     narrow = visit.request.query_params.get("width") == "narrow"
-    drawn = standings(visit.request).chart(visit.session, visit.of_class, key_of(visit.person), narrow)
+    zone = rendering.zone_of(visit.request)
+    drawn = standings(visit.request).chart(visit.session, visit.of_class, key_of(visit.person), narrow, zone)
     return Response(drawn, 200, _PICTURE, "image/svg+xml")
 
 
@@ -112,7 +113,7 @@ def submission(visit: Anyone, identifier: str) -> Response:
     standing = _standing(visit)
     place = _place(standing, found.submission.person)
     times = visit.staff or verdicts.shown(found.verdict).get("times", True) is True
-    log = queries.log_lines(visit.session, found.submission, limit=_MOST_LINES)
+    log, zone = queries.log_lines(visit.session, found.submission, limit=_MOST_LINES), rendering.zone_of(visit.request)
     return visit.html(
         "submission.html",
         row=found.submission,
@@ -125,7 +126,7 @@ def submission(visit: Anyone, identifier: str) -> Response:
         of_a_test=verdicts.OF_A_TEST,
         sentence=verdicts.sentence(found.submission.status, found.judgement, found.verdict, times),
         parts_of=verdicts.parts(found.verdict, visit.staff) if found.verdict else verdicts.NO_PARTS,
-        log="\n".join(f"{line.at:%H:%M:%S}  {line.text}" for line in log),
+        log="\n".join(f"{line.at.astimezone(zone):%H:%M:%S}  {line.text}" for line in log),
         pending=found.submission.status in PENDING,
     )
 

@@ -6,6 +6,7 @@ import statistics
 import tempfile
 import threading
 import time
+from datetime import tzinfo
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
@@ -76,12 +77,12 @@ class Standings:
             self._alike[of_class.id] = stamp, likenesses(session, of_class)
         return self._alike[of_class.id][1]
 
-    def chart(self, session: Session, of_class: Class, key: Key, narrow: bool) -> bytes:
+    def chart(self, session: Session, of_class: Class, key: Key, narrow: bool, zone: tzinfo) -> bytes:
         """Return the chart of the best times so far as SVG, with the curve of `key`. `narrow` is for small screens."""
-        which = of_class.id, key, narrow
+        which = of_class.id, key, narrow, str(zone)
         made, text = self._drawn.get(which, (float("-inf"), b""))
         if time.monotonic() - made > _DRAWN:
-            text = _chart(self.of(session, of_class), of_class, key, narrow)
+            text = _chart(self.of(session, of_class), of_class, key, narrow, zone)
             if len(self._drawn) > 1000:
                 self._drawn.clear()
             self._drawn[which] = time.monotonic(), text
@@ -92,7 +93,7 @@ def standings(request: Request) -> Standings:
     return request.app.state.standings
 
 
-def _chart(standing: ClassStanding, of_class: Class, key: Key, narrow: bool) -> bytes:
+def _chart(standing: ClassStanding, of_class: Class, key: Key, narrow: bool, zone: tzinfo) -> bytes:
     from ...present.charts import best_times
 
     curves = [
@@ -107,7 +108,7 @@ def _chart(standing: ClassStanding, of_class: Class, key: Key, narrow: bool) -> 
     deadline = of_class.deadline.timestamp() if of_class.deadline else None
     with tempfile.TemporaryDirectory(prefix="fashion-infer-board-") as folder:
         path = Path(folder) / "chart.svg"
-        best_times.draw(str(path), curves, levels, time.time(), deadline, narrow)
+        best_times.draw(str(path), curves, levels, time.time(), deadline, narrow, zone)
         return path.read_bytes()
 
 

@@ -102,7 +102,7 @@ def accept(
 
 def _check(session: Session, person: Person, of_class: Class, content: bytes, test: bool, at: datetime) -> None:
     if of_class.deadline is not None and at > of_class.deadline:
-        raise NotTaken(f"the deadline was {of_class.deadline:%Y-%m-%d %H:%M} UTC", 403)
+        raise NotTaken("the deadline has passed", 403)
     if not content:
         raise NotTaken("the submission is empty", 422)
     if len(content) > of_class.most_bytes:

@@ -2,9 +2,10 @@
 
 import csv
 import io
-import re
-from datetime import datetime
+from datetime import datetime, timezone, tzinfo
 from typing import Dict, List, Optional
+
+from zoneinfo import ZoneInfo
 
 from ...errors import UsageError
 from .models import Class
@@ -16,11 +17,9 @@ _MOST_PEOPLE = 1000  # largest number of people that one form adds
 
 def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
     """Change a class's settings to the fields of its form, and return the changes; UsageError for an invalid value."""
-    deadline = fields.get("deadline", "").strip()
-    if deadline and not re.search(r"(Z|[+-]\d\d:?\d\d)$", deadline):
-        deadline += fields.get("zone", "").strip()  # a browser's date picker sends no time zone
     wanted = {
-        "deadline": moment(deadline),
+        # A browser's date picker sends no time zone: the form has the one in which it was filled in.
+        "deadline": moment(fields.get("deadline", ""), zone=time_zone(fields["zone"]) if "zone" in fields else None),
         "gpu_seconds": _number(fields.get("gpu_seconds", ""), "device seconds"),
         "cudnn_ms": _number(fields.get("cudnn_ms", ""), "cuDNN's time"),
         "names_open": fields.get("names_open") == "yes",
@@ -33,8 +32,16 @@ def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
     return changed
 
 
-def moment(text: str, name: str = "a deadline") -> Optional[datetime]:
-    """Return the time that a text states with its time zone; None for "". UsageError for any other text."""
+def time_zone(name: str) -> tzinfo:
+    """Return the time zone with an IANA name; UsageError if this machine does not know it."""
+    try:
+        return timezone.utc if name == "UTC" else ZoneInfo(name)
+    except (ValueError, OSError, KeyError):
+        raise UsageError(f"this machine knows no time zone {name[:40]!r}") from None
+
+
+def moment(text: str, name: str = "a deadline", zone: Optional[tzinfo] = None) -> Optional[datetime]:
+    """Return the time that a text states, in `zone` if it states none; None for "". UsageError for any other text."""
     text = text.strip()
     if not text:
         return None
@@ -42,6 +49,7 @@ def moment(text: str, name: str = "a deadline") -> Optional[datetime]:
         found = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
     except ValueError:
         raise UsageError(f"{name}: write it as 2026-12-05T23:59-06:00, not {text[:40]!r}") from None
+    found = found.replace(tzinfo=found.tzinfo or zone)
     if found.tzinfo is None:
         raise UsageError(f"{name}: add the time zone, as in 2026-12-05T23:59-06:00")
     if not 1970 < found.year < 9998:

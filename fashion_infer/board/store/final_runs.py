@@ -15,7 +15,7 @@ from .ranking import RUNS, best_of
 def check(session: Session, of_class: Class) -> None:
     """Raise UsageError before the deadline of a class, or while submissions of the class, except tests, wait or run."""
     if of_class.deadline is not None and now() < of_class.deadline:
-        raise UsageError(f"the deadline of {of_class.name} is {of_class.deadline:%Y-%m-%d %H:%M} UTC: finalise later")
+        raise UsageError(f"the deadline of {of_class.name} is still to come: finalise later")
     waits = session.scalar(
         select(func.count())
         .select_from(SubmissionRow)

@@ -1,7 +1,7 @@
 """The chart of the best times of a class over the days of an assignment."""
 
 import threading
-from datetime import datetime, timezone
+from datetime import datetime, timezone, tzinfo
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from . import figure as figures
@@ -30,15 +30,22 @@ class Level(NamedTuple):
 
 
 def draw(
-    path: str, curves: Sequence[Steps], levels: Sequence[Level], now: float, deadline: Optional[float], narrow: bool
+    path: str,
+    curves: Sequence[Steps],
+    levels: Sequence[Level],
+    now: float,
+    deadline: Optional[float],
+    narrow: bool,
+    zone: tzinfo = timezone.utc,
 ) -> None:
     """Draw curves and levels, up to the deadline if it is near, else to now; DataError if that fails."""
+    curves, levels = [one for one in curves if one.points], [one for one in levels if one.ms > 0]
     with _LOCK:
-        _draw(path, [one for one in curves if one.points], [one for one in levels if one.ms > 0], now, deadline, narrow)
+        _draw(path, curves, levels, now, deadline, narrow, zone)
 
 
 @figures.themed
-def _draw(path, curves, levels, now, deadline, narrow):
+def _draw(path, curves, levels, now, deadline, narrow, zone):
     width, height, share = _SIZES[narrow]
     figure, (axes,) = figures.new(width, height)
     times = [ms for one in curves for _, ms in one.points] + [one.ms for one in levels]
@@ -72,7 +79,7 @@ def _draw(path, curves, levels, now, deadline, narrow):
             color=figures.LIGHT["limit"],
         )
     axes.set_xlim(_moment(start), _moment(end + far * share))
-    _days(axes, narrow)
+    _days(axes, narrow, zone)
     _names(axes, sorted(ends), _moment(end + 0.015 * far), height)
     figures.save(figure, path)
 
@@ -90,13 +97,13 @@ def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
 
 
-def _days(axes, narrow: bool) -> None:
+def _days(axes, narrow: bool, zone: tzinfo) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     # Allow at least 5 ticks: with fewer, no interval fits some spans, and Matplotlib warns.
-    locator = AutoDateLocator(minticks=2, maxticks=5 if narrow else 9)
+    locator = AutoDateLocator(minticks=2, maxticks=5 if narrow else 9, tz=zone)
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, zone, show_offset=False))
 
 
 def _names(axes, ends: List[Tuple[float, str, str]], x: datetime, height: float) -> None:

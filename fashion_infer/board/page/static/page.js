@@ -1,15 +1,19 @@
 "use strict";
-// The pages also work without this script. Times are then in UTC, and pages are not reloaded automatically.
+// Without this script times are in UTC, pages are not reloaded, and a file is dropped on its field only.
 
-// Show times in the reader's time zone. The server's text, in UTC, becomes the tooltip.
-const zoned = root => {
-  for (const time of root.querySelectorAll("time[datetime]")) {
-    const when = new Date(time.dateTime);
-    if (isNaN(when)) continue;
-    time.title = time.textContent;
-    time.textContent = when.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "short" });
+// The server writes all times in the reader's time zone.
+document.cookie = `zone=${Intl.DateTimeFormat().resolvedOptions().timeZone}; path=/; max-age=31536000; SameSite=Lax`;
+
+// Take a file that is dropped anywhere on the form. The focus keeps `again` from replacing the form.
+for (const kind of ["dragover", "drop"]) document.addEventListener(kind, event => {
+  const field = event.target.closest("form.upload")?.elements.file;
+  if (!field) return;
+  event.preventDefault();
+  if (kind === "drop") {
+    field.files = event.dataTransfer.files;
+    field.focus();
   }
-};
+});
 
 // A page that still changes has data-follow=SECONDS on <main>. Replace <main> after this time if the page is visible.
 const follow = (main, text) => {
@@ -24,7 +28,6 @@ const again = async (main, text) => {
       const fresh = answer.ok && page.querySelector("main");
       if (fresh && fresh.innerHTML !== text) {
         text = fresh.innerHTML;
-        zoned(fresh);
         main.replaceWith(fresh);
         main = fresh;
       }
@@ -34,22 +37,3 @@ const again = async (main, text) => {
 };
 const main = document.querySelector("main");
 follow(main, main?.innerHTML);
-zoned(document);
-
-// Show the deadline's field in the reader's time zone, and send the zone with the form.
-const picker = document.querySelector("#deadline");
-if (picker) {
-  const two = number => String(number).padStart(2, "0");
-  const setZone = () => {
-    const east = -new Date(picker.value || Date.now()).getTimezoneOffset(); // minutes
-    const size = Math.abs(east);
-    picker.form.elements.zone.value = `${east < 0 ? "-" : "+"}${two(Math.floor(size / 60))}:${two(size % 60)}`;
-  };
-  if (picker.value) {
-    const when = new Date(picker.value + "Z");
-    picker.value = new Date(when - 60000 * when.getTimezoneOffset()).toISOString().slice(0, 16);
-  }
-  setZone();
-  picker.addEventListener("input", setZone);
-  document.querySelector("label[for=deadline]").textContent = "Deadline (your time zone)";
-}
