@@ -201,7 +201,9 @@ def _submission(session, of, name, status, when, final, log, identifier):
     session.add(made)
     if not session.info.get("many"):
         session.flush()
-    session.add(Content(submission_id=made.id, content=b"// the code of " + of.name.encode("utf-8", "replace")))
+    session.add(
+        Content(submission_id=made.id, content=f"// the code of {of.name}".replace("\0", "").encode("utf-8", "replace"))
+    )
     session.add_all([LogLine(submission_id=made.id, at=when, text=line) for line in log])
     return made
 

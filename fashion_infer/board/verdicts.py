@@ -1,10 +1,12 @@
 """Converts a verdict, whose malformed parts are left out, to text and tables. Needs no extra."""
 
 import math
+import re
 import shlex
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, TypeVar
 
 _Made = TypeVar("_Made")
+_MOST_SOURCE = 200_000  # largest number of characters of a file whose lines are shown
 
 
 class VerdictFinding(NamedTuple):
@@ -14,10 +16,16 @@ class VerdictFinding(NamedTuple):
 
 
 class CompilerFinding(NamedTuple):
-    code: str  # name of the section of docs/why.md that explains it
+    code: str  # name of its section in docs/why.md
     text: str
     source: str  # the line of the submission; "" if the finding is not about one line
     remedy: str  # what to do about it
+
+
+class SourceLine(NamedTuple):
+    number: int
+    text: str
+    notes: List[str]  # what names this line
 
 
 class VerdictParts(NamedTuple):
@@ -29,8 +37,8 @@ class VerdictParts(NamedTuple):
 
 
 OF_A_TEST = (
-    "A test: it has no rank and no marks. Findings that need a profiler come from `fashion-infer kernel explain` on "
-    "your own machine."
+    "A test: it has no rank and no marks. Findings that need a profiler come from the command fashion-infer kernel "
+    "explain on your own machine."
 )
 NO_PARTS = VerdictParts([], [], "", [], [])
 
@@ -64,6 +72,18 @@ def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
     return _list_or_empty(read)
 
 
+def source_lines(content: bytes, name: str, said: List[str]) -> List[SourceLine]:
+    """Return the lines of a submitted file, with the texts that name them as NAME:LINE; [] if it is not a text."""
+    text = content.decode("utf-8", "replace").replace("\r\n", "\n").rstrip("\n")
+    if "\0" in text or len(text) > _MOST_SOURCE:
+        return []
+    notes: Dict[str, List[str]] = {}
+    for one in said:
+        for number in set(re.findall(rf"(?<![\w.-]){re.escape(name)}:(\d+)\b", one)):
+            notes.setdefault(number, []).append(one)
+    return [SourceLine(at, line, notes.get(str(at), [])) for at, line in enumerate(text.split("\n"), 1)]
+
+
 def lost(verdict: Dict[str, Any]) -> List[str]:
     """Return a line for each check in which the submission lost points."""
 
@@ -95,7 +115,7 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
         findings(verdict) if may("diagnosis") else [],
         [one for one in tables if one[1]],
         printed if may("printed") and isinstance(printed, str) else "",
-        _facts(verdict),
+        _facts(verdict, everything),
         explained(verdict),
     )
 
@@ -105,14 +125,14 @@ def shown(verdict: Optional[Dict[str, Any]]) -> Dict[str, Any]:
     return _dict(_dict(verdict or {}, "rubric"), "show")
 
 
-def _facts(verdict: Dict[str, Any]) -> List[Tuple[str, str]]:
+def _facts(verdict: Dict[str, Any], everything: bool) -> List[Tuple[str, str]]:
     submission, device, sandbox = (_dict(verdict, name) for name in ("submission", "device", "sandbox"))
     named = (
         ("Kernel file", submission.get("kernel")),
         ("Format", submission.get("format")),
         ("Backend", verdict.get("backend")),
         ("Device", device.get("name") or device.get("gpu") or device.get("cpu")),
-        ("Sandbox", sandbox.get("available")),
+        ("Sandbox", sandbox.get("available") if everything else None),
         ("Explain it with", _command(verdict) if shown(verdict).get("explain") is True else None),
     )
     return [(name, str(value)[:300]) for name, value in named if value]

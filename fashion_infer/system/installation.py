@@ -78,7 +78,7 @@ def _requirements(name: str) -> List[str]:
 
 
 def resource_dir(name):
-    """Return the absolute path of a folder of shipped files: "models", "data", "submission" or "include"."""
+    """Return the absolute path of a folder of shipped files: "models", "data", "docs", "submission" or "include"."""
     installed = _PACKAGE / "_data" / name
     return installed if installed.is_dir() else _CHECKOUT / _IN_CHECKOUT.get(name, name)
 

@@ -17,6 +17,7 @@ PAGES = {
     "/submissions/{identifier}/file": "all", "/submissions/{identifier}/log.txt": "all",
     "/submissions/{identifier}/verdict.json": "staff", "/submissions": "staff", "/people": "staff",
     "/class": "instructor", "/class/audit": "instructor", "/class/{name}.csv": "instructor", "/ranking.svg": "all",
+    "/why": "all",
 }  # fmt: skip
 OPEN = {"/login", "/static/{version}/{name}"}
 ROLES = {
@@ -118,12 +119,13 @@ def test_code_logs_and_verdicts_are_private(board, viewer):
     assert seen == {name for name in PEOPLE if may_read(viewer, name)}
 
 
-def test_what_the_compiler_says_is_for_the_owner_and_staff(board):
+def test_what_the_compiler_says_is_for_owner_and_staff(board):
     for viewer, client in board["clients"].items():
         for identifier, author in board["submissions"].items():
             answer = client.get(f"/submissions/{identifier}").text
             judged = may_read(viewer, author) and f"SECRET-{author}.cu" in answer
             assert (f"SECRET-{author} source" in answer) == judged
+            assert (f"code of {author}" in answer) == (viewer == author)  # others read it by a recorded download
 
 
 @pytest.mark.parametrize("viewer", PEOPLE)

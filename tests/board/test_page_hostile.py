@@ -1,9 +1,11 @@
 """Hostile text in submissions, names, logs, findings and verdicts is shown on pages as plain text."""
 
 import json
+import re
 import shlex
 import unicodedata
 from html.parser import HTMLParser
+from pathlib import Path
 
 import filled_board as fill
 import pytest
@@ -208,6 +210,19 @@ def test_what_the_compiler_says_is_shown_where_the_class_allows_it():
     assert [one.code for one in verdicts.parts(document, False).explained] == ["alias"]
     document["explain"].append({"code": "alias"})  # malformed
     assert verdicts.parts(document, False).explained == []
+
+
+def test_source_lines_have_the_findings_that_name_them():
+    said = ["it does not build: k.cu:2: expected ;", "k.cu:2 and k.cu:9", "ok.cu:1", "k.cu:20"]
+    found = verdicts.source_lines(b"a\r\nb\x0cc\n\xff\n", "k.cu", said)
+    assert found == [(1, "a", []), (2, "b\x0cc", said[:2]), (3, "\ufffd", [])]
+    assert verdicts.source_lines(b"PK\0", "k.zip", said) == []
+
+
+def test_every_finding_has_one_section_on_the_page():
+    page = Path(__file__).resolve().parents[2] / "docs" / "why.md"
+    named = set(re.findall(r"^### `(\w+)`", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert sorted(id for _, id, _ in rendering.why() if id) == sorted(named)
 
 
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])

@@ -53,7 +53,7 @@ class TestPackages:
     def test_every_folder_of_the_package_is_listed(self, config):
         listed = config["options"]["packages"].split()
         folders = [path.parent.relative_to(ROOT) for path in (ROOT / "fashion_infer").rglob("__init__.py")]
-        shipped = [f"fashion_infer._data.{name}" for name in ("data", "include", "models", "submission")]
+        shipped = [f"fashion_infer._data.{name}" for name in ("data", "docs", "include", "models", "submission")]
         assert sorted(listed) == sorted([*(".".join(folder.parts) for folder in folders), *shipped])
 
     def test_the_entry_point_exists(self, config):

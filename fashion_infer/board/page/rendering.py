@@ -1,16 +1,20 @@
 """Makes the pages' answers (rendered templates, redirects and downloads), formats values, and reads static files."""
 
 import hashlib
+import re
+import textwrap
 from datetime import datetime, timezone, tzinfo
 from functools import lru_cache
 from importlib import resources
-from typing import Dict, Optional, Tuple
+from pathlib import Path
+from typing import Dict, List, Optional, Tuple
 
 import jinja2
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 
 from ...errors import UsageError
+from ...system.installation import resource_dir
 from ...system.text import shown
 from ..store import class_settings
 from ..store.models import now
@@ -33,6 +37,23 @@ def static_files() -> Dict[str, Tuple[bytes, str]]:
 def version() -> str:
     """Return a digest of the static files, which is part of their URLs, so that browsers may cache them for long."""
     return hashlib.sha256(b"".join(content for content, _ in static_files().values())).hexdigest()[:12]
+
+
+@lru_cache(maxsize=None)
+def why() -> List[Tuple[str, str, str]]:
+    """Return the findings' sections of docs/why.md as (HTML element, id, text with code in backticks)."""
+    text = (Path(resource_dir("docs")) / "why.md").read_text(encoding="utf-8")
+    text = re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text[text.index("## Wrong") : text.index("## Without a run")])
+    found: List[Tuple[str, str, str]] = []
+    for block in text.rstrip().split("\n\n"):
+        marks, _, title = block.partition(" ")
+        if marks in ("##", "###"):
+            name = title.split("`")[1] if "`" in title else ""
+            known = any(id == name for _, id, _ in found)  # a finding on a GPU and on a CPU has two sections
+            found.append((f"h{len(marks)}", "" if known else name, title))
+        else:
+            found.append(("pre" if block.startswith("    ") else "p", "", textwrap.dedent(block)))
+    return found
 
 
 @lru_cache(maxsize=None)

@@ -1,6 +1,7 @@
 """Handlers of the pages' URLs. The type of `visit` says who may read a page."""
 
 import json
+from typing import List
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -12,7 +13,7 @@ from ..store import audit as audits
 from ..store import final_runs, queries
 from ..store.admission import gpu_seconds_left
 from ..store.expectation import slots_of
-from ..store.models import PENDING, Person, SubmissionRow
+from ..store.models import PENDING, Content, Person, SubmissionRow
 from ..store.ranking import key_of
 from . import forms, rendering
 from .session import Anyone, Instructor, PageRoute, Staff, Visit, number
@@ -113,6 +114,13 @@ def submission(visit: Anyone, identifier: str) -> Response:
     standing = _standing(visit)
     place = _place(standing, found.submission.person)
     times = visit.staff or verdicts.shown(found.verdict).get("times", True) is True
+    parts = verdicts.parts(found.verdict, visit.staff) if found.verdict else verdicts.NO_PARTS
+    source: List[verdicts.SourceLine] = []
+    if found.submission.person_id == visit.person.id:  # the staff's reading is in the audit log, so they download it
+        content = visit.session.get_one(Content, identifier).content
+        said = [one.text for one in parts.findings] + [one.text for one in parts.explained]
+        said += [found.judgement.reason] if found.judgement else []
+        source = verdicts.source_lines(content, found.submission.name, said)
     log, zone = queries.log_lines(visit.session, found.submission, limit=_MOST_LINES), rendering.zone_of(visit.request)
     return visit.html(
         "submission.html",
@@ -125,7 +133,8 @@ def submission(visit: Anyone, identifier: str) -> Response:
         times=times,
         of_a_test=verdicts.OF_A_TEST,
         sentence=verdicts.sentence(found.submission.status, found.judgement, found.verdict, times),
-        parts_of=verdicts.parts(found.verdict, visit.staff) if found.verdict else verdicts.NO_PARTS,
+        parts_of=parts,
+        source=source,
         log="\n".join(f"{line.at.astimezone(zone):%H:%M:%S}  {line.text}" for line in log),
         pending=found.submission.status in PENDING,
     )
@@ -159,6 +168,11 @@ def queue(visit: Anyone) -> Response:
     jobs = [job.seen(visit.person) for job in queues(visit.request).of(visit.session, visit.of_class.backend)]
     shown = [job for index, job in enumerate(jobs) if index < _MOST_JOBS or job.own]
     return visit.html("queue.html", jobs=jobs, shown=shown, slots=slots_of(visit.session, visit.of_class.backend))
+
+
+@router.get("/why")
+def why(visit: Anyone) -> Response:
+    return visit.html("why.html", sections=rendering.why())
 
 
 @router.get("/people")
