@@ -221,4 +221,4 @@ def _profile(verdict: Dict[str, Any]):
         if sample["timed"]:
             name = f"layer {sample['case']['layer']}, {int(sample['case']['shape'][0]):,} images"
             records.append(Record(KERNEL, name, 0, round(1e9 * float(sample["op_seconds"])), ""))
-    return [activities(tables.tabulate("Timed calls, by the referee's clock", records))] if records else []
+    return [activities(tables.tabulate("Timed calls, by the grader's clock", records))] if records else []

@@ -316,8 +316,8 @@ TABLE: Dict[str, Reason] = {
         "compute and write the output within forward",
     ),
     "clocks": Reason(
-        "the submission's process says {own:.3f} ms, the referee {ms:.3f} ms",
-        "do nothing if the machine was busy: the referee's clock counts",
+        "its own clock says {own:.3f} ms, the grader's {ms:.3f} ms",
+        "do nothing if the machine was busy: the grader's clock counts",
         follows=MARKED,
     ),
     "memory_limit": Reason(lambda d: f"it used more than {_size(d['limit'])} of memory"),
@@ -328,5 +328,5 @@ TABLE: Dict[str, Reason] = {
     "ran_while_stopped": Reason("it ran while it was stopped", "finish all work before forward returns"),
     "not_measured": Reason("its use of memory and threads could not be measured"),
     "wrote_to_channel": Reason("it wrote to a descriptor that is not its own"),
-    "closed_channel": Reason("it closed the referee's channel"),
+    "closed_channel": Reason("it closed the grader's channel"),
 }

@@ -234,5 +234,6 @@ def test_the_api_hides_what_the_rubric_hides(what):
     signs = {"diagnosis": "3,136 of 25,600,000", "times": "4.0625", "printed": "I printed this"}
     for everything in (False, True):
         said = json.dumps(queries.visible(json.dumps(document), everything))
+        assert ("bubblewrap" in said) == everything
         for name, sign in signs.items():
             assert (sign in said) == (everything or name != what), (name, everything)

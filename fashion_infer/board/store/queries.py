@@ -75,6 +75,7 @@ def visible(text: str, everything: bool) -> Optional[Dict[str, Any]]:
         return None
     if everything:
         return verdict
+    verdict.pop("sandbox", None)
     show = verdict.get("rubric", {}).get("show", {})
     if show.get("explain") is not True:
         verdict.pop("explain", None)
