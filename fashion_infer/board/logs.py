@@ -1,4 +1,4 @@
-"""Writes logs to stderr, one line of JSON per record."""
+"""Writes logs to stderr: warnings as text, or on request all records as lines of JSON."""
 
 import json
 import logging
@@ -10,6 +10,15 @@ from typing import Dict, Tuple
 # Attributes that every log record has; all others come from `extra`.
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 _LINES = 60  # largest number of warnings of a kind, and of kinds, that are logged per minute
+
+
+class TextLines(logging.Formatter):
+    """Formats a log record as its level, its message and the fields of `extra`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        more = ", ".join(f"{name} {value}" for name, value in vars(record).items() if name not in _STANDARD)
+        text = f"fashion-infer: {record.levelname.lower()}: {record.getMessage()}{f' ({more})' if more else ''}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
 
 
 class JsonLines(logging.Formatter):
@@ -47,11 +56,11 @@ class FewLines(logging.Filter):
         return self._seen[kind] <= _LINES and len(self._seen) <= _LINES
 
 
-def begin() -> None:
-    """Write this process's logs to stderr; of Alembic and Ray, only warnings and errors."""
+def begin(as_json: bool) -> None:
+    """Write this process's logs to stderr; only warnings and errors of Alembic and Ray, and of all others as text."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonLines() if as_json else TextLines())
     handler.addFilter(FewLines())
-    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.basicConfig(level=logging.INFO if as_json else logging.WARNING, handlers=[handler], force=True)
     for noisy in ("alembic", "ray"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

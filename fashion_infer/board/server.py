@@ -5,12 +5,13 @@ import ipaddress
 import json
 import logging
 import os
+import socket
 import ssl
 import subprocess
 import sys
 import threading
 import time
-from typing import Optional
+from typing import Callable, Optional
 
 import uvicorn
 from sqlalchemy.exc import DBAPIError
@@ -69,8 +70,8 @@ class DispatcherKeeper:
             self._ended.wait(pause)
 
 
-def serve(settings: BoardSettings) -> None:
-    """Serve a board until a signal ends the service.
+def serve(settings: BoardSettings, notice: Callable[[str], None] = print) -> None:
+    """Serve a board until a signal ends the service, after a notice of its address.
 
     Raise UsageError for unsafe settings, DataError if a TLS file or the database cannot be opened, DeviceError if the
     service cannot listen on its address and port.
@@ -78,7 +79,7 @@ def serve(settings: BoardSettings) -> None:
     _check_tls(settings)
     if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError("tokens need TLS: give --certificate and --key, or the ADDRESS of a TLS proxy with --proxies")
-    logs.begin()
+    logs.begin(settings.json_logs)
     app = create_app(settings)
     config = uvicorn.Config(
         app,
@@ -105,6 +106,10 @@ def serve(settings: BoardSettings) -> None:
         why = getattr(error, "strerror", None) or "the port is in use or may not be used"
         raise DeviceError(f"cannot listen on {settings.host}:{settings.port}: {why}") from None
     keeper.start()
+    if not settings.json_logs:
+        scheme, name = "https" if settings.certificate else "http", settings.host
+        name = socket.gethostname() if name in ("0.0.0.0", "::") else f"[{name}]" if ":" in name else name
+        notice(f"the board is at {scheme}://{name}:{settings.port}; Ctrl-C ends it")
     _log.info("serving", extra={"address": f"{settings.host}:{settings.port}", "ray": settings.ray})
     try:
         uvicorn.Server(config).run([listening])

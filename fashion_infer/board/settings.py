@@ -17,6 +17,8 @@ class BoardSettings(NamedTuple):
     proxies: Optional[str] = None  # trusted for X-Forwarded-*, separated by commas
     grader: Optional[str] = None  # a command with the options of `fashion-infer grade`, used instead of it
 
+    json_logs: bool = False  # whether logs are lines of JSON, also about what is no warning
+
     @property
     def secure(self) -> bool:
         """Whether browsers reach the service by TLS, so that cookies can be marked `Secure`."""

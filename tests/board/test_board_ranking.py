@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select
 
 from fashion_infer.board import marks
-from fashion_infer.board.store import admission, final_runs, people
+from fashion_infer.board.store import admission, final_runs, people, queue
 from fashion_infer.board.store.likeness import likenesses
 from fashion_infer.board.store.models import Class, Person, now
 from fashion_infer.board.store.ranking import ranking
@@ -147,7 +147,7 @@ def test_tests_change_neither_ranking_nor_exports_nor_final_runs(small):
     before = seen()
     for who in ("Ann", "Bob"):
         test = kit.submit(who, test=True)
-        assert kit.judge(1.0, points=99.0) == test and kit.status(test) == "judged"
+        assert kit.judge(1.0, points=99.0, seconds=60.0) == test and kit.status(test) == "judged"
     assert seen() == before
     with kit.store.write() as session:
         assert not final_runs.close(session, kit.of_class(session))
@@ -155,6 +155,8 @@ def test_tests_change_neither_ranking_nor_exports_nor_final_runs(small):
     with kit.store.write() as session:
         final_runs.check(session, kit.of_class(session))  # although a test waits
         assert final_runs.queue_leaders(session, kit.of_class(session), 10) == [one]
+        queue.state_of(session, "cpu").slots = 2
+        assert final_runs.seconds_left(session, kit.of_class(session)) == 2.5  # five runs of a second
 
 
 def test_a_class_closes_after_all_final_runs(small):

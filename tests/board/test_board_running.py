@@ -273,7 +273,7 @@ def test_without_ray_a_board_runs_with_ray_off(monkeypatch, invoke, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "ray" else found(name, *a))
     code, out, err = invoke("board", "serve", "--data", str(tmp_path / "none"))
     assert (code, out) == (4, "") and "--ray off" in err and err.count("\n") == 1
-    monkeypatch.setattr(server, "serve", lambda settings: None)
+    monkeypatch.setattr(server, "serve", lambda settings, notice: None)
     assert invoke("board", "serve", "--ray", "off", "--data", str(tmp_path / "none"))[0] == 0
     assert invoke("board", "class", "new", "x", "--data", str(tmp_path / "some"))[0] == 0
 
@@ -368,6 +368,10 @@ class TestTrial:
         environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens[who]}
         line = [sys.executable, "-m", "fashion_infer", "submit", str(own_home / "k.cu"), "--to", trial.url, *words]
         return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
+
+    def test_the_board_says_only_where_it_is(self, trial):
+        first, *more = (trial.folder / "log").read_text().splitlines()
+        assert trial.url in first and all(trial.url in line or "warning" in line for line in more)
 
     def test_submit_waits_for_the_result(self, trial, own_home):
         done = self.submit(trial, own_home, "p000", "ms=3.5", "--final", "--class", "trial")
@@ -493,7 +497,7 @@ def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
     monkeypatch.delenv("RAY_BACKEND_LOG_LEVEL", raising=False)  # a connection to Ray in this process sets it
     rubric = tmp_path / "rubric.toml"
     rubric.write_text((ATTACKS / "rubric.toml").read_text())
-    made = board_trial.Trial(tmp_path, 2, options=(), seconds=None, limits=("--rubric", str(rubric)))
+    made = board_trial.Trial(tmp_path, 2, options=("--json-logs",), seconds=None, limits=("--rubric", str(rubric)))
     try:
         made.start()
         client = Client(made.url, made.tokens["p000"])

@@ -187,6 +187,7 @@ def settings(visit: Instructor) -> Response:
         counts=queries.counts(visit.session, visit.of_class),
         formats=list(marks.FORMATS),
         left=final_runs.runs_left(visit.session, visit.of_class),
+        seconds=final_runs.seconds_left(visit.session, visit.of_class),
     )
 
 

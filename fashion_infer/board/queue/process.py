@@ -25,7 +25,7 @@ _CHECK = 10.0  # seconds between two checks whether graders can be started
 def main() -> None:
     """Run the dispatcher until SIGTERM or SIGINT. The settings are a line of JSON on stdin."""
     settings = BoardSettings(**json.loads(sys.stdin.readline()))
-    logs.begin()
+    logs.begin(settings.json_logs)
     Path(settings.data).mkdir(parents=True, exist_ok=True)
     with open(Path(settings.data) / "dispatcher.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the dispatcher of a second service on the same folder waits here

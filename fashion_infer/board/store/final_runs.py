@@ -1,13 +1,14 @@
 """Makes the final ranking: the leaders' submissions run five more times with new seeds; their medians rank them."""
 
-from typing import List
+from typing import List, Optional
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from ...errors import UsageError
 from .audit import record
-from .models import DONE, OWN, PENDING, QUEUED, RUNNING, Class, JobRow, SubmissionRow, now
+from .expectation import slots_of
+from .models import DONE, OWN, PENDING, QUEUED, RUNNING, TEST, Class, JobRow, Judgement, SubmissionRow, now
 from .queue import enqueue
 from .ranking import RUNS, best_of
 
@@ -46,6 +47,14 @@ def runs_left(session: Session, of_class: Class) -> int:
     query = select(func.count()).select_from(JobRow).join(JobRow.submission)
     final = (SubmissionRow.class_id == of_class.id, JobRow.purpose.not_in(OWN), JobRow.state.in_((QUEUED, RUNNING)))
     return session.scalar(query.where(*final)) or 0
+
+
+def seconds_left(session: Session, of_class: Class) -> Optional[float]:
+    """Return the expected seconds of the runs that are left, from the class's mean so far; None without graders."""
+    ran = (SubmissionRow.class_id == of_class.id, Judgement.purpose != TEST)
+    mean = session.scalar(select(func.avg(Judgement.seconds)).join(Judgement.submission).where(*ran))
+    slots = slots_of(session, of_class.backend)
+    return runs_left(session, of_class) * (mean or 0.0) / slots if slots else None
 
 
 def close(session: Session, of_class: Class) -> bool:

@@ -42,6 +42,7 @@ from .store import STORE, of_class, takes_store
         "--proxies", metavar="ADDRESS,...", help="Addresses of TLS proxies whose X-Forwarded headers are trusted."
     ),
     click.option("--grader", metavar="COMMAND", help="Command to run for judging, instead of `fashion-infer grade`."),
+    click.option("--json-logs", is_flag=True, help="Log all events as lines of JSON, not only warnings as text."),
 )
 def serve(**values):
     """Run a board: the web service, its queue and its graders."""
@@ -50,8 +51,9 @@ def serve(**values):
     board.require(ray=values["ray"] != "off")
     from ...board.server import serve as run
     from ...board.settings import BoardSettings
+    from ...present.render import terminal
 
-    run(BoardSettings(**values))
+    run(BoardSettings(**values), terminal.notice)
 
 
 @click.command(
@@ -73,6 +75,7 @@ def finalise(store, leaders, early, of_class):
 
     `board serve` must be running. You may interrupt this command and call it again: finished runs are kept.
     """
+    from ...board.page import rendering
     from ...board.store import final_runs, people
     from ...board.store.models import Class
     from ...present.render import terminal
@@ -87,11 +90,12 @@ def finalise(store, leaders, early, of_class):
             the_class = session.get_one(Class, found.id)
             fresh = final_runs.queue_leaders(session, the_class, leaders)
             left = final_runs.runs_left(session, the_class)
+            seconds = final_runs.seconds_left(session, the_class)
             final = not fresh and final_runs.close(session, the_class)
         if not fresh and not left:
             break
         if left != last:
-            terminal.notice(f"{left} runs to go")
+            terminal.notice(f"{left} runs to go{f', about {rendering.seconds(seconds)}' if seconds else ''}")
             last = left
         time.sleep(1)
     if not final:
