@@ -78,9 +78,6 @@ class Client:
     def ranking(self) -> List[Dict[str, Any]]:
         return self._get("/ranking")
 
-    def queue(self) -> List[Dict[str, Any]]:
-        return self._get("/queue")
-
     def cancel(self, identifier: str) -> Dict[str, Any]:
         return self._ask("POST", f"/submissions/{_identifier(identifier)}/cancel").json()
 

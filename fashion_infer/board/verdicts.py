@@ -40,7 +40,6 @@ OF_A_TEST = (
     "A test: it has no rank and no marks. Findings that need a profiler come from the command fashion-infer kernel "
     "explain on your own machine."
 )
-NO_PARTS = VerdictParts([], [], "", [], [])
 
 
 def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], times: bool = True) -> str:

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import re
 
 import pytest
@@ -16,7 +15,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from fashion_infer.board import logs, service
+from fashion_infer.board import service
 from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store.models import now
 
@@ -237,17 +236,6 @@ def test_a_request_for_a_log_waits_for_the_next_line(little):
     found = little.ask("Ann", "GET", f"/submissions/{one}/log", params={"after": last, "wait": 20}).json()
     assert [line["text"] for line in found["lines"]] == ["a line"] and not found["ended"]
     assert little.ask("Ann", "GET", f"/submissions/{one}/log", params={"after": 10**6, "wait": 0}).json()["lines"] == []
-
-
-def test_log_lines_are_json(capsys):
-    record = logging.makeLogRecord({"name": "x", "msg": "a %s", "args": ("b\nc",), "levelname": "INFO", "who": "Ann"})
-    line = logs.JsonLines().format(record)
-    assert "\n" not in line
-    assert {key: json.loads(line)[key] for key in ("message", "who", "level")} == {
-        "message": "a b\nc",
-        "who": "Ann",
-        "level": "info",
-    }
 
 
 def test_every_endpoint_of_the_schema_needs_a_token(little):

@@ -111,22 +111,6 @@ def test_nobody_gets_more_than_two_turns_before_a_newcomer(small, data):
 
 
 class TestPlace:
-    def test_place_and_wait(self, kit):
-        with kit.store.write() as session:
-            queue.state_of(session, "cpu").slots = 2
-        for _ in range(5):
-            kit.submit("Ina")
-            kit.judge(seconds=10)
-        ids = [kit.submit(who, seconds=0) for who in ("Ann", "Bob", "Cid", "Ann", "Bob")]
-        kit.claim(), kit.claim()
-        with kit.store.read() as session:
-            found = [expected(session, session.get_one(SubmissionRow, one), kit.now) for one in ids]
-        # Two jobs run for 10 s from now on; the third job begins when the first of the two ends.
-        assert [wait.place for wait in found] == [0, 0, 1, 2, 3]
-        assert [wait.start_in for wait in found[:3]] == pytest.approx([0, 0, 10])
-        assert 10 <= found[3].start_in <= 20 and 20 <= found[4].start_in <= 40
-        assert found[2].end_in == pytest.approx(20)
-
     def test_places_are_the_order_of_judging(self, kit):
         rng = random.Random(1)
         ids = [kit.submit(rng.choice(["Ann", "Bob", "Cid"])) for _ in range(12)]
@@ -172,15 +156,6 @@ class TestPlace:
 
 
 class TestLeases:
-    def test_judged_once(self, kit):
-        identifier = kit.submit("Ann")
-        claimed = kit.claim()
-        assert kit.claim() is None
-        assert kit.finish(claimed, 2.0) and not kit.finish(claimed, 3.0)
-        with kit.store.read() as session:
-            assert session.scalars(select(Judgement.op_ms)).all() == [2.0]
-        assert kit.status(identifier) == "judged"
-
     def test_an_outcome_after_an_expired_lease_does_not_count(self, kit):
         identifier = kit.submit("Ann")
         late = kit.claim()

@@ -154,18 +154,6 @@ class TestDispatcher:
             assert slots_of(session, "cpu") == 2 and slots_of(session, "gpu") == 0
             assert {state.backend for state in queue.states(session)} == {"cpu", "gpu"}
 
-    def test_a_cancelled_submission_gets_no_judgement(self, small, dispatcher, monkeypatch):
-        one = small.submit("Ann", b"seconds=1")
-        dispatcher.step()
-        with small.store.write() as session:
-            assert queue.cancel(session, session.get_one(SubmissionRow, one), "Ann")
-        for _ in range(30):
-            dispatcher.step()
-            time.sleep(0.05)
-        assert small.status(one) == "cancelled"
-        with small.store.read() as session:
-            assert session.scalars(select(Judgement)).all() == []
-
     def test_a_cancelled_grader_ends_and_frees_its_slot(self, small):
         """When a running submission is cancelled, its grader ends, and the only slot is free for the next one."""
         small.change(deadline=None)

@@ -17,7 +17,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import IntegrityError
 
 from fashion_infer.board import backup
-from fashion_infer.board.store import admission, audit, class_settings, database, people, sessions
+from fashion_infer.board.store import admission, audit, class_settings, database, people
 from fashion_infer.board.store.admission import NotTaken, safe_name
 from fashion_infer.board.store.database import Store, url_of
 from fashion_infer.board.store.models import Base, Content, Judgement, Person, SubmissionRow, Token
@@ -96,16 +96,6 @@ class TestTokens:
         ann, bob = kit.tokens["Ann"].split("_"), kit.tokens["Bob"].split("_")
         with kit.store.read() as session:
             assert people.authenticate(session, f"fib_{ann[1]}_{bob[2]}") is None
-
-    def test_revoking_tokens_ends_their_sessions(self, kit):
-        with kit.store.write() as session:
-            cookie = sessions.sign_in(session, kit.tokens["Ann"]).cookie
-        with kit.store.write() as session:
-            assert sessions.signed_in(session, cookie).person.name == "Ann"
-            assert people.revoke(session, kit.person(session, "Ann")) == 1
-        with kit.store.read() as session:
-            assert people.authenticate(session, kit.tokens["Ann"]) is None
-            assert sessions.signed_in(session, cookie) is None
 
     def test_joining_again_adds_a_token(self, kit):
         with kit.store.write() as session:

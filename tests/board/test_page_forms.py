@@ -14,7 +14,7 @@ from fashion_infer.board import marks, verdicts
 from fashion_infer.board.page import forms as page_forms
 from fashion_infer.board.service import create_app
 from fashion_infer.board.settings import BoardSettings
-from fashion_infer.board.store import people, sessions
+from fashion_infer.board.store import people
 
 CLASS = {"deadline": "2027-01-02T03:04+01:00", "gpu_seconds": "12.5", "cudnn_ms": "10.67", "names_open": "yes"}
 
@@ -410,7 +410,3 @@ def test_a_deadline_without_offset_is_in_the_browsers_zone(app):
             and f"Deadline ({zone})" in client.get("/class").text
         )
     assert post(client, "/class", deadline="2027-01-02T03:04", zone="../north").status_code == 422
-
-
-def test_sessions_last_at_most_twelve_hours():
-    assert timedelta(hours=12) >= sessions.LIFE

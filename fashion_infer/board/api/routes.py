@@ -120,7 +120,7 @@ async def submit(
 def _document(session: Session, identifier: str, who: Person) -> SubmissionDocument:
     found = queries.detail(session, identifier, who)
     rank = None
-    if found.judgement is not None and found.judgement.ranked:
+    if found.submission.judgement is not None and found.submission.judgement.ranked:
         key = ranks.key_of(found.submission.person)
         rank = next((one.place for one in ranks.ranking(session, who.of_class, who) if one.key == key), None)
     whole = SubmissionDocument.model_validate(found.submission)

@@ -111,20 +111,20 @@ def _pages(visit: Visit, path: str, page: int, found: int):
 @router.get("/submissions/{identifier}")
 def submission(visit: Anyone, identifier: str) -> Response:
     found = queries.detail(visit.session, identifier, visit.person)
-    standing = _standing(visit)
-    place = _place(standing, found.submission.person)
+    row, judgement, standing = found.submission, found.submission.judgement, _standing(visit)
+    place = _place(standing, row.person)
     times = visit.staff or verdicts.shown(found.verdict).get("times", True) is True
-    parts = verdicts.parts(found.verdict, visit.staff) if found.verdict else verdicts.NO_PARTS
+    parts = verdicts.parts(found.verdict or {}, visit.staff)
     source: List[verdicts.SourceLine] = []
-    if found.submission.person_id == visit.person.id:  # the staff's reading is in the audit log, so they download it
+    if row.person_id == visit.person.id:  # the staff's reading is in the audit log, so they download it
         content = visit.session.get_one(Content, identifier).content
         said = [one.text for one in parts.findings] + [one.text for one in parts.explained]
-        said += [found.judgement.reason] if found.judgement else []
-        source = verdicts.source_lines(content, found.submission.name, said)
-    log, zone = queries.log_lines(visit.session, found.submission, limit=_MOST_LINES), rendering.zone_of(visit.request)
+        said += [judgement.reason] if judgement else []
+        source = verdicts.source_lines(content, row.name, said)
+    log, zone = queries.log_lines(visit.session, row, limit=_MOST_LINES), rendering.zone_of(visit.request)
     return visit.html(
         "submission.html",
-        row=found.submission,
+        row=row,
         wait=found.wait,
         verdict=found.verdict,
         place=place,
@@ -132,11 +132,11 @@ def submission(visit: Anyone, identifier: str) -> Response:
         best=place is not None and standing.best_of.get(place.key) == identifier,
         times=times,
         of_a_test=verdicts.OF_A_TEST,
-        sentence=verdicts.sentence(found.submission.status, found.judgement, found.verdict, times),
+        sentence=verdicts.sentence(row.status, judgement, found.verdict, times),
         parts_of=parts,
         source=source,
         log="\n".join(f"{line.at.astimezone(zone):%H:%M:%S}  {line.text}" for line in log),
-        pending=found.submission.status in PENDING,
+        pending=row.status in PENDING,
     )
 
 

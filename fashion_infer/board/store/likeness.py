@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from ...system import noise
-from .models import Class, Content, Judgement
+from .models import FIRST, Class, Content, Judgement
 from .ranking import Key, RankedBest, bests, judged
 
 
@@ -40,7 +40,7 @@ def _noise_ms(session: Session, best: RankedBest) -> float:
         final = (Judgement.submission_id == best.submission_id, Judgement.purpose.like("final-%"), Judgement.ranked)
         times = [ms for ms in session.scalars(select(Judgement.op_ms).where(*final)) if ms is not None]
         return best.op_ms * (noise.spread(times) or 0.0)
-    first = (Judgement.submission_id == best.submission_id, Judgement.purpose == "first")
+    first = (Judgement.submission_id == best.submission_id, Judgement.purpose == FIRST)
     try:
         layers = json.loads(session.scalar(select(Judgement.verdict).where(*first)) or "{}")["times"]
         return sum(float(one["op"]) * float(one["spread"] or 0) for one in layers if one["n"] == layers[0]["n"])

@@ -29,11 +29,6 @@ class SubmissionDetail(NamedTuple):
     wait: Optional[ExpectedWait]  # None if the submission neither waits nor runs
     verdict: Optional[Dict[str, Any]]  # the grader's document; for students, without what the rubric hides
 
-    @property
-    def judgement(self) -> Optional[Judgement]:
-        """Outcome of the submission's own judging; None before that judging has ended."""
-        return self.submission.judgement
-
 
 def may_read(submission: SubmissionRow, viewer: Person) -> bool:
     """Return whether a person may see a submission's code, log and verdict: its author and its class's staff may."""
