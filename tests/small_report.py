@@ -35,7 +35,6 @@ def _made(folder):
     from fashion_infer import verification
     from fashion_infer.report import gather
     from fashion_infer.report.folder import make
-    from fashion_infer.report.request import ReportRequest
 
     steps = []
     one = verification.Check("ece408-high", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.903, 0.903)
@@ -43,7 +42,7 @@ def _made(folder):
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
         patch.setattr(gather, "_QUICK_BATCHES", {"cpu": (1, 3)})
         patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline tests the real one
-        request = ReportRequest(backend="cpu", n=300, data="synthetic", quick=True)
+        request = gather.ReportRequest(backend="cpu", n=300, data="synthetic", quick=True)
         page, measured = make(str(folder), request, lambda share, what: steps.append((share, what)))
     assert page == folder / "index.html"
     return folder, measured, steps

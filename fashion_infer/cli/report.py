@@ -44,12 +44,17 @@ def command(out, timeout, **values):
     run_isolated([values["kernel"]], timeout)
     from ..present.render import terminal
     from ..present.render.progress import ProgressBar
-    from ..report import folder
-    from ..report.request import ReportRequest
+    from ..report import folder, gather
 
-    usual = "1 minute" if values["quick"] else "4 minutes; --quick about 1"
-    with ProgressBar("report", lines=True, estimate=f"on two idle cores this takes about {usual}") as bar:
-        page, measured = folder.make(out, ReportRequest(**values), bar.tick)
+    request = gather.ReportRequest(**values)
+    usual = f"this takes about {_duration(gather.estimate(request))}, while the machine is as busy as now"
+    usual += "" if request.quick else f"; --quick about {_duration(gather.estimate(request.but(quick=True)))}"
+    with ProgressBar("report", lines=True, estimate=usual) as bar:
+        page, measured = folder.make(out, request, bar.tick)
     terminal.say(str(page))
     if measured.wrong:
         raise CheckFailed(f"wrong: {'; '.join(measured.wrong)}")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"

@@ -18,6 +18,8 @@ class Column(NamedTuple):
     name: str
     numeric: bool = False
     detail: bool = False  # whether the column is left out on a terminal, whose lines are short
+    main: bool = False  # whether an HTML page moves the column next to the first, where a phone shows it
+    code: bool = False  # whether an HTML page shows the column in a fixed-width font
 
 
 class Table(NamedTuple):
@@ -26,7 +28,7 @@ class Table(NamedTuple):
     rows: List[Tuple[Cell, ...]]
     detail_rows: FrozenSet[int] = frozenset()  # indices of rows that are left out on a terminal
     listing: bool = False  # whether a terminal prints plain lines, as nvprof did: names in the last column never wrap
-    folded: bool = False  # whether an HTML page hides the table until the reader opens it
+    stacked: bool = False  # whether a narrow HTML page shows the cells of a row below each other
     kind: str = "table"
 
 
@@ -63,8 +65,8 @@ class Picture(NamedTuple):
 class Fact(NamedTuple):
     name: str
     figure: str  # the value
-    note: str = ""  # what the value measures
     state: str = ""  # "ok" or "wrong" if the fact is a verdict
+    note: str = ""  # what the value measures
 
 
 class Strip(NamedTuple):
@@ -72,7 +74,15 @@ class Strip(NamedTuple):
     kind: str = "strip"
 
 
-Part = Union[Table, Text, Strip, Output, Missing, Command, Picture]
+class Folded(NamedTuple):
+    """Parts that an HTML page hides behind one line until the reader opens it."""
+
+    summary: str
+    parts: List[Any]
+    kind: str = "folded"
+
+
+Part = Union[Table, Text, Strip, Output, Missing, Command, Picture, Folded]
 
 
 class Section(NamedTuple):
@@ -88,6 +98,11 @@ class Page(NamedTuple):
     badge: str = ""  # label after the title, for the whole page
 
 
+def column(name: str, detail: bool = False) -> Column:
+    """Make a column from a name that begins with "*" if the column is a main one, then ">" if it has numbers."""
+    return Column(name.lstrip("*>"), ">" in name[:2], detail, name.startswith("*"))
+
+
 def table(
     caption: str,
     columns: Sequence[Union[str, Column]],
@@ -95,14 +110,17 @@ def table(
     detail_rows: Collection[int] = (),
     listing: bool = False,
 ) -> Table:
-    """Make a table of strings, numbers, pairs (number, text) and None. A column of numbers begins with ">"."""
-    known = tuple(c if isinstance(c, Column) else Column(c.lstrip(">"), c.startswith(">")) for c in columns)
+    """Make a table of strings, numbers, pairs (number, text) and None. See `column` for names of columns."""
+    known = tuple(c if isinstance(c, Column) else column(c) for c in columns)
     return Table(caption, known, [tuple(map(_cell, row)) for row in rows], frozenset(detail_rows), listing)
 
 
 def number(value: Optional[float], form: str) -> Optional[Tuple[float, str]]:
     """Make a cell for `table` from a number and the format in which it is shown; return None for None."""
-    return None if value is None else (value, format(value, form))
+    if value is None:
+        return None
+    text = format(value, form)
+    return value, f"{float(text):,.0f}" if "e+" in text else text
 
 
 def percent(share: Optional[float], digits: int = 1) -> Optional[Tuple[float, str]]:
@@ -126,7 +144,16 @@ def ceiling(name: str, value: float, backend: str) -> Tuple[str, float]:
 
 def three_digits(value: float) -> str:
     """Round a number to three significant digits and format it: 4653.2 as 4,650."""
-    return f"{float(f'{value:.3g}'):,g}"
+    return f"{float(f'{value:.3g}'):,.12g}"
+
+
+def compared(ratio: float) -> str:
+    """Compare a time with another one that is `ratio` times as long: "1.6 times faster than"."""
+    if 0.95 < ratio < 1.05:
+        return "as fast as"
+    factor = max(ratio, 1 / ratio)
+    figure = f"{factor:.1f}" if factor < 10 else three_digits(round(factor))
+    return f"{figure} times {'faster' if ratio > 1 else 'slower'} than"
 
 
 def _cell(value) -> Cell:

@@ -1,10 +1,10 @@
 """The output of `kernel explain`: the verdict and the speed in a paragraph, then the findings."""
 
-from typing import List, Optional
+from typing import List, Optional, Union
 
 from ..judging import reasons
 from .bench import convolutions
-from .content import Part, Text, number, table
+from .content import Column, Part, Text, compared, number, table, three_digits
 
 _WIDTH = 100  # largest number of characters of a quoted source line
 
@@ -28,8 +28,9 @@ def _speed(figures) -> str:
     names = ", ".join(f"{name} {_size(number)}" for name, number in figures["caches"].items())
     usable, all_of = figures["processors"], figures.get("machine_processors", figures["processors"])
     few = f" that this process may use, of {all_of}" if usable < all_of else ""
+    rate = three_digits(figures["gflop_s"])
     return (
-        f"In a call with {figures['images']:,} images: {_figure(figures['gflop_s'])} GFLOP/s, {_percent(part)} of the "
+        f"In a call with {figures['images']:,} images: {rate} GFLOP/s, {_percent(part)} of the "
         f"{figures['peak_gflop_s']:,.0f} that all processors reach here on registers alone; {figures['threads']} of "
         f"{usable} processors{few} worked.\nAn image with its output has {_size(figures['image_bytes'])}, "
         f"the weights {_size(figures['weight_bytes'])}; the caches hold {names or 'an unknown number of bytes'}."
@@ -37,15 +38,7 @@ def _speed(figures) -> str:
 
 
 def _size(count: int) -> str:
-    return f"{_figure(count / 1024)} KiB" if count < 1 << 20 else f"{_figure(count / (1 << 20))} MiB"
-
-
-def _figure(value: float) -> str:
-    """Return a positive number with three digits, as a person writes it: 3,080; 21.7; 0.04."""
-    digits = next((digits for least, digits in ((100, 0), (10, 1), (1, 2)) if value >= least), None)
-    if digits is None:
-        return f"{value:.2g}" if value >= 1e-3 else f"{value:.4f}"
-    return f"{value:,.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:,.0f}"
+    return f"{three_digits(count / 1024)} KiB" if count < 1 << 20 else f"{three_digits(count / (1 << 20))} MiB"
 
 
 def _percent(part: float) -> str:
@@ -69,13 +62,14 @@ def why(findings, right: bool = False) -> List[Part]:
 
 def findings(found, right: bool) -> List[Part]:
     """Make a table of findings, for the report's page. `why` shows findings as text."""
-    columns, caption = ["finding", "line", "remedy"], "Why it is incorrect"
-    rows = [[f"{one.what} {_name(one)}".rstrip(), one.source and one.source[:_WIDTH], one.remedy] for one in found]
+    columns: List[Union[str, Column]] = ["finding", "remedy", Column("line", code=True)]
+    caption = "Why it is incorrect"
+    rows = [[f"{one.what} {_name(one)}".rstrip(), one.remedy, one.source and one.source[:_WIDTH]] for one in found]
     if right:
         columns += [">% of the time", "our kernel that shows it"]
         caption = "What holds it back, largest first; shares are estimates"
         rows = [[*row, one.share and number(100 * one.share, ".0f"), one.step] for row, one in zip(rows, found)]
-    return [table(caption, columns, rows)] if rows else []
+    return [table(caption, columns, rows)._replace(stacked=True)] if rows else []
 
 
 def _name(one) -> str:
@@ -87,7 +81,7 @@ def _name(one) -> str:
 def _step(one) -> str:
     if not one.step:
         return ""
-    gain = f", {one.gain:.1f} x faster than the step before it" if one.gain and "kernel" in one.evidence else ""
+    gain = f", {compared(one.gain)} the step before it" if one.gain and "kernel" in one.evidence else ""
     return f" (see our kernel {one.step}{gain})"
 
 
@@ -95,14 +89,14 @@ def _brings(one) -> str:
     """Return what the remedy brings: the Op Time before and after it."""
     if one.after_ms is None or one.before_ms is None:
         return ""
-    return f": {_figure(one.before_ms)} ms -> about {_figure(one.after_ms)} ms"
+    return f": {three_digits(one.before_ms)} ms -> about {three_digits(one.after_ms)} ms"
 
 
 def _answer(found) -> str:
     said = f"{found.verdict.sentence.rstrip('.')}."
     if found.milliseconds is None:
         return said
-    said += f"\n{found.layer}: {_figure(found.milliseconds)} ms"
+    said += f"\n{found.layer}: {three_digits(found.milliseconds)} ms"
     slower, faster = found.between
     if slower and faster:
         said += f", between our kernels {slower} and {faster}"

@@ -5,6 +5,7 @@ from typing import Dict, List, Optional, Sequence
 from ..profiling import counters, tables
 from ..profiling.figures import Figures, Overhead, Throughput, shares
 from ..system.process import as_time_prints
+from . import content
 from .content import Missing, Output, Part, Table, Text, arithmetic, ceiling, number, percent, table, three_digits
 
 
@@ -13,20 +14,18 @@ def parts(
 ) -> List[Part]:
     """Make all tables of a profile; `mode` is for a page with two, `timed` says how convolutions were timed."""
     of_mode = f", {mode} mode" if mode else ""
-    found: List[Part] = [_folded(each, activities(each, of_mode)) for each in figures.tables]
     kernels = tables.kernels(figures.tables[0])
     copies = len(kernels.rows) < len(figures.tables[0].rows)  # whether the first table also has copies
-    found += [_folded(each, _majority(each, of_mode)) for each in (*figures.tables, *([kernels] if copies else []))]
+    shown = [(each.title, activities(each, of_mode)) for each in figures.tables]
+    shown += [(each.title, _majority(each, of_mode)) for each in (*figures.tables, *([kernels] if copies else []))]
+    found: List[Part] = []
+    for title, each in shown:  # the tables of API calls are long and rarely needed
+        found.append(content.Folded(each.caption, [each]) if title == "API calls" else each)
     if figures.usage:
         end = "up to the end of the profiled passes, as /usr/bin/time prints it:"
         found += [Text(f"The program{of_mode}, {end}"), Output(as_time_prints(figures.usage))]
         found += _convolutions(figures, ceilings, of_mode, backend, timed)
     return found
-
-
-def _folded(found: tables.ProfileTable, shown: Table) -> Table:
-    """Fold the table of API calls, which is long and rarely needed."""
-    return shown._replace(folded=found.title == "API calls")
 
 
 def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:

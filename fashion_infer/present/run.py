@@ -58,8 +58,8 @@ def layers(result, caption: str = "") -> Table:
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
     phases = any(layer.layer_seconds for layer in result.layers)
     total = sum(layer.median for layer in result.layers) or 1.0
-    columns: List[Union[str, Column]] = ["layer", "operator", "kernel", ">op time, s"]
-    columns += [Column("min, s", True, detail=True), Column("max, s", True, detail=True), ">share"]
+    columns: List[Union[str, Column]] = ["layer", "operator", "kernel", "*>op time, s"]
+    columns += [Column("min, s", True, detail=True), Column("max, s", True, detail=True), "*>share"]
     columns += [">layer time, s"] if phases else []
     columns += [">transfers, s"] if staged else []
     tried = result.submission.layers if result.submission is not None else ()
@@ -115,15 +115,13 @@ def nodes(outcome) -> List[Part]:
     return [table("", ["node", ">processes", ">images", ">s", ">images/s"], rows)]
 
 
-def checks(found: Sequence, caption: str = "", verdict_first: bool = False) -> Table:
-    """Make the table of checks, with the verdict after the model if the right part may be cut off."""
-    columns = ["model", "weights", "mode", "op", "backend", "data", ">n", ">expected", ">got", "verdict"]
+def checks(found: Sequence, caption: str = "") -> Table:
+    """Make the table of checks."""
+    columns = ["model", "weights", "mode", "op", "backend", "data", "*>n", "*>expected", "*>got", "*verdict"]
     rows = [
         [c.model, c.weights, c.mode, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]
         for c in found
     ]
-    if verdict_first:
-        columns, *rows = [[line[0], line[-1], *line[-4:-1], *line[1:-4]] for line in (columns, *rows)]
     return table(caption, columns, rows)
 
 

@@ -15,7 +15,6 @@ from ..system import paths
 from ..system.files import vanishing
 from ..system.interrupts import interrupt_deferred
 from . import gather
-from .request import ReportRequest
 
 LIST = "report.json"  # lists the files of the report in the folder; any other file there is not from a report
 _KIND = "fashion-infer report"
@@ -90,12 +89,12 @@ def _put(new: Path, path: Path, old: Path) -> None:
 
 
 def make(
-    out: str, request: ReportRequest, tick: gather.Tick = lambda share, what: None
+    out: str, request: gather.ReportRequest, tick: gather.Tick = lambda share, what: None
 ) -> Tuple[Path, gather.Measured]:
     """Make a report in a new or empty folder, or over an earlier one; return the page's path and what was measured."""
     path = check(out)
     measured = gather.measure(request, tick)
-    gather.within(tick, "pages")
+    gather.within(tick, request, "pages")
     with replacing(path) as new:
         page = pages.write(new, measured, out)
         for run in measured.runs:

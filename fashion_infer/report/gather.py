@@ -2,10 +2,12 @@
 
 import functools
 import json
+import os
 import shlex
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
@@ -19,19 +21,17 @@ from ..checkpoints import editions, zoo
 from ..data import dataset
 from ..errors import CheckFailed, DeviceError
 from ..explain import explanation
-from ..explain.findings import KernelFinding
 from ..judging import judge
 from ..judging.verdict import Verdict
 from ..kernel_files import formats
-from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel, load
 from ..library import bindings, kernels
 from ..library import devices as library_devices
 from ..profiling.figures import Figures, from_dict
 from ..profiling.tables import ProfileTable, Row
+from ..request import Request, option
 from ..result import Result, versions
 from ..system import programs
-from .request import ReportRequest
 
 # With --quick, a report must take less than two minutes on two cores. Four is the smallest number of passes for which
 # quartiles are useful.
@@ -45,22 +45,64 @@ _QUICK_BATCHES, _QUICK_RUNS = {"cpu": (1, 8, 64), "gpu": (1, 16, 1000)}, 100
 _QUICK_EXPLAIN = 20  # time limit in seconds for the sanitizers or profilers of a kernel file, with --quick
 _PROFILE_SECONDS = 600  # time limit; a profile of 10,000 images takes ten seconds
 
-# The parts of a report. The number is the share of the report's time that has passed when the part begins; it was
-# measured with --quick on two cores.
+FILE = "the kernel file"
+# The parts of a report, and their seconds on two idle cores with AVX-512, with --quick and without.
 PARTS = {
-    "baselines": 0.0,
-    "the model in both modes": 0.04,
-    "the kernel file": 0.08,
-    "convolution kernels": 0.09,
-    "the whole network by batch size": 0.27,
-    "profile": 0.35,
-    "correctness of the models": 0.63,
-    "environment": 0.9,
-    "pages": 0.91,
+    "baselines": (2, 5),
+    "the model in both modes": (3, 10),
+    FILE: (0, 0),
+    "convolution kernels": (11, 45),
+    "the whole network by batch size": (6, 40),
+    "profile": (17, 40),
+    "correctness of the models": (14, 90),
+    "environment": (1, 1),
+    "pages": (6, 8),
 }
+# What a kernel file adds to them, if it is as slow as the one that `kernel new` writes.
+_OF_FILE = {"the model in both modes": (10, 75), FILE: (4, 5), "convolution kernels": (3, 5), "profile": (3, 55)}
 
 T = TypeVar("T")
 Tick = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class ReportRequest(Request):
+    """The options of a report. Its operator mode runs the kernel, and its ladder times it."""
+
+    device: int = option(0, "Index of the GPU.")
+    quick: bool = option(False, "Measure with fewer repeats and smaller batches, and check at most two models.")
+
+    def command(self, out: str) -> str:
+        words = ["fashion-infer", "report", "--out", out, "--backend", self.backend]
+        words += ["--model", self.model] if self.model else []
+        words += ["--n", str(self.n)] if self.n is not None else []
+        words += self.kernel_options()
+        return shlex.join([*words, *self._device(), *(["--quick"] if self.quick else []), *self._where()])
+
+    def run_command(self, model: str, n: int, backend: str, mode: str, repeat: int, *more: str) -> str:
+        words = ["fashion-infer", "run", "--model", model, "--n", str(n), "--backend", backend, "--mode", mode]
+        device = self._device() if backend == "gpu" else []
+        return shlex.join([*words, *device, *(["--repeat", str(repeat)] if repeat > 1 else []), *self._where(), *more])
+
+    def verify_command(self, models: List[str]) -> str:
+        """Return the command line that repeats the checks of these models; of all models if the list is empty."""
+        words = ["fashion-infer", "verify", *(word for name in models for word in ("--model", name))]
+        return shlex.join([*words, "--backend", self.backend, *self._device(), *self._where()])
+
+    def explain_command(self, edition: str) -> str:
+        words = ["fashion-infer", "kernel", "explain", str(self.kernel), *self.kernel_options()[2:]]
+        return shlex.join([*words, "--edition", edition, *self._device()])
+
+    def kernel_options(self) -> List[str]:
+        words = [] if self.kernel == "auto" else ["--kernel", str(self.kernel)]
+        return [*words, *(["--format", self.kernel_format] if self.kernel_format else [])]
+
+    def _where(self) -> List[str]:
+        words = ["--data", self.data] if self.data else []
+        return [*words, *(["--data-dir", str(self.data_dir)] if self.data_dir else [])]
+
+    def _device(self) -> List[str]:
+        return ["--device", str(self.device)] if self.device else []
 
 
 class Baseline(NamedTuple):
@@ -74,19 +116,9 @@ class Baseline(NamedTuple):
 
 
 class ReportProfile(NamedTuple):
-    mode: str
     command: str  # command that repeats the profile
     figures: Figures
     missing: str  # reason why the profiler could not run; `figures` are then only op times. "" if it ran
-
-
-class ExplainedKernel(NamedTuple):
-    name: str
-    precision: str  # precision class of a correct file
-    wrong: str  # reason why it is incorrect; "" if it is correct
-    layer: str  # edition and number of the layer that the findings are about; "" for an incorrect file
-    findings: Tuple[KernelFinding, ...]
-    missing: Tuple[str, ...]  # tools that this machine lacks, and how to install them
 
 
 class Measured(NamedTuple):
@@ -96,8 +128,6 @@ class Measured(NamedTuple):
     backend: str
     no_gpu: str  # reason why no GPU was measured; "" if one was
     model: zoo.Model
-    images: dataset.Images
-    class_names: Tuple[str, ...]
     baselines: List[Baseline]
     convolutions: Optional[BenchResult]
     no_convolutions: str  # reason why `convolutions` is None
@@ -110,32 +140,54 @@ class Measured(NamedTuple):
     profiles: List[ReportProfile]  # profiles of operator mode and of fused mode
     checks: List[verification.Check]
     verify_command: str
-    kernel: Optional[ExplainedKernel]  # the user's kernel file; None without one
-    explain_command: str
+    kernel: Optional[explanation.Explanation]  # of the user's kernel file; None without one
+    harm: str  # how the kernel file would harm this process, so it runs elsewhere; "" if it is harmless
     findings: List[doctor.InstalledPart]
     versions: Dict[str, str]
 
     @property
+    def changed(self) -> int:
+        """The number of predictions that differ between the modes."""
+        return int((self.runs[0].predictions != self.runs[1].predictions).sum())
+
+    def faults(self) -> Tuple[List[str], List[str]]:
+        """Return what is wrong with the user's kernel file, and what is wrong with our kernels and networks."""
+        kernel = self.kernel
+        file: List[str] = []
+        failed = (check for check in self.checks if not check.ok)
+        ours = [f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images" for c in failed]
+        for result in filter(None, (self.convolutions, self.networks)):
+            for text in result.wrong:
+                (file if kernel and text.startswith(f"{kernel.verdict.file.name} on ") else ours).append(text)
+        if kernel and (self.harm or not kernel.right):
+            file = [self.harm or kernel.verdict.sentence]
+        if self.changed:
+            (file if kernel else ours).append(f"{self.changed} predictions differ between the modes")
+        return file, ours
+
+    @property
     def wrong(self) -> List[str]:
-        found = [text for result in (self.convolutions, self.networks) if result for text in result.wrong]
-        found += [
-            f"{c.model} ({c.weights} weights, {c.mode} mode, {c.operator}) on {c.n} images"
-            for c in self.checks
-            if not c.ok
-        ]
-        operator, fused = self.runs
-        if self.kernel is not None and self.kernel.wrong:
-            found.append(self.kernel.wrong)
-        changed = int((operator.predictions != fused.predictions).sum())
-        return [*found, *([f"{changed} predictions differ between the modes"] if changed else [])]
+        return [text for found in self.faults() for text in found]
 
 
-def within(tick: Tick, part: str) -> Tick:
+def _parts(request: ReportRequest) -> Dict[str, int]:
+    """Return the seconds of each part of a report on two idle cores."""
+    added = _OF_FILE if request.kernel_file else {}
+    full = not request.quick
+    return {name: seconds[full] + added.get(name, (0, 0))[full] for name, seconds in PARTS.items()}
+
+
+def estimate(request: ReportRequest) -> float:
+    """Return the expected seconds of a report on this machine, if it stays as busy as in the last minute."""
+    return sum(_parts(request).values()) * (1 + os.getloadavg()[0] / (os.cpu_count() or 1))
+
+
+def within(tick: Tick, request: ReportRequest, part: str) -> Tick:
     """Report the beginning of one of `PARTS`, and return the function that reports that part's progress, 0 to 1."""
-    starts = [*PARTS.values(), 1.0]
-    start, end = next((a, b) for name, a, b in zip(PARTS, starts, starts[1:]) if name == part)
-    tick(start, part)
-    return lambda share, what: tick(start + share * (end - start), part)
+    parts = _parts(request)
+    whole, before = sum(parts.values()), sum(list(parts.values())[: list(parts).index(part)])
+    tick(before / whole, part)
+    return lambda share, what: tick((before + share * parts[part]) / whole, part)
 
 
 def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Measured:
@@ -148,9 +200,9 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     repeat = _QUICK_REPEAT if request.quick else _REPEAT
     images = dataset.load(n, request.data_dir, request.data)
 
-    within(tick, "baselines")
+    within(tick, request, "baselines")
     baselines = _baselines(request, model.edition, images, chosen)
-    within(tick, "the model in both modes")
+    within(tick, request, "the model in both modes")
     # `usable` is the request without the kernel file if that crashes or harms this process; `harm` is then the reason.
     usable, harm = request, ""
     try:
@@ -166,36 +218,35 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
     ]
     explained, seconds = None, _QUICK_EXPLAIN if request.quick else explanation.SECONDS
     if kernel is not None:
-        within(tick, "the kernel file")
-    if kernel is not None and harm:
-        explained = _harmful(kernel.file, model.edition, request.device, harm, seconds)
+        within(tick, request, FILE)
+    if kernel is not None and harm:  # the judge calls the file in another process
+        shapes = list(editions.convolution_shapes(editions.get(model.edition)))
+        explained = _explained(judge.check(kernel.file, shapes=shapes, device=request.device), seconds, harm)
     elif operator.submission is not None:
-        explained = _explained(operator.submission, model.edition, seconds)
-    done = within(tick, "convolution kernels")
+        explained = _explained(operator.submission, seconds)
+    done = within(tick, request, "convolution kernels")
     ladder = Convolutions(_convolutions(request, model.edition, chosen.backend, kernel))
     convolutions, no_convolutions = _attempt(lambda: ladder.measure(tick=done))
-    done = within(tick, "the whole network by batch size")
+    done = within(tick, request, "the whole network by batch size")
     whole = Networks(_networks(request, model.edition, chosen.backend))
     networks, no_networks = _attempt(lambda: whole.measure(tick=done))
-    within(tick, "profile")
+    within(tick, request, "profile")
     profiled = [_profile(usable, model.name, chosen.backend, result) for result in runs]
     roof, no_roof = profiled[-1].figures.ceilings, ""
     if not roof:
         roof, no_roof = _attempt(
             lambda: ceilings.measure_in_child(chosen.backend, request.device, bindings.thread_count())
         )
-    within(tick, "correctness of the models")
+    within(tick, request, "correctness of the models")
     names = list(dict.fromkeys([model.name, *_baseline_names(model.edition)])) if request.quick else []
     checks = verification.verify(names, request.but(model=None, n=None, kernel="auto", kernel_format=None))
-    within(tick, "environment")
+    within(tick, request, "environment")
     return Measured(
         request=request,
         started=started,
         backend=chosen.backend,
         no_gpu=_no_gpu(request, chosen),
         model=model,
-        images=images,
-        class_names=runs[0].class_names,
         baselines=baselines,
         convolutions=convolutions,
         no_convolutions=no_convolutions,
@@ -209,7 +260,7 @@ def measure(request: ReportRequest, tick: Tick = lambda share, what: None) -> Me
         checks=checks,
         verify_command=request.verify_command(names),
         kernel=explained,
-        explain_command=request.explain_command(model.edition),
+        harm=harm,
         findings=doctor.examine(),
         versions=versions(),
         seconds=time.monotonic() - began,
@@ -308,25 +359,13 @@ def _no_gpu(request, chosen) -> str:
     return f"there is no GPU {request.device}: this machine has {found}"
 
 
-def _explained(verdict: Verdict, edition: str, seconds: float) -> ExplainedKernel:
-    """Explain a file that has run with a network of this edition; stop after `seconds`."""
-    if not verdict.right:
-        return _wrong(verdict, verdict.sentence, seconds)
-    layers = verdict.layers
-    slow = explanation.why_slow(verdict.file, layers[-1], seconds=seconds)
-    where = f"{edition}, layer {len(layers)}"
-    return ExplainedKernel(verdict.file.name, verdict.precision, "", where, slow.findings, slow.missing)
-
-
-def _harmful(file: KernelFile, edition: str, device: int, wrong: str, seconds: float) -> ExplainedKernel:
-    """Explain a file that must not run in this process: it crashes, hangs or writes outside tensors (`wrong`)."""
-    shapes = list(editions.convolution_shapes(editions.get(edition)))
-    return _wrong(judge.check(file, shapes=shapes, device=device), wrong, seconds)
-
-
-def _wrong(verdict: Verdict, wrong: str, seconds: float) -> ExplainedKernel:
-    found, missing = explanation.why_wrong(verdict, seconds)
-    return ExplainedKernel(verdict.file.name, "", wrong, "", tuple(found), tuple(missing))
+def _explained(verdict: Verdict, seconds: float, harm: str = "") -> explanation.Explanation:
+    """Explain a file after a run, within a limit of `seconds`."""
+    if harm or not verdict.right:
+        found, missing = explanation.why_wrong(verdict, seconds)
+        return explanation.Explanation(verdict, "", tuple(found), tuple(missing))
+    slow = explanation.why_slow(verdict.file, verdict.layers[-1], seconds=seconds)
+    return explanation.Explanation(verdict, verdict.layers[-1].what, slow.findings, slow.missing)
 
 
 def measure_profile(words: Sequence[str], result: Result, command: str) -> ReportProfile:
@@ -334,12 +373,12 @@ def measure_profile(words: Sequence[str], result: Result, command: str) -> Repor
     try:
         done = programs.run([sys.executable, "-m", "fashion_infer", *words, "--json"], _PROFILE_SECONDS)
         if done.returncode == 0:
-            return ReportProfile(result.mode, command, from_dict(json.loads(done.stdout)), "")
+            return ReportProfile(command, from_dict(json.loads(done.stdout)), "")
         said = programs.last_line(done)
         reason = said.partition("fashion-infer: ")[2] or said
     except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
         reason = str(error)
-    return ReportProfile(result.mode, command, Figures([from_op_times(result)]), reason)
+    return ReportProfile(command, Figures([from_op_times(result)]), reason)
 
 
 def from_op_times(result: Result) -> ProfileTable:

@@ -68,6 +68,16 @@ def test_ladder_shows_powers_of_ten_and_times(drawn):
     assert texts.count("kernel-1") == 2  # three charts per row, with the kernels' names at the left of each row
 
 
+@pytest.mark.parametrize("draw", [benchmarks.draw_convolutions, lambda *options: roofline.draw(*options, {})])
+def test_a_kernel_file_has_a_colour_of_its_own(tmp_path, draw):
+    case = convolution(1, [0.5, 1.4])
+    for file in ("", "./mine.cpp"):
+        case.rows[1].file = file  # the kernel that auto would run
+        draw(str(tmp_path / "c.svg"), benchmark("cpu", [case]))
+        body = (tmp_path / "c.svg").read_text(encoding="utf-8").partition("</style>")[2]
+        assert ("var(--yours)" in body) == bool(file)
+
+
 @pytest.mark.parametrize("backend, scale", [("gpu", 1), ("cpu", 1000)])
 def test_roofline_shows_ceilings_and_ridge(drawn, backend, scale):
     ceilings = {"fill_gb_s": 50.0, "copy_gb_s": 25.0, "fp32_tflop_s": 0.2}
@@ -149,7 +159,7 @@ def test_units_of_ceilings():
 
 def test_a_strip_is_in_every_rendering(tmp_path, capsys):
     strip = content.Strip(
-        [content.Fact("Verdict", "right", "of 3 checks with --all", "ok"), content.Fact("Limit", "1.5 x")]
+        [content.Fact("Verdict", "right", "ok", "of 3 checks with --all"), content.Fact("Limit", "1.5 x")]
     )
     page = content.Page("P", [strip], [], "quick")
     terminal.show([strip])

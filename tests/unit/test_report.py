@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 from html.parser import HTMLParser
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -20,7 +21,7 @@ from fashion_infer.present.render import documents
 from fashion_infer.present.report import pages, sections
 from fashion_infer.profiling.figures import Throughput
 from fashion_infer.report import folder, gather
-from fashion_infer.report.request import ReportRequest
+from fashion_infer.report.gather import ReportRequest
 
 NAMES = ["correctness", "mistakes", "baseline", "ladder", "roofline", "network", "op-times", "profile", "environment"]
 BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
@@ -64,9 +65,13 @@ def written(small_report):
     return (small_report.folder / "report.md").read_text(encoding="utf-8")
 
 
+def unfolded(parts):
+    return [one for part in parts for one in (unfolded(part.parts) if part.kind == "folded" else [part])]
+
+
 def rendered(measured, pictures=PICTURES):
     made = pages.page(measured, "out", pictures)
-    return {section.name: section.parts for section in made.sections}, made
+    return {section.name: unfolded(section.parts) for section in made.sections}, made
 
 
 def texts(parts):
@@ -105,12 +110,12 @@ class TestPages:
         assert re.findall(r"!\[.+\]\((.+)\)", written) == PICTURES
 
     def test_markdown_has_the_same_tables_and_commands(self, small_report, text, written):
-        made = pages.page(small_report.measured, str(small_report.folder), PICTURES)
-        tables = [part for section in made.sections for part in section.parts if part.kind == "table"]
+        parts = [part for section in rendered(small_report.measured)[0].values() for part in section]
+        tables = [part for part in parts if part.kind == "table"]
         assert written.count("\n### ") == len(tables) == len(Page(text).all("table"))
         lines = [line for line in written.splitlines() if line.startswith("|")]
         assert len(lines) == sum(2 + len(table.rows) for table in tables)
-        commands = [part.text for section in made.sections for part in section.parts if part.kind == "command"]
+        commands = [part.text for part in parts if part.kind == "command"]
         assert commands and all(f"\n    {command}\n" in written for command in commands)
 
     def test_special_characters_in_cells(self, tmp_path):
@@ -121,6 +126,15 @@ class TestPages:
         assert "f&lt;int&gt;(a|b)" in page and "<script>alert" not in page and 'data-value="1.5"' in page
         assert Page(page).all("td")
         assert "| void f\\<int\\>(a\\|b)<br>second\\_line | 1.50 |\n|  | 2 |" in documents.markdown_page(made)
+
+    def test_names_in_a_text_are_code(self, tmp_path):
+        parts = [content.Text("run `f<x>`"), content.table("", ["a"], [["`b`"]])]
+        made = content.Page("R", parts, [])
+        page = documents.html_page(made, tmp_path)
+        assert (
+            "<code>f&lt;x&gt;</code>" in page and "<code>b</code>" in page and "`" not in page.partition("<script>")[0]
+        )
+        assert "run `f<x>`" in documents.markdown_page(made)
 
 
 class TestFigures:
@@ -159,7 +173,7 @@ class TestFigures:
         assert texts(parts["mistakes"]).startswith(f"{wrong} of 300 images are misclassified")
         table = next(part for part in parts["mistakes"] if part.kind == "table")
         first = table.rows[0]
-        names = small_report.measured.class_names
+        names = result.class_names
         pair = (result.labels == names.index(first[0].text)) & (result.predictions == names.index(first[1].text))
         assert first[2].value == pair.sum()
 
@@ -213,15 +227,16 @@ class TestStrip:
         measured = small_report.measured
         facts = self.facts(measured)
         assert rendered(measured)[1].head[0].facts == list(facts.values())
-        assert facts["Verdict"].figure == "correct" and facts["Verdict"].note.startswith("1 of 1 checks")
+        ours = facts["Our kernels and networks"]
+        assert "Your kernel" not in facts and (ours.figure, ours.state) == ("correct", "ok") and "1 of 1" in ours.note
         assert facts["Predictions that differ"].figure == "0"
         (case,) = measured.convolutions.cases
         percent = case.row(case.auto).percent_of_limit
-        wanted = "--" if percent is None else f"{100 / percent:.2f} x"
-        assert facts["Distance to the write floor"].figure == wanted
+        wanted = "--" if percent is None else content.compared(percent / 100)
+        assert wanted.startswith(facts["Distance to the write floor"].figure)
         network = measured.networks.cases[-1]
-        peers = [row.median_ms for row in network.rows if row.kind == "peer"]
-        assert facts["Against the best peer"].figure == f"{min(peers) / network.rows[0].median_ms:.2f} x"
+        ratio = min(row.median_ms for row in network.rows if row.kind == "peer") / network.rows[0].median_ms
+        assert content.compared(ratio).startswith(facts["Against the best peer"].figure)
 
     def bench(self, small_report, ours, peers, **values):
         """Return the report's convolutions with other times in ms: 0.5 for the floor, `ours` and `peers` for each
@@ -238,30 +253,52 @@ class TestStrip:
 
     def test_facts_about_a_kernel_file(self, small_report):
         finding = KernelFinding("c", "reads far apart", "mine", 3, "sum += x;", 0.5, "turn it", "quick", None, {})
-        known = gather.ExplainedKernel("mine", "float32", "", "fa2017, layer 1", (finding,), ("no ncu",))
+        verdict = SimpleNamespace(file=SimpleNamespace(name="mine"), precision="float32", sentence="mine is incorrect")
+        known = SimpleNamespace(verdict=verdict, right=True, findings=(finding,), missing=("no ncu",))
         measured = small_report.measured._replace(
-            kernel=known, convolutions=self.bench(small_report, (2.0,), (8.0,), file="./mine")
+            kernel=known, convolutions=self.bench(small_report, (2.0,), (8.0,), file="./mine"), checks=[BAD]
         )
         facts = self.facts(measured)
-        assert facts["Against the best peer"].figure == "4.00 x"  # of the layer, because the network runs our kernels
-        assert facts["Distance to the write floor"].figure == "4.00 x" and "mine" in facts["Verdict"].note
+        assert facts["Against the best peer"].figure == "4.0 times faster"  # not of the network: it runs our kernels
+        assert facts["Distance to the write floor"].figure == "4.0 times slower"
+        assert (facts["Your kernel"].figure, facts["Our kernels and networks"].figure) == ("correct", "WRONG")
         parts, made = rendered(measured)
-        assert made.sections[0].name == "kernel"
-        (row,) = [row for part in parts["kernel"] if part.kind == "table" for row in part.rows]
-        assert row[0].text.startswith("reads far apart") and (row[1].text, row[3].value) == ("sum += x;", 50)
+        assert [section.name for section in made.sections][:4] == ["kernel", "ladder", "roofline", "correctness"]
+        (table,) = [part for part in parts["kernel"] if part.kind == "table"]
+        (row,) = table.rows
+        assert row[0].text.startswith("reads far apart") and (row[2].text, row[3].value) == ("sum += x;", 50)
         assert "no ncu" in texts(parts["kernel"])
-        measured = measured._replace(kernel=known._replace(wrong="layer new0 differs"))
-        assert {fact.figure for fact in self.facts(measured).values()} == {"WRONG"}
-        assert measured.wrong == ["layer new0 differs"]
-        assert "layer new0 differs" in texts(rendered(measured)[0]["kernel"])
+        measured = measured._replace(kernel=SimpleNamespace(**{**vars(known), "right": False}), checks=[])
+        facts = self.facts(measured)
+        assert (facts["Your kernel"].figure, facts["Our kernels and networks"].figure) == ("WRONG", "correct")
+        assert len(facts) == 3 and measured.wrong == ["mine is incorrect"]  # no speed
+        assert "mine is incorrect" in texts(rendered(measured)[0]["kernel"])
 
     def test_without_networks_convolutions_are_compared(self, small_report):
         measured = small_report.measured._replace(networks=None, no_networks="why")
         facts = self.facts(measured._replace(convolutions=self.bench(small_report, (2.0, 3.0), (8.0, 4.5))))
-        assert facts["Against the best peer"].figure == "2.50 x"  # 12.5 ms / 5 ms
-        assert facts["Distance to the write floor"].figure == "5.00 x"  # 5 ms / 1 ms
+        assert facts["Against the best peer"].figure == "2.5 times faster"  # 12.5 ms / 5 ms
+        assert facts["Distance to the write floor"].figure == "5.0 times slower"  # 5 ms / 1 ms
         facts = self.facts(measured._replace(convolutions=self.bench(small_report, (0.4, 3.0), (8.0, 4.5))))
         assert facts["Distance to the write floor"].figure == "--"  # a floor is invalid if a kernel is faster
+
+
+@pytest.mark.parametrize(
+    "ratio, said",
+    [
+        (1.62, "1.6 times faster than"),
+        (1 / 317.27, "317 times slower than"),
+        (5950.0, "5,950 times faster than"),
+        (1.02, "as fast as"),
+    ],
+)
+def test_ratios_have_one_direction(ratio, said):
+    assert content.compared(ratio) == said
+
+
+def test_no_figure_has_an_exponent():
+    assert content.three_digits(5950.4) == "5,950" and content.three_digits(1.234e7) == "12,300,000"
+    assert content.number(59500.4, ".3g") == (59500.4, "59,500")
 
 
 class TestOneKernelOneTime:
@@ -387,7 +424,7 @@ class TestProfile:
         assert all(row.min <= row.avg <= row.max and row.calls == 4 for row in table.rows)
         parts, _ = rendered(measured._replace(profiles=[profile]))
         captions = [part.caption for part in parts["profile"] if part.kind == "table"]
-        assert f"{reason}" in texts(parts["profile"]) and "Op times, fused mode" in captions
+        assert f"{reason}" in texts(parts["profile"]) and "Op times, operator mode" in captions
 
 
 class TestFolder:
@@ -476,6 +513,14 @@ class TestCommand:
         assert code == 1 and out == f"{tmp_path / 'r' / 'index.html'}\n"
         assert "ece408-low" in err
         assert json.loads((tmp_path / "r" / "report.json").read_text())["files"][0] == "bench-conv.json"
+
+    def test_the_estimate_grows_with_load_and_a_kernel_file(self, monkeypatch):
+        def seconds(load, **options):
+            monkeypatch.setattr(gather.os, "getloadavg", lambda: (load * gather.os.cpu_count(), 0.0, 0.0))
+            return gather.estimate(ReportRequest(**options))
+
+        assert seconds(2.0) == pytest.approx(3 * seconds(0.0))
+        assert seconds(0.0, kernel="./conv.cpp") > seconds(0.0) > seconds(0.0, quick=True)
 
     def test_commands_have_all_options(self):
         request = ReportRequest("ece408-low", 50, "gpu", data_dir="/my data", device=1, quick=True)

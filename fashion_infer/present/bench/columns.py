@@ -9,7 +9,7 @@ from ...bench.conclusions import fastest_peer
 from ...bench.records import LIMIT, MEMORY, OURS, PEER, SKIPPED, WRONG, BenchCase, Measurement
 from ...system import noise
 from .. import kernel
-from ..content import Column, Part, Section, Table, Text, number, percent, table
+from ..content import Part, Section, Table, Text, column, number, percent, table
 
 _ORDER = {LIMIT: 0, OURS: 1, PEER: 1}
 PEERS = (
@@ -32,7 +32,7 @@ class BenchText(NamedTuple):
 class Field(NamedTuple):
     """A column of a table of measurements. A column whose cells are all empty is left out."""
 
-    name: str  # begins with ">" if the column has numbers
+    name: str  # see `content.column`
     cell: Callable[[Measurement, BenchCase], Any]  # returns a cell for `content.table`; None for an empty cell
     detail: bool = False  # whether the column is left out on a terminal
 
@@ -89,7 +89,7 @@ FIELDS: Tuple[Field, ...] = (
     Field(">step", lambda row, case: row.step, detail=True),
     Field(">error", lambda row, case: number(row.error, ".1e")),  # left of the times: correctness comes before speed
     Field(">changed", lambda row, case: row.changed),
-    Field(">median ms", _ms),
+    Field("*>median ms", _ms),
     Field(">spread", lambda row, case: percent(row.spread, 0)),
     Field(">min ms", _of_convolutions("min_ms", ".3f")),
     Field(">min ms", lambda row, case: number(row.min_ms, ".4g") if case.shape is None else None, detail=True),
@@ -98,7 +98,7 @@ FIELDS: Tuple[Field, ...] = (
     Field(">GB/s", _of_convolutions("gb_s", ".1f"), detail=True),
     Field(">TFLOP/s", _rate(1.0, on_a_cpu=False)),
     Field(">GFLOP/s", _rate(1e3, on_a_cpu=True)),
-    Field(">% of floor", lambda row, case: number(row.percent_of_limit, ".1f")),
+    Field("*>% of floor", lambda row, case: number(row.percent_of_limit, ".1f")),
 )
 LAST_FIELDS: Tuple[Field, ...] = (
     Field("class", _class),
@@ -128,10 +128,8 @@ def measurements(
     """Make a table of measurements: the columns `first`, those of `FIELDS`, a ratio for each peer, and `last`."""
     fields = [*first, *FIELDS, *ratios(peers, shown), *last]
     cells = [[field.cell(row, case) for row, case in rows] for field in fields]
-    kept = [
-        place for place, column in enumerate(cells) if place < len(first) or any(c not in (None, "") for c in column)
-    ]
-    columns = [Column(fields[i].name.lstrip(">"), fields[i].name.startswith(">"), fields[i].detail) for i in kept]
+    kept = [place for place, of in enumerate(cells) if place < len(first) or any(c not in (None, "") for c in of)]
+    columns = [column(fields[place].name, fields[place].detail) for place in kept]
     skipped = [place for place, (row, _) in enumerate(rows) if row.status == SKIPPED]
     return table(caption, columns, [[cells[i][place] for i in kept] for place in range(len(rows))], skipped)
 

@@ -5,7 +5,7 @@ from typing import List
 from ...bench import peers
 from ...bench.conclusions import Conclusion, conclusions, faster_than_auto
 from ...bench.records import LIMIT, PEER, WRONG, BenchResult
-from ..content import Part, Section, Table, Text, number, table
+from ..content import Part, Section, Table, Text, compared, number, table
 from . import columns
 from .columns import PEERS, BenchText, Field, case_parts, measurements
 
@@ -79,7 +79,7 @@ def _answer(result: BenchResult) -> List[str]:
             row, ratio, beyond = faster
             which = f"{case.name}: " if len(result.cases) > 1 else ""
             how = "beyond the noise: auto did not choose the best here" if beyond else "which is within the noise"
-            found.append(f"{which}{row.name} was {ratio:.2f} x faster than {case.auto}, which auto runs, {how}.")
+            found.append(f"{which}{row.name} was {ratio:.2f} times faster than {case.auto}, which auto runs, {how}.")
     return found + [sentence(one) for one in conclusions(result)]
 
 
@@ -90,12 +90,12 @@ def sentence(one: Conclusion) -> str:
         return f"{name}: WRONG, {one.wrong}"
     said = [f"{name}: correct" + (f" on {one.cases} layers" if one.cases > 1 else "")]
     if one.peer:
-        said.append(_ratio(one.peer[1], peer_title(one.peer[0])))
+        said.append(f"{compared(one.peer[1])} {peer_title(one.peer[0])}")
     if one.percent_of_floor is not None:
         digits = 0 if one.percent_of_floor >= 10 else 1
         said.append(f"{one.percent_of_floor:.{digits}f}% of the write floor's speed")
     if one.best:
-        said.append(_ratio(1 / one.best[1], f"our best ({one.best[0]})"))
+        said.append(f"{compared(1 / one.best[1])} our best ({one.best[0]})")
     return ", ".join(said) + one.noise
 
 
@@ -104,12 +104,6 @@ def peer_title(row: str) -> str:
     name, *precision = row.split()
     titles = {known.name: known.title for known in peers.PEERS}
     return " ".join([titles.get(name, name), *precision])
-
-
-def _ratio(times: float, than: str) -> str:
-    if f"{times:.1f}" == "1.0":
-        return f"as fast as {than}"
-    return f"{times:.1f} x faster than {than}" if times > 1 else f"{1 / times:.1f} x slower than {than}"
 
 
 TEXT = BenchText(

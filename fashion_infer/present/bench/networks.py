@@ -3,7 +3,7 @@
 from typing import List, Optional
 
 from ...bench.records import OK, OURS, PEER, STAGE, WHERE, WRONG, BenchCase, BenchResult, LogitsCheck, Measurement
-from ..content import Part, Section, Table, Text, number, table
+from ..content import Part, Section, Table, Text, compared, number, table, three_digits
 from .columns import PEERS, BenchText, case_parts
 
 _HOW = (
@@ -97,11 +97,11 @@ def _answer(result: BenchResult) -> List[str]:
             continue
         said = f"{ours.images_s:,.0f} images/s in batches of {largest.batch:,}"
         if peer is not None:
-            said += f", {peer.median_ms / ours.median_ms:.2f} x the speed of {peer.name}"  # type: ignore[operator]
+            said += f", {compared(peer.median_ms / ours.median_ms)} {peer.name}"  # type: ignore[operator]
         one = fastest(smallest, OURS) if smallest.batch == 1 and smallest is not largest else None
         if one is not None:
-            said += f"; {one.median_ms:.3g} ms for a single image"
-            said += f" (p99 {one.p99_ms:.3g} ms)" if one.p99_ms is not None else ""
+            said += f"; {three_digits(one.median_ms)} ms for a single image"
+            said += f" (p99 {three_digits(one.p99_ms)} ms)" if one.p99_ms is not None else ""
         found.append(f"{largest.edition}, {WHERE[largest.where]}: {said}")
     return found
 

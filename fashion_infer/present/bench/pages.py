@@ -7,7 +7,7 @@ from ...bench.records import BenchCase, BenchResult, LogitsCheck
 from ...bench.verdicts import Comparison
 from ...system import installation
 from ...system.text import shown
-from ..content import Command, Missing, Page, Part, Picture, Text, number, table
+from ..content import Command, Folded, Missing, Page, Part, Picture, Text, number, table
 from . import convolutions, networks
 from .columns import BenchText, case_parts
 
@@ -38,9 +38,11 @@ def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: bo
 def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
     """Make the parts of the report's section about a result; `picture` is the chart's file name, if there is one."""
     text = text_of(result)
-    found: List[Part] = [Text(f"{result.device['name']}."), *map(Text, text.how(result)), Command(result.command)]
+    found: List[Part] = [Text(f"{result.device['name']}.")]
     if picture:
         found.append(Picture(picture, ". ".join([text.chart, *text.answer(result)])))
+    how: List[Part] = [Text(said) for said in text.how(result)]
+    found += [Command(result.command), Folded("How it is measured, and what the columns say", how)]
     return [*found, *(part for section in text.sections(result) for part in section.parts), *_left_out(result)]
 
 

@@ -1,6 +1,7 @@
 """The charts of the benchmarks: times of kernels and peers, throughput of networks."""
 
 from ...bench.records import FILL, LIMIT, OURS, STAGE, WHERE, BenchResult
+from ..content import three_digits
 from . import figure as figures
 
 _COLUMNS = 3  # number of columns of small charts
@@ -35,10 +36,10 @@ def _dots(axes, case, rows, names):
     for row in rows:
         place, colour = names.index(row.name), figures.colour(row, case.auto)
         axes.plot(row.median_ms, place, "o", color=colour, markersize=5)
-        label = {"color": colour, "fontsize": figures.SMALL, "fontweight": "bold" if row.name == case.auto else None}
-        axes.annotate(
-            f"{row.median_ms:.3g}", (row.median_ms, place), (6, 0), textcoords="offset points", va="center", **label
-        )
+        bold = row.file or row.name == case.auto
+        label = {"color": colour, "fontsize": figures.SMALL, "fontweight": "bold" if bold else None, "va": "center"}
+        ms = row.median_ms
+        axes.annotate(three_digits(ms), (ms, place), (6, 0), textcoords="offset points", **label)
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(axis="y", length=0, labelcolor=figures.LIGHT["ink"])
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -51,10 +52,12 @@ def _dots(axes, case, rows, names):
 def _legend(figure, result):
     from matplotlib.lines import Line2D
 
-    peers = any(row.kind not in (OURS, LIMIT) for case in result.cases for row in case.rows)
-    entries = [("auto", "what auto runs", "o", ""), ("ours", "other kernels", "o", "")]
+    rows = [row for case in result.cases for row in case.rows]
+    peers = any(row.kind not in (OURS, LIMIT) for row in rows)
+    entries = [("yours", "your kernel", "o", "")] if any(row.file for row in rows) else []
+    entries += [("auto", "what auto runs", "o", ""), ("ours", "other kernels", "o", "")]
     entries += [("peer", "peers", "o", "")] if peers else []
-    entries.append(("limit", "the limit: writing the output", "", "--"))
+    entries.append(("limit", "write floor", "", "--"))
     lines = [
         Line2D([], [], color=figures.LIGHT[kind], marker=mark, linestyle=style, linewidth=1, markersize=5, label=text)
         for kind, text, mark, style in entries

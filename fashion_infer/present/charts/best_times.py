@@ -4,6 +4,7 @@ import threading
 from datetime import datetime, timezone, tzinfo
 from typing import List, NamedTuple, Optional, Sequence, Tuple
 
+from ..content import three_digits
 from . import figure as figures
 
 _DAY = 86400.0
@@ -112,7 +113,7 @@ def _names(axes, ends: List[Tuple[float, str, str]], x: datetime, height: float)
     for (ms, name, colour), place in zip(ends, places):
         weight = "bold" if name == "you" else None
         axes.annotate(
-            f"{name} {ms:.3g}",
+            f"{name} {three_digits(ms)}",
             (x, place),
             va="center",
             fontsize=figures.SMALL,

@@ -20,6 +20,7 @@ PALETTE: Dict[str, Tuple[str, str]] = {
     "rule": ("#d1d9e0", "#3d444d"),
     "ours": ("#0969da", "#58a6ff"),
     "auto": ("#bc4c00", "#f0883e"),
+    "yours": ("#8250df", "#bc8cff"),
     "peer": ("#656d76", "#a0a8b2"),
     "limit": ("#cf222e", "#ff7b72"),
 }
@@ -109,8 +110,8 @@ def check_path(path: Optional[str]) -> None:
 
 
 def colour(row, auto: str) -> str:
-    """Return the colour of a contender. `auto` names the kernel that auto runs, which has a separate colour."""
-    return LIGHT["auto" if row.name == auto else row.kind]
+    """Return the colour of a contender. A kernel file and the kernel that auto runs have colours of their own."""
+    return LIGHT["yours" if row.file else "auto" if row.name == auto else row.kind]
 
 
 def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: Sequence[int] = (1,)) -> None:

@@ -44,7 +44,7 @@ def _panel(axes, case, ceilings, name, scale):
         axes.plot(at, rate, "o", color=colour, markersize=5)
         arrow = {"arrowstyle": "-", "lw": 0.5, "color": colour, "relpos": (0, 0.5), "shrinkB": 3}
         axes.annotate(
-            f"{row.title}: {rate:.3g}",
+            f"{row.title}: {three_digits(rate)}",
             (at, rate),
             (at * 1.5, height),
             fontsize=figures.SMALL,
@@ -102,7 +102,7 @@ def _ridge(axes, ridge, top, at):
     axes.vlines(ridge, low, top, color=figures.LIGHT["limit"], linestyle=":", linewidth=1)
     side = -1 if at >= ridge else 1  # away from the points
     axes.annotate(
-        f"ridge: {ridge:.3g}\noperations a byte",
+        f"ridge: {three_digits(ridge)}\noperations a byte",
         (ridge, low),
         (4 * side, 4),
         textcoords="offset points",

@@ -24,11 +24,12 @@ def html_page(content: Page, folder: Path) -> str:
         return Markup(" ").join(Markup("<span>{}</span>").format(part) for part in re.split(r" (?=-)", text))
 
     def prose(text: str) -> Markup:
-        """Mark up text so that a line does not break within an option such as --batch-size."""
-        return Markup(re.sub(r"(?<![\w-])--[\w-]+", r'<span class="option">\g<0></span>', str(escape(text))))
+        """Mark up `names` as code, and options such as --batch-size so that a line does not break within them."""
+        text = re.sub(r"(?<![\w-])--[\w-]+", r'<span class="option">\g<0></span>', str(escape(text)))
+        return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", text))
 
     templates = _environment(escape=True)
-    templates.filters.update(drawing=drawing, command=command, prose=prose, named_first=_named_first)
+    templates.filters.update(drawing=drawing, command=command, prose=prose, main_first=_main_first)
     return templates.get_template("page.html").render(page=content, uri=uri, palette=figure.style())
 
 
@@ -46,15 +47,12 @@ def _inline(drawing: str) -> str:
     return f'<svg {box.group()} aria-hidden="true" class="{"wide-drawing" if wide else "drawing"}"{end}{rest.strip()}'
 
 
-def _named_first(table: Table) -> Table:
-    """Move the column with the rows' names to the front, because the first column stays visible while others scroll."""
-    if not table.listing:
-        return table
-
-    def turned(row):
-        return (row[-1], *row[:-1])
-
-    return table._replace(columns=turned(table.columns), rows=[turned(row) for row in table.rows])
+def _main_first(table: Table) -> Table:
+    """Move the column with the rows' names to the front, where it stays visible, and the main columns next to it."""
+    names = len(table.columns) - 1 if table.listing else 0
+    order = sorted(range(len(table.columns)), key=lambda place: (place != names, not table.columns[place].main))
+    rows = [tuple(row[place] for place in order) for row in table.rows]
+    return table._replace(columns=tuple(table.columns[place] for place in order), rows=rows)
 
 
 def markdown_page(content: Page) -> str:
@@ -71,7 +69,8 @@ def _cell(cell: Cell) -> str:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"([\\`*_<>\[\]])", r"\\\1", text)
+    """Escape a text for Markdown, except for `names` in it."""
+    return re.sub(r"(`[^`\n]+`)|([\\`*_<>\[\]])", lambda found: found[1] or f"\\{found[2]}", text)
 
 
 def _environment(escape: bool):

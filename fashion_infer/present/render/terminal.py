@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 import click
 
 from ...system.text import json_text, shown
-from ..content import Command, Part, Picture, Strip, Table
+from ..content import Command, Folded, Part, Picture, Strip, Table
 
 _LEAST_TEXT = 20  # minimum width of a column of text, in characters; longer words are broken
 _PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # pieces between which a long word may break: folders of a path, fused stages
@@ -40,6 +40,8 @@ def show(parts: Iterable[Part]) -> None:
         elif isinstance(part, Strip):
             for fact in part.facts:
                 say(f"{fact.name}: {fact.figure}{', ' if fact.note else ''}{fact.note}")
+        elif isinstance(part, Folded):
+            show(part.parts)
         elif not isinstance(part, Picture):
             _lines(part.text)
 

@@ -9,7 +9,7 @@ from ..bench import convolutions
 from ..bench import pages as benchmarks
 from ..charts import benchmarks as charts_of_benchmarks
 from ..charts import roofline
-from ..content import Command, Missing, Page, Part, Section, Text
+from ..content import Command, Folded, Missing, Page, Part, Section, Text
 from ..render import documents
 from . import sections
 
@@ -46,34 +46,36 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
     def drawn(name: str) -> Optional[str]:
         return name if name in pictures else None
 
-    found = [  # correctness comes before speed
+    speed = [
+        Section("ladder", "The ladder of kernels", _ladder(measured, drawn(LADDER))),
+        Section("roofline", "Roofline", _roofline(measured, drawn(ROOFLINE))),
+    ]
+    own = measured.kernel and Section("kernel", f"Your kernel: {measured.kernel.verdict.file.name}", _kernel(measured))
+    found = [
+        *([own, *speed] if own else []),  # without a kernel file, correctness comes before speed
         Section("correctness", "Correctness", _correctness(measured)),
         Section("mistakes", "What it gets wrong", sections.mistakes(measured, drawn(sections.SHEET))),
         Section("baseline", "Baseline: MXNet's own convolution", _baseline(measured)),
-        Section("ladder", "The ladder of kernels", _ladder(measured, drawn(LADDER))),
-        Section("roofline", "Roofline", _roofline(measured, drawn(ROOFLINE))),
+        *([] if own else speed),
         Section("network", "Whole network, by batch size", _network(measured, drawn(NETWORK))),
         Section("op-times", "Op times, layer by layer", _op_times(measured)),
         Section("profile", "Profile", _profile(measured)),
         Section("environment", "Environment", _environment(measured)),
     ]
-    if measured.kernel is not None:
-        found.insert(0, Section("kernel", f"Your kernel: {measured.kernel.name}", _kernel(measured)))
     head: List[Part] = [sections.strip(measured), *_head(measured, out)]
     return Page("fashion-infer report", head, found, "quick" if measured.request.quick else "")
 
 
 def _kernel(measured) -> List[Part]:
     """Show the user's kernel file: the verdict, its speed, and the findings that explain them."""
-    kernel = measured.kernel
-    known = [] if kernel.wrong or measured.convolutions is None else conclusions(measured.convolutions)
-    said = [convolutions.sentence(one) for one in known]
-    said = said or [kernel.wrong or f"{kernel.name} is correct ({kernel.precision})"]
-    parts: List[Part] = [Text(f"{sentence}.") for sentence in said]
-    parts.append(Command(measured.explain_command))
-    parts += explanation.findings(kernel.findings, not kernel.wrong)
+    kernel, (wrong, _) = measured.kernel, measured.faults()
+    known = [] if wrong or measured.convolutions is None else conclusions(measured.convolutions)
+    said = wrong or [convolutions.sentence(one) for one in known] or [kernel.verdict.sentence]
+    parts: List[Part] = [Text(f"{sentence.rstrip('.')}.") for sentence in said]
+    parts.append(Command(measured.request.explain_command(measured.model.edition)))
+    parts += explanation.findings(kernel.findings, not wrong)
     if not kernel.findings and not kernel.missing:
-        parts.append(Text("No faulty line was found." if kernel.wrong else "Nothing was found that holds it back."))
+        parts.append(Text("No faulty line was found." if wrong else "Nothing was found that holds it back."))
     return [*parts, *(Missing(f"{line}.") for line in kernel.missing)]
 
 
@@ -153,34 +155,33 @@ def _op_times(measured) -> List[Part]:
         passes = len(result.layers[0].seconds)
         caption = f"{result.mode} mode: medians of {passes} passes over {result.n:,} images"
         parts += [Command(command), *run.parts(result, caption)]
-    changed = int((measured.runs[0].predictions != measured.runs[1].predictions).sum())
-    parts.append(Text(f"Predictions that differ between the two modes: {changed} of {measured.runs[0].n:,}."))
+    parts.append(Text(f"Predictions that differ between the two modes: {measured.changed} of {measured.runs[0].n:,}."))
     return [*parts, *sections.timings(measured), *_not_measured(measured)]
 
 
 def _profile(measured) -> List[Part]:
     parts: List[Part] = []
     for found, result in zip(measured.profiles, measured.runs):
-        parts += [Text(f"{found.mode} mode:"), Command(found.command)]
+        parts += [Text(f"{result.mode} mode:"), Command(found.command)]
         if found.missing:
             because = f"No profiler: {found.missing}."
             parts.append(Missing(f"{because} The table shows the op times above; each call is a pass."))
-        times = {each.layer: sections.op_seconds(result, each.layer) for each in found.figures.throughput}
-        rates = [each._replace(seconds=times[each.layer] or each.seconds) for each in found.figures.throughput]
+        times = {layer.name: layer.median for layer in result.layers}
+        rates = [each._replace(seconds=times.get(each.layer, each.seconds)) for each in found.figures.throughput]
         figures = found.figures._replace(throughput=rates)
-        parts += profile.parts(figures, measured.ceilings, found.mode, measured.backend, _TIMED)
+        parts += profile.parts(figures, measured.ceilings, result.mode, measured.backend, _TIMED)
         if found.figures.overhead:
-            parts += profile.costs(found.figures.overhead, found.mode)
+            parts += profile.costs(found.figures.overhead, result.mode)
     return [*parts, *_not_measured(measured)]
 
 
 def _correctness(measured) -> List[Part]:
-    passed = sum(check.ok for check in measured.checks)
-    return [
-        Text(f"{passed} of {len(measured.checks)} checks passed: `got` must be exactly equal to `expected`."),
-        Command(measured.verify_command),
-        run.checks(measured.checks, "Models at every n with a known correctness", verdict_first=True),
-    ]
+    passed = [check for check in measured.checks if check.ok]
+    failed = [check for check in measured.checks if not check.ok]
+    said = f"{len(passed)} of {len(measured.checks)} checks passed: `got` must be exactly equal to `expected`."
+    parts: List[Part] = [Text(said), Command(measured.verify_command)]
+    parts += [run.checks(failed, "Checks that failed")] if failed else []
+    return [*parts, Folded(f"Checks that passed: {len(passed)}", [run.checks(passed, "Checks that passed")])]
 
 
 def _environment(measured) -> List[Part]:

@@ -11,11 +11,12 @@ from ...system import noise
 from .. import profile
 from ..bench import convolutions, networks
 from ..charts import images
-from ..content import Command, Fact, Part, Picture, Strip, Text, arithmetic, number, table
+from ..content import Command, Fact, Folded, Part, Picture, Strip, Text, arithmetic, compared, number, table
 
 CONFUSION, SHEET = "confusion.svg", "mistakes.svg"
 _MOST_CONFUSED = 10
 _PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
+_STATES = {True: ("correct", "ok"), False: ("WRONG", "wrong")}
 _TIMINGS = (
     "The first row of each convolution has its op time, from which every rate below is computed. The ladder and the "
     "profiler time the same kernel under other conditions, which the last column names. To make the times comparable, "
@@ -31,27 +32,24 @@ _ROOFLINE = (
 
 
 def strip(measured) -> Strip:
-    """Make the strip of main results, about the kernel file if the report has one."""
+    """Make the strip of main results; a correct kernel file has its own verdict and speed."""
     known = conclusions(measured.convolutions) if measured.convolutions else []
     one = known[0] if known else None
-    kernel = measured.kernel
-    facts = [_verdict(measured), _against_peers(measured, one), _against_the_floor(one), _differing(measured)]
-    if kernel is not None and kernel.wrong:  # the speed of an incorrect kernel is meaningless
-        facts = [facts[0], *(Fact(fact.name, "WRONG", kernel.wrong, "wrong") for fact in facts[1:])]
-    return Strip(facts)
-
-
-def _verdict(measured) -> Fact:
+    kernel, (file, ours) = measured.kernel, measured.faults()
     passed = sum(check.ok for check in measured.checks)
-    checked = f"{passed} of {len(measured.checks)} checks of the models passed"
-    if measured.wrong:
-        return Fact("Verdict", "WRONG", f"{'; '.join(measured.wrong)}; {checked}", "wrong")
-    kernel = measured.kernel
+    checked = "; ".join([*ours, f"{passed} of {len(measured.checks)} checks of the models passed"])
+    facts = [Fact("Our kernels and networks", *_STATES[not ours], checked)]
     if kernel is not None:
-        return Fact("Verdict", "correct", f"{kernel.name}, {kernel.precision}; {checked}", "ok")
-    bench = measured.convolutions
-    kernels = len({row.name for case in bench.cases for row in case.rows if row.error is not None}) if bench else 0
-    return Fact("Verdict", "correct", f"{checked}; {kernels} kernels and peers compared with float64", "ok")
+        said = "; ".join(file) or f"{kernel.verdict.file.name}, {kernel.verdict.precision}"
+        facts.insert(0, Fact("Your kernel", *_STATES[not file], said))
+    if not file:  # the speed of an incorrect kernel is meaningless
+        facts += [_against_peers(measured, one), _against_the_floor(one)]
+    if not measured.harm:
+        between = f"between {kernel.verdict.file.name} and our kernels" if kernel else "between the two modes"
+        state = "wrong" if measured.changed else "ok"
+        note = f"of {measured.runs[0].n:,}, {between}"
+        facts.append(Fact("Predictions that differ", f"{measured.changed:,}", state, note))
+    return Strip(facts)
 
 
 def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
@@ -61,45 +59,41 @@ def _against_peers(measured, one: Optional[Conclusion]) -> Fact:
         largest = networks.places(result.cases)[-1][-1]
         ours, peer = networks.fastest(largest, "ours"), networks.fastest(largest, "peer")
         if ours and peer:
-            what = f"the speed of {peer.title}: whole network, batches of {largest.batch:,}"
             ratio = peer.median_ms / ours.median_ms  # type: ignore[operator]
-            return Fact(_PEER, f"{ratio:.2f} x", what + noise.beside(ours.spread, peer.spread))
+            spread = noise.beside(ours.spread, peer.spread)
+            return _ratio(_PEER, ratio, f"{peer.title}: whole network, batches of {largest.batch:,}{spread}")
     if one is not None and one.peer:
-        return Fact(
-            _PEER,
-            f"{one.peer[1]:.2f} x",
-            f"the speed of {convolutions.peer_title(one.peer[0])}: {one.name}, convolutions{one.noise}",
-        )
-    return Fact(_PEER, "--", "no peer was measured here")
+        than = f"{convolutions.peer_title(one.peer[0])}: {one.name}, convolutions{one.noise}"
+        return _ratio(_PEER, one.peer[1], than)
+    return Fact(_PEER, "--", note="no peer was measured here")
 
 
 def _against_the_floor(one: Optional[Conclusion]) -> Fact:
     if one is None or one.percent_of_floor is None:
-        return Fact(_FLOOR, "--", "the write floor does not apply, or nothing was timed")
-    return Fact(_FLOOR, f"{100 / one.percent_of_floor:.2f} x", f"the time to write the output: {one.name}{one.noise}")
+        return Fact(_FLOOR, "--", note="the write floor does not apply, or nothing was timed")
+    return _ratio(_FLOOR, one.percent_of_floor / 100, f"writing the output: {one.name}{one.noise}")
 
 
-def _differing(measured) -> Fact:
-    operator, fused = measured.runs
-    changed = int((operator.predictions != fused.predictions).sum())
-    kernel = measured.kernel
-    state = "wrong" if changed else "ok"
-    between = "between the two modes" if kernel is None else f"between {kernel.name} and our kernels"
-    return Fact("Predictions that differ", f"{changed:,}", f"of {operator.n:,}, {between}", state)
+def _ratio(name: str, ratio: float, than: str) -> Fact:
+    """Make a fact such as "1.6 times faster", and below it "than" and the rest."""
+    figure, word = compared(ratio).rsplit(" ", 1)
+    return Fact(name, figure, note=f"{word} {than}")
 
 
 def mistakes_charts(measured) -> Dict[str, Callable[[str], None]]:
     """Return functions that draw the pictures, by file name. Without a mistake, there is no sheet."""
-    result, names = measured.runs[1], measured.class_names
+    result = measured.runs[1]
+    names = result.class_names
     found: Dict[str, Callable[[str], None]] = {CONFUSION: lambda path: images.draw_confusion(path, result, names)}
     if (result.predictions != result.labels).any():
-        found[SHEET] = lambda path: images.draw_mistakes(path, result, measured.images.images, names)
+        found[SHEET] = lambda path: images.draw_mistakes(path, result, result.images, names)
     return found
 
 
 def mistakes(measured, sheet: Optional[str]) -> List[Part]:
     """Make the section; `sheet` is the file name of the picture with the misclassified images, None without one."""
-    result, names = measured.runs[1], measured.class_names
+    result = measured.runs[1]
+    names = result.class_names
     wrong = int((result.predictions != result.labels).sum())
     files = ("--confusion", CONFUSION, *(("--mistakes", SHEET) if wrong else ()))
     command = measured.request.run_command(result.model, result.n, measured.backend, "fused", 1, *files)
@@ -115,8 +109,9 @@ def mistakes(measured, sheet: Optional[str]) -> List[Part]:
     if rows:
         found.append(table("Most frequent mistakes", ["true class", "predicted", ">images"], rows))
     if sheet:
-        shown = "Misclassified images, each with the predicted class and the true class in brackets"
-        found.append(Picture(sheet, f"{shown}: the first {min(wrong, images.MOST)} of {wrong:,}."))
+        first = f"the first {min(wrong, images.MOST)} of {wrong:,}"
+        shown = f"Misclassified images, each with the predicted class and the true class in brackets: {first}."
+        found.append(Folded(f"Misclassified images: {first}", [Picture(sheet, shown)]))
     return found
 
 
@@ -128,11 +123,6 @@ def _most_frequent(result, names) -> List[List]:
     most = np.argsort(-counts, axis=None, kind="stable")[:_MOST_CONFUSED]
     pairs = [divmod(int(index), len(names)) for index in most if counts.flat[index]]
     return [[names[true], names[said], int(counts[true, said])] for true, said in pairs]
-
-
-def op_seconds(result, layer: str) -> Optional[float]:
-    """Return the median op time of a run's layer in seconds; None if the run has no such layer."""
-    return next((each.median for each in result.layers if each.name == layer), None)
 
 
 def timings(measured) -> List[Part]:
@@ -195,17 +185,18 @@ def roofline(
     result: BenchResult, ceilings: Dict[str, float], no_ceilings: str, commands: List[str], picture: Optional[str]
 ) -> List[Part]:
     """Make the roofline section. `no_ceilings` is the reason if `ceilings` could not be measured."""
-    found: List[Part] = [Text(_ROOFLINE), *map(Command, commands)]
+    found: List[Part] = []
     if picture:
         shown = "; ".join(f"{case.title} at {case.shape.intensity:.1f} operations a byte" for case in result.cases)
         unit, _ = arithmetic(result.backend)
         found.append(Picture(picture, f"Roofline: {unit} of every kernel under the measured ceilings. {shown}."))
+    found += [*map(Command, commands), Folded("What a roofline shows", [Text(_ROOFLINE)])]
     return [*found, *profile.ceilings(ceilings, no_ceilings, result.backend), *_under_the_roof(result, ceilings)]
 
 
 def _under_the_roof(result: BenchResult, ceilings: Dict[str, float]) -> List[Part]:
     unit, scale = arithmetic(result.backend)
-    columns = ["kernel", "layer", ">operations a byte", f">{unit}", ">% of the roof"]
+    columns = ["kernel", "layer", ">operations a byte", f"*>{unit}", "*>% of the roof"]
     rows: List[List] = []
     reasons: List[Part] = []
     for case in result.cases:
