@@ -378,15 +378,9 @@ def measure_profile(words: Sequence[str], result: Result, command: str) -> Repor
         reason = said.partition("fashion-infer: ")[2] or said
     except (OSError, ValueError, KeyError, TypeError, subprocess.TimeoutExpired) as error:
         reason = str(error)
-    return ReportProfile(command, Figures([from_op_times(result)]), reason)
-
-
-def from_op_times(result: Result) -> ProfileTable:
-    """Make a profile's table from a run's op times. In it, a call is a pass over all images."""
-    taken = {
-        f"{layer.name} ({layer.kernel or layer.operator})": [round(1e9 * s) for s in layer.seconds]
-        for layer in result.layers
-    }
-    total = sum(map(sum, taken.values())) or 1
-    rows = [Row(name, sum(ns) / total, sum(ns), len(ns), min(ns), max(ns)) for name, ns in taken.items()]
-    return ProfileTable("Op times", sorted(rows, key=lambda row: -row.time))
+    taken = {f"{layer.name} ({layer.kernel or layer.operator})": layer.seconds for layer in result.layers}
+    nanoseconds = {name: [round(1e9 * s) for s in seconds] for name, seconds in taken.items()}
+    total = sum(map(sum, nanoseconds.values())) or 1
+    rows = [Row(name, sum(ns) / total, sum(ns), len(ns), min(ns), max(ns)) for name, ns in nanoseconds.items()]
+    table = ProfileTable("Op times", sorted(rows, key=lambda row: -row.time))  # a call is a pass over all images
+    return ReportProfile(command, Figures([table]), reason)

@@ -8,7 +8,7 @@ from .. import environment, explanation, profile, run
 from ..bench import convolutions
 from ..bench import pages as benchmarks
 from ..charts import benchmarks as charts_of_benchmarks
-from ..charts import roofline
+from ..charts import images, roofline
 from ..content import Command, Folded, Missing, Page, Part, Section, Text
 from ..render import documents
 from . import sections
@@ -34,7 +34,10 @@ def draw(folder: Path, measured) -> List[str]:
         charts[ROOFLINE] = lambda path: roofline.draw(path, measured.convolutions, measured.ceilings)
     if measured.networks and measured.networks.cases:  # an incorrect network is not timed
         charts[NETWORK] = lambda path: charts_of_benchmarks.draw_networks(path, measured.networks)
-    charts.update(sections.mistakes_charts(measured))
+    fused = measured.runs[1]
+    charts[sections.CONFUSION] = lambda path: images.draw_confusion(path, fused, fused.class_names)
+    if (fused.predictions != fused.labels).any():
+        charts[sections.SHEET] = lambda path: images.draw_mistakes(path, fused, fused.images, fused.class_names)
     for name, chart in charts.items():
         chart(str(folder / name))
     return list(charts)

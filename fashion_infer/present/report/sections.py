@@ -1,6 +1,6 @@
 """The report's strip of main results, and those of its sections that no other output has."""
 
-from typing import Callable, Dict, List, Optional
+from typing import Dict, List, Optional
 
 import numpy as np
 
@@ -78,16 +78,6 @@ def _ratio(name: str, ratio: float, than: str) -> Fact:
     """Make a fact such as "1.6 times faster", and below it "than" and the rest."""
     figure, word = compared(ratio).rsplit(" ", 1)
     return Fact(name, figure, note=f"{word} {than}")
-
-
-def mistakes_charts(measured) -> Dict[str, Callable[[str], None]]:
-    """Return functions that draw the pictures, by file name. Without a mistake, there is no sheet."""
-    result = measured.runs[1]
-    names = result.class_names
-    found: Dict[str, Callable[[str], None]] = {CONFUSION: lambda path: images.draw_confusion(path, result, names)}
-    if (result.predictions != result.labels).any():
-        found[SHEET] = lambda path: images.draw_mistakes(path, result, result.images, names)
-    return found
 
 
 def mistakes(measured, sheet: Optional[str]) -> List[Part]:
