@@ -306,7 +306,7 @@ def _outputs_wrong(call: SanitizedCall, output: Optional[np.ndarray]) -> bool:
 
 def _with_sanitizers(found: ShapeVerdict, causes: Sequence[Cause]) -> ShapeVerdict:
     """Add what the sanitizers show to a verdict: a leak as a note, another cause unless the plan's says more."""
-    faults = [cause for cause in causes if cause.code != "leak"]
+    faults = sorted((cause for cause in causes if cause.code != "leak"), key=lambda cause: "line" not in cause.details)
     leaks = [cause for cause in causes if cause.code == "leak"]
     if leaks and not faults:
         found = found._replace(notes=(*found.notes, *leaks))
