@@ -228,12 +228,7 @@ WRONG = {
             y[((b * M + m) * (size_t)Ho + h) * Wo + w] += x[((b * C + t / (K * K)) * (size_t)H + h + t / K % K) * W + w + t % K] * k[m * C * K * K + t];  // HERE
 }
 """,
-}  # fmt: skip
-
-
-RACE = (
-    _HEAD.format(before="")
-    + f"""\
+    "a row that threads share": _HEAD.format(before="") + f"""\
   static float sums[512];
 {_OMP}  for (int b = 0; b < B; ++b)
     for (int m = 0; m < M; ++m)
@@ -247,28 +242,14 @@ RACE = (
         for (int w = 0; w < Wo; ++w) y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sums[w] = sums[w] + own[w];  // HERE
       }}
 }}
-"""
-)
+""",
+}  # fmt: skip
 # Incorrect kernels in which no sanitizer finds an error: (code of the verdict, code of the finding, text).
 BY_VERDICT = {
-    "a row that threads share": ("race", "race_on_output", RACE),
     "a sum for all outputs": ("sum_not_reset", "stale_output", naive(store=_STORE, read="  // HERE").replace("  for (int b", "  float sum = 0;\n  for (int b", 1).replace("          float sum = 0;\n", "")),
     "a static sum": ("carries_over", "stale_output", naive(before="#include <vector>\n", store="static std::vector<float> old; old.resize(64); old[0] += sum; " + _STORE, write="  // HERE")),
     "memory without zeros": ("unstable", "uninitialised_read", naive(store="float* one = (float*)malloc(4);\n          *one += sum; " + _STORE.replace("sum", "*one"), write="  // HERE")),
     "outputs without a value": ("not_all_written", None, naive(store="float all[4] = {0}; all[0] += sum; if (w) " + _STORE)),
-    "a race without a visible cause": ("race", None, _HEAD.format(before="") + f"""\
-{_OMP}  for (int b = 0; b < B; ++b)
-    for (int i = 0; i < M * Ho * Wo; ++i) {{
-      const int m = i / (Ho * Wo), h = i / Wo % Ho, w = i % Wo;
-      float* out = y + (size_t)b * M * Ho * Wo + i;
-      float sum[1] = {{0}};
-      for (int c = 0; c < C; ++c)
-        for (int p = 0; p < K; ++p)
-          for (int q = 0; q < K; ++q) sum[0] += {_TERM};
-      *out += sum[0];
-    }}
-}}
-"""),
 }  # fmt: skip
 
 

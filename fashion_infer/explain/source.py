@@ -10,8 +10,6 @@ _TYPE = r"\b(?:float|double|int|long|short|size_t|auto|(?:std::)?(?:vector|array
 _PARAMETER = (
     r"(?:^|[(,])\s*(?:(?:float|DType)\s*\*|(?:mshadow::)?Tensor<[^>]*>\s*&)\s*(?:__restrict(?:__)?\s+)?(\w+)\s*(?=[,)])"
 )
-_HEADER = re.compile(r"\bfor\s*\([^;:]*?\b(\w+)\s*=")
-_PARALLEL = re.compile(r"#\s*pragma\s+omp\s+(?:parallel|for)\b")
 _ALL_OUTPUTS = 4  # number of loops over images, filters, rows and columns
 
 
@@ -96,36 +94,6 @@ def start(lines: Sequence[str]) -> Optional[int]:
 def _parameters(lines: Sequence[str]) -> List[str]:
     """Return the parameters that are pointers or tensors that may be stored to."""
     return re.findall(_PARAMETER, "\n".join(map(_code, lines)), re.MULTILINE)
-
-
-def race(lines: Sequence[str]) -> Optional[Tuple[LineStore, str]]:
-    """Return a store to memory that the threads of a parallel loop share, and the loop's variable; None if unknown.
-
-    The store's target does not depend on the variable, so several threads store to it. Additions come first.
-    """
-    found: List[Tuple[LineStore, str]] = []
-    for number, row in enumerate(lines, 1):
-        variables = _HEADER.findall("\n".join(map(_code, lines[number : number + 12]))) if _PARALLEL.search(row) else []
-        collapsed = re.search(r"\bcollapse\s*\(\s*(\d)", row)
-        private = set(re.findall(r"\w+", " ".join(re.findall(r"(?:private|reduction)\s*\(([^)]*)", row))))
-        for variable in variables[: int(collapsed[1]) if collapsed else 1]:
-            owned = _derived(lines[number:], {variable})
-            for store in stores(lines):
-                if store.line > number and store.name not in private and _shared(lines, number, store, owned):
-                    found.append((store, variable))
-    return next(iter(sorted(found, key=lambda one: not one[0].adds)), None)
-
-
-def _shared(lines: Sequence[str], start: int, store: LineStore, owned: Set[str]) -> bool:
-    """Whether a store in the loop after line `start` is to memory that does not depend on the names in `owned`."""
-    if owned & set(re.findall(r"\w+", store.target)) or re.search(r"omp\s+(?:atomic|critical)", lines[store.line - 2]):
-        return False
-    inside = _declaration(lines[start : store.line], store.name)
-    if inside:
-        return "static" in inside
-    outside = _declaration(lines[:start], store.name)
-    element = re.search(r"[\[(]", store.target)
-    return bool(element and store.adds) if not outside or "*" in outside else True
 
 
 def stale(lines: Sequence[str]) -> Optional[LineStore]:

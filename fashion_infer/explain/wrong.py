@@ -148,11 +148,6 @@ def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[Ke
             if store and re.search(r"\batomic", lines[store.line - 1]):
                 store = None
             finding, what = "race_on_output", "adds to the output without an atomic, and several threads may do so"
-        elif code == "race":
-            shared = source.race(lines)
-            if shared:
-                store, finding = shared[0], "race_on_output"
-                what = f"stores to {store.target} in threads that differ in {shared[1]}, on which it does not depend"
         elif code == "accumulates":
             store, what = source.stale(lines), "adds to what the output held before the call"
         elif code == "carries_over":

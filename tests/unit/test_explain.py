@@ -33,7 +33,11 @@ from fashion_infer.kernel_files import build, formats
 
 _COMPILER = pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 pytestmark = [_COMPILER, pytest.mark.usefixtures("kernel_cache")]
-CODES = {"input_of_another_image": "out_of_bounds_read", "stale_output_plain": "stale_output"}
+CODES = {
+    "input_of_another_image": "out_of_bounds_read",
+    "stale_output_plain": "stale_output",
+    "a row that threads share": "race_on_output",
+}
 
 
 def recognised(tmp_path, text):
