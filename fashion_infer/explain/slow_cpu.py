@@ -38,6 +38,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     ),
     "sum_in_memory": ("keep the sums of several filters and neighbouring outputs in registers", "direct"),
     "parallel_inside": ("make the outermost loop the parallel one, over images: one region per call", None),
+    "atomics": ("let one thread own an output, sum in a local variable, and store once", None),
     "integer_division": ("count rows and columns along in nested loops, in place of / and %", None),
     "no_products": ("read the input where the product needs it, or copy once what several products use", "direct"),
     "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
@@ -259,6 +260,11 @@ def of_loop(
         words = "divides integers, or takes remainders, in the innermost loop"
         add("integer_division", 0.8 * share, hot, words, form, instructions=divisions)
         return  # a division takes longer than the sum waits, and is the reason why there are no vectors
+    atomics = loop.of("lock")
+    if atomics:
+        words = "adds with an atomic instruction for every product"
+        add("atomics", 0.8 * share, hot, words, "sum", instructions=atomics)
+        return
     doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
     if doubles:
         words = "computes in double: half as many numbers in a vector, and conversions"

@@ -293,6 +293,7 @@ CPU_RUNS = {  # name: (source, instructions of the loop, its lines, waits, codes
     "a while loop in one over channels": (f"for (int c = 0; c < C; ++c)\nwhile (i < n)\n{ADDS}", SCALAR, (3,), (),
                                           ["serial_sum"]),
     "a division": (f"for (;;)\n{ADDS}", ("idivl %ecx", *SCALAR), (2,), (), ["integer_division"]),
+    "an atomic": (f"for (;;)\n{ADDS}", ("lock cmpxchg %ecx,(%rsi)", *SCALAR), (2,), (), ["atomics"]),
     "a condition": (f"for (;;)\nif (i < n)\n{ADDS}", ("jle 3 <f>", *SCALAR), (3,), (),
                     ["serial_sum", "branch_in_loop"]),
     "threads that wait for one another": (f"#pragma omp critical\n{ADDS}", SCALAR, (2,), ((1, 0.5),),
