@@ -27,7 +27,7 @@ from profiles import drawn, examples, pick
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import DataError, UsageError
-from fashion_infer.grading import formats, grade, marks, results, rubric, verdict
+from fashion_infer.grading import grade, marks, results, rubric, verdict
 from fashion_infer.grading.referee import Observed, memory, runs, samples, session
 from fashion_infer.grading.referee.findings import Finding
 from fashion_infer.grading.sandbox import Broken, available, processes
@@ -638,12 +638,6 @@ def test_turns_run_one_timed_or_several_others(who, count):
     with ThreadPoolExecutor(12) as pool:
         list(pool.map(one, who))
     assert len(most) == len(who) and all(number <= (1 if alone else count) for number, alone in most)
-
-
-def test_the_command_has_all_formats():
-    from fashion_infer.cli import grade
-
-    assert set(grade.FORMATS) == set(formats.FORMATS)
 
 
 EXAMPLES = sorted(path for path in (ROOT / "examples").rglob("*") if path.is_file())
