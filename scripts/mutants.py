@@ -4,7 +4,7 @@
     scripts/mutants.py [--count 300] [--seed N] [--only PART] [--workers 2]
 
 The script draws `--count` faults over all modules of ROOMS with cosmic-ray (extra `mutants`). It puts each fault into a
-copy of the checkout, runs the tests of its package there, and prints the diff of each fault that the tests do not
+copy of the checkout, runs the fast tests of its package there, and prints the diff of each fault that the tests do not
 notice. Some faults have no visible effect (for instance in a default that is never used); the reader has to judge that.
 If the tests take PATIENCE times as long as without the fault, it is counted separately: the program hangs, or the
 machine is busy. With --only PART, only modules whose path contains PART are used. The exit code is 1 if a package's
@@ -36,7 +36,8 @@ ROOMS = {
     "grading": "unit/test_grading_inside.py unit/test_grading.py unit/test_grading_device.py",
     "board/store": "board/test_board_store.py board/test_board_refused.py board/test_board_ranking.py "
     "board/test_board_queue.py board/test_board_api.py board/test_page_access.py board/test_page_queue.py",
-    "judging": "unit/test_judging.py unit/test_submissions_diagnose.py unit/test_submissions_kernels.py",
+    "judging": "unit/test_judging_bound.py unit/test_probes.py unit/test_judging_plan.py unit/test_judging_observer.py "
+    "unit/test_callers.py unit/test_judging.py",
     "library": "unit/test_operator.py unit/test_threads.py unit/test_devices.py unit/test_fused.py",
     "graph": "unit/test_layers.py unit/test_hostile_symbols.py unit/test_fused.py",
     "checkpoints": "unit/test_checkpoint.py unit/test_hostile_checkpoints.py unit/test_download.py "
@@ -149,7 +150,8 @@ def output_of(copy):
 def outcome(copy, room, limit):
     """Run a package's tests on a copy of the checkout, for at most `limit` seconds, and return the outcome."""
     files = [f"tests/{name}" for name in ROOMS[room].split() if (copy / "tests" / name).exists()]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *files]
+    options = ["-x", "-q", "-n", "0", "-m", "not slow", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *options, *files]
     # Write no bytecode: Python matches it to its source by length and time in whole seconds, which a fault may leave
     # equal.
     environment = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
