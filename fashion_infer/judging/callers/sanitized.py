@@ -47,7 +47,8 @@ _OPTIONAL = ("-ftrivial-auto-var-init=pattern", "-fno-move-loop-stores")  # GCC 
 _THREAD_FLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-U_FORTIFY_SOURCE", "-fsanitize=thread", "-ldl")
 # What orders threads unknown to ThreadSanitizer, so that its reports may be false.
 _UNKNOWN_ORDER = re.compile(
-    r"\bvolatile\b|\basm\b|__asm__|\bomp\s+(?:task|ordered|flush|target)|copyprivate|atomic_thread_fence|_nest_lock"
+    r"\bvolatile\b|\basm\b|__asm__|\bomp\s+(?:task|ordered|flush|target|teams)|copyprivate|atomic_thread_fence|_nest_lock"
+    r"|\btbb\b|execution::par"
 )
 _ASAN = (
     "abort_on_error=0:detect_stack_use_after_return=1:leak_check_at_exit=0:alloc_dealloc_mismatch=0:"
