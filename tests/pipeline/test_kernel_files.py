@@ -307,8 +307,8 @@ def test_bench_compares_all_images(one_line, tmp_path):
     file = tmp_path / "some-of-41.cpp"
     text = (TEMPLATES / "conv.cpp").read_text()
     file.write_text(text.replace("b < (size_t)B", "b < (size_t)(B == 41 ? 27 : B)"))
-    _, end = one_line(1, *BENCH[:-3], "41", "--repeat", "1", "--json", "--kernels", file)
-    row = json.loads(end.stdout)["cases"][0]["rows"][-1]
+    _, out = one_line(1, *BENCH[:-3], "41", "--repeat", "1", "--json", "--kernels", file)
+    row = json.loads(out)["cases"][0]["rows"][-1]
     assert (row["status"], row["precision"]) == ("wrong", "incorrect") and "27" in row["reason"]
 
 

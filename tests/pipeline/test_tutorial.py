@@ -76,7 +76,8 @@ def test_each_kernel_has_the_finding_that_the_page_explains(tmp_path, monkeypatc
         with SampledProgram(file) as program:
             run = program.run(ConvolutionShape(100, 1, 28, 28, 50, 5), 60)
             found = slow_cpu.of_run(file.path, program.vectors, run)
-        assert next((one.code for one in found), None) == code
+        # On a busy machine threads also wait for a processor.
+        assert next((one.code for one in found if one.code != "idle_time"), None) == code
 
 
 @pytest.mark.slow
