@@ -178,7 +178,11 @@ class _Judge:
             run.causes or any(map(_outputs_wrong, [*calls[:1] * (_CALLS - 1), *calls], run.outputs))
         ):
             return nothing
-        return [self._alone_with_sanitizers(build, call) for call in calls]
+        found = [self._alone_with_sanitizers(build, call) for call in calls]
+        if not any(found):  # what the file keeps from one size is used for another
+            for cause in run.causes:
+                found[max(0, cause.details.get("call", 0) - _CALLS)].append(cause)
+        return found
 
     def _sanitized_call(self, layer: Layer) -> SanitizedCall:
         parallel = runs_threads(self._file)
@@ -339,8 +343,10 @@ def _together(found: Sequence[ShapeVerdict]) -> Optional[Cause]:
     right, wrong = [one for one in layers if one.right], [one for one in layers if not one.right]
     if not right or not wrong or any(one.code not in _UNEXPLAINED for one in wrong):
         return None
-    if all(one.shape.C == 1 for one in right) and all(one.shape.C > 1 for one in wrong):
+    sizes = {one.shape[2:] for one in right}  # of one size, nothing tells channels from fixed sizes
+    if len(sizes) > 1 and all(one.shape.C == 1 for one in right) and all(one.shape.C > 1 for one in wrong):
         return Cause("several_channels")
     # Fixed sizes are correct for nothing but the layers of one edition.
+    asked = {one.what.partition(", layer ")[0] for one in found}
     editions_right = {one.what.partition(", layer ")[0] for one in found if one.right}
-    return Cause("fixed_sizes") if len(editions_right) == 1 else None
+    return Cause("fixed_sizes") if len(asked) > len(editions_right) == 1 else None

@@ -26,7 +26,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
         for (int w = 0; w < s.Wo / 4 * 4; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 }
 
-//// buffer-of-first-size: other_layers heap
+//// buffer-of-first-size: other_layers heap array_too_small out_of_bounds_write
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>

@@ -1,4 +1,4 @@
-# Ends as: failed|not_written|returns_early|incorrect|memory_limit. A process that it has forked shares the output and writes it.
+# Ends as: failed|not_written|returns_early|incorrect|memory_limit. A forked process shares the output and writes it.
 import os
 import time
 

@@ -1,4 +1,4 @@
-# Ends as: returns_early|incorrect|not_written|failed|hangs|memory_limit. Processes of 0.3 ms share its memory and work after calls.
+# Ends as: returns_early|incorrect|not_written|failed|hangs|memory_limit. Processes of 0.3 ms work after calls.
 import ctypes
 import os
 import subprocess
