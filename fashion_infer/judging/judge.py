@@ -3,7 +3,6 @@
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -133,23 +132,23 @@ class _Judge:
     ):
         self._file, self._library, self._seed, self._device = file, library, seed, device
         self._timeout, self._tick = timeout, tick
-        self._images = images or few_images(file)
+        self._threaded = runs_threads(file)
+        self._images = images or few_images(self._threaded)
         self._needs_thousands = False
 
     def judged(self, layers: Sequence[Layer], others: Sequence[Layer]) -> List[ShapeVerdict]:
         """Judge layers and other sizes; shapes that the kernel does not support are left out."""
         asked = [*layers, *others]
-        builds = [sanitized.begin(self._file, self._library)]
-        if runs_threads(self._file):
-            builds.append(sanitized.begin(self._file, self._library, races=True))
+        kinds = (False, True) if self._threaded else (False,)  # without and with a search for races
+        builds = [sanitized.begin(self._file, self._library, races) for races in kinds]
         with ThreadPoolExecutor(1) as pool:  # the sanitizers' process uses another core
-            memory = pool.submit(lambda: [self._of_sanitizers(each, asked) for each in builds])
+            memory = pool.submit(self._of_sanitizers, builds, asked)
             jobs = [self._job(each, number, len(asked)) for number, each in enumerate(asked)]
             outcomes = list(self._until_it_hangs(jobs))
             found = [self._of(each, outcome) for each, outcome in zip(asked, outcomes)]
             found = [self._again(one, each) for one, each in zip(found, asked)]
             found = self._together(found, asked)
-            causes = [list(chain.from_iterable(each)) for each in zip(*memory.result())]
+            causes = memory.result()
         return [_with_sanitizers(one, each) for one, each in zip(found, causes) if one is not None]
 
     def _until_it_hangs(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
@@ -167,17 +166,21 @@ class _Judge:
             if hung == _HUNG:
                 return
 
-    def _of_sanitizers(self, build: Optional[SanitizedBuild], asked: Sequence[Layer]) -> List[List[Cause]]:
-        """Return the causes that a build with sanitizers shows for each shape, and what its outputs show."""
-        nothing: List[List[Cause]] = [[] for _ in asked]
-        if build is None or not asked:
-            return nothing
-        calls = [self._sanitized_call(each) for each in asked]
-        run = build.run([*calls[:1] * (_CALLS - 1), *calls], _SANITIZED)  # a leak shows after several calls
-        if run is None or not (
-            run.causes or any(map(_outputs_wrong, [*calls[:1] * (_CALLS - 1), *calls], run.outputs))
-        ):
-            return nothing
+    def _of_sanitizers(self, builds: Sequence[Optional[SanitizedBuild]], asked: Sequence[Layer]) -> List[List[Cause]]:
+        """Return the causes that builds with sanitizers show for each shape, and what their outputs show."""
+        found: List[List[Cause]] = [[] for _ in asked]
+        built = [build for build in builds if build is not None and asked]
+        calls = [self._sanitized_call(each) for each in asked] if built else []
+        for build in built:
+            for causes, more in zip(found, self._of_build(build, calls)):
+                causes += more
+        return found
+
+    def _of_build(self, build: SanitizedBuild, calls: List[SanitizedCall]) -> List[List[Cause]]:
+        together = [*calls[:1] * (_CALLS - 1), *calls]  # a leak shows after several calls
+        run = build.run(together, _SANITIZED)
+        if run is None or not (run.causes or any(map(_outputs_wrong, together, run.outputs))):
+            return [[] for _ in calls]
         found = [self._alone_with_sanitizers(build, call) for call in calls]
         if not any(found):  # what the file keeps from one size is used for another
             for cause in run.causes:
@@ -185,11 +188,9 @@ class _Judge:
         return found
 
     def _sanitized_call(self, layer: Layer) -> SanitizedCall:
-        parallel = runs_threads(self._file)
-        inputs = random_inputs(
-            self._seed.stream(*layer.shape[1:], 1), layer.shape._replace(B=_WITH_THREADS if parallel else 2)
-        )
-        return SanitizedCall(inputs, threads=4 if parallel else None)
+        shape = layer.shape._replace(B=_WITH_THREADS if self._threaded else 2)
+        inputs = random_inputs(self._seed.stream(*layer.shape[1:], 1), shape)
+        return SanitizedCall(inputs, threads=4 if self._threaded else None)
 
     def _alone_with_sanitizers(self, build: SanitizedBuild, call: SanitizedCall) -> List[Cause]:
         run = build.run([call] * _CALLS, _SANITIZED)
@@ -332,9 +333,9 @@ def _naive_seconds(shape: ConvolutionShape) -> float:
     return shape._replace(B=1).operations / 2 / _PRODUCTS
 
 
-def few_images(file: KernelFile) -> int:
+def few_images(threaded: bool) -> int:
     """Return the number of images per call on the CPU: enough for threads to interfere, if the file has threads."""
-    return min(_MOST, max(_FEW, 2 * len(os.sched_getaffinity(0)))) if runs_threads(file) else _FEW
+    return min(_MOST, max(_FEW, 2 * len(os.sched_getaffinity(0)))) if threaded else _FEW
 
 
 def _together(found: Sequence[ShapeVerdict]) -> Optional[Cause]:

@@ -78,3 +78,8 @@ def text_of(path: Path) -> str:
         return source.text(path.read_bytes())
     except OSError:
         return ""
+
+
+def whole_text(path: Path) -> str:
+    """Return the text of a kernel file and of its neighbours."""
+    return "\n".join(map(text_of, [path, *of(path).all]))

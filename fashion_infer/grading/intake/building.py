@@ -70,6 +70,7 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
     except DeviceError as error:
         why = str(error).replace(f"{submission.folder}/", "").replace(f"{into}/", "")
         raise Refused(f"it does not build: {why}") from None
+    threaded = runs_threads(recognised)
     return BuiltSubmission(
         "plugin",
         built.library,
@@ -77,8 +78,8 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
         host_memory,
         recognised.format.phases,
         _linked(recognised),
-        parallel=runs_threads(recognised),
-        few=judge.few_images(recognised),
+        parallel=threaded,
+        few=judge.few_images(threaded),
         thousands=recognised.format.thousands,
     )
 

@@ -195,10 +195,7 @@ def _recorded() -> Tuple[float, float, int]:
 
 def runs_threads(file: KernelFile) -> bool:
     """Whether the source of a kernel file or of its neighbours names something that starts threads."""
-    if file.format.adapter is None:
-        return False
-    texts = (path.read_text(errors="replace") for path in [file.path, *neighbours.of(file.path).all])
-    return any(_THREADS.search(text) for text in texts)
+    return file.format.adapter is not None and bool(_THREADS.search(neighbours.whole_text(file.path)))
 
 
 def openmp() -> Optional[ctypes.CDLL]:

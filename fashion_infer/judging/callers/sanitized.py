@@ -230,10 +230,8 @@ def begin(file: KernelFile, library: Optional[Path] = None, races: bool = False)
     """
     if file.format.adapter is None or file.format.backend != "cpu":
         return None
-    if races:
-        paths = [file.path, *neighbours.of(file.path).all]
-        if any(_UNKNOWN_ORDER.search(path.read_text(errors="replace")) for path in paths):
-            return None
+    if races and _UNKNOWN_ORDER.search(neighbours.whole_text(file.path)):
+        return None
     return SanitizedBuild(file, library, races=races)
 
 
