@@ -357,6 +357,18 @@ def test_a_fault_while_the_file_is_loaded_has_a_line(tmp_path):
     assert (cause.code, cause.details["line"]) == ("null_pointer", 1)
 
 
+@pytest.mark.parametrize("text, threads", [
+    ("#include <thread>\n", False), ("#pragma omp parallel for\n", True), ("std::vector<std::thread> all;\n", True),
+])  # fmt: skip
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_whether_a_source_names_threads(tmp_path, text, threads, encoding):
+    for name, include in (("conv.cpp", text), ("other.cpp", '#include "more.h"\n')):
+        path = tmp_path / name
+        path.write_text(include + text_of(COMPUTE, start='extern "C" '), encoding=encoding)
+        (tmp_path / "more.h").write_text(text, encoding=encoding)
+        assert here.runs_threads(formats.recognise(path)) == threads
+
+
 _THREADS = r"""
 #include <mutex>
 #include <thread>
