@@ -23,9 +23,28 @@ PLANTED = {
     "throws": "failed",
     "zero": "all_zero",
 }
+# What planted.cpp writes as OUTPUT, for each output, and as PRODUCT, for each product of an output.
+_OUTPUT = """#include "loops.h"
+
+extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
+  const Shape s(B, M, C, H, W, K);
+  for (int b = 0; b < s.B; ++b)
+    for (int m = 0; m < s.M; ++m)
+      for (int h = 0; h < s.Ho; ++h)
+        for (int w = 0; w < s.Wo; ++w) \\1
+}"""
+_PRODUCT = """OUTPUT {
+          float total = 0;
+          for (int c = 0; c < s.C; ++c)
+            for (int p = 0; p < s.K; ++p)
+              for (int q = 0; q < s.K; ++q) \\1
+          y[s.y(b, m, h, w)] = total;
+        }"""
 _TEXTS = {}  # the contents of the files in planted.cpp by name
 for _part in re.split(r"^//// ", (SAMPLES / "planted.cpp").read_text(), flags=re.MULTILINE)[1:]:
     _name, _codes, _text = re.fullmatch(r"(\S+): (.+?)\n(.+)", _part, re.DOTALL).groups()
+    _text = re.sub(r"^PRODUCT (.*)", _PRODUCT, _text, flags=re.MULTILINE)
+    _text = re.sub(r"^OUTPUT ((?:.|\n {8})*)", _OUTPUT, _text, flags=re.MULTILINE)
     PLANTED[_name], _TEXTS[_name] = _codes, _text
 # Correct files beside the templates, and the classes of those that are not float32.
 RIGHT = (

@@ -1,18 +1,10 @@
 // Kernel files with one typical mistake each. A line with four slashes begins a file: its name without the ending, and
 // the codes of the judge's reason for at least one of the tests' shapes. There are several codes if what the judge may
-// say depends on schedules.
+// say depends on schedules. OUTPUT and PRODUCT stand for the usual loops around a statement (tests/planted_bugs.py).
 
 //// accumulates: accumulates
 // Adds to the values in the output, so the result is right only if the caller sets the output to zero.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] += sum(s, x, k, b, m, h, w);
-}
+OUTPUT y[s.y(b, m, h, w)] += sum(s, x, k, b, m, h, w);
 
 //// boundary-tile: border
 // Whole tiles of 4 only: rows and columns beyond the last one are not written.
@@ -158,33 +150,11 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 //// flipped: weights_flipped
 // A convolution as in signal processing: the kernel is flipped.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, s.K - 1 - p, s.K - 1 - q)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, s.K - 1 - p, s.K - 1 - q)];
 
 //// holes: not_all_written
 // Does not write every 97th output.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) if (s.y(b, m, h, w) % 97) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (s.y(b, m, h, w) % 97) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// input-changed: inputs_changed
 // Scales the images in place.
@@ -201,21 +171,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 //// input-without-channel: data_channel
 // The index of the data lacks the channel.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += x[(size_t(b) * H + h + p) * W + w + q] * k[s.k(m, c, p, q)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += x[(size_t(b) * H + h + p) * W + w + q] * k[s.k(m, c, p, q)];
 
 //// integer-sum: whole_numbers
 // Adds the products in an integer.
@@ -259,21 +215,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 //// last-channel: last_channel
 // The sum starts anew for each channel.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += (c == s.C - 1) * x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += (c == s.C - 1) * x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)];
 
 //// last-row: border
 // The last row is left out: < Ho - 1 where < Ho belongs.
@@ -393,57 +335,15 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 //// reads-after-end: reads_outside out_of_bounds_read past_end
 // Windows begin one row too far down: the last rows read past the end of the data.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += x[s.x(b, c, h + p + 1, w + q)] * k[s.k(m, c, p, q)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += x[s.x(b, c, h + p + 1, w + q)] * k[s.k(m, c, p, q)];
 
 //// reads-before-start: reads_outside out_of_bounds_read wild_pointer
 // Windows begin one column too far left: the first of all reads before the data.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += (&x[s.x(b, c, h + p, w + q)])[-1] * k[s.k(m, c, p, q)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += (&x[s.x(b, c, h + p, w + q)])[-1] * k[s.k(m, c, p, q)];
 
 //// row-stride: data_rows
 // Rows of the data are taken to be as long as those of the output.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += x[(size_t(b) * C + c) * H * W + (h + p) * s.Wo + w + q] * k[s.k(m, c, p, q)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += x[(size_t(b) * C + c) * H * W + (h + p) * s.Wo + w + q] * k[s.k(m, c, p, q)];
 
 //// shared-sum: race unstable
 // The products of an output are shared between the threads.
@@ -523,21 +423,7 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 //// tap-missing: taps_missing
 // The last tap of the kernel is not summed.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) if (K == 1 || p * K + q < K * K - 1) total += x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT if (K == 1 || p * K + q < K * K - 1) total += x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)];
 
 //// threads-not-joined: returns_early race
 // Returns before its threads have ended.
@@ -557,33 +443,11 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 //// transposed-output: output_transposed
 // Rows and columns of the output exchanged.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, w, h)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT y[s.y(b, m, w, h)] = sum(s, x, k, b, m, h, w);
 
 //// transposed-weights: weights_transposed
 // p and q exchanged.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, q, p)];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, q, p)];
 
 //// unrolled-order: weights_order
 // The rows of the unrolled data are in the order tap, channel, and the weights in the order channel, tap.
@@ -677,39 +541,11 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 
 //// weights-swapped: weights_swapped
 // Filter and channel are exchanged in the index of the weights.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += x[s.x(b, c, h + p, w + q)] * k[((size_t(c) * M + m) * K + p) * K + q];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += x[s.x(b, c, h + p, w + q)] * k[((size_t(c) * M + m) * K + p) * K + q];
 
 //// weights-without-channel: weights_channel
 // The index of the weights lacks the channel.
-#include "loops.h"
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) {
-          float total = 0;
-          for (int c = 0; c < s.C; ++c)
-            for (int p = 0; p < s.K; ++p)
-              for (int q = 0; q < s.K; ++q) total += x[s.x(b, c, h + p, w + q)] * k[(size_t(m) * K + p) * K + q];
-          y[s.y(b, m, h, w)] = total;
-        }
-}
+PRODUCT total += x[s.x(b, c, h + p, w + q)] * k[(size_t(m) * K + p) * K + q];
 
 //// writes-after-end: writes_after_end out_of_bounds_write
 // A correct loop, and one float past the end of the output.
