@@ -1,12 +1,13 @@
 """Makes contenders of `bench conv` from kernel files: checks and diagnoses the files, and times them by the log."""
 
 import statistics
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import CheckFailed, FashionInferError, UsageError
 from ..graph.layers import ConvolutionShape
 from ..judging import judge
 from ..judging.judge import Layer
+from ..judging.verdict import ShapeVerdict
 from ..kernel_files import formats, loading
 from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel
@@ -62,20 +63,26 @@ def row_of(kernel: LoadedKernel) -> Measurement:
     return Measurement(kernel.name, OURS, summary=f"{kernel.path} ({kernel.format})", file=str(kernel.path))
 
 
-def contender_if_correct(backend: str, work, row: Measurement, kernel: LoadedKernel, x, weight) -> Optional[Contender]:
+def judged(kernel: LoadedKernel, shapes: Sequence[ConvolutionShape]) -> Dict[ConvolutionShape, ShapeVerdict]:
+    """Judge a kernel file on all layers that it runs in one process; layers of one image, the supported ones."""
+    layers = [Layer(shape.title, shape) for shape in dict.fromkeys(shape._replace(B=1) for shape in shapes)]
+    return {one.shape._replace(B=1): one for one in judge.check_layers(kernel, layers).shapes}
+
+
+def contender_if_correct(
+    backend: str, work, row: Measurement, kernel: LoadedKernel, alone: Optional[ShapeVerdict], x, weight
+) -> Optional[Contender]:
     """Return a contender for a kernel file that supports the layer and is correct; else None, and the row says why.
 
-    `work` is the machine's object for the convolution, x its whole batch. CheckFailed if the file leaves the device in
-    an error state, so that nothing more can be measured.
+    `work` is the machine's object for the convolution, x its whole batch, `alone` what `judged` returns for the layer.
+    CheckFailed if the file leaves the device in an error state, so that nothing more can be measured.
     """
     try:
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
     except UsageError as error:
         row.status, row.reason = SKIPPED, str(error)
         return None
-    _, C, H, W = x.shape
-    layer = Layer(kernel.name, ConvolutionShape(1, C, H, W, len(weight), weight.shape[2]))
-    (alone,) = judge.check_layers(kernel, [layer]).shapes
+    assert alone is not None
     row.findings, row.precision = alone.findings, alone.precision
     if not alone.right:
         row.status, row.reason = WRONG, alone.line()
@@ -91,6 +98,7 @@ def contender_if_correct(backend: str, work, row: Measurement, kernel: LoadedKer
     if checking.judged(row, file.contender, y, x, weight, alone.precision):
         return file.contender
     # The reason shows better in a process of its own, with as many images.
+    layer = Layer(kernel.name, alone.shape._replace(B=1))
     (again,) = judge.check_layers(kernel, [layer], images=len(x)).shapes
     row.reason, row.precision = (row.reason if again.right else again.line()), "incorrect"
     return None

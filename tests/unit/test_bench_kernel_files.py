@@ -14,6 +14,7 @@ import fashion_infer
 from fashion_infer.bench import timing, user_kernels
 from fashion_infer.bench.machines import cuda
 from fashion_infer.errors import CheckFailed, DeviceError
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.kernel_files import loading
 from fashion_infer.library import bindings, kernels
 
@@ -50,15 +51,21 @@ def work(monkeypatch):
 
 def check_file(work, path, **changes):
     kernel = kernel_loading.load(path)._replace(backend="gpu", **changes)
-    row = user_kernels.row_of(kernel)
-    return row, user_kernels.contender_if_correct("gpu", work, row, kernel, work.x_on_host, work.weight_on_host)
+    row, x, weight = user_kernels.row_of(kernel), work.x_on_host, work.weight_on_host
+    shape = ConvolutionShape(1, *x.shape[1:], len(weight), weight.shape[2])
+    alone = user_kernels.judged(kernel, [shape])[shape]
+    return row, user_kernels.contender_if_correct("gpu", work, row, kernel, alone, x, weight)
 
 
 @pytest.fixture
 def correct_alone(monkeypatch):
     """A judge for which each layer is correct in the trials."""
-    alone = SimpleNamespace(right=True, precision="float32", findings=(), line=lambda: "")
-    monkeypatch.setattr(user_kernels.judge, "check_layers", lambda *given, **more: SimpleNamespace(shapes=(alone,)))
+
+    def check_layers(kernel, layers, images=0):
+        found = {"right": True, "precision": "float32", "findings": (), "line": lambda: ""}
+        return SimpleNamespace(shapes=[SimpleNamespace(shape=layer.shape, **found) for layer in layers])
+
+    monkeypatch.setattr(user_kernels.judge, "check_layers", check_layers)
 
 
 @pytest.mark.parametrize("host_memory, call", [(False, ("device", 7)), (True, ("host", 1))])
