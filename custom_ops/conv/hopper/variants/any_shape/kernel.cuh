@@ -251,7 +251,9 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     };
     for (int chunk = begin; chunk < end; ++chunk, pixels.next(plan.buffers)) {
       barrier_wait(full_pixels + 8 * pixels.stage, pixels.phase);
-      const Flags flags = shared.flags[pixels.stage];
+      // Only the lane that arrives at `empty_pixels` reads what the producers overwrite then.
+      Flags flags = {0, 0};
+      if (leads) flags = shared.flags[pixels.stage];
       const bool with_low = __any_sync(0xffffffffu, flags.low == ++number) && !plan.half, last = chunk == last_chunk;
       const bool ends_segment = ++in_segment == plan.segment || last;
       if (ends_segment) in_segment = 0;
@@ -321,6 +323,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
     wgmma_wait(low);
     release(empty_weights, &last_weights);
     release(empty_pixels, &last_pixels);
+    needs_fallback = __any_sync(0xffffffffu, needs_fallback);
     if constexpr (kParts) needs_fallback = kept.add_up(sum, kTaps > 1, needs_fallback);
 
     float* out = y + span.image * d.M * d.OH * d.OW;
