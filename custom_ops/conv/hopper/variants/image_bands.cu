@@ -12,7 +12,6 @@
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
 #include "conv/hopper/variants.h"
-#include "conv/hopper/variants/resident.h"
 
 namespace fops {
 namespace {

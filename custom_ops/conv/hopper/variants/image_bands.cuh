@@ -192,4 +192,13 @@ __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* 
 }
 
 }  // namespace image_bands
+
+namespace hopper {
+
+// Runs a layer, and sets *taken to true, if each SM gets at most one block and shared memory suffices; otherwise sets
+// *taken to false. In image_bands_resident.cu.
+fops_status run_image_bands_resident(const fops_conv& c, const Chunks& chunks, int chain, int sms, const float* x,
+                                     const float* k, float* y, cudaStream_t stream, bool* taken);
+
+}  // namespace hopper
 }  // namespace fops

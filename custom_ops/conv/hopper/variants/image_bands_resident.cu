@@ -1,16 +1,19 @@
 // The second kernel of image_bands.cu, for small batches: all operands of a block are resident in shared memory.
 //
+//   warps 0 to 7     copy and split the weights        |         |  0 to 3: multiply and store 64 positions
+//   warps 8 to 15    split the pixels                  | barrier |  4 to 7: multiply and store 64 more
+//   warps 16 to 19   compute the addresses of weights and outputs
+//
 //   A: 64 positions   x   B: 16, 24 or 32 filters, high and low parts   =   D of a warpgroup, stored to y from registers
 //
 // Chains are those of image_bands.cu, so an image's outputs have the same bits in every batch.
-// any_shape/any_shape_resident.cu says why small batches have separate kernels.
+// Costs: every block splits all weights, so this kernel is used only for at most one block per SM.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants.h"
 #include "conv/hopper/variants/image_bands.cuh"
 #include "conv/hopper/variants/resident.cuh"
-#include "conv/hopper/variants/resident.h"
 
 namespace fops {
 namespace hopper {
@@ -33,8 +36,8 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   uint4* const pixels = reinterpret_cast<uint4*>(tiles + plan.steps * Layout::kStepBytes);
   const float* const image = x + 1LL * blockIdx.z * d.C * d.H * d.W;
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0);  // shows the compiler that this is warp-uniform
-  const bool needs_fallback = prepare<Layout, kPositions>(d, plan, steps, by_width, image, k, d.M,
-                                                          blockIdx.x * kPositions, warp, tiles, pixels, shared);
+  const bool needs_fallback = prepare<Layout, kPositions>(d, plan, steps, by_width, image, k, blockIdx.x * kPositions,
+                                                          warp, tiles, pixels, shared);
   if (warp >= 4 * kWarpgroups) return;
 
   constexpr int kSmall = kFew ? 2 * kFilters : kFilters;
@@ -72,7 +75,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kAllThreads), 1)
   if (needs_fallback) {
     __syncwarp();
     named_barrier(kResidentFallback, 128 * kWarpgroups);  // the fallback's stores must come after the stores above
-    fallback_block<128 * kWarpgroups>(d, shared, image, k, out, 0, kFilters, kPositions);
+    fallback_block<128 * kWarpgroups>(d, shared, image, k, out, kFilters, kPositions);
   }
 #endif
 }
@@ -90,14 +93,13 @@ fops_status launch(const fops_conv& c, const Plan& plan, size_t shared, const fl
 }
 
 template <int kFilters>
-fops_status run(const fops_conv& c, const Plan& all, int sms, const float* x, const float* k, float* y,
-                cudaStream_t stream, bool* taken) {
+fops_status run(const fops_conv& c, Plan plan, int sms, const float* x, const float* k, float* y, cudaStream_t stream,
+                bool* taken) {
   constexpr int kStep = ColumnTile<kFilters>::kStepBytes;
-  Plan plan;
   size_t shared = 0;
   *taken = true;
   for (const int warpgroups : {1, 2})
-    if (plan_resident(c, all, warpgroups * kRows, kFilters, kStep, sms, &plan, &shared))
+    if (plan_resident(c, warpgroups * kRows, kFilters, kStep, sms, &plan, &shared))
       return warpgroups == 1 ? launch<kFilters, 1>(c, plan, shared, x, k, y, stream)
                              : launch<kFilters, 2>(c, plan, shared, x, k, y, stream);
   *taken = false;
@@ -108,15 +110,15 @@ fops_status run(const fops_conv& c, const Plan& all, int sms, const float* x, co
 
 fops_status run_image_bands_resident(const fops_conv& c, const Chunks& chunks, int chain, int sms, const float* x,
                                      const float* k, float* y, cudaStream_t stream, bool* taken) {
-  Plan all = {};  // one chunk
-  all.chunks = chunks, all.chunk_count = 1, all.chain = chain;
-  all.steps = all.first_steps = all.last_steps = chunks.steps_of(0);
-  all.threshold = min_scaled(static_cast<float>(c.C * c.K * c.K));
+  Plan plan = {};  // one chunk
+  plan.chunks = chunks, plan.chunk_count = 1, plan.chain = chain;
+  plan.steps = plan.first_steps = plan.last_steps = chunks.steps_of(0);
+  plan.threshold = min_scaled(static_cast<float>(c.C * c.K * c.K));
   switch (ceil_div(c.M, 8)) {
     case 1:
-    case 2: return run<16>(c, all, sms, x, k, y, stream, taken);
-    case 3: return run<24>(c, all, sms, x, k, y, stream, taken);
-    default: return run<32>(c, all, sms, x, k, y, stream, taken);
+    case 2: return run<16>(c, plan, sms, x, k, y, stream, taken);
+    case 3: return run<24>(c, plan, sms, x, k, y, stream, taken);
+    default: return run<32>(c, plan, sms, x, k, y, stream, taken);
   }
 }
 

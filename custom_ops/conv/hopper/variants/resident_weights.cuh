@@ -1,5 +1,4 @@
-// For the resident kernels (resident.cuh): a block splits the weights of its filters itself, into tiles that wgmma
-// reads.
+// For image_bands_resident.cu: a block splits the weights of its filters itself, into tiles that wgmma reads.
 //
 //   raw     copies of the filters, `pitch` floats apart, with zeros after each   a warp copies and splits eight filters
 //   table   the offsets of a unit's eight weights in a filter                    other warps compute it meanwhile
@@ -30,11 +29,8 @@ __host__ __device__ inline size_t resident_raw_bytes(int count, int filters) {
 // Returns a unit's row of the table: the byte offsets of its eight weights in a filter, two per word. A missing weight
 // has the offset of a zero, as do all weights of a unit past the last one.
 __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, const Steps& steps, int unit) {
-  int chunk = 0, step = unit / 2;
-  for (; chunk < plan.chunk_count - 1 && step >= plan.first_steps; ++chunk) step -= plan.first_steps;
-  const bool last = chunk == plan.chunk_count - 1;
-  const uint16_t origin = last && step >= plan.last_steps ? kNoUnit : steps.origins[last][2 * step + unit % 2];
-  const int channel = plan.chunks.slot(chunk * plan.chunks.per_chunk).channel + (origin >> 8);
+  const uint16_t origin = unit >= 2 * plan.steps ? kNoUnit : steps.origins[1][unit];
+  const int channel = origin >> 8;
   const int p = origin >> 4 & 15, q = origin & 15, first = (channel * d.K + p) * d.K + q, zero = d.C * d.K * d.K;
   const int channels = channel < 8 * plan.chunks.full ? 8 : plan.chunks.narrow, shift = __ffs(channels) - 1;
   uint32_t words[4];
@@ -52,20 +48,12 @@ __device__ inline uint4 resident_weights_at(const Dims& d, const Plan& plan, con
   return make_uint4(words[0], words[1], words[2], words[3]);
 }
 
-// The layouts of weights in shared memory. kStepBytes: bytes per step. kUnit: bytes from a step's first unit to its
-// second. kLow: bytes from high parts to low parts. row(filter): byte offset of a filter's row.
-struct RowTile {  // the high parts of 64 filters, then their low parts
-  static constexpr int kFilters = kTileRows, kStepBytes = 2 * kTileBytes, kUnit = kTileDepth, kLow = kTileBytes;
-  __device__ static int row(int filter) { return filter * 16; }
-};
-struct StackedTile {  // 32 filters; groups of eight rows are high parts and low parts alternately
-  static constexpr int kFilters = kTileRows / 2, kStepBytes = kTileBytes, kUnit = kTileDepth, kLow = 8 * 16;
-  __device__ static int row(int filter) { return filter / 8 * 256 + filter % 8 * 16; }
-};
+// The layout of weights in shared memory: per unit the high parts of kCount filters, 16 bytes each, then their low parts
+// (see image_bands.cu). kStepBytes: bytes per step. kUnit: bytes from a step's first unit to its second. kLow: bytes
+// from high parts to low parts.
 template <int kCount>
-struct ColumnTile {  // per unit the high parts of kCount filters, then their low parts: see image_bands.cu
+struct ColumnTile {
   static constexpr int kFilters = kCount, kStepBytes = 4 * kCount * 16, kUnit = 2 * kCount * 16, kLow = kCount * 16;
-  __device__ static int row(int filter) { return filter * 16; }
 };
 
 // The weights of a warp's eight filters. If there are more warps than groups of eight filters, kShare warps have the
@@ -142,7 +130,7 @@ struct ResidentWeights {
     if (share >= kShare) return;
     const int units = (2 * steps - share + kShare - 1) / kShare;
     const uint32_t* at = reinterpret_cast<const uint32_t*>(table + share) + lane % 4;
-    uint8_t* to = tiles + share / 2 * kStep + share % 2 * Layout::kUnit + Layout::row(first + lane / 4) + lane % 4 * 4;
+    uint8_t* to = tiles + share / 2 * kStep + share % 2 * Layout::kUnit + (first + lane / 4) * 16 + lane % 4 * 4;
 #pragma unroll 1
     for (int begin = 0; begin < units; begin += kAhead) {
       uint32_t place[kAhead];

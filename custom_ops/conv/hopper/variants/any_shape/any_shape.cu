@@ -8,14 +8,13 @@
 // tasks a cluster of blocks divides a task's depth. Two warpgroups are consumers, two are producers: they stage pixels
 // chunk by chunk, and one of their warps loads weights and rows of pixels by TMA (raw_rows.cuh).
 // Costs: positions in the last K - 1 columns and rows of an image are computed and dropped, except with strips
-// (plan.h); weights are packed again in each call. Small batches run any_shape_resident.cu.
+// (plan.h); weights are packed again in each call.
 #include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
 #include "conv/hopper/shape_cache.h"
 #include "conv/hopper/variants.h"
 #include "conv/hopper/variants/any_shape/launch.h"
 #include "conv/hopper/variants/any_shape/pack.cuh"
-#include "conv/hopper/variants/resident.h"
 #include "gpu/workspace.h"
 
 namespace fops {
@@ -27,17 +26,18 @@ using namespace hopper;
 struct Planned {
   bool fits = false;  // whether the layer fits into shared memory; otherwise the other fields are not set
   Choice choice;
-  Plan usual, plan;  // the plan of default_choice; the plan of `choice`, which depends on the batch size
+  Plan plan;  // the plan of `choice`
   Steps steps;
 };
 
 Planned plan_call(const fops_conv& c, bool half, int sms) {
   Planned planned;
-  planned.fits = plan_for(c, default_choice(c), 0, &planned.usual);
+  Plan usual;
+  planned.fits = plan_for(c, default_choice(c), 0, &usual);
   if (!planned.fits) return planned;
-  const Candidate chosen = choose_tiling(c, planned.usual, sms);
+  const Candidate chosen = choose_tiling(c, usual, sms);
   planned.choice = chosen.choice, planned.plan = chosen.plan;
-  planned.usual.threshold = planned.plan.threshold = min_scaled(static_cast<float>(c.C * c.K * c.K));
+  planned.plan.threshold = min_scaled(static_cast<float>(c.C * c.K * c.K));
   planned.plan.half = half;
   planned.steps = steps_for(c, planned.plan);
   return planned;
@@ -71,10 +71,6 @@ fops_status run_any_shape(const fops_conv& c, bool half, const void* x, const fl
   static thread_local ShapeCache<Planned> cache;
   const Planned& planned = cache.of(c, half, [&] { return plan_call(c, half, sms); });
   if (!planned.fits) return fail(FOPS_UNSUPPORTED, "tensor-core: this shape does not fit into shared memory");
-  bool taken = false;
-  if (!half && planned.choice.taps <= 1)
-    FOPS_TRY(run_resident(c, planned.usual, planned.choice.taps == 1, sms, x, k, y, stream, &taken));
-  if (taken) return FOPS_OK;
   const Choice& choice = planned.choice;
   const Plan& plan = planned.plan;
 
