@@ -16,6 +16,10 @@ collect_ignore = (
 )
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: measures times or free device memory; no other test may run meanwhile")
+
+
 @pytest.fixture(scope="session")
 def torch():
     module = pytest.importorskip("torch")

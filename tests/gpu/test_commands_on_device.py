@@ -18,6 +18,8 @@ from fashion_infer.kernel_files import formats
 from fashion_infer.library import kernels
 from fashion_infer.system.programs import find_tool
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def library_with_cuda():

@@ -68,6 +68,7 @@ def test_two_processes_at_once():
         assert process.returncode == 0, output
 
 
+@pytest.mark.alone
 def test_200_passes_leak_no_device_memory():
     code = """
 import library, numpy as np
@@ -105,6 +106,7 @@ print(status, library.message())
     assert lines[0].startswith("0 no CUDA device") and lines[1].startswith(f"{library.NO_DEVICE} no CUDA device")
 
 
+@pytest.mark.alone
 def test_out_of_memory(torch):
     hold = []
     size = 32 << 30
@@ -124,6 +126,7 @@ def test_out_of_memory(torch):
     assert status == library.OK, library.message()
 
 
+@pytest.mark.alone
 def test_smaller_slices_with_little_memory(torch):
     x, k = tensors(4000)  # 460 MB of output
     free = torch.cuda.mem_get_info()[0]

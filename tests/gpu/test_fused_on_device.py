@@ -166,6 +166,7 @@ def test_predictions_of_equal_scores(torch):
     np.testing.assert_array_equal(network.predict(data), network.forward(data).argmax(1))
 
 
+@pytest.mark.alone
 def test_little_device_memory(torch):
     chain = chains.course("fa2019", logits=True)
     arrays, images = weights(chain), chain.items(3000)  # about 0.2 MB of intermediate data per image
@@ -386,6 +387,7 @@ def test_stage_times_are_logged(torch):
     assert sum(each.seconds for each in log) < wall  # the stages run one after another
 
 
+@pytest.mark.alone
 def test_no_device_memory_leaks(torch):
     chain = chains.course("fa2017")
     images, x = chain.items(500), torch.as_tensor(chain.items(500)).cuda()

@@ -240,6 +240,7 @@ def test_a_stream_of_cupy(torch):
     assert library.error(y.get(), library.reference(x.get(), k.get())) <= 2e-6
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("name", NAMES)
 def test_no_device_memory_leaks(torch, name):
     x, k = images(torch, (20, 1, 28, 28), "pixels"), weights(torch, (50, 1, 5, 5))
@@ -253,6 +254,7 @@ def test_no_device_memory_leaks(torch, name):
     assert before - torch.cuda.mem_get_info()[0] <= 4 << 20
 
 
+@pytest.mark.alone
 def test_more_than_2_to_the_31_elements(torch):
     if torch.cuda.mem_get_info()[0] < 40 << 30:
         pytest.skip("needs 40 GB of free device memory")
