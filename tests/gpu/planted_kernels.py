@@ -1,5 +1,6 @@
 # ruff: noqa: E501
-"""Kernel files with one planted fault each, composed of a few parts: 12 slow kernels and 10 incorrect ones.
+"""Kernel files with one planted fault each, composed of a few parts: 12 slow kernels, 10 pairs of a slow kernel and its
+remedied form, and 10 incorrect kernels.
 
 In an incorrect kernel, the faulty line, or each of two such lines, ends in `// here`.
 """
@@ -229,6 +230,98 @@ SLOW = {
     "integer_division": ((500, 4, 68, 8, 5), _divisions()),
 }
 SAME = {"allocation_in_call": {"allocation_in_call", "copies_in_call"}}  # other codes that also name the fault
+
+# ---- Pairs of a slow kernel, and the same kernel after one remedy, for scripts/explain_pairs.py.
+
+_LINE = (
+    _PLANE
+    + f"""  for (int i = i0; i < Ho * Wo; i += blockDim.x) {{
+    const int h = i / Wo, w = i % Wo;
+    float sum = 0;
+{_SUM.format(x=_X)}    {_Y} = sum;
+  }}"""
+)
+_NAIVE = _file(_tiles(16), _TILES.format(side=16, names=NAMES))
+
+
+def _shared_tile():
+    body = """  extern __shared__ float tile[];
+  const int side = 15 + K, t = threadIdx.y * 16 + threadIdx.x;
+  float* weights = tile + side * side;
+"""
+    body += _TILE.format(side=16)
+    body += f"""  for (int i = t; i < C * K * K; i += 256) weights[i] = k[m * C * K * K + i];
+  float sum = 0;
+  for (int c = 0; c < C; ++c) {{
+    for (int i = t; i < side * side; i += 256) {{
+      const int r = blockIdx.y * 16 + i / side, s = blockIdx.x * 16 + i % side;
+      tile[i] = r < H && s < W ? x[((b * C + c) * H + r) * W + s] : 0;
+    }}
+    __syncthreads();
+    for (int p = 0; p < K; ++p)
+      for (int q = 0; q < K; ++q) sum += tile[(threadIdx.y + p) * side + threadIdx.x + q] * weights[(c * K + p) * K + q];
+    __syncthreads();
+  }}
+  if (h < Ho && w < Wo) {_Y} = sum;"""
+    tiles = _TILES.format(side=16, names=NAMES)
+    return _file(body, tiles.replace("16)>>>", "16), sizeof(float) * ((15 + K) * (15 + K) + C * K * K)>>>"))
+
+
+def _all_filters(loop):
+    """Return a kernel file whose threads each keep the sums of up to 64 filters in an array; `loop` goes over them."""
+    body = (
+        _TILE.format(side=16).replace(" / M, m = blockIdx.z % M", "")
+        + f"""  if (h >= Ho || w >= Wo) return;
+  float sum[64] = {{}};
+  for (int c = 0; c < C; ++c)
+    for (int p = 0; p < K; ++p)
+      for (int q = 0; q < K; ++q) {{
+        const float in = {_X};
+        {loop} sum[m] += in * k[((m * C + c) * K + p) * K + q];
+      }}
+  {loop} {_Y} = sum[m];"""
+    )
+    return _file(body, _TILES.format(side=16, names=NAMES).replace("B * M", "B"))
+
+
+def _padded(text):
+    """Return the text of `_conflicts` with rows that are one float longer in shared memory."""
+    text = text.replace(
+        "i / (H * W) * H * W + i % W * H + i / W % H]", "(i / (H * W) * W + i % W) * (H + 1) + i / W % H]"
+    )
+    text = text.replace("(c * W + w + q) * H + h + p", "(c * W + w + q) * (H + 1) + h + p")
+    return text.replace("image + C * H * W", "image + C * W * (H + 1)").replace("(C * H * W +", "(C * W * (H + 1) +")
+
+
+def _one_by_one(inside, after):
+    call = f"""for (int b = 0; b < B; ++b) {{
+    forward<<<dim3(M, 1), 256>>>(x + b * C * H * W, k, y + b * M * Ho * Wo, 1, M, C, H, W, K);{inside}
+  }}{after}"""
+    return _file(_LINE, call)
+
+
+def _scratch(allocate, free):
+    body, call, _ = _image(_OUTPUTS)
+    return _file(body, f"{allocate}\n  {call}{free}")
+
+
+_ADDED = f"{_Y} = 0;\n" + _SUM.format(x=_X).replace("sum +=", f"{_Y} +=")
+_SYNCHRONISE = "\n    cudaDeviceSynchronize();"
+# Remedy: (code of the finding, slow kernel, remedied kernel, layer).
+PAIRS = {
+    "neighbours in a row": ("uncoalesced_reads", _NAIVE.replace("threadIdx.y", "t").replace("threadIdx.x", "threadIdx.y").replace("16 + t,", "16 + threadIdx.x,"), _NAIVE, (500, 4, 68, 8, 5)),
+    "a shared tile": ("no_reuse", _NAIVE, _shared_tile(), (500, 4, 68, 8, 5)),
+    "a line of threads": ("idle_threads", SLOW["idle_threads"][1], _file(_LINE, f"forward<<<dim3(M, B), 256>>>({NAMES});"), (2000, 1, 20, 16, 5)),
+    "a padded row": ("bank_conflicts", _conflicts(), _padded(_conflicts()), (1000, 4, 32, 16, 5)),
+    "constant indices": ("spills", _all_filters("for (int m = 0; m < M; ++m)"), _all_filters("_Pragma(\"unroll\") for (int m = 0; m < 16; ++m)"), (500, 4, 68, 16, 5)),
+    "a sum in a register": ("sum_in_global_memory", _file(_tiles(16)[: _tiles(16).index("  float sum")] + "  " + _ADDED, _TILES.format(side=16, names=NAMES)), _NAIVE, (500, 4, 36, 8, 5)),
+    "more blocks": ("small_grid", SLOW["small_grid"][1], SLOW["small_grid"][1].replace("<<<16,", "<<<132 * 8,"), (200, 4, 36, 8, 5)),
+    "one thread per sum": ("atomics", SLOW["atomics"][1], _file(_each(), f"forward<<<132 * 8, 256>>>({NAMES});"), (500, 4, 36, 8, 5)),
+    "allocated once": ("allocation_in_call", _scratch("float* scratch = nullptr;\n  cudaMalloc(&scratch, size_t(1) << 30);", "\n  cudaFree(scratch);"), _scratch("static float* scratch = nullptr;\n  if (!scratch) cudaMalloc(&scratch, size_t(1) << 30);", ""), (200, 4, 36, 8, 5)),
+    "one synchronisation": ("synchronisation_in_call", _one_by_one(_SYNCHRONISE, ""), _one_by_one("", _SYNCHRONISE), (200, 4, 36, 8, 5)),
+}  # fmt: skip
+
+# ---- Incorrect kernels.
 
 _CHANNELS = """  __shared__ float tile[20 * 20];
   const int b = blockIdx.x / M, m = blockIdx.x % M, h = threadIdx.x / 16, w = threadIdx.x % 16;
