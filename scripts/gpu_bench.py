@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Measures what `bench conv` and `bench net` do not: many shapes beside cuDNN, and one GPU beside all of this host.
 
-    scripts/gpu_bench.py shapes [--backend cpu] [--batch 100] [--count 300] [--seed 1] [--json FILE]
+    scripts/gpu_bench.py shapes [--batch 100] [--count 300] [--seed 1]       (--batch 0: 1.5 GB of images and outputs)
     scripts/gpu_bench.py gpus [--edition fa2017] [--images 10000000] [--batch 100000] [--repeat 3]
 
-Needs a built library (FASHION_OPS_LIBRARY) and PyTorch or CuPy; no MXNet.
+Needs a built library (FASHION_OPS_LIBRARY) and PyTorch (`gpus` also runs with CuPy); no MXNet.
 """
 
 import argparse
-import json
 import random
 import statistics
 import sys
@@ -20,69 +19,84 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fashion_infer.bench import random_network
-from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.machines import open_machine
-from fashion_infer.bench.records import OURS, BenchCase
-from fashion_infer.bench.request import BenchRequest
-from fashion_infer.errors import DeviceError
 from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import networks
+from fashion_infer.library import kernels
 from fashion_infer.library.devices import cuda_devices
 from fashion_infer.library.fused import FusedNetwork
 from fashion_infer.system.sharing import share
 
 CHANNELS, FILTERS = (1, 3, 4, 16, 32, 64, 128), (4, 16, 32, 64, 128)
 KERNEL_SIDES, IMAGE_SIDES = (1, 3, 5, 7), (14, 28, 56, 112)
+LARGEST = 1_500_000_000  # bytes of images and outputs with --batch 0
 BEHIND = 0.8  # fraction of a peer's speed below which a shape is printed again
 LANES, BUFFERS, CHECKED = 3, 4, 256  # threads per GPU, pinned buffers, images that are compared with float64
 
 
-class OneShape(Convolutions):
-    """The kernel that `auto` picks on one shape, beside the peers."""
+def milliseconds(torch, call, asked):
+    """Return a function that times one call, in a CUDA graph of several, which excludes the calls from Python."""
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream):
+        call()  # cuDNN tries its algorithms
+    with torch.cuda.graph(graph, stream=stream):
+        for _ in range(asked.calls):
+            call()
 
-    def __init__(self, request, shape):
-        super().__init__(request)
-        self._shape, self._kernels = shape, ["auto"]
+    def time():
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record(), graph.replay(), end.record(), end.synchronize()
+        return start.elapsed_time(end) / asked.calls
 
-    def check(self):
-        pass
+    return time
 
-    def cases(self):
-        return [BenchCase("a shape", "memory", self._shape.B, 0, [], 1, self._shape)]
 
-    def options(self):
-        return {}
+def one_shape(torch, shape, asked):
+    """Time `auto` and cuDNN on a shape, in turns; return the median of each, and whether `auto` is right."""
+    x, k = (torch.randn(size, device="cuda") for size in (shape.data, shape.weights))
+    y, conv = torch.empty(shape.output, device="cuda"), kernels.describe(shape.data, shape.weights)
+
+    def ours():
+        pointers = (tensor.data_ptr() for tensor in (x, k, y))
+        kernels.launch("auto", conv, *pointers, torch.cuda.current_stream().cuda_stream)
+
+    def cudnn(tf32):
+        torch.backends.cudnn.allow_tf32 = tf32
+        torch.nn.functional.conv2d(x, k)
+
+    calls = {"auto": ours, "cuDNN fp32": lambda: cudnn(False), "cuDNN tf32": lambda: cudnn(True)}
+    timers = {name: milliseconds(torch, call, asked) for name, call in calls.items()}
+    times = [{name: timer() for name, timer in timers.items()} for _ in range(asked.repeat)]
+    exact = torch.nn.functional.conv2d(x[-1:].double(), k.double())
+    right = (y[-1:] - exact).abs().max() <= 1e-5 * exact.abs().max()
+    return {name: statistics.median(each[name] for each in times) for name in calls}, bool(right)
 
 
 def shapes(asked):
-    request = BenchRequest(backend=asked.backend, against=asked.against, repeat=asked.repeat)
+    import torch
+
+    torch.backends.cudnn.benchmark = True
     sizes = list(product(CHANNELS, FILTERS, KERNEL_SIDES, IMAGE_SIDES))
     random.Random(asked.seed).shuffle(sizes)
-    measured, ratios, wrong = [], {}, []
+    ratios, wrong = {}, 0
     for channels, filters, taps, side in sizes[: asked.count]:
-        shape = ConvolutionShape(asked.batch, channels, side, side, filters, taps)
-        try:
-            result = OneShape(request, shape).measure()
-        except DeviceError as error:
-            print(f"{shape.title}: {error}")
-            continue
-        (case,) = result.cases
-        ours = next(row for row in case.rows if row.kind == OURS)
-        peers = "".join(f", x {ratio:.2f} {name}" for name, ratio in ours.faster_than.items())
-        milliseconds = f"{ours.median_ms:.4g} ms" if ours.timed else ours.reason
-        print(f"{shape.title}: {ours.name} {milliseconds}{peers}", flush=True)
-        measured.append(case.as_dict())
-        wrong += result.wrong
-        for name, ratio in ours.faster_than.items():
-            ratios.setdefault(name, []).append((ratio, shape.title))
+        one = ConvolutionShape(1, channels, side, side, filters, taps)
+        fitting = LARGEST // one.bytes
+        shape = one._replace(B=asked.batch or min(fitting, 20_000))
+        medians, right = one_shape(torch, shape, asked)
+        wrong += not right
+        ours = medians.pop("auto")
+        for name, peer in medians.items():
+            ratios.setdefault(name, []).append((peer / ours, shape.title))
+        said = ", ".join(f"x {peer / ours:.2f} {name}" for name, peer in medians.items())
+        print(f"{shape.title}: {ours:.4g} ms, {said}", flush=True)
     for name, found in ratios.items():
         values = [ratio for ratio, _ in found]
         ahead = sum(ratio >= 1 for ratio in values) / len(values)
-        print(f"{name}: {len(found)} shapes, at least as fast on {ahead:.0%}, geometric mean "
+        print(f"{name}: {len(found)} shapes, at least as fast on {ahead:.1%}, geometric mean "
               f"{statistics.geometric_mean(values):.2f}")  # fmt: skip
         print(*(f"  {ratio:.2f} {title}" for ratio, title in sorted(found) if ratio < BEHIND), sep="\n")
-    if asked.json:
-        Path(asked.json).write_text(json.dumps(measured))
+    print(f"{wrong} shapes wrong")
     return int(bool(wrong))
 
 
@@ -135,10 +149,7 @@ def main():
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("shapes")
     one.set_defaults(run=shapes)
-    one.add_argument("--backend", default="gpu")
-    one.add_argument("--against", default="cudnn")
-    one.add_argument("--json")
-    for option, value in (("--batch", 100), ("--count", 300), ("--seed", 1), ("--repeat", 20)):
+    for option, value in (("--batch", 100), ("--count", 300), ("--seed", 1), ("--repeat", 7), ("--calls", 10)):
         one.add_argument(option, type=int, default=value)
     other = commands.add_parser("gpus")
     other.set_defaults(run=gpus)
