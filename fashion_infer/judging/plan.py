@@ -20,7 +20,7 @@ from .callers.here import caller_for
 from .calls import Called, Caller, Cause, Conditions, Failed
 from .inputs import Inputs, KeyedStream, Seed, random_inputs
 from .reasons import ADAPTER_FINDINGS
-from .tensors import NEVER_NUMBER, origins, same_bits
+from .tensors import NEVER, NEVER_NUMBER, origins, same_bits
 from .verdict import ShapeVerdict
 
 _PROBED = 256  # images of a probe's call, at most
@@ -391,6 +391,8 @@ class ShapeTrial:
         if "output" in self._caller.can:
             numbers = self._call(inputs, Conditions(output="number")).output.copy()
             unwritten = missing & (numbers == NEVER_NUMBER)
+            if self._caller.backend == "gpu":  # its arithmetic gives NaN of other bits than outputs hold before a call
+                unwritten |= missing & (output.view("u4") == NEVER)
             added = missing & np.isfinite(numbers) & ~unwritten
             if added.any() and compare(numbers - NEVER_NUMBER, inputs, KeyedStream.fresh()).right:
                 return Cause("accumulates")

@@ -13,6 +13,7 @@ from fashion_infer.judging import bound, reasons
 from fashion_infer.judging.calls import USUAL, Called, Caller, Failed
 from fashion_infer.judging.inputs import KeyedStream
 from fashion_infer.judging.plan import Options, ShapeTrial
+from fashion_infer.judging.tensors import NEVER
 
 SHAPE = ConvolutionShape(1, 3, 11, 13, 4, 3)
 
@@ -230,6 +231,20 @@ def origins_of(kernel):
 )
 def test_nan_tells_its_origin(kernel, code):
     assert verdict(origins_of(kernel)).code == code
+
+
+@pytest.mark.parametrize("bits", [NEVER, 0x7FFFFFFF])
+def test_nan_of_a_gpu_tells_its_origin_by_its_bits(bits):
+    """A GPU file with host pointers gets outputs of NaN whatever the conditions say; here it leaves three filters."""
+
+    def three_missing(x, k, _):
+        y = exact(x, k).astype(np.float32)
+        y[:, 1:].view("u4")[...] = bits
+        return y
+
+    found = verdict(ArrayCaller(three_missing, ("output", "guard"), backend="gpu"))
+    assert (found.cause.details.get("state") == "not written") == (bits == NEVER)
+    assert (found.code == "computes_nan") == (bits != NEVER)
 
 
 def test_every_shape_is_called_several_times():
