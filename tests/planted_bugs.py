@@ -8,6 +8,9 @@ from fashion_infer.system import files
 SAMPLES = Path(__file__).resolve().parent / "submissions"
 WRONG = SAMPLES / "wrong"
 SHAPES = ((2, 13, 40, 4), (1, 28, 6, 5))
+HEAD = (
+    'extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K)'
+)
 # Name of a planted bug -> codes of the judge's reason, as planted.cpp explains them. These have files, because tests
 # name them; those of planted.cpp are written to files when they are needed.
 PLANTED = {
@@ -40,9 +43,26 @@ _PRODUCT = """OUTPUT {
               for (int q = 0; q < s.K; ++q) \\1
           y[s.y(b, m, h, w)] = total;
         }"""
+
+
+def parts(path):
+    """Return the (name, codes, text) of each part of a file with several kernel files."""
+    found = re.split(r"^//// ", path.read_text(), flags=re.MULTILINE)[1:]
+    return [re.fullmatch(r"(\S+): (.+?)\n(.+)", part, re.DOTALL).groups() for part in found]
+
+
+def written(name, texts):
+    """Write files {name: text} to a folder in build/, unless they are there; return the folder."""
+    folder = SAMPLES.parents[1] / "build" / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        if not (folder / file).exists() or (folder / file).read_text() != text:
+            files.write(folder / file, text)
+    return folder
+
+
 _TEXTS = {}  # the contents of the files in planted.cpp by name
-for _part in re.split(r"^//// ", (SAMPLES / "planted.cpp").read_text(), flags=re.MULTILINE)[1:]:
-    _name, _codes, _text = re.fullmatch(r"(\S+): (.+?)\n(.+)", _part, re.DOTALL).groups()
+for _name, _codes, _text in parts(SAMPLES / "planted.cpp"):
     _text = re.sub(r"^PRODUCT (.*)", _PRODUCT, _text, flags=re.MULTILINE)
     _text = re.sub(r"^OUTPUT ((?:.|\n {8})*)", _OUTPUT, _text, flags=re.MULTILINE)
     PLANTED[_name], _TEXTS[_name] = _codes, _text
@@ -63,12 +83,7 @@ def path_of(name):
     file = name if name.endswith(".h") else f"{name}.cpp"
     if name not in _TEXTS:
         return WRONG / file
-    folder = SAMPLES.parents[1] / "build" / "planted-bugs"
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, content in ((folder / "loops.h", (WRONG / "loops.h").read_text()), (folder / file, _TEXTS[name])):
-        if not path.exists() or path.read_text() != content:
-            files.write(path, content)
-    return folder / file
+    return written("planted-bugs", {"loops.h": (WRONG / "loops.h").read_text(), file: _TEXTS[name]}) / file
 
 
 def codes_of(name):

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from planted_bugs import HEAD, parts, written
+
 from fashion_infer.grading import grade
 
 ATTACKS = Path(__file__).resolve().parent
@@ -21,6 +23,15 @@ filters = 4
 kernel_size = 9
 images = 2
 """
+
+
+def on_cpu():
+    """Return {file name: path} of the attacks in `cpu`, after writing them to build/attacks."""
+    texts = {path.name: path.read_text() for path in (ATTACKS / "cpu").iterdir() if path.name != "attacks.cpp"}
+    for name, ends, text in parts(ATTACKS / "cpu" / "attacks.cpp"):
+        texts[f"{name}.cpp"] = f'// Ends as: {ends}\n#include "conv.h"\n{text.replace("CONV_FORWARD", HEAD)}'
+    folder = written("attacks", texts)
+    return {name: folder / name for name in sorted(texts) if not name.endswith(".h")}
 
 
 def judged(asked, *sources, **options):

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import numpy as np
 import planted_cpu
 import pytest
-from attacks.verdicts import LAYERS
+from attacks.verdicts import LAYERS, on_cpu
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from profiles import drawn, examples, pick
@@ -598,8 +598,7 @@ def test_submissions_are_checked_concurrently_and_timed_alone(tmp_path, monkeypa
 
     monkeypatch.setattr(runs.Referee, "_check", checked)
     monkeypatch.setattr(runs.Referee, "_time", alone)
-    attacks = ROOT / "tests" / "attacks" / "cpu"
-    sources = [HONEST, WRONG / "zero.cpp", HONEST, attacks / "aborts.cpp", tmp_path / "no-kernel", HONEST]
+    sources = [HONEST, WRONG / "zero.cpp", HONEST, on_cpu()["aborts.cpp"], tmp_path / "no-kernel", HONEST]
     sources[4].mkdir()
     said = []
     request = grade.GradeRequest(tuple(map(str, sources)), rubric.read(SMALL))
@@ -615,7 +614,7 @@ def test_closing_a_grading_ends_all_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     asked = rubric.read(SMALL)
-    endless = ROOT / "tests" / "attacks" / "cpu" / "never-returns.cpp"
+    endless = on_cpu()["never-returns.cpp"]
     sources = (str(tmp_path / "empty"), str(endless), str(endless), str(HONEST))
     Path(sources[0]).mkdir()
     start = time.monotonic()

@@ -1,8 +1,0 @@
-// Ends as: exit: exit code 0
-#include "conv.h"
-__attribute__((constructor)) static void begin() {
-  puts("{\"score\": 100, \"status\": \"judged\"}");
-  fflush(stdout);
-  _exit(0);
-}
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) { convolve(x, k, y, B, M, C, H, W, K); }
