@@ -6,30 +6,14 @@ from pathlib import Path
 from fashion_infer.system import files
 
 SAMPLES = Path(__file__).resolve().parent / "submissions"
-WRONG = SAMPLES / "wrong"
 SHAPES = ((2, 13, 40, 4), (1, 28, 6, 5))
 HEAD = (
     'extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K)'
 )
-# Name of a planted bug -> codes of the judge's reason, as planted.cpp explains them. These have files, because tests
-# name them; those of planted.cpp are written to files when they are needed.
-PLANTED = {
-    "asserts.h": "failed",
-    "boundary": "border",
-    "crashes": "crash null_pointer",
-    "exits": "exit",
-    "few-images": "images_from",
-    "first-channel": "first_channel",
-    "fixed-sizes": "incorrect",
-    "past-height": "writes_after_end out_of_bounds_read out_of_bounds_write",
-    "race-over-taps": "race",
-    "throws": "failed",
-    "zero": "all_zero",
-}
 # What planted.cpp writes as OUTPUT, for each output, and as PRODUCT, for each product of an output.
 _OUTPUT = """#include "loops.h"
 
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
+CONV_FORWARD {
   const Shape s(B, M, C, H, W, K);
   for (int b = 0; b < s.B; ++b)
     for (int m = 0; m < s.M; ++m)
@@ -62,28 +46,24 @@ def written(name, texts):
 
 
 _TEXTS = {}  # the contents of the files in planted.cpp by name
+PLANTED = {}  # name of a planted bug -> codes of the judge's reason
+RIGHT = {"helper/conv.cpp": "float32"}  # name of a correct file beside the templates -> its class
 for _name, _codes, _text in parts(SAMPLES / "planted.cpp"):
     _text = re.sub(r"^PRODUCT (.*)", _PRODUCT, _text, flags=re.MULTILINE)
     _text = re.sub(r"^OUTPUT ((?:.|\n {8})*)", _OUTPUT, _text, flags=re.MULTILINE)
-    PLANTED[_name], _TEXTS[_name] = _codes, _text
-# Correct files beside the templates, and the classes of those that are not float32.
-RIGHT = (
-    "alternating-order.cpp", "plain.c", "cpu-stride.cc", "dynamic-schedule.cpp", "helper/conv.cpp", "leaks.cc",
-    "mxnet-cpu-alloc.h", "mxnet-cpu-assignments.h", "mxnet-cpu-macros.h", "row-on-the-stack.cpp",
-    "tests-every-pixel.cpp", "utf-16.cpp",
-    "../wrong/prints.cpp", "../wrong/height-for-width.cpp", "../wrong/half.cpp",
-)  # fmt: skip
-CLASSES = {"../wrong/half.cpp": "tf32 or half"}
+    _TEXTS[_name] = _text.replace("CONV_FORWARD", HEAD)
+    if _codes.startswith("correct "):
+        RIGHT[_name] = _codes.partition(" ")[2]
+    elif _codes != "another test's":
+        PLANTED[_name] = _codes
 
 
 def path_of(name):
-    """Return the path of a sample of PLANTED or RIGHT."""
-    if name in RIGHT:
-        return SAMPLES / "right" / name
-    file = name if name.endswith(".h") else f"{name}.cpp"
+    """Return the path of a sample of planted.cpp or RIGHT."""
     if name not in _TEXTS:
-        return WRONG / file
-    return written("planted-bugs", {"loops.h": (WRONG / "loops.h").read_text(), file: _TEXTS[name]}) / file
+        return SAMPLES / "right" / name
+    file = name if "." in name else f"{name}.cpp"
+    return written("planted-bugs", {"loops.h": _TEXTS["loops.h"], file: _TEXTS[name]}) / file
 
 
 def codes_of(name):
@@ -92,7 +72,7 @@ def codes_of(name):
 
 _NEEDS_A_HOST = (
     "std::",
-    "#pragma omp",
+    "#pragma",
     "throw",
     "exit(",
     "abort(",
@@ -102,26 +82,18 @@ _NEEDS_A_HOST = (
     "immintrin",
     "mxnet",
 )
-_CALL = """
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  one_thread<<<1, 1>>>(x, k, y, B, M, C, H, W, K);
-}
-"""
+_CALL = f"\n{HEAD} {{\n  one_thread<<<1, 1>>>(x, k, y, B, M, C, H, W, K);\n}}\n"
 
 
 def on_gpu():
     """Return the names of the planted bugs whose loops can also be compiled for the GPU."""
-    return [name for name in PLANTED if not any(word in _source(name) for word in _NEEDS_A_HOST)]
+    return [name for name in PLANTED if not any(word in _TEXTS[name] for word in _NEEDS_A_HOST)]
 
 
 def cuda_form(name):
     """Return the text of a CUDA kernel file in which one GPU thread runs the loops of a bug."""
-    loops = (WRONG / "loops.h").read_text().replace("#pragma once\n", "")
+    loops = _TEXTS["loops.h"].replace("#pragma once\n", "")
     for start in ("  Shape(int", "  size_t ", "inline float"):
         loops = loops.replace(start, start.replace(start.strip(), f"__device__ {start.strip()}"))
-    text = _source(name).replace('extern "C" void conv_forward', "__global__ void one_thread")
+    text = _TEXTS[name].replace('extern "C" void conv_forward', "__global__ void one_thread")
     return text.replace('#include "loops.h"\n', loops) + _CALL
-
-
-def _source(name):
-    return path_of(name).read_text()

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import kernel_loading
-import planted_bugs
 import profiles
 import pytest
 import reference
+from planted_bugs import codes_of, path_of
 
 from fashion_infer import check, infer
 from fashion_infer.checkpoints import zoo
@@ -24,7 +24,6 @@ from fashion_infer.library import devices, kernels
 from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLES = ROOT / "tests" / "submissions"
 TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 CPU = [entry.name for entry in formats.FORMATS if entry.backend == "cpu"]
 RUN = ("run", "--data", "synthetic", "--n", "200")
@@ -88,7 +87,7 @@ def test_formats(invoke):
 
 
 def test_check_of_a_wrong_file(one_line):
-    file = SAMPLES / "wrong" / "boundary.cpp"
+    file = path_of("boundary")
     line, out = one_line(1, "kernel", "check", file, "--layer", "1,28,6,5")
     assert line.startswith("fashion-infer: boundary.cpp ") and line.partition(": ")[2] not in out  # said once
     found = json.loads(one_line(1, "kernel", "check", file, "--edition", "fa2017", "--json")[1])
@@ -99,7 +98,7 @@ def test_check_of_a_wrong_file(one_line):
 
 @pytest.mark.slow
 def test_a_run_of_an_incorrect_file_says_what_was_expected(invoke):
-    run = ("run", "--data", "synthetic", "--n", "2000", "--kernel", SAMPLES / "wrong" / "boundary.cpp")
+    run = ("run", "--data", "synthetic", "--n", "2000", "--kernel", path_of("boundary"))
     expected = dict(zoo.get("ece408-high").expected[dataset.SYNTHETIC])[2000]
     code, _, err = invoke(*run)
     assert code == 1 and f"expected {expected}: " in err.splitlines()[-2]
@@ -132,7 +131,7 @@ def test_format_needs_a_kernel_file(one_line):
 def test_format_selects_one_of_two_formats(invoke, one_line, tmp_path):
     """--format selects one of the two formats in a file. `make test-all` also tests `verify` and `profile`."""
     file, plain = tmp_path / "both.cpp", TEMPLATES / "conv.cpp"
-    right, wrong = TEMPLATES / "cpu-new-forward.cc", SAMPLES / "wrong" / "zero.cpp"
+    right, wrong = TEMPLATES / "cpu-new-forward.cc", path_of("zero")
     file.write_text(right.read_text() + wrong.read_text().replace("loops.h", str(wrong.parent / "loops.h")))
     more = (("verify", "--model", "ece408-low", "--data", "synthetic"), ("profile", *RUN[1:], "--turns", "0"))
     for command in (RUN, *profiles.pick((), more)):
@@ -154,10 +153,10 @@ def test_which_names_are_paths():
 @pytest.mark.parametrize("name", profiles.drawn(["few-images", "writes-after-end"], 1))
 def test_a_wrong_kernel(one_line, name):
     """The run prints its lines, and ends with exit code 1 and the verdict; a harmful kernel is not run."""
-    file = planted_bugs.path_of(name)
+    file = path_of(name)
     line, out = one_line(1, *RUN, "--kernel", file)
     found = kernel_loading.check(file, edition="fa2017")
-    assert found.shapes[0].reason in line and found.causes[0].code in planted_bugs.codes_of(name)
+    assert found.shapes[0].reason in line and found.causes[0].code in codes_of(name)
     assert name == "writes-after-end" or out.splitlines()[2] == "New Inference"
 
 
@@ -175,7 +174,7 @@ def test_the_edition_of_a_file_is_named(one_line, tmp_path):
 
 @pytest.mark.slow
 def test_everything_as_json(invoke):
-    file = SAMPLES / "wrong" / "boundary.cpp"
+    file = path_of("boundary")
     code, out, _ = invoke(*RUN, "--json", "--kernel", file)
     found = json.loads(out)
     assert code == 1 and found["kernel"] == str(file) and found["layers"][0]["kernel"].partition("#")[0] == file.name
@@ -189,7 +188,7 @@ def test_everything_as_json(invoke):
 @pytest.mark.parametrize("command", profiles.drawn([RUN, ("profile", *RUN[1:]), ("kernel", "check")], 1))
 def test_a_kernel_that_hangs(one_line, command):
     option = [] if command[0] == "kernel" else ["--kernel"]
-    line, _ = one_line(1, *command, *option, SAMPLES / "wrong" / "hangs.cpp", "--timeout", "1")
+    line, _ = one_line(1, *command, *option, path_of("hangs"), "--timeout", "1")
     assert "did not end within 1 s" in line
 
 
@@ -221,7 +220,7 @@ def test_a_process_started_by_a_kernel_ends_with_the_run(tmp_path, run_program):
 
 def test_the_kernels_process_ends_when_the_command_is_killed():
     """The process that runs a kernel ends, even if the command is killed by a signal that it cannot handle."""
-    arguments = [sys.executable, "-m", "fashion_infer", *RUN, "--kernel", str(SAMPLES / "wrong" / "hangs.cpp")]
+    arguments = [sys.executable, "-m", "fashion_infer", *RUN, "--kernel", str(path_of("hangs"))]
     parent = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")
     line = parent.stdout.readline()  # when "Loading ..." is printed, the child process exists
@@ -247,7 +246,7 @@ def ended(pid):
 
 @pytest.mark.slow
 def test_what_a_kernel_prints_goes_to_stderr(run_program):
-    end = run_program(*RUN, "--kernel", SAMPLES / "wrong" / "prints.cpp")
+    end = run_program(*RUN, "--kernel", path_of("prints"))
     assert end.returncode == 0 and "B = " not in end.stdout
     lines = end.stderr.splitlines()
     assert (
@@ -271,7 +270,7 @@ def test_verify_with_a_correct_file(invoke):
 
 @pytest.mark.slow
 def test_verify_with_an_incorrect_file(one_line):
-    assert not one_line(1, *VERIFY, SAMPLES / "wrong" / "boundary.cpp")[1]
+    assert not one_line(1, *VERIFY, path_of("boundary"))[1]
 
 
 def test_verify_with_a_kernels_name(invoke):
@@ -319,14 +318,14 @@ def test_from_python():
     assert result.layers[0].kernel.partition("#")[0] == "conv.cpp"
     assert result.submission.right and result.submission.precision == "float32"
     with pytest.warns(UserWarning, match="boundary.cpp"):
-        wrong = infer("ece408-high", n=100, data="synthetic", kernel=str(SAMPLES / "wrong" / "boundary.cpp"))
+        wrong = infer("ece408-high", n=100, data="synthetic", kernel=str(path_of("boundary")))
     assert wrong.submission.shapes[0].code == "border" and wrong.submission.changed > 0
     assert wrong.submission.shapes[0].reason in repr(wrong) and len(repr(wrong.submission)) < 300
-    found = check(SAMPLES / "wrong" / "boundary.cpp", edition="fa2017")
+    found = check(path_of("boundary"), edition="fa2017")
     assert not found.right and [one.code for one in found.shapes] == ["border"]
     assert found.sentence in repr(found) and found._repr_html_()
     with pytest.raises(CheckFailed):
-        infer("ece408-high", n=10, data="synthetic", kernel=str(SAMPLES / "wrong" / "throws.cpp"))
+        infer("ece408-high", n=10, data="synthetic", kernel=str(path_of("throws")))
     with pytest.raises(UsageError):
         infer("baseline", n=10, data="synthetic", kernel=str(TEMPLATES / "conv.cpp"))
     with pytest.raises(UsageError):

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import profiles
 import pytest
+from planted_bugs import path_of
 
 pytestmark = pytest.mark.slow
 FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
-HARMFUL = Path(__file__).resolve().parents[1] / "submissions" / "wrong" / "past-height.cpp"
+HARMFUL = path_of("past-height")
 
 
 @pytest.mark.skipif(profiles.pick(True, False), reason="takes 30 s: part of make test-all")

@@ -8,6 +8,7 @@ import kernel_loading
 import numpy as np
 import pytest
 import reference
+from planted_bugs import path_of
 from test_bench import Tensors
 
 import fashion_infer
@@ -92,13 +93,13 @@ def test_a_wrong_image_of_the_benchmarks_own_call_is_found(work, tmp_path, corre
 
 
 def test_a_wrong_file_is_not_timed(work):
-    row, contender = check_file(work, ROOT / "tests/submissions/wrong/throws.cpp")
+    row, contender = check_file(work, path_of("throws"))
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason and not work.calls
 
 
 def test_a_call_that_fails(work, monkeypatch, correct_alone):
     """The call in this process may fail although the trials, each in a separate process, have succeeded."""
-    path = ROOT / "tests/submissions/wrong/throws.cpp"
+    path = path_of("throws")
     monkeypatch.setattr(loading, "device_usable", lambda backend: True)
     row, contender = check_file(work, path)
     assert contender is None and row.status == "wrong" and "the tile does not fit" in row.reason

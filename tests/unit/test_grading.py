@@ -23,6 +23,7 @@ import pytest
 from attacks.verdicts import LAYERS, on_cpu
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from planted_bugs import path_of
 from profiles import drawn, examples, pick
 
 from fashion_infer.checkpoints import editions
@@ -38,7 +39,6 @@ from fashion_infer.judging.inputs import Seed
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = str(ROOT / "tests" / "attacks" / "rubric.toml")
 HONEST = ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
-WRONG = ROOT / "tests" / "submissions" / "wrong"
 
 
 # ---- Rubrics.
@@ -94,7 +94,7 @@ def test_grading_and_checking_with_own_layers(invoke, tmp_path, monkeypatch):
     assert code == 0 and found["points"] == 100 and "edition" not in found["rubric"], err
     assert {tuple(one["case"]["shape"][1:]) for one in found["samples"]} == {(3, 32, 32, 64, 3), (2, 9, 9, 4, 9)}
     assert invoke("kernel", "check", HONEST, "--layer", "3,32,64,3")[0] == 0
-    assert invoke("kernel", "check", WRONG / "boundary.cpp", "--layer", "3,32,64,3", "--layer", "2,9,4,3")[0] == 1
+    assert invoke("kernel", "check", path_of("boundary"), "--layer", "3,32,64,3", "--layer", "2,9,4,3")[0] == 1
     for layer in ("3,32,64", "3,2,64,3", "a,b,c,d", "0,3,3,3"):
         assert invoke("kernel", "check", HONEST, "--layer", layer)[0] == 2
     code, said, _ = invoke("kernel", "new", "--format", "c-cpu", "--layer", "3,32,64,3")
@@ -522,7 +522,7 @@ def test_a_folder_of_submissions_from_the_command_line(invoke, tmp_path, monkeyp
     team = tmp_path / "team"
     team.mkdir()
     (team / "conv.cpp").write_bytes(HONEST.read_bytes())
-    wrong, nothing = WRONG / drawn(["boundary.cpp", "few-images.cpp", "zero.cpp"], 1)[0], tmp_path / "notes.txt"
+    wrong, nothing = path_of(drawn(["boundary", "few-images", "zero"], 1)[0]), tmp_path / "notes.txt"
     nothing.write_text("no kernel")
     out = tmp_path / "results"
     code, said, err = invoke("grade", team, wrong, nothing, "--rubric", SMALL, "--out", out, "--for", "junit")
@@ -598,7 +598,7 @@ def test_submissions_are_checked_concurrently_and_timed_alone(tmp_path, monkeypa
 
     monkeypatch.setattr(runs.Referee, "_check", checked)
     monkeypatch.setattr(runs.Referee, "_time", alone)
-    sources = [HONEST, WRONG / "zero.cpp", HONEST, on_cpu()["aborts.cpp"], tmp_path / "no-kernel", HONEST]
+    sources = [HONEST, path_of("zero"), HONEST, on_cpu()["aborts.cpp"], tmp_path / "no-kernel", HONEST]
     sources[4].mkdir()
     said = []
     request = grade.GradeRequest(tuple(map(str, sources)), rubric.read(SMALL))

@@ -8,7 +8,7 @@ import warnings
 import kernel_loading
 import planted_bugs
 import pytest
-from planted_bugs import CLASSES, PLANTED, RIGHT, path_of
+from planted_bugs import PLANTED, RIGHT, path_of
 from profiles import drawn
 
 import fashion_infer
@@ -19,7 +19,7 @@ CHANNELS = ("first-channel", "input-without-channel", "last-channel", "unrolled-
             "weights-swapped", "weights-without-channel", "buffer-of-first-size", "fixed-sizes")  # fmt: skip
 FAST = ("keeps-first-pointer", "buffer-of-first-size", "overlapping-memcpy", "exits", "sum-starts-at-one",
         "one-output-of-image-51", "copies-images-from-200-on", "tap-missing", "one-nan", "race-over-taps", "crashes",
-        "dynamic-schedule.cpp", "../wrong/half.cpp", "leaks.cc")  # fmt: skip
+        "dynamic-schedule", "half", "leaks.cc")  # fmt: skip
 
 # `grade` does not run the build with sanitizers, because it would run outside of the box: it accepts the first of these
 # files, and gives the others another reason.
@@ -101,7 +101,7 @@ def test_grade_agrees(name):
     _, said = by_command("grade", path_of(name), *words)
     found = in_json(said)
     refused = [each for each in found["findings"] if each["follows"] == "refused"]
-    if name in CLASSES:  # the default rubrics ask for float32
+    if RIGHT.get(name, "float32") != "float32":  # the default rubrics ask for float32
         assert {each["code"] for each in refused} == {"less_precise"}
         return
     assert (found["status"] == "judged" and not refused) == right, said

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_bugs import SAMPLES, path_of
 
 from fashion_infer.errors import UsageError
 from fashion_infer.kernel_files import formats, neighbours, source
 
-SAMPLES = Path(__file__).resolve().parent.parent / "submissions"
 WITH_SOURCE = [entry.name for entry in formats.FORMATS if entry.template]
 INTS = ["int B", "int M", "int C", "int H", "int W", "int K"]
 
@@ -46,7 +46,7 @@ def test_templates_have_their_formats(tmp_path, name):
     ],
 )
 def test_samples(file, name, defines):
-    found = formats.recognise(SAMPLES / "right" / file)
+    found = formats.recognise(path_of(file))
     assert (found.format.name, found.defines) == (name, defines)
 
 
@@ -91,8 +91,8 @@ def test_text_that_only_looks_like_a_kernel(tmp_path, text):
 @pytest.mark.parametrize(
     "text, found, nearest",
     [
-        ("not-extern-c.cpp", 'conv_forward(x, k, y, B, M, C, H, W, K) without extern "C"', "c-cpu"),
-        ("gpu-tensara.cu", "solution(", "c-gpu"),
+        ("not-extern-c", 'conv_forward(x, k, y, B, M, C, H, W, K) without extern "C"', "c-cpu"),
+        ("../wrong/gpu-tensara.cu", "solution(", "c-gpu"),
         (
             "int least(int a, int b) { if (a) { } }\nvoid conv2d_cpu(float* in[], int n = 1) {} int main() {}",
             "conv2d_cpu(in, n)",
@@ -109,7 +109,7 @@ def test_text_that_only_looks_like_a_kernel(tmp_path, text):
 )
 def test_almost_correct_files_are_told_the_nearest_signature(tmp_path, text, found, nearest):
     suffix = ".cu" if "GPU" in text else ".cpp"
-    path = SAMPLES / "wrong" / text if Path(text).suffix in (".cpp", ".cu") else named(tmp_path, text, suffix)
+    path = path_of(text) if " " not in text else named(tmp_path, text, suffix)
     with pytest.raises(UsageError) as refused:
         formats.recognise(path)
     entry = formats.find(nearest)

@@ -16,6 +16,7 @@ import reference
 import skips
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from planted_bugs import HEAD, SAMPLES, path_of
 
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.kernel_files import build, formats, plugin
@@ -23,12 +24,11 @@ from fashion_infer.library import bindings, devices, kernels, op_times
 from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SAMPLES = ROOT / "tests" / "submissions"
 TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
-_OURS = ("plain.c", "cpu-stride.cc", "mxnet-cpu-macros.h", "mxnet-cpu-alloc.h", "mxnet-cpu-assignments.h")
 RIGHT = [
     *(TEMPLATES / name for name in ("conv.cpp", "cpu-new-forward.cc", "new-forward.h")),
-    *(SAMPLES / "right" / name for name in (*_OURS, "utf-16.cpp", "helper/conv.cpp")),
+    *map(path_of, ("plain.c", "cpu-stride.cc", "helper/conv.cpp")),
+    *(path_of(f"mxnet-cpu-{name}.h") for name in ("macros", "alloc", "assignments")),
 ]
 ON_GPU = [
     *(TEMPLATES / entry.template for entry in formats.FORMATS if entry.backend == "gpu"),
@@ -63,7 +63,7 @@ def test_correct_files_at_random_shapes(path, shape, pixels):
 
 
 def test_a_files_output_goes_to_stderr_with_its_name(capfd):
-    kernel = kernel_loading.load(SAMPLES / "wrong" / "prints.cpp")
+    kernel = kernel_loading.load(path_of("prints"))
     capfd.readouterr()
     print("ours, before")
     kernels.convolve(np.ones((2, 1, 4, 4)), np.ones((3, 1, 2, 2)), kernel.name)
@@ -73,7 +73,7 @@ def test_a_files_output_goes_to_stderr_with_its_name(capfd):
     assert err == "[prints.cpp] B = 2\n[prints.cpp] M = 3\n[prints.cpp] no newline\n"
 
 
-def in_a_process(file, timeout=60):
+def in_a_process(name, timeout=60):
     """Call a kernel file once in a separate process; return the finished process."""
     code = (
         "import sys, numpy as np\n"
@@ -81,25 +81,25 @@ def in_a_process(file, timeout=60):
         "name = loading.load(formats.recognise(sys.argv[1])).name\n"
         "kernels.convolve(np.ones((2, 1, 4, 4)), np.ones((3, 1, 2, 2)), name)\nprint('done')"
     )
-    command = [sys.executable, "-c", code, str(SAMPLES / "wrong" / file)]
+    command = [sys.executable, "-c", code, str(path_of(name))]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
 
 
 def test_output_before_exit_is_printed():
-    end = in_a_process("exits.cpp")
+    end = in_a_process("exits")
     assert (end.returncode, end.stdout) == (255, "")
     assert end.stderr == "[exits.cpp] not today\n"
 
 
 def test_a_crash_ends_its_process():
-    assert in_a_process("crashes.cpp").returncode == -11
+    assert in_a_process("crashes").returncode == -11
 
 
 # ---- Building.
 
 
 def test_the_first_compiler_error_is_one_line():
-    path = SAMPLES / "wrong" / "compile-error.cpp"
+    path = path_of("compile-error")
     with pytest.raises(DeviceError) as failed:
         kernel_loading.load(path)
     assert str(failed.value).startswith(f"{path}:9: ")
@@ -112,7 +112,7 @@ def test_names_of_any_characters(tmp_path, name):
     shutil.copytree(SAMPLES / "right" / "helper", folder)
     path = (folder / "conv.cpp").rename(folder / name)
     assert kernel_loading.check(path, shapes=SMALL).right
-    path.write_text((SAMPLES / "wrong" / "second-download (1).cpp").read_text())
+    path.write_text(f"{HEAD} {{\n  int n = undefined_name;\n}}\n")
     with pytest.raises(DeviceError) as failed:
         kernel_loading.load(path)
     assert str(failed.value).startswith(f"{path}:2: ") and "undefined_name" in str(failed.value)
@@ -150,7 +150,7 @@ def test_headers_of_cuda_are_found_in_any_version(tmp_path):
 
 def test_a_missing_function():
     with pytest.raises(DeviceError):
-        kernel_loading.load(SAMPLES / "wrong" / "undefined.cpp")
+        kernel_loading.load(path_of("undefined"))
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_a_broken_compiler_is_blamed(own, monkeypatch, tmp_path, path):
     assert failed.value.exit_code == 4 and "\n" not in str(failed.value)
     monkeypatch.undo()
     with pytest.raises(DeviceError) as failed:
-        build.build(formats.recognise(SAMPLES / "wrong" / "compile-error.cpp"))
+        build.build(formats.recognise(path_of("compile-error")))
     assert not isinstance(failed.value, build.UnusableCompiler)
 
 
