@@ -80,16 +80,6 @@ class TestLoad:
         said = fresh(code, tmp_path).splitlines()
         assert said == ["[]", "Convolution 6.0 2.0", "True BaseEstimator", "True True"]
 
-    def test_operators_still_work(self):
-        mx = _mxnet.load()
-        with pytest.raises(mx.MXNetError, match="bogus"):
-            mx.nd.Convolution(mx.nd.ones((1, 1, 5, 5)), kernel=(3, 3), num_filter=1, bogus=1)
-        x = mx.sym.Variable("x")
-        assert mx.sym.Activation(x, act_type="tanh", name="t").list_outputs() == ["t_output"]
-        out = mx.nd.zeros((2,))
-        assert mx.nd.relu(mx.nd.array([-1, 2]), out=out) is out
-        assert out.asnumpy().tolist() == [0, 2]
-
 
 class TestThreads:
     CODE = (
