@@ -5,7 +5,6 @@ import hashlib
 import struct
 
 import numpy as np
-import profiles
 import pytest
 import reference
 
@@ -184,15 +183,6 @@ def test_random_images_are_resized(size):
     )
     expected = np.stack([warped(image[0], size) for image in images])[:, None]
     assert np.array_equal(resize(images, size), expected)
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_the_test_set_is_resized(size, data_dir):
-    """Resized images of the real test set equal `warp`'s: 200 images drawn in each run, all in `make test-all`."""
-    images, _ = reading.read_pair(data_dir)
-    resized = resize(images, size)
-    for index in np.random.default_rng().permutation(len(images))[: profiles.pick(200, None)]:
-        assert np.array_equal(warped(images[index, 0], size), resized[index, 0]), index
 
 
 @pytest.mark.parametrize("shape, size", [((2, 28, 28), 64), ((2, 1, 28, 20), 64), ((2, 1, 28, 28), 1)])

@@ -134,17 +134,6 @@ def test_a_wide_convolution_before_pools(pool):
     assert error(chain.fused(weights).forward(data), wanted) < TOLERANCE
 
 
-@pytest.mark.parametrize("layers", [[Relu()], [Tanh()], [MaxPool(3, 2), Relu()], [Relu(), MaxPool(3, 1, True)]])
-def test_nan_stays_nan(layers):
-    """A NaN appears in the result of each window that contains it, and in no other result."""
-    chain = chains.Chain(layers, (1, 9, 40))
-    for column in range(40):
-        data = -chain.items(1, "pixels")
-        data[0, 0, 4, column] = np.nan
-        wanted = reference.forward(layers, {}, data).reshape(1, -1)
-        np.testing.assert_array_equal(np.isnan(chain.fused({}).forward(data)), np.isnan(wanted))
-
-
 def test_stages_include_pools_and_activations():
     """Further pools and activations become separate stages of the kind "map"."""
 
@@ -176,18 +165,6 @@ def test_stages_include_pools_and_activations():
 def test_a_window_larger_than_the_image():
     with pytest.raises(UsageError):
         FusedNetwork(chains.Chain([MaxPool(4)], (1, 9, 9)).symbol(), {}, (1, 9, 3))
-
-
-def test_stages_of_the_course():
-    chain = chains.course("fa2017")
-    stages = chain.fused(chain.weights()).stages
-    assert [(s.name, s.kind, s.first_node, s.last_node) for s in stages] == [
-        ("convolution0+activation0+pooling0", "convolution", 2, 4),
-        ("flatten0+fullyconnected0+activation1", "dense", 5, 9),
-        ("fullyconnected1", "dense", 12, 12),
-        ("softmax", "softmax", 13, 13),
-    ]
-    assert [s.operations for s in stages] == [2 * 50 * 24 * 24 * 25, 2 * 7200 * 500, 2 * 500 * 10, 0]
 
 
 # ---- Layers that cannot be fused.

@@ -86,8 +86,3 @@ def test_leaked_memory_from_slice_to_slice(monkeypatch, free, leaked, by_process
     for number, _ in enumerate(free):
         seen(number, 1)
     assert seen.leaked == leaked
-
-
-def test_memory_is_not_watched_on_the_cpu(monkeypatch):
-    monkeypatch.setattr(observer.devices, "cuda_devices", lambda: pytest.fail("asked"))
-    observed(monkeypatch)

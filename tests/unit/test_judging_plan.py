@@ -245,9 +245,3 @@ def test_nan_of_a_gpu_tells_its_origin_by_its_bits(bits):
     found = verdict(ArrayCaller(three_missing, ("output", "guard"), backend="gpu"))
     assert (found.cause.details.get("state") == "not written") == (bits == NEVER)
     assert (found.code == "computes_nan") == (bits != NEVER)
-
-
-def test_every_shape_is_called_several_times():
-    found = verdict(plain(exact))
-    assert found.calls >= 10 and Options().images <= found.shape.B
-    assert verdict(plain(exact), many=300).shape.B == 300

@@ -46,13 +46,6 @@ def test_against_float64(network, images, kernel):
     assert times[0].kernel == (chosen if kernel == "auto" else kernel)
 
 
-def test_builtin_operator_agrees(network, images):
-    own, _ = predictor.Predictor(network).predict(images)
-    theirs, times = predictor.Predictor(network, operator="builtin").predict(images)
-    assert np.abs(own - theirs).max() < 2e-6
-    assert next(t.operator for t in times) == "Convolution" and not any(t.custom for t in times)
-
-
 @pytest.mark.parametrize("batch_size", [1, 7, 23, 100])
 def test_slices_that_do_not_divide_n(network, images, batch_size):
     whole, _ = predictor.Predictor(network).predict(images)
