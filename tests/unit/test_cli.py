@@ -72,13 +72,6 @@ def test_missing_dataset_without_network(invoke, bare):
     assert not [p for p in bare.rglob("*") if p.is_file()]
 
 
-def test_the_built_in_set_replaces_a_missing_dataset(invoke, bare):
-    code, out, err = invoke("run", "--n", "50", "--backend", "cpu")
-    assert code == 0
-    assert next(line for line in out.splitlines() if line.startswith("Correctness")).endswith(" Data: synthetic")
-    assert len(err.splitlines()) == 1
-
-
 def test_read_only_cache(invoke, bare, monkeypatch):
     blocked = bare / "file"
     blocked.write_text("")
@@ -198,16 +191,6 @@ def test_a_group_without_a_command_shows_help_and_a_suggestion(invoke, words):
     program, *command = following.rstrip("`\n").split()
     assert program == "fashion-infer" and tuple(command[: len(words)]) == words
     assert invoke(*command[: len(words) + 1], "--help")[0] == 0
-
-
-@pytest.mark.parametrize("words", GROUPS)
-def test_summaries_of_commands_are_complete(invoke, words):
-    text = "".join(invoke(*words, "--help")[1].partition("Commands:")[2].split())  # lines may break after hyphens
-    assert "..." not in text
-    if words:
-        for command in main.cli.get_command(None, *words).commands.values():
-            sentence = " ".join(command.help.split("\n\n")[0].split()).split(". ")[0].rstrip(".")
-            assert sentence.replace(" ", "") in text
 
 
 def test_colours_of_verdicts(monkeypatch):
