@@ -3,9 +3,6 @@
 import copy
 import json
 import os
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -250,9 +247,6 @@ class TestRanks:
             wanted = 1.0  # SciPy divides by a variance of zero
         assert verdicts.p_of_larger(a, b) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
-    def test_all_equal_is_no_difference(self):
-        assert verdicts.p_of_larger([1.0] * 9, [1.0] * 9) == 1.0
-
     def test_samples_of_benchmarks_are_compared(self, compare):
         """A median that differs by more than the noise counts as slower only if the samples confirm the difference."""
         a, b = copy.deepcopy(CONV), copy.deepcopy(CONV)
@@ -334,25 +328,6 @@ class TestOtherPrograms:
         monkeypatch.setattr(process, "TASKS", tmp_path / "nowhere")
         assert process.waited() is None
 
-    def test_waited_beside_another_program(self):
-        """The wait of this process grows while another program computes on the same processor."""
-        allowed = os.sched_getaffinity(0)
-        if process.waited() is None:
-            pytest.skip("Linux does not count it here")
-        other = None
-        try:
-            os.sched_setaffinity(0, {min(allowed)})
-            other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            before, end = process.waited(), time.thread_time() + 0.2
-            while time.thread_time() < end:
-                pass
-            assert process.waited() > before
-        finally:
-            os.sched_setaffinity(0, allowed)
-            if other is not None:
-                other.kill()
-                other.wait()
-
 
 class TestBenches:
     def conv(self, row, **values):
@@ -416,7 +391,7 @@ class TestBenches:
         peer = changed(NET, "cases", 0, "rows", 1, "min_ms", value=0.2)
         assert compare(NET, changed(peer, "cases", 0, "rows", 1, "median_ms", value=9.0), "--check")[0] == 0
 
-    @pytest.mark.parametrize("name", ["kernels", "results-gpu", "results-gpu-editions", "results-cpu"])
+    @pytest.mark.parametrize("name", ["kernels", "results-cpu"])
     def test_files_of_the_documentation(self, invoke, name):
         docs = Path(__file__).resolve().parents[2] / "docs"
         file = next(docs.rglob(f"{name}.json"))
@@ -454,21 +429,18 @@ class TestRefusals:
         [
             changed(RUN, "layers", value=[]),
             changed(RUN, "layers", 0, "seconds", value=[]),
-            changed(RUN, "layers", value=[{"name": "a", "seconds": []}]),
             changed(RUN, "layers", 0, "seconds", value=["a"] * 5),
             changed(RUN, "layers", 0, "seconds", value=[-1] * 5),
             changed(RUN, "layers", 0, "seconds", value=[float("nan")] * 5),
             changed(RUN, "layers", 1, "name", value="new0"),
             changed(RUN, "correctness", value=None),
             changed(RUN, "versions", value=3),
-            changed(RUN, "correctness", value=10**400),
             {key: value for key, value in RUN.items() if key != "threads"},
             changed(CONV, "cases", 0, "rows", 1, "min_ms", value=2.0),
             changed(CONV, "cases", 0, "rows", 1, "runs", value=0),
             changed(CONV, "cases", 0, "rows", value=None),
             changed(NET, "cases", value=[{}]),
             changed(CONV, "cases", 0, "rows", 1, "samples_ms", value=[1.0, "x"]),
-            changed(CONV, "cases", 0, "rows", 1, "samples_ms", value=3),
         ],
     )
     def test_damaged_files(self, compare, damaged):
