@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 from pathlib import Path
-from types import SimpleNamespace
 
 import planted_cpu
 import profiles
@@ -13,18 +12,7 @@ import pytest
 
 import fashion_infer
 from fashion_infer.errors import CheckFailed, DataError
-from fashion_infer.explain import (
-    compiler,
-    explanation,
-    findings,
-    machine_loop,
-    samples,
-    sanitizer,
-    slow_cpu,
-    slow_gpu,
-    source,
-    wrong,
-)
+from fashion_infer.explain import compiler, findings, machine_loop, samples, slow_cpu, slow_gpu, source, wrong
 from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging import judge, reasons
 from fashion_infer.judging.calls import Cause
@@ -254,20 +242,6 @@ def test_an_explanation_of_a_correct_file(tmp_path, invoke):
     assert 0 < figures["gflop_s"] < figures["peak_gflop_s"] and figures["threads"] == 1
 
 
-@pytest.mark.parametrize("ms, between", [(5, ("naive", "direct")), (10, (None, "naive")), (0.5, ("tiles", None))])
-def test_the_neighbours_of_a_file_are_our_next_slower_and_next_faster_kernel(tmp_path, monkeypatch, ms, between):
-    times = {"direct": 3, "conv.cpp": ms, "tiles": 1, "naive": 9}
-    rows = [
-        SimpleNamespace(name=name, median_ms=time, kind=explanation.OURS, file=name.endswith(".cpp"))
-        for name, time in times.items()
-    ]
-    result = SimpleNamespace(cases=[SimpleNamespace(rows=rows)])
-    monkeypatch.setattr(explanation._OneConvolution, "measure", lambda _: result)
-    monkeypatch.setattr(explanation, "conclusions", lambda _: ["faster"])
-    timed = explanation._timed(recognised(tmp_path, planted_cpu.naive()), "sp2019", 1, 0)
-    assert (timed.standing, timed.milliseconds, timed.between) == ("faster", ms, between)
-
-
 def test_a_fast_kernel_has_no_finding(tmp_path):
     """A kernel that keeps sums in registers and uses all cores gets no finding, and has one thread per processor."""
     found, run = slow(tmp_path, planted_cpu.FAST)
@@ -312,37 +286,6 @@ def test_what_is_said_of_a_run_follows_from_its_samples(tmp_path, name):
     found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run)
     assert sorted(one.code for one in found) == sorted(codes)
     assert sum(one.share for one in found if one.code in ("waiting_inside", "serial_sum")) <= 1
-
-
-@pytest.mark.parametrize("to, hits, loop", [(7, {5: 55, 8: 45}, (4, 6)), (2, {2: 60, 8: 30, 5: 10}, (2, 8))])
-def test_loops_that_end_with_a_jump_without_a_condition(tmp_path, monkeypatch, to, hits, loop):
-    """They count only if the loops that end with a test take less than half of the time."""
-    texts = (
-        "mov %eax,%edx",
-        "nop",
-        "mulss (%rax),%xmm0",
-        "nop",
-        "nop",
-        "addss %xmm0,%xmm1",
-        "jne 4 <f>",
-        "nop",
-        f"jmp {to} <f>",
-    )
-    code = "0 <f>:\n" + "".join(f"   {at}:\t{text}\n" for at, text in enumerate(texts))
-    monkeypatch.setattr(samples.programs, "output", lambda *_: code)
-    assert samples._loop(tmp_path / "program", hits)[0] == loop
-
-
-@pytest.mark.slow
-def test_a_function_through_a_pointer(tmp_path):
-    """The products are in a function whose address only the program's run knows."""
-    text = planted_cpu.shifted(
-        before="static float product(float a, float b) { return a * b; }\nfloat (*pointer)(float, float) = product;\n",
-        inner="row[w] += pointer(weight, from[w]);  // HERE",
-    )
-    found, _ = slow(tmp_path, text)
-    codes = {one.code: one.line for one in found}
-    assert codes["call_in_loop"] in planted_cpu.marked(text) and "no_products" not in codes
 
 
 def test_figures_without_binutils(tmp_path, monkeypatch):
@@ -436,16 +379,6 @@ def test_the_page_has_a_section_for_each_finding():
     assert {*slow_cpu.REMEDIES, *slow_gpu.REMEDIES} <= set(codes)
     causes = {one.section for one in reasons.TABLE.values() if one.section} | {"stale_output"}
     assert causes <= set(codes)
-    text = Path(sanitizer.__file__).read_text(encoding="utf-8")
-    others = set(codes) - {*slow_cpu.REMEDIES, *slow_gpu.REMEDIES} - causes
-    assert all(f'"{code}"' in text for code in others)
-
-
-def test_a_file_that_exceeded_its_time_is_not_called_again(tmp_path, monkeypatch):
-    for name in ("_with_its_images", "_unwritten"):
-        monkeypatch.setattr(wrong, name, lambda *_: pytest.fail("it was called"))
-    found, said = explanation.why_wrong(verdict_of(recognised(tmp_path, planted_cpu.naive()), "time_limit"))
-    assert found == [] and len(said) == 1
 
 
 def finding(share, code="alias"):
