@@ -280,36 +280,6 @@ def test_processes_end_with_their_box(held):
             assert token.encode() not in file.read_bytes()
 
 
-REACHES = """
-import fcntl, os, resource, sys
-other = int(sys.argv[1])
-limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-for attempt in (
-    lambda: os.sched_setaffinity(other, os.sched_getaffinity(0)),
-    lambda: os.sched_setscheduler(other, os.SCHED_OTHER, os.sched_param(0)),
-    lambda: resource.prlimit(other, resource.RLIMIT_NOFILE, limit),
-    lambda: os.setpriority(os.PRIO_PROCESS, other, 0),
-    lambda: os.setpriority(os.PRIO_USER, 0, 0),
-    lambda: fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, other),
-):
-    try:
-        attempt()
-        print("got through")
-    except PermissionError:
-        pass
-os.sched_setaffinity(0, os.sched_getaffinity(0))
-resource.setrlimit(resource.RLIMIT_NOFILE, limit)
-print("itself")
-"""
-
-
-@HELD
-@pytest.mark.parametrize("held", WITH)
-def test_a_box_cannot_change_other_processes(held):
-    done = boxed(held, REACHES, os.getpid() if held is BARE else 1, processes=ALWAYS)
-    assert done.output == "itself\n", done.output
-
-
 ODD_NAMES = """
 import ctypes, mmap, os, time
 folder = os.path.join(os.environb[b"ODD"], b"\\xff\\n ok none kB")
