@@ -10,10 +10,9 @@ import mutate
 import numpy as np
 import pytest
 
-from fashion_infer.data import dataset, resize, synthetic
+from fashion_infer.data import resize
 from fashion_infer.kernel_files import build, formats
 from fashion_infer.system import cache_limits, compilers
-from fashion_infer.system import cache_limits as cache_bound
 
 OLD = time.time() - 10 * 86400
 TEMPLATE = Path(build.__file__).parent / "templates" / "conv.cpp"
@@ -145,20 +144,6 @@ def test_a_damaged_file_is_reported_and_replaced(path, capsys):
         assert path.read_bytes() == whole
 
 
-def test_a_run_replaces_damaged_images(bare, capsys):
-    images, labels = synthetic.load()
-    whole = dataset.Images(images, labels, "synthetic", "")
-    expected = resize.resize(images, 30)
-    assert np.array_equal(dataset.resized(whole, 30), expected)
-    [name] = kept(bare)
-    path = bare / ".cache/fashion-infer/resized" / name
-    content = bytearray(path.read_bytes())
-    content[1000:500_000] = bytes(499_000)
-    path.write_bytes(content)
-    assert np.array_equal(dataset.resized(whole, 30), expected) and "resized again" in capsys.readouterr().err
-    assert np.array_equal(dataset.resized(whole, 30), expected) and capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize("what", ["folder", "fifo", "no cache", "read-only"])
 def test_an_unusable_cache_is_ignored(bare, what, monkeypatch, capsys):
     folder = bare / ".cache/fashion-infer/resized"
@@ -168,7 +153,7 @@ def test_an_unusable_cache_is_ignored(bare, what, monkeypatch, capsys):
     elif what == "fifo":
         os.mkfifo(folder / NAME)
     elif what == "no cache":
-        monkeypatch.setattr(cache_bound, "folder", lambda kind: None)
+        monkeypatch.setattr(cache_limits, "folder", lambda kind: None)
     else:
         folder.rmdir()
         folder.write_text("")  # a file: not even root can create a folder there
@@ -179,7 +164,7 @@ def test_an_unusable_cache_is_ignored(bare, what, monkeypatch, capsys):
 
 @pytest.mark.parametrize("bound, left", [("0", []), ("1", [NAME])])
 def test_a_set_larger_than_the_limit_is_not_kept(bare, monkeypatch, bound, left):
-    monkeypatch.setenv(cache_bound.BOUND, bound)
+    monkeypatch.setenv(cache_limits.BOUND, bound)
     resize.cache(NAME, MADE)
     resize.cache("synthetic-99-0123456789abcdef.npy", np.zeros((2, 1, 1000, 1000), np.uint8))
     assert kept(bare) == left

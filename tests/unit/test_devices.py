@@ -8,7 +8,7 @@ import pytest
 import reference
 from test_predictor import forward64, random_checkpoint
 
-from fashion_infer import _mxnet, devices, doctor, pipeline
+from fashion_infer import _mxnet, devices, pipeline
 from fashion_infer.errors import DeviceError
 from fashion_infer.inference import predictor
 from fashion_infer.inference.layer_times import LayerResult, of_slowest_devices
@@ -76,13 +76,6 @@ def test_device_numbers(monkeypatch):
         with pytest.raises(DeviceError):
             devices.choose("gpu", wrong)
     assert devices.choose("auto", 2).backend == "cpu"
-
-
-def test_doctor_lists_devices(monkeypatch):
-    machine(monkeypatch, [(9, 0), (8, 6)], "cu112")
-    first, second = doctor._cuda()
-    assert first.ok and "8.0 GiB (7.0 free)" in first.found and "MXNet itself cannot use it" in first.found
-    assert "MXNet itself can use it" in second.found
 
 
 def two_gpus(monkeypatch, count=2):
@@ -155,26 +148,6 @@ def test_results_are_in_the_images_order(mode, count, batch_size):
         logged = [t for t in spread_times if t.log[0]]
         assert logged and all(sum(record.shape[0] for record in t.log[0]) == count for t in logged)
     assert together.batch_size == min(batch_size or count, -(-count // 3))
-
-
-def test_a_failing_device_is_an_error(monkeypatch):
-    checkpoint = random_checkpoint()
-    networks = [predictor.Predictor(checkpoint, first_node=i * predictor.NODES) for i in range(2)]
-
-    asked, forward = threading.Event(), networks[0].forward
-
-    def lost(part, watch):
-        asked.set()
-        raise DeviceError("the device is lost")
-
-    def later(part, watch):  # else it might also compute the lost device's part
-        assert asked.wait(60)
-        return forward(part, watch)
-
-    monkeypatch.setattr(networks[1], "forward", lost)
-    monkeypatch.setattr(networks[0], "forward", later)
-    with pytest.raises(DeviceError, match="lost"):
-        predictor.SpreadPredictor(networks, 50).predict(np.zeros((50, 1, 28, 28), np.uint8))
 
 
 def test_a_layers_time_is_the_slowest_devices():

@@ -179,15 +179,6 @@ def test_counters_without_a_gpu_are_refused_before_a_run(options, invoke, nothin
     assert code == 2 and len(err.splitlines()) == 1 and not out
 
 
-def test_a_request_as_options_of_run():
-    from fashion_infer.cli import profile, run
-
-    request = Request("ece408-low", n=5, backend="gpu", operator="custom", kernel="naive", batch_size=3, threads=2)
-    for each in (request, request.but(trust_symbol=True, mode="operator", repeat=2)):
-        given = run.command.make_context("run", profile._arguments(each)).params
-        assert Request(**{field.name: given[field.name] for field in dataclasses.fields(Request)}) == each
-
-
 def test_infer_and_run_have_all_options_of_a_request(invoke):
     parameters = inspect.signature(infer).parameters
     assert parameters == inspect.signature(Request).parameters
