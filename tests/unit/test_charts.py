@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape, Measurement
-from fashion_infer.present import content
 from fashion_infer.present.charts import benchmarks, figure, images, roofline
-from fashion_infer.present.content import ceiling
-from fashion_infer.present.render import documents, terminal
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -149,24 +146,3 @@ def test_colours_of_text_have_contrast(scheme):
     for name, colours in figure.PALETTE.items():
         low, high = sorted((paper, luminance(colours[scheme])))
         assert name in ("paper", "rule") or (high + 0.05) / (low + 0.05) >= 4.5, name
-
-
-def test_units_of_ceilings():
-    assert ceiling("fp32_tflop_s", 0.1, "cpu") == ("matrix product, fp32, GFLOP/s", 100.0)
-    assert ceiling("fp16_tflop_s", 760.0, "gpu") == ("matrix product, fp16, TFLOP/s", 760.0)
-    assert ceiling("fill_gb_s", 50.0, "cpu") == ("memory, fill, GB/s", 50.0) and ceiling("x", 1.0, "cpu") == ("x", 1.0)
-
-
-def test_a_strip_is_in_every_rendering(tmp_path, capsys):
-    strip = content.Strip(
-        [content.Fact("Verdict", "right", "ok", "of 3 checks with --all"), content.Fact("Limit", "1.5 x")]
-    )
-    page = content.Page("P", [strip], [], "quick")
-    terminal.show([strip])
-    assert capsys.readouterr().out == "Verdict: right, of 3 checks with --all\nLimit: 1.5 x\n"
-    assert (
-        "# P (quick)\n\n- Verdict: **right**, of 3 checks with --all\n- Limit: **1.5 x**\n"
-        in documents.markdown_page(page)
-    )
-    text = documents.html_page(page, tmp_path)
-    assert '<span class="badge">quick</span>' in text and '<div class="ok"><dt>Verdict</dt>' in text

@@ -88,19 +88,6 @@ def test_names_of_later_terms_select_fa2020():
             editions.get(name)
 
 
-def test_default_models():
-    chosen = {edition: zoo.default(edition).name for edition in editions.EDITIONS}
-    assert chosen == {
-        "fa2017": "ece408-high",
-        "sp2018": "sp2018-ece408",
-        "fa2018": "fa2018-ece408",
-        "sp2019": "sp2019-ece408",
-        "fa2019": "fa2019-ece408",
-        "fa2020": "fa2020",
-    }
-    assert zoo.default().name == "ece408-high"
-
-
 @pytest.mark.parametrize(
     "arguments, op_times, last",
     [
