@@ -139,16 +139,6 @@ def pair(original, tmp_path):
     return tmp_path / "net"
 
 
-def test_truncated_params(pair):
-    path = pair.with_name("net-0001.params")
-    content = path.read_bytes()
-    for tenth in profiles.drawn(range(10), 3):
-        path.write_bytes(content[: len(content) * tenth // 10])
-        refused(pair)
-    path.write_bytes(content + b"x")
-    refused(pair)
-
-
 @pytest.mark.parametrize("name", ["net-symbol.json", "net-0001.params", "a.h5"])
 def test_damaged_files_are_read_or_refused(name, original, tmp_path):
     """A damaged file is read, perhaps with other numbers, or refused with an error of one line."""

@@ -110,22 +110,6 @@ def test_the_time_limit_is_per_picture(tmp_path, monkeypatch):
     assert len(decoding.read([path] * 3)) == 3
 
 
-def test_the_child_opens_few_files_and_writes_none(tmp_path, run_python):
-    (tmp_path / "a").write_text("x")
-    code = (
-        "import sys; del sys.path[0]; from fashion_infer.data import decoding\n"
-        "from fashion_infer.system import confinement\n"
-        "decoding._rehearse(); confinement.limit(1 << 30, files=2)\n"
-        "held = [open(sys.argv[1]) for _ in range(2)]\n"
-        "try: open(sys.argv[1])\n"
-        "except OSError as error: print(error.errno)\n"
-        "held.pop().close()\n"
-        "with open(sys.argv[1], 'w') as file: file.write('y')\n"
-    )
-    done = run_python(code, tmp_path / "a")
-    assert done.stdout.split() == ["24"] and "File too large" in done.stderr, done.stderr
-
-
 def test_too_large_files_are_refused(tmp_path):
     path = draw(tmp_path / "a.png", np.random.default_rng(1))
     os.truncate(path, pictures.MOST_BYTES)  # zeros after the picture are ignored

@@ -129,8 +129,3 @@ class TestMxnet:
         with pytest.raises(DeviceError, match=r"no connection.*--no-deps mxnet=="):
             loading.load.__wrapped__()
         assert not missing.exists() and not list(missing.parent.iterdir())
-
-    def test_a_user_without_a_cache(self, missing, monkeypatch):
-        monkeypatch.setattr(wheel.paths, "cache", lambda: None)
-        with pytest.raises(DeviceError, match="--no-deps mxnet=="):
-            wheel.fetch()

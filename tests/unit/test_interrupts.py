@@ -12,7 +12,6 @@ import planted_cpu
 import profiles
 import pytest
 
-from fashion_infer.system import files
 from fashion_infer.system.interrupts import interrupt_deferred
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,20 +150,6 @@ def test_signals_leave_nothing_half_written(number, code, tmp_path, interruptibl
     process.send_signal(number)
     assert ended(process)[0] == code
     assert [path.name for path in tmp_path.iterdir()] == ["x"] and (tmp_path / "x").read_text() == "old"
-
-
-@pytest.fixture
-def plain_sigterm():
-    """Restore the default handling of SIGTERM: Ray, in an earlier test of this process, may have set a handler."""
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGTERM, before)
-
-
-def test_sigterms_handling_is_restored(tmp_path, plain_sigterm):
-    with files.vanishing(lambda: str(tmp_path / "a")), files.folder_made(tmp_path / "b"):
-        assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")

@@ -11,7 +11,7 @@ from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, minidnn,
 from fashion_infer.errors import CheckpointError
 from fashion_infer.graph import symbol
 
-COUNTS = (200, 0, 0, 3152, 0, 0, 41504, 0, 330, 0)  # numbers of values per layer in the course's file
+
 SIZE = 180788
 SHAPES = {
     "new0_weight": (4, 1, 7, 7),
