@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import event, insert, text
 
-from fashion_infer.board.store import expectation, models, queries, queue
+from fashion_infer.board.store import expectation, queries, queue
 from fashion_infer.board.store.models import JobRow, SubmissionRow
 
 JOBS = 20_000
@@ -115,21 +115,3 @@ def test_no_operation_reads_every_job(term):
             short = [line for line in lines if line.rstrip().endswith("(backend=?)")]
             assert not short, (question, statement, plan)
     assert seen > 10
-
-
-def test_every_index_is_needed(term):
-    """`test_no_operation_reads_every_job` fails if an index is missing.
-
-    On PostgreSQL the test drops all indexes together, because PostgreSQL would use another index for a missing one.
-    """
-    indexes = sorted(models.JobRow.__table__.indexes, key=lambda index: index.name)
-    assert len(indexes) == 3
-    for some in [indexes] if term.store.engine.dialect.name == "postgresql" else [[index] for index in indexes]:
-        for index in some:
-            with term.store.engine.begin() as connection:
-                index.drop(connection)
-        with pytest.raises(AssertionError):
-            test_no_operation_reads_every_job(term)
-        for index in some:
-            with term.store.engine.begin() as connection:
-                index.create(connection)

@@ -11,7 +11,6 @@ from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, minidnn,
 from fashion_infer.errors import CheckpointError
 from fashion_infer.graph import symbol
 
-
 SIZE = 180788
 SHAPES = {
     "new0_weight": (4, 1, 7, 7),
