@@ -87,15 +87,6 @@ class TestCountedRefusals:
         refused.write()
         assert sum(times for _, _, times in refusals(kit.store)) == 5000 and len(refusals(kit.store)) == 7
 
-    def test_memory_is_bounded(self, kit):
-        refused = RefusedSignIns(kit.store, Clock())
-        for number in range(30_000):
-            refused.add(SignInAttempt(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"))
-        assert len(refused._seen) <= 10_001 and len(refused._unwritten) <= audit.MOST_A_DAY + 1
-        refused.write()
-        assert sum(times for _, _, times in refusals(kit.store)) == 30_000
-        assert len(refusals(kit.store)) <= audit.MOST_A_DAY + 1
-
     def test_from_many_threads(self, kit):
         refused = RefusedSignIns(kit.store, Clock())
         threads = [

@@ -203,15 +203,6 @@ def test_the_explain_command_is_shown_if_the_rubric_allows_it(kernel):
     assert shlex.split(said) == (words if isinstance(kernel, str) else [])
 
 
-def test_what_the_compiler_says_is_shown_where_the_class_allows_it():
-    document = fill.verdict(4.0, [], "", explain=[fill.explained()])
-    assert verdicts.parts(document, False).explained == []
-    document["rubric"]["show"]["explain"] = True
-    assert [one.code for one in verdicts.parts(document, False).explained] == ["alias"]
-    document["explain"].append({"code": "alias"})  # malformed
-    assert verdicts.parts(document, False).explained == []
-
-
 def test_source_lines_have_the_findings_that_name_them():
     said = ["it does not build: k.cu:2: expected ;", "k.cu:2 and k.cu:9", "ok.cu:1", "k.cu:20"]
     found = verdicts.source_lines(b"a\r\nb\x0cc\n\xff\n", "k.cu", said)
