@@ -5,17 +5,11 @@ import os
 import re
 import shlex
 import subprocess
-import sys
-import time
 from pathlib import Path
 
-import board_trial
 import click
-import pytest
-import requests
 import skips
 import yaml
-from test_board_tls import certificate
 
 from fashion_infer.cli import main
 from fashion_infer.cli.board.store import database
@@ -52,11 +46,6 @@ def compose():
     return yaml.safe_load((FOLDER / "compose.yaml").read_text(encoding="utf-8"))
 
 
-def test_an_unknown_option_raises():
-    with pytest.raises(click.NoSuchOption):
-        parsed(["fashion-infer", "board", "serve", "--tls-certificate", "x"])
-
-
 class TestUnit:
     def test_the_command_line_is_valid(self):
         service = unit()["Service"]
@@ -78,37 +67,6 @@ class TestUnit:
         there.write_text(UNIT.read_text().replace("/opt/board/bin/fashion-infer board serve", "/bin/true"))
         done = subprocess.run(["systemd-analyze", "verify", str(there)], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
-
-    @skips.needs("openssl")
-    def test_the_command_line_starts_a_service(self, tmp_path):
-        """The unit's command line, with this test's paths, serves pages over TLS and creates files only in its data
-        folder.
-        """
-        files = dict(zip(("fullchain.pem", "privkey.pem"), certificate(tmp_path / "tls", "one")))
-        port = board_trial.free_port()
-        line = unit()["Service"]["ExecStart"].replace("/var/lib/board", str(tmp_path / "home"))
-        for name, path in files.items():
-            line = line.replace(f"/etc/ssl/board/{name}", path)
-        (tmp_path / "home").mkdir()
-        words = [sys.executable, "-m", "fashion_infer", *shlex.split(line)[1:], "--port", str(port), "--ray", "off"]
-        environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
-        serving = subprocess.Popen(words, env=environment, cwd=tmp_path / "home", stderr=subprocess.PIPE, umask=0o077)
-        try:
-            end, answer = time.monotonic() + 60, None
-            while answer is None and time.monotonic() < end and serving.poll() is None:
-                try:
-                    answer = requests.get(f"https://localhost:{port}/healthz", verify=files["fullchain.pem"], timeout=5)
-                except requests.ConnectionError:
-                    time.sleep(0.2)
-            assert answer is not None and answer.status_code == 200
-            assert requests.get(f"https://localhost:{port}/login", verify=files["fullchain.pem"]).status_code == 200
-        finally:
-            serving.terminate()
-            said = serving.communicate(timeout=60)[1]
-        assert serving.returncode in (0, -15), said
-        left = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
-        assert left and all(path.stat().st_mode & 0o077 == 0 for path in left)
-        assert [path.name for path in (tmp_path / "home").iterdir()] == ["data"]
 
 
 class TestCompose:
