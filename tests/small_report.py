@@ -1,12 +1,8 @@
-"""Fixtures: one small report per test run for all tests that read a report; PyTorch or a stand-in for it."""
+"""Fixtures: one small report per test run for all tests that read a report; PyTorch."""
 
 import fcntl
-import importlib
-import importlib.util
 import os
 import pickle
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -49,11 +45,5 @@ def _made(folder):
 
 
 @pytest.fixture
-def torch(monkeypatch):
-    """PyTorch or, if it is not installed, a NumPy stand-in of that name (fakes/torch)."""
-    if importlib.util.find_spec("torch") is not None:
-        return importlib.import_module("torch")
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "unit" / "fakes"))
-    importlib.import_module("torch")
-    monkeypatch.setitem(sys.modules, "torch", sys.modules.pop("torch"))  # so that the module is removed after the test
-    return sys.modules["torch"]
+def torch():
+    return pytest.importorskip("torch")

@@ -28,7 +28,7 @@ from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.judging.inputs import KeyedStream, Seed, random_inputs
 from fashion_infer.system import compilers, installation
 
-FAKE = Path(__file__).parent / "fakes" / "libcuda.c"
+FAKE = Path(__file__).with_name("libcuda.c")
 NEEDS = pytest.mark.skipif(
     not available().isolated or compilers.find_cxx() is None, reason="no sandbox, or no compiler"
 )
