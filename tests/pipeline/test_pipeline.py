@@ -10,12 +10,11 @@ import pytest
 
 from fashion_infer import infer
 from fashion_infer.checkpoints import editions, zoo
-from fashion_infer.data import dataset, locate
+from fashion_infer.data import dataset
 from fashion_infer.inference import model
 from fashion_infer.inference.predictor import Predictor
 from fashion_infer.library import kernels
 from fashion_infer.request import Request
-from fashion_infer.result import Result
 
 MODELS = list(zoo.MODELS)
 # Each test run draws some of the models, and `make test-all` takes all of them. `fashion-infer verify`, which .ci/run
@@ -36,15 +35,6 @@ def source(request):
 def known(source):
     """Return (model, n, correctness) for each known correctness on a data source."""
     return [(m.name, n, c) for m in zoo.MODELS.values() for n, c in m.expected[source]]
-
-
-@pytest.mark.slow
-def test_verify(source, invoke, monkeypatch):
-    """`verify` confirms the figure for the fewest images of a model, which is drawn in each run."""
-    model = zoo.get(str(np.random.default_rng().choice(MODELS)))
-    monkeypatch.setitem(zoo.MODELS, model.name, model._replace(expected={source: [min(model.expected[source])]}))
-    code, out, err = invoke("verify", "--data", source, "--backend", "cpu", "--model", model.name)
-    assert code == 0 and out.count(" ok") == 3 and "3 checks passed" in out, out + err
 
 
 @pytest.fixture(scope="module")
@@ -126,18 +116,6 @@ def test_the_five_lines(source, run_program):
     assert "new0+activation0+pooling0" in table and "flatten0+fullyconnected0+activation1" in table
 
 
-@on_data
-def test_both_modes_make_the_same_predictions(model, source, result):
-    one, other = (result(model, source, mode, "custom") for mode in ("operator", "fused"))
-    _check_the_same(one, other)
-
-
-def _check_the_same(one, other):
-    assert np.array_equal(one.predictions, other.predictions)
-    assert np.abs(one.scores - other.scores).max() < 1e-4
-    assert len(other.op_times) == len(one.op_times)
-
-
 def test_the_baseline_prints_the_courses_metric(invoke, data_dir):
     code, out, _ = invoke("run", "--model", "baseline", "--backend", "cpu")
     assert code == 0
@@ -171,37 +149,6 @@ def test_json(invoke, source):
     assert process["wall"] > 0 and process["user"] > 0 and process["system"] >= 0
     assert process["peak_memory"] > 50 << 20
     assert set(got["versions"]) == {"fashion_infer", "python", "numpy", "mxnet", "library", "cpu_isa"}
-
-
-def test_python_api(source):
-    result = infer(model="ece408-high", n=100, backend="cpu", data=source, repeat=2)
-    assert isinstance(result, Result)
-    assert result.scores.shape == (100, 10) and np.allclose(result.scores.sum(axis=1), 1, atol=1e-5)
-    assert np.array_equal(result.predictions, result.scores.argmax(axis=1))
-    [(layer, seconds)] = result.op_times
-    assert (
-        layer == "new0+activation0+pooling0"
-        and seconds == pytest.approx(np.median(result.layers[0].seconds))
-        and seconds > 0
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("threads", profiles.drawn([1, 3], 1))
-def test_runs_with_one_and_three_threads(threads, run_program):
-    """Runs with a given number of threads report it and have the published correctness.
-
-    Each runs in a separate process, because MXNet sets its number of threads only once. Each run of the test draws one
-    number of threads and one data source; `make test-all` tests all.
-    """
-    sources = ["fashion-mnist", "synthetic"] if locate.find() else ["synthetic"]
-    for source in profiles.pick([str(np.random.default_rng().choice(sources))], sources):
-        expected = dict(((m, n), c) for m, n, c in known(source))["baseline", 10000]
-        for op in profiles.pick([str(np.random.default_rng().choice(["custom", "builtin"]))], ["custom", "builtin"]):
-            words = ("--op", op, "--data", source, "--threads", threads, "--backend", "cpu", "--json")
-            got = json.loads(run_program("run", "--model", "baseline", *words).stdout)
-            assert (got["correctness"], got["threads"], got["operator"]) == (expected, threads, op), source
-            assert got["process"]["peak_memory"] < 2 << 30
 
 
 RUN = ("run", "--data", "synthetic", "--n", "2000", "--backend", "cpu")
