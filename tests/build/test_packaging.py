@@ -4,7 +4,6 @@ import configparser
 import importlib
 import os
 import re
-import runpy
 import shutil
 import subprocess
 import sys
@@ -12,10 +11,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from test_sanitizers import OPS, tool
 
 import fashion_infer
-from fashion_infer import __version__
 from fashion_infer._mxnet import wheel
 from fashion_infer.system import installation
 
@@ -63,15 +60,6 @@ class TestPackages:
 
 
 class TestFiles:
-    def test_in_a_wheel(self, tmp_path):
-        package = tmp_path / "fashion_infer"
-        (package / "_data" / "models").mkdir(parents=True)
-        (package / "system").mkdir()
-        shutil.copy(installation.__file__, package / "system")
-        installed = runpy.run_path(str(package / "system" / "installation.py"))
-        assert installed["resource_dir"]("models") == package / "_data" / "models"
-        assert installed["library_path"]() == package / "lib" / "libfashion_ops.so"
-
     @pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")
     def test_the_library_exports_only_its_interfaces(self):
         command = ["nm", "-D", "--defined-only", str(installation.library_path())]
@@ -200,16 +188,3 @@ def test_wheels_in_dist(wheel):
     assert "fashion_infer/lib/libfashion_ops.so" in names and "fashion_infer/py.typed" in names
     assert any(name.endswith("/LICENSE") for name in names)
     assert not any(name.startswith(("tests/", "scripts/")) for name in names)
-
-
-def test_a_build_without_setup_py_has_the_packages_version(tmp_path):
-    cmake, ninja = tool("cmake"), tool("ninja")
-    if not (cmake and ninja):
-        pytest.skip("cmake or ninja is not installed")
-    subprocess.run(
-        [cmake, "-S", OPS, "--preset", "cpu", "-B", tmp_path, f"-DCMAKE_MAKE_PROGRAM={ninja}"],
-        cwd=OPS,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    assert f'FOPS_VERSION=\\"{__version__}\\"' in (tmp_path / "build.ninja").read_text()

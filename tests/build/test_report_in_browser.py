@@ -193,17 +193,6 @@ def test_a_command_that_cannot_be_copied_is_selected(opened):
     assert page.evaluate("getSelection().toString()").split() == command.locator("code").text_content().split()
 
 
-def test_options_of_commands_are_not_broken_across_lines(opened):
-    page = opened(390)
-    lines = """spans => spans.map(span => [span.textContent, span.getClientRects().length])"""
-    found = page.locator(".command span").evaluate_all(lines)
-    assert len(found) > 30 and all(boxes == 1 for _, boxes in found)
-    heights = """spans => spans.map(s => [s.textContent, s.getBoundingClientRect().height,
-      parseFloat(getComputedStyle(s).lineHeight)])"""
-    for text, height, line in page.locator(".command span").evaluate_all(heights):
-        assert len(text) > 30 or height < 1.5 * line, text
-
-
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("chart", profiles.drawn(["kernels", "results-gpu", "results-gpu-editions", "results-cpu"], 1))
 def test_charts_in_docs_follow_the_colour_scheme(opened, tmp_path, chart, scheme):
@@ -242,12 +231,3 @@ def test_a_printed_page_is_light(opened):
 def test_tables_are_visible_without_javascript(opened):
     page = opened(java_script_enabled=False)
     assert page.locator("#ladder td").first.is_visible() and not page.said
-
-
-def test_calls_are_folded_until_they_are_opened(opened):
-    page = opened()
-    details = page.locator("details", has_text="API calls").first
-    table = details.locator("table")
-    assert not table.is_visible()
-    details.locator("summary").click()
-    assert table.is_visible()

@@ -115,24 +115,3 @@ def test_in_a_browser_from_disk(browser, site, width, scheme):
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
     assert said == []
     context.close()
-
-
-@pytest.mark.parametrize("width, scheme", VIEWS)
-def test_axe_finds_nothing(browser, site, width, scheme):
-    """axe finds no accessibility violation on the tested pages.
-
-    These are the home page, the Python reference and a random sample of the other pages. `make test-all` tests all
-    pages, except most of those that show a source file.
-    """
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    pages = sorted(path for path in site.rglob("*.html") if not re.search(r"\.\w+\.html$", path.name))
-    pages.remove(site / "404.html")  # its links to styles work only on a server
-    pages = [site / "index.html", site / "reference" / "python.html", *profiles.drawn(pages, 1)]
-    pages += profiles.drawn(sorted(site.rglob("*.cu.html")), 1)[:3]
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
-    page = context.new_page()
-    for path in pages:
-        page.goto(path.as_uri(), wait_until="networkidle")
-        found = axe.run(page, options={"resultTypes": ["violations"]})
-        assert found.violations_count == 0, f"{path}: {found.generate_report()}"
-    context.close()
