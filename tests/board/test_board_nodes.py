@@ -5,6 +5,7 @@ import os
 import time
 
 import board_trial
+import profiles
 import pytest
 from board_kit import Kit
 from sqlalchemy import func, select
@@ -85,13 +86,12 @@ def health(board):
 
 
 def test_jobs_survive_the_loss_of_all_nodes(board: Kit, cluster):
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=100 << 20) for _ in range(2)]
+    node = cluster.add_node(num_cpus=2, object_store_memory=100 << 20)
     until(board, lambda: board.dispatcher._slots.get("cpu") == 2)
-    sent = [board.submit("Ann", f"seconds=5 {number}".encode()) for number in range(4)]
+    sent = [board.submit("Ann", f"seconds=3 {number}".encode()) for number in range(4)]
     until(board, lambda: len(board.dispatcher._began) == 2 and states(board) == {"running": 2, "queued": 2})
     assert waiting(board, sent[3]).start_in is not None and health(board) == (200, [])
-    for node in nodes:
-        cluster.remove_node(node, allow_graceful=False)
+    cluster.remove_node(node, allow_graceful=False)
     until(board, lambda: states(board) == {"queued": 4} and board.dispatcher._slots.get("cpu") == 0)
     assert health(board) == (503, ["cpu"])
     found = waiting(board, sent[3])
@@ -99,7 +99,7 @@ def test_jobs_survive_the_loss_of_all_nodes(board: Kit, cluster):
     with board.store.read() as session:
         jobs = queries.queue(session, "cpu")
         assert expectation.slots_of(session, "cpu") == 0 and [job.start_in for job in jobs] == [None] * 4
-    for _ in range(40):  # no job is passed to a cluster without a free slot for it
+    for _ in range(10):  # no job is passed to a cluster without a free slot for it
         board.dispatcher.step()
         time.sleep(0.05)
     assert states(board) == {"queued": 4}
@@ -111,6 +111,7 @@ def test_jobs_survive_the_loss_of_all_nodes(board: Kit, cluster):
         assert set(session.scalars(select(Judgement.status))) == {"judged"}
 
 
+@pytest.mark.skipif(profiles.pick(True, False), reason="loses another node: part of make test-all")
 def test_a_job_that_ray_holds_without_a_node_is_queued_again(board, cluster):
     """A job is queued again if its node left just before the dispatcher gave the job to Ray.
 
