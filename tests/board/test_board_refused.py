@@ -256,8 +256,8 @@ POST = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form
 
 
 @pytest.mark.parametrize("sent", [
-    b"", b"G", b"GET /login HTTP/1.1\r\n", b"GET /login HTTP/1.1\r\nHost: x\r\nX: ",
-    POST + b"Content-Length: 9\r\n\r\na=", POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\na=\r\n",
+    b"", b"GET /login HTTP/1.1\r\n", POST + b"Content-Length: 9\r\n\r\na=",
+    POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\na=\r\n",
 ])  # fmt: skip
 @pytest.mark.parametrize("drip", [False, True])
 def test_an_incomplete_request_is_closed(served, sent, drip):

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import requests
 from attacks.verdicts import ATTACKS
-from profiles import pick
+from profiles import drawn, pick
 from sqlalchemy import func, select
 
 from fashion_infer import board
@@ -296,10 +296,10 @@ def test_mistakes_are_one_line(words, invoke, data):
     assert code in (2, 3) and err.count("\n") == 1 and not out
 
 
-@pytest.mark.parametrize("words", [
+@pytest.mark.parametrize("words", drawn([
     ("class", "list"), ("class", "set", "x", "--most-pending", "2"), ("join", "people.csv"), ("finalise",), ("export",),
     ("backup", "b.sqlite"),
-])  # fmt: skip
+], 2))  # fmt: skip
 @pytest.mark.parametrize("name", ["none", "two\nlines", "x" * 300, "file/below"])
 def test_commands_that_need_a_board_create_none(words, name, invoke, own_home, monkeypatch):
     monkeypatch.chdir(own_home)
@@ -311,10 +311,10 @@ def test_commands_that_need_a_board_create_none(words, name, invoke, own_home, m
     assert sorted(own_home.rglob("*")) == before
 
 
-@pytest.mark.parametrize("words", [
+@pytest.mark.parametrize("words", drawn([
     ("class", "new", "x/y"), ("class", "new", "x", "--edition", "fa1999"), ("class", "new", "x", "--rubric", "none"),
     ("class", "new", "x", "--deadline", "tomorrow"), ("restore", "none.sqlite"), ("restore", "people.csv"),
-])  # fmt: skip
+], 2))  # fmt: skip
 @pytest.mark.parametrize("name", ["none", "none/below", "folder", "file/below", "x" * 300, "loop"])
 def test_a_failed_command_creates_no_board(words, name, invoke, own_home, monkeypatch):
     monkeypatch.chdir(own_home)
