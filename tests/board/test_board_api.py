@@ -82,7 +82,6 @@ def test_a_refused_submission_is_not_stored(little, content, query, status):
 
 
 def test_a_body_without_length_is_read_up_to_the_limit(little):
-    """A request body without a Content-Length that exceeds the limit is refused; the next request is accepted."""
     taken = []
 
     def body():
@@ -191,7 +190,6 @@ def test_health(little):
 
 
 def test_health_if_no_dispatcher_starts(little, monkeypatch):
-    """The board is reported as unhealthy if no dispatcher has started after two minutes, although the service runs."""
     state = little.client.app.state
     assert little.client.get("/healthz").status_code == 200
     monkeypatch.setattr(state, "began", state.began - 120)
@@ -253,7 +251,6 @@ def schema(little):
 
 
 def test_responses_conform_to_the_schema(schema, little):
-    """For generated requests to every endpoint, the server does not fail, and the response conforms to the schema."""
     tried = set()
     for found in schema.get_all_operations():
         operation = found.ok()

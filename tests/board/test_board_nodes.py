@@ -113,10 +113,7 @@ def test_jobs_survive_the_loss_of_all_nodes(board: Kit, cluster):
 
 @pytest.mark.skipif(profiles.pick(True, False), reason="loses another node: part of make test-all")
 def test_a_job_that_ray_holds_without_a_node_is_queued_again(board, cluster):
-    """A job is queued again if its node left just before the dispatcher gave the job to Ray.
-
-    Otherwise Ray would hold the job until a new node comes.
-    """
+    """Otherwise Ray would hold the job until a new node comes."""
     node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
     until(board, lambda: board.dispatcher._slots.get("cpu") == 1)
     cluster.remove_node(node, allow_graceful=False)

@@ -40,10 +40,8 @@ def emptied(kit):
 @given(order=st.lists(st.sampled_from(["Ann", "Bob", "Cid"]), min_size=1, max_size=12), burst=st.integers(0, 12))
 @SHARED
 def test_round_robin_then_first_come(small, order, burst):
-    """The order of the queue equals the oracle's order.
-
-    The oracle keeps a list per person. Among the people who were served least, the one whose submission arrived first
-    is next.
+    """The oracle keeps a list per person. Among the people who were served least, the one whose submission arrived
+    first is next.
     """
     kit = emptied(small)
     burst = min(burst, len(order))
@@ -63,10 +61,7 @@ def test_round_robin_then_first_come(small, order, burst):
 @given(data=st.data())
 @SHARED
 def test_nobody_gets_more_than_two_turns_before_a_newcomer(small, data):
-    """When a person with no waiting submission submits, nobody else gets more than two starts before theirs.
-
-    One of the two starts may belong to the round that is being served, and the other to the submission's own round.
-    """
+    """One of the two starts may be in the round that is being served, and the other in the submission's own round."""
     kit = emptied(small)
     mine = None
     starts = {}
@@ -175,11 +170,6 @@ class TestLeases:
     @given(data=st.data())
     @SHARED
     def test_each_submission_is_judged_once(self, small, data):
-        """Each submission is judged exactly once after any sequence of events.
-
-        The events are submissions, claims, ends, deaths, expired leases and restarted dispatchers. Afterwards the queue
-        is served until it is empty.
-        """
         kit = emptied(small)
         ids, held = [], []
         for _ in range(data.draw(st.integers(1, 40))):

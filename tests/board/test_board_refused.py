@@ -156,10 +156,7 @@ def rows(app):
 
 
 def test_invalid_tokens_are_limited_but_a_valid_one_works(app):
-    """Too many invalid tokens are refused with status 429, while a person with a valid token can still sign in.
-
-    All requests come from the same address, as on a campus, within one minute of the service's clock.
-    """
+    """All requests come from the same address, as on a campus, within one minute of the service's clock."""
     app.state.refused = RefusedSignIns(app.state.store, Clock())
     token = fresh_token(app, "Ann")
     wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
@@ -171,7 +168,6 @@ def test_invalid_tokens_are_limited_but_a_valid_one_works(app):
 
 
 def test_an_instructor_sees_refused_sign_ins(app):
-    """An instructor sees the refused sign-ins of their class and those with unknown tokens, which have no class."""
     token = fresh_token(app, "Ann")
     for wrong in (token[:-64] + "0" * 64, *["nonsense"] * 3):
         sign_in(app, wrong)
@@ -182,10 +178,6 @@ def test_an_instructor_sees_refused_sign_ins(app):
 
 
 def test_requests_without_a_session_add_no_rows(app):
-    """No request that is not signed in adds a row to any table.
-
-    The test requests each path with each method, without a token and with a well-formed invalid token.
-    """
     client = TestClient(app, follow_redirects=False, raise_server_exceptions=False)
     before, asked = rows(app), 0
 

@@ -155,7 +155,6 @@ class TestDispatcher:
             assert {state.backend for state in queue.states(session)} == {"cpu", "gpu"}
 
     def test_a_cancelled_grader_ends_and_frees_its_slot(self, small):
-        """When a running submission is cancelled, its grader ends, and the only slot is free for the next one."""
         small.change(deadline=None)
         dispatcher = Dispatcher(small.store, LocalGraders(board_trial.FAKE, 1), "me")
         this, ends = psutil.Process(), time.monotonic() + 60

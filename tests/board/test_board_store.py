@@ -255,10 +255,6 @@ def test_a_submission_has_one_judgement_per_purpose(kit):
 @given(contents=st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=8))
 @settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_restored_backup_equals_the_board(kit, tmp_path_factory, contents):
-    """A backup of either kind of database, restored into an empty SQLite database, has the same rows.
-
-    People can join the restored board, and a second restore into it is refused.
-    """
     kit.change(most_pending=10**6)  # several examples add to Bob's queue
     for content in contents:
         kit.submit("Bob", content)

@@ -72,10 +72,7 @@ def kernel(tmp_path):
 
 class TestClient:
     def test_login_saves_the_certificates_path(self, trial, run, kernel, pairs, tmp_path):
-        """After `board login --ca FILE`, `submit` trusts the board's certificate without an option.
-
-        The path is saved as an absolute one, because users work in many folders.
-        """
+        """The path is saved as an absolute one, because users work in many folders."""
         shutil.copy(pairs[0][0], tmp_path / "board.pem")
         relative = os.path.relpath(tmp_path / "board.pem")
         done = run("board", "login", "--to", trial.url, "--ca", relative, stdin=trial.tokens["p000"])
@@ -90,7 +87,6 @@ class TestClient:
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)  # no line about retrying
 
     def test_the_option_precedes_the_environment(self, trial, run, pairs):
-        """The trusted certificate is that of --ca, or else that of an environment variable."""
         (right, _), (wrong, _) = pairs
         words, token = ("board", "status", "--to", trial.url), trial.tokens["p000"]
         for name in ("FASHION_INFER_BOARD_CA", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"):
@@ -98,7 +94,6 @@ class TestClient:
             assert run(*words, "--ca", wrong, token=token, **{name: right}).returncode == 3, name
 
     def test_an_untrusted_certificate(self, trial, run, kernel, pairs):
-        """With an untrusted certificate, `submit` prints one line that names --ca, and exits with code 3."""
         for more in ((), ("--ca", pairs[1][0])):
             done = run("submit", kernel, "--to", trial.url, *more, token=trial.tokens["p000"])
             assert (done.returncode, done.stdout, done.stderr.count("\n")) == (3, "", 1)
@@ -118,10 +113,7 @@ class TestClient:
             Client(plain.url.replace("http:", "https:"), plain.tokens["p000"], pairs[0][0], patience=10.0).me()
 
     def test_netrc_does_not_replace_the_token(self, trial, run, tmp_path, pairs):
-        """The client sends the given token, although ~/.netrc has a password for the board's host.
-
-        By default, requests would send the password instead.
-        """
+        """By default, requests would send the password instead."""
         (tmp_path / ".netrc").write_text("machine localhost login ann password secret\n")
         (tmp_path / ".netrc").chmod(0o600)
         done = run("board", "status", "--to", trial.url, "--ca", pairs[0][0], token=trial.tokens["p000"])
@@ -195,9 +187,6 @@ class TestBehindAProxy:
         assert audit(proxied, "sign in refused") == ["203.0.113.10"]
 
     def test_other_clients_are_refused(self, proxied):
-        """A client that is not the proxy is refused, and so is the proxy when it does not report TLS. /healthz stays
-        open.
-        """
         for source, headers in (("127.0.0.2", HEADERS), ("127.0.0.2", {}), ("127.0.0.1", {})):
             connection = self.connect(proxied, source)
             for path in ("/login", "/api/v1/me", "/"):
@@ -210,9 +199,6 @@ class TestBehindAProxy:
 
 
 def test_certificates_and_keys_that_do_not_work(pairs, tmp_path, run):
-    """With a missing, mismatched, invalid or encrypted file, `board serve` prints one line, exits with code 3 and
-    creates no data.
-    """
     (one, key), (_, other) = pairs
     (tmp_path / "text").write_text("x")
     locked = str(tmp_path / "locked.key")

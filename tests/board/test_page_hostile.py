@@ -158,7 +158,6 @@ JSON = some.recursive(
 @settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @given(some.data(), some.booleans())
 def test_malformed_verdicts_are_accepted(data, staff):
-    """A verdict with malformed parts raises no error, and gives text and tables of the expected types."""
     document = fill.verdict(4.0, [fill.finding()], "printed")
     for _ in range(data.draw(some.integers(1, 3))):
         place = document
@@ -178,7 +177,6 @@ def test_malformed_verdicts_are_accepted(data, staff):
 
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
 def test_pages_hide_from_students_what_the_rubric_hides(app, what):
-    """What a rubric hides is not among the parts of a verdict for a student's page; the staff's page has all parts."""
     signs = {
         "diagnosis": ["3,136 of 25,600,000", "right for n = 100"],
         "times": ["Timed calls", "Op Time"],

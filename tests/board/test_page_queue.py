@@ -14,10 +14,7 @@ from fashion_infer.board.store.models import JobRow, QueueRow, SubmissionRow
 
 @pytest.mark.parametrize("seed", range(8))
 def test_waits_equal_those_of_a_simulated_queue(small, seed):
-    """Expected waits equal those of a simulated queue.
-
-    In the simulation, each waiting job, in order, gets the grader that becomes free first.
-    """
+    """In the simulation, each waiting job, in order, gets the grader that becomes free first."""
     kit, pick = small, random.Random(seed)
     slots = pick.choice([1, 2, 3])
     with kit.store.write() as session:

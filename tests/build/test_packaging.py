@@ -82,9 +82,6 @@ def unpacked(tmp_path_factory):
 
 class TestInstalled:
     def test_it_runs_without_the_checkout(self, unpacked, tmp_path):
-        """An unpacked wheel runs inference without the checkout, and contains models, the built-in dataset and
-        templates.
-        """
         code = """
 import sys
 from pathlib import Path

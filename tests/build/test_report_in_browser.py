@@ -157,9 +157,7 @@ def test_axe_finds_nothing(opened, address, width, scheme):
 
 @pytest.mark.parametrize("scheme", profiles.drawn(SCHEMES, 1))
 def test_charts_keep_their_own_styles(opened, address, scheme):
-    """Shapes and labels of the charts have their charts' styles, although all charts are in one page.
-
-    A shape without its style would be black, which is not in the palette. A label without its style would have the
+    """A shape without its style would be black, which is not in the palette. A label without its style would have the
     page's font size.
     """
     page = opened(scheme=scheme, address=address)

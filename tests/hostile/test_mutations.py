@@ -89,7 +89,6 @@ def test_command_lines(runner):
 
 
 def test_damaged_measurements(runner, tmp_path):
-    """`compare` follows the rules with damaged files of measurements."""
     whole = json.loads(Path(__file__).parents[2].joinpath("docs", "results-cpu.json").read_text(encoding="utf-8"))
 
     def make(chance):
@@ -106,8 +105,6 @@ def test_damaged_measurements(runner, tmp_path):
 
 
 def test_damaged_datasets(runner, tmp_path):
-    """`run` follows the rules with damaged archives of a dataset."""
-
     def make(chance):
         for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
             content = bytes.fromhex("00000803 0000000a 0000001c 0000001c") + bytes(7840)

@@ -142,7 +142,6 @@ def test_which_names_are_paths():
 
 @pytest.mark.parametrize("name", profiles.drawn(["few-images", "writes-after-end"], 1))
 def test_a_wrong_kernel(one_line, name):
-    """The run prints its lines, and ends with exit code 1 and the verdict; a harmful kernel is not run."""
     file = path_of(name)
     line, out = one_line(1, *RUN, "--kernel", file)
     found = kernel_loading.check(file, edition="fa2017")
@@ -185,7 +184,6 @@ def test_a_process_started_by_a_kernel_ends_with_the_run(tmp_path, run_program):
 
 
 def test_the_kernels_process_ends_when_the_command_is_killed():
-    """The process that runs a kernel ends, even if the command is killed by a signal that it cannot handle."""
     arguments = [sys.executable, "-m", "fashion_infer", *RUN, "--kernel", str(path_of("hangs"))]
     parent = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT)
     children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children")

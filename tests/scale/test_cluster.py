@@ -70,10 +70,7 @@ def check(folder, count, one_process=None):
 
 @pytest.mark.parametrize("apart", profiles.drawn([False, True], 1))
 def test_two_nodes_give_the_results_of_one_process(two_nodes, one_process, images, tmp_path, apart):
-    """Two nodes give the results of one process, for images from a file and for images in this process's memory.
-
-    With `apart`, separate tasks read the images for the workers, as on GPUs.
-    """
+    """With `apart`, separate tasks read the images for the workers, as on GPUs."""
     np.save(tmp_path / "a.npy", images[0][:400])
     of = [*sources.of([str(tmp_path / "a.npy")]), sources.held(images[0][400:])]
     held = (images[0][400:], images[1][400:])
@@ -140,10 +137,7 @@ def test_a_block_that_kills_its_workers_ends_the_job(two_nodes, tmp_path):
 
 
 def test_results_are_complete_after_a_worker_and_a_node_die(two_nodes, one_process, tmp_path):
-    """All results are complete although a worker and a node are killed.
-
-    This must be the last test of the file, because one of the two nodes is gone afterwards.
-    """
+    """This must be the last test of the file, because one of the two nodes is gone afterwards."""
     count, size = profiles.pick(24_000, 400_000), 1000
     planned, done = results.drawn(count, tmp_path, block_size=size, scores=True), []
     claim(planned)

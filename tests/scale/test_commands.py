@@ -72,10 +72,7 @@ def test_predict_takes_files_and_folders(invoke, images, one_process, tmp_path):
 
 
 def test_normalised_pixels(invoke, tmp_path):
-    """A network for normalised pixels gives the results that `infer` gives.
-
-    It is the shipped network for pixels divided by 255, with weights multiplied by 255.
-    """
+    """It is the shipped network for pixels divided by 255, with weights multiplied by 255."""
     shipped = model.load(Request("ece408-high")).checkpoint
     first = next(name for name in shipped.weights if shipped.weights[name].ndim == 4)
     weights = {**shipped.weights, first: shipped.weights[first] * np.float32(255)}

@@ -211,7 +211,6 @@ def test_blocks_cover_every_image_once_and_in_order(lengths, size):
 @settings(max_examples=profiles.examples(10))
 @given(n=st.integers(1, 9000), size=st.integers(1, 3000), pick=st.integers(0, 10**6))
 def test_drawn_images_are_the_same_in_any_block(n, size, pick):
-    """The images of a block are equal to those at the same positions of the sequence that is drawn as a whole."""
     blocks = Blocks([sources.drawn(n)], size)
     block = blocks.block(pick % len(blocks))
     images, labels = reading.read(block, 28)

@@ -239,8 +239,6 @@ def test_an_incorrect_kernel_is_reported_and_not_timed(invoke, monkeypatch, tmp_
 
 
 def test_an_incorrect_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
-    """The first wrong output of an incorrect kernel of ours is printed, numbered from the start of the batch."""
-
     def spoil(_, y):
         y[70:, 1:, :, -1] += 1e6
 

@@ -117,7 +117,6 @@ def test_device_usable(monkeypatch):
 
 
 def test_from_python(tmp_path):
-    """From Python, `compare` takes two results, or a result and a file, and gives the same lines for both."""
     path = Path(fashion_infer.__file__).parent / "kernel_files/templates/conv.cpp"
     first, second = (fashion_infer.bench_conv(path, against="none", batch=5, repeat=4) for _ in range(2))
     (case,) = first.cases

@@ -73,7 +73,6 @@ def test_many_channels(shape, kind, weights, seed):
 @given(shapes(), st.sampled_from(KERNELS), SEED)
 @settings(max_examples=profiles.examples(30))
 def test_inputs_constructed_against_the_bound(shape, kernel, seed):
-    """For inputs constructed against the summation, errors are at most WORST times the bound."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw("constant", rng, (1, c, h, w)), inputs.spike(rng, (m, c, k, k))
@@ -88,10 +87,7 @@ def test_inputs_constructed_against_the_bound(shape, kernel, seed):
 @pytest.mark.parametrize("kernel", ["direct", "shifted", "broadcast"])
 @pytest.mark.parametrize("channels, side, share", [(1, 5, 8e-5), (33, 1, 18e-5), (3, 5, 1e-5)])
 def test_sums_with_a_large_first_term(channels, side, share, kernel):
-    """If the first term is far larger than the rest, a few of two million sums exceed the bound.
-
-    Their fraction is not zero, and at most 2.5 times the one in docs/precision.md.
-    """
+    """Their fraction is not zero, and at most 2.5 times the one in docs/precision.md."""
     rng = np.random.default_rng()
     over = count = 0
     while count < 2_000_000:
@@ -108,7 +104,6 @@ def test_sums_with_a_large_first_term(channels, side, share, kernel):
 @given(shapes(), st.sampled_from(KERNELS), st.sampled_from(["normal", "mostly zero", "half wide"]), SEED)
 @settings(max_examples=profiles.examples(30))
 def test_infinities_and_nan(shape, kernel, kind, seed):
-    """Sums whose window contains an infinity or NaN give the result that float64 gives; other sums are unaffected."""
     c, h, w, m, k = shape
     rng = np.random.default_rng(seed)
     x, weight = inputs.draw(kind, rng, (2, c, h, w)), inputs.draw(kind, rng, (m, c, k, k))
@@ -149,10 +144,7 @@ def test_fused_networks(chain, n, kind, specials, seed):
 @pytest.mark.parametrize("pool", [(2,), (2, 2, True), (3, 2)])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_pool_after_a_convolution_keeps_nan(value, pool):
-    """A NaN or infinity appears in the result of each pooling window that contains it, at any position.
-
-    MXNet's own pooling loses NaN.
-    """
+    """MXNet's own pooling loses NaN."""
     chain = chains.Chain([Convolution(1, 1), MaxPool(*pool), Tanh()], (1, 9, 38))
     for row in (3, 4):
         x = np.repeat(-chain.items(1, "pixels"), 38, axis=0)
@@ -164,7 +156,6 @@ def test_a_pool_after_a_convolution_keeps_nan(value, pool):
 @given(KIND, KIND, SEED)
 @settings(max_examples=profiles.examples(8))
 def test_operator_mode(kind, weights, seed):
-    """A convolution keeps the bound when MXNet runs it as a custom operator."""
     plugin.load_operators()
     mx = _mxnet.load()
     rng = np.random.default_rng(seed)

@@ -48,7 +48,6 @@ def test_hdf5_keeps_every_bit(original, tmp_path):
 
 
 def test_a_locked_hdf5_file_can_be_read(original, tmp_path):
-    """A checkpoint can be read while another process holds a lock on the file, or where file locks do not work."""
     hdf5.save(tmp_path / "c.h5", original)
     with open(tmp_path / "c.h5", "rb+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
@@ -141,7 +140,6 @@ def pair(original, tmp_path):
 
 @pytest.mark.parametrize("name", ["net-symbol.json", "net-0001.params", "a.h5"])
 def test_damaged_files_are_read_or_refused(name, original, tmp_path):
-    """A damaged file is read, perhaps with other numbers, or refused with an error of one line."""
     small = original._replace(weights={"w": np.ones((2, 2), np.float32), "v": np.ones(1, np.float32)})
     hdf5.save(tmp_path / "a.h5", small)
     mxnet_pair.save(str(tmp_path / "net"), small)

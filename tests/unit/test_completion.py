@@ -122,7 +122,6 @@ ZSHRC = "PROMPT='READY> '\nunsetopt zle_bracketed_paste\nautoload -Uz compinit &
     [("bash", ".bashrc", "PS1='READY> '\n"), pytest.param("zsh", ".zshrc", ZSHRC, marks=skips.needs("zsh"))],
 )
 def test_an_interactive_shell_completes(home, shell, start, before):
-    """An interactive shell completes names after the documented line was added to its start file."""
     (home / start).write_text(before)
     subprocess.run(f"fashion-infer completion show --shell {shell} >> ~/{start}", shell=True, check=True)
     assert "ece408-high" in typed([shell, "-i"], "fashion-infer run --model ece408-h\t", "ece408-high")

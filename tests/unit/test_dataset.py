@@ -143,7 +143,6 @@ def test_the_real_set(data_dir):
 
 
 def test_unpacked_files_are_accepted(tmp_path, monkeypatch):
-    """Files that were unpacked by `gunzip` are accepted if they have the genuine content, and refused otherwise."""
     images, labels = np.arange(2 * 784, dtype=np.uint8).reshape(2, 28, 28), np.array([3, 9], np.uint8)
     for name, magic, array in ((IMAGES, 2051, images), (LABELS, 2049, labels)):
         content = idx(magic, array.shape, array.tobytes())

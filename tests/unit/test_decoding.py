@@ -68,7 +68,6 @@ def test_the_error_is_that_of_this_process(tmp_path):
     ],
 )
 def test_misbehaving_decoders(does, tmp_path, monkeypatch):
-    """A decoder that misbehaves at the second of three pictures is a one-line error."""
     code = (
         "import os, sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, pictures\n"
@@ -92,7 +91,6 @@ def test_misbehaving_decoders(does, tmp_path, monkeypatch):
 
 
 def test_the_time_limit_is_per_picture(tmp_path, monkeypatch):
-    """Three pictures that take 0.4 s each are read, although the time limit of a picture is 1 s."""
     code = (
         "import sys, time; del sys.path[0]\n"
         "from fashion_infer.data import decoding, pictures\n"

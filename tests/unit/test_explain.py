@@ -243,7 +243,6 @@ def test_an_explanation_of_a_correct_file(tmp_path, invoke):
 
 
 def test_a_fast_kernel_has_no_finding(tmp_path):
-    """A kernel that keeps sums in registers and uses all cores gets no finding, and has one thread per processor."""
     found, run = slow(tmp_path, planted_cpu.FAST)
     assert [one.code for one in found] == []
     assert run.threads == len(os.sched_getaffinity(0)) and run.loop_share > 0.2

@@ -80,10 +80,8 @@ def test_random_chains_in_mxnets_graph(chain, n, seed):
 
 
 def test_tanh_is_within_4_ulp_of_the_true_value():
-    """The error of tanh is at most 4 ulp.
-
-    Each run tests every 499th float from zero to infinity with both signs, from a random start; `make test-all` tests
-    every float. The largest error over all floats was 2.42 ulp.
+    """Each run tests every 499th float from zero to infinity with both signs, from a random start; `make test-all`
+    tests every float. The largest error over all floats was 2.42 ulp.
     """
     for first in profiles.pick([int(np.random.default_rng().integers(499))], range(499)):
         _check_tanh(np.arange(first, 0x7F800001, 499, dtype=np.uint32).view(np.float32))
@@ -104,7 +102,6 @@ def _check_tanh(x):
 @given(st.data())
 @settings(max_examples=profiles.examples(150))
 def test_pools_equal_mxnets(data):
-    """Pools equal MXNet's in every bit, for separate and overlapping windows, with and without a ReLU."""
     mx = _mxnet.load()
     channels, h, w, n = (data.draw(st.integers(1, most)) for most in (4, 45, 45, 3))
     size, stride = data.draw(st.integers(1, min(h, w, 9))), data.draw(st.integers(1, 9))
@@ -193,7 +190,6 @@ def test_a_window_larger_than_the_image():
     ],
 )
 def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer):
-    """A layer that cannot be fused runs in MXNet between two fused networks, and the result is MXNet's."""
     rng = np.random.default_rng(1)
     front = chains.Chain([Convolution(4, 3), Tanh()], (2, 13, 11))
     first = front.mxnet(mx)
@@ -237,7 +233,6 @@ def test_branches_are_not_fused_together(mx):
 
 
 def test_a_weight_that_is_computed(mx):
-    """A weight that a tanh computes is an input of the fused network."""
     rng = np.random.default_rng(3)
     weight = mx.sym.tanh(mx.sym.Variable("raw"))
     whole = mx.sym.FullyConnected(mx.sym.Variable("data"), weight, no_bias=True, num_hidden=4, name="dense")
@@ -318,7 +313,6 @@ def test_changed_weights_are_used(mx):
 
 
 def test_several_networks_in_one_process_and_in_threads(mx):
-    """Three networks keep their own weights, in MXNet's graph and when six threads run them at the same time."""
     cases = [small(seed) for seed in (7, 8, 9)]
     fused = SMALL.mxnet(mx, "custom").optimize_for("fashion_infer")
     executors = [bound(mx, fused, arrays, data) for arrays, data, _ in cases]

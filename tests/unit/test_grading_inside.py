@@ -38,10 +38,6 @@ STRUCTURES = {
 
 
 def test_structures_have_the_layout_of_the_header(tmp_path):
-    """The Python structures have the C header's layout, in both modules that define them.
-
-    The C++ compiler gives the offset and size of each field.
-    """
     cxx = compilers.find_cxx()
     if cxx is None:
         pytest.skip("needs a C++ compiler")
@@ -145,10 +141,7 @@ def test_calls_that_the_filter_allows_and_refuses(machine, processes, gpu):
 
 @pytest.mark.parametrize("column, header", [(0, "asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
 def test_call_numbers_equal_the_kernels_headers(column, header):
-    """The numbers of the calls that the filter names equal those in the kernel's headers.
-
-    aarch64 uses the generic numbers.
-    """
+    """aarch64 uses the generic numbers."""
     tables = seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF
     calls = {name: numbers for table in tables for name, numbers in table.items()}
     calls.update((name, numbers) for name, (numbers, _, _) in seccomp._BY_ARGUMENT.items())

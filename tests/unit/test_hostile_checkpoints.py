@@ -88,7 +88,6 @@ def test_the_confined_process_opens_one_file_and_writes_none(tmp_path, run_pytho
 
 @pytest.mark.parametrize("limit", [1, 5000, 60_000])
 def test_an_import_that_cannot_be_written(limit, tmp_path, run_python):
-    """If the output of `models import` cannot be written completely, the error is one line and no file is left."""
     write_pair(tmp_path / "net", network())
     code = (
         f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
@@ -117,7 +116,6 @@ def test_sizes_in_a_params_file_are_checked(what, tmp_path):
 
 
 def test_a_large_array_in_a_sparse_file_is_refused(tmp_path):
-    """A complete .params file with one weight of 4 GB of zeros, which is sparse on disk, is refused."""
     shape = (1 << 20, 1 << 10)
     head = struct.pack("<QQQIiiqqiii", 0x112, 0, 1, 0xF993FAC9, 0, 2, *shape, 1, 0, 0)
     names = struct.pack("<QQ", 1, 5) + b"arg:w"
@@ -150,7 +148,6 @@ def test_fifos_do_not_hang(which, tmp_path):
 
 
 def test_weights_that_are_rounded_are_named(tmp_path, invoke):
-    """A weight that float32 cannot represent is rounded and named in one line. No line is printed for other weights."""
     found = network()
     exact = {name: array.astype(np.float64) for name, array in found.weights.items()}
     finer = {**exact, "new0_weight": exact["new0_weight"] + 1e-12}

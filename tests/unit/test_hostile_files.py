@@ -115,7 +115,6 @@ def test_a_block_device_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_an_open_descriptor_is_written_where_it_stands(tmp_path, name):
-    """Output to the path of an open descriptor continues at the descriptor's position."""
     program = (
         f"from fashion_infer.system import files; print('before'); files.write({name!r}, 'text\\n'); print('after')"
     )

@@ -39,10 +39,7 @@ def images():
 
 @pytest.mark.parametrize("stage, name", [(stage, name) for stage, names in SYMBOLS.items() for name in names])
 def test_malicious_symbols_are_refused_at_their_stage(stage, name):
-    """A malicious symbol is refused by the checks of its structure or operators, which come before MXNet reads it.
-
-    The operator `_Native`, for example, calls an address that the symbol gives.
-    """
+    """The operator `_Native`, for example, calls an address that the symbol gives."""
     found, stages = changed(network(), SYMBOLS[stage][name]), []
     try:
         stages.append("structure")
@@ -75,7 +72,6 @@ def test_another_number_of_classes(classes, tmp_path, invoke):
 
 
 def test_mxnet_has_the_listed_operators_and_attributes():
-    """MXNet has each operator of the list, except ours, and accepts the list's attributes with an example value."""
     from fashion_infer import _mxnet
     from fashion_infer._mxnet import plugin
 
@@ -150,7 +146,6 @@ def test_excerpts_in_messages_are_short_and_printable(text):
 
 
 def test_randomly_damaged_symbols(tmp_path):
-    """Randomly damaged symbols run or are refused in one line; none ends the process or raises another exception."""
     last = tmp_path / "symbol.json"
     for _ in range(profiles.pick(1, 80)):
         seed = random.randrange(2**31)

@@ -60,15 +60,12 @@ def test_an_error_that_replaces_an_interrupt(error, calling):
 
 
 def test_a_commands_own_message_about_an_interrupt(calling):
-    """If a command turns an interrupt into an error of the package, that error's message and exit code are used."""
     text = "try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')"
     assert ended(calling(text)) == (4, "fashion-infer: they are lost\n")
 
 
 def test_an_interrupt_in_generated_code(tmp_path, monkeypatch, interruptible):
-    """An interrupt while generated code runs ends the program as interrupted.
-
-    Dataclasses and named tuples generate code during an import. CPython remembers such an interrupt even if it is
+    """Dataclasses and named tuples generate code during an import. CPython remembers such an interrupt even if it is
     caught; then `python -m` once ended with -2.
     """
     (tmp_path / "slow.py").write_text(
@@ -111,7 +108,6 @@ def test_ctrl_c_during_a_run(moment, interruptible):
 
 @pytest.mark.parametrize("error", [None, ValueError])
 def test_ctrl_c_while_mxnet_runs(error):
-    """SIGINT during a deferred section raises KeyboardInterrupt after the section, even if the section fails."""
     reached = []
 
     @interrupt_deferred()

@@ -34,7 +34,6 @@ def test_correct_files(name):
 
 
 def test_a_template_on_all_layers():
-    """A correct file is correct for all editions of its format and for other sizes."""
     found = kernel_loading.check(TEMPLATES / "cpu-new-forward.cc")
     assert found.right and found.right_for == ("fa2020",) and not found.wrong and found.precision == "float32"
     assert [one.what for one in found.shapes].count(OTHER) == len(judge.OTHER_SHAPES)

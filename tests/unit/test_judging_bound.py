@@ -124,10 +124,7 @@ def test_incorrect_outputs_are_found(shape, seed, how):
 
 
 def test_errors_that_cancel_in_sums_are_found():
-    """Errors of two filters that are equal or opposite are found.
-
-    A check that only sums outputs with random signs could miss one of the two.
-    """
+    """A check that only sums outputs with random signs could miss one of the two."""
     shape = ConvolutionShape(400, 1, 9, 9, 4, 3)
     for _ in range(10):  # errors in four of 400 images, which are likely not among those compared by value
         inputs = random_inputs(KeyedStream.fresh(), shape)

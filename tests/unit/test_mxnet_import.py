@@ -66,7 +66,6 @@ class TestNumpyNames:
 
 class TestLoad:
     def test_deferred_imports(self, tmp_path):
-        """MXNet does not import what it rarely needs, and other packages import as ever."""
         (tmp_path / "sklearn").mkdir()
         (tmp_path / "sklearn" / "__init__.py").write_text("")
         (tmp_path / "sklearn" / "base.py").write_text("class BaseEstimator:\n    pass\n")
@@ -97,10 +96,7 @@ class TestThreads:
         ],
     )
     def test_threads_and_their_waiting(self, given, call, threads, spins):
-        """MXNet has a thread per core, or as many as the user asked for; idle ones sleep, unless the user wants others.
-
-        libgomp prints its settings when it is loaded. The environment stays as it was.
-        """
+        """libgomp prints its settings when it is loaded. The environment stays as it was."""
         names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
         environment = {name: value for name, value in os.environ.items() if name not in names}
         environment.update(given, OMP_DISPLAY_ENV="verbose")

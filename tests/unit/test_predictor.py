@@ -73,7 +73,6 @@ def test_both_operators_agree_with_two_convolutions(edition):
 
 @pytest.mark.parametrize("mode", ["operator", "fused"])
 def test_relu_and_a_pool_in_ceil_mode(mode):
-    """A network with ReLU and a pool in ceil mode (fa2020) gives NumPy's float64 result in both modes."""
     edition, network = editions.get("fa2020"), random_checkpoint("fa2020")
     x = reference.pixels(np.random.default_rng(2), (5, *edition.shape))
     scores, times = predictor.Predictor(network, edition.shape, mode=mode).predict(x)

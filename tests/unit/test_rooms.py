@@ -167,10 +167,7 @@ def test_class_names_are_unique():
 
 
 def test_third_party_packages_stay_in_their_rooms():
-    """MXNet, Ray, PyArrow and ctypes are imported only in certain modules.
-
-    MXNet is slow to import, and Ray and PyArrow are optional. In `library`, one module calls our library by ctypes.
-    """
+    """MXNet is slow to import; Ray and PyArrow are optional; in `library`, one module calls our library by ctypes."""
     assert {room(module) for module in importers("mxnet")} <= {"_mxnet"}
     named = [module for module, path in SOURCES.items() if 'import_module("mxnet")' in path.read_text(encoding="utf-8")]
     assert named == ["_mxnet.loading"]  # MXNet is imported by name, because its import is deferred

@@ -74,7 +74,6 @@ def test_many_channels(shape, n, threads, fewer, seed):
 @example(3, 14, 64, 7, 0)
 @settings(max_examples=profiles.examples(20))
 def test_auto_picks_kernels_with_the_same_bits(channels, side, filters, k, seed):
-    """For a layer, `auto` picks one kernel for all batch sizes, or kernels that give the same bits."""
     rng = np.random.default_rng(seed)
     kind = ["pixels", "normal"][rng.integers(2)]
     h, w = side + k - 1, side + k - 1 + int(rng.integers(4))

@@ -163,7 +163,6 @@ def test_requested_formats_and_backends(tmp_path):
 
 @pytest.mark.parametrize("entry", [entry for entry in formats.FORMATS if entry.template])
 def test_a_template_fits_no_other_format(tmp_path, entry, invoke):
-    """The template of a format is refused if any other format is requested."""
     path = tmp_path / entry.template
     path.write_text(formats.template(entry.name))
     for other in formats.FORMATS:
@@ -261,10 +260,7 @@ def test_template_arguments_are_one_parameter():
 
 
 def test_nested_and_long_parameters_are_read_once():
-    """Deeply nested and long lists of parameters are read in linear time.
-
-    Quadratic time would be minutes.
-    """
+    """Quadratic time would be minutes."""
     nested = "f(int a, " * 20_000 + ") {" * 20_000
     assert [len(one.parameters) for one in source.definitions(nested, "f")] == [2]
     (long,) = source.definitions(f"f({'x' * (8 << 20)}, int b) {{", "f")

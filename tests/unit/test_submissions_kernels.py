@@ -262,10 +262,7 @@ def test_files_that_a_compiler_leaves_are_not_trusted(own, tmp_path, cache, how,
 
 
 def test_a_precompiled_header_is_not_loaded(tmp_path):
-    """A precompiled header next to a kernel file is not loaded.
-
-    It is a dump of the compiler's memory, with which its author would control the compiler.
-    """
+    """It is a dump of the compiler's memory, with which its author would control the compiler."""
     cxx = compilers.find_cxx()
     if "Free Software Foundation" not in subprocess.run([cxx, "--version"], capture_output=True, text=True).stdout:
         pytest.skip("only GCC looks for one")
