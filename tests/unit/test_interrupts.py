@@ -16,52 +16,11 @@ from fashion_infer.system.interrupts import interrupt_deferred
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERRUPTED = (130, "fashion-infer: interrupted\n")
-CALL = """
-import signal
-from fashion_infer.cli import main
-from fashion_infer.errors import DeviceError
-
-
-def interrupt():
-    signal.raise_signal(signal.SIGINT)
-
-
-def call(argv):
-    {}
-
-
-main._call = call
-main.main()
-"""
-
-
-@pytest.fixture
-def calling(tmp_path, interruptible):
-    """A function that starts the program, with lines of Python in place of a command."""
-
-    def start(text):
-        (tmp_path / "program.py").write_text(CALL.format("\n    ".join(text.splitlines())))
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return interruptible([sys.executable, "program.py"], cwd=tmp_path, env=environment)
-
-    return start
 
 
 def ended(process):
     _, err = process.communicate(timeout=30)
     return process.returncode, err
-
-
-@pytest.mark.parametrize("error", ["ImportError", "SystemError"])
-def test_an_error_that_replaces_an_interrupt(error, calling):
-    """C code does this when it is interrupted during an import."""
-    text = f"try: interrupt()\nexcept BaseException: raise {error}('expected a message')"
-    assert ended(calling(text)) == INTERRUPTED
-
-
-def test_a_commands_own_message_about_an_interrupt(calling):
-    text = "try: interrupt()\nexcept KeyboardInterrupt: raise DeviceError('they are lost')"
-    assert ended(calling(text)) == (4, "fashion-infer: they are lost\n")
 
 
 def test_an_interrupt_in_generated_code(tmp_path, monkeypatch, interruptible):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import reference
 
-from fashion_infer._mxnet import bound
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 from fashion_infer.graph import layers, rewrite, symbol
@@ -121,21 +120,3 @@ def test_convolutions_that_new_does_not_support(change):
     symbol.attributes(node).update(change)
     with pytest.raises(CheckpointError):
         rewrite.with_operator(graph, "custom")
-
-
-def test_each_slice_size_is_warmed_up_on_a_cold_gpu(network, images, monkeypatch):
-    """On a cold GPU, each size of slice first runs once without being logged. Results do not change."""
-    ready = predictor.Predictor(network, mode="fused", batch_size=10)
-    ready._cold, sizes, forward = True, [], bound.BoundGraph.forward
-
-    def counted(self, part, watch):
-        sizes.append(len(part))
-        return forward(self, part, watch)
-
-    monkeypatch.setattr(bound.BoundGraph, "forward", counted)
-    scores, times = ready.predict(images)
-    assert sizes == [10, 10, 10, 3, 3]  # 23 images in slices of 10; the first slice of each size runs twice
-    assert len(times[0].log[0]) == 3
-    ready.predict(images)
-    assert sizes[5:] == [10, 10, 3]
-    assert np.abs(scores - forward64(network.weights, images)).max() < 2e-6
