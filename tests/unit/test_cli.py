@@ -7,15 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
 import fashion_infer
 from fashion_infer import api, errors, result
 from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.cli import main
-from fashion_infer.present.content import table
-from fashion_infer.present.render import terminal
 
 
 def refused(invoke, code, *arguments):
@@ -108,24 +105,6 @@ def test_library_built_for_another_mxnet(tmp_path):
     assert lib.initialize(10800) == 0 and lib.initialize(20000) == 0
 
 
-def test_library_that_mxnet_refuses(monkeypatch, invoke):
-    from fashion_infer import _mxnet
-    from fashion_infer._mxnet import plugin
-
-    mx = _mxnet.load()
-
-    def refuse(path, verbose):
-        raise mx.MXNetError("Library version (7) does not match MXNet version (11)\n")
-
-    monkeypatch.setattr(mx.library, "load", refuse)
-    monkeypatch.setattr(plugin, "_in_mxnet", set())
-    plugin.load_operators.cache_clear()
-    try:
-        refused(invoke, 4, "run", "--data", "synthetic", "--n", "5", "--backend", "cpu")
-    finally:
-        plugin.load_operators.cache_clear()
-
-
 def test_export_import_and_run(invoke, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = ("run", "--data", "synthetic", "--n", "300", "--backend", "cpu", "--json")
@@ -193,24 +172,6 @@ def test_a_group_without_a_command_shows_help_and_a_suggestion(invoke, words):
     assert invoke(*command[: len(words) + 1], "--help")[0] == 0
 
 
-def test_colours_of_verdicts(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(click, "echo", lambda text="", **options: drawn.append(text))
-    monkeypatch.setenv("TERM", "xterm-256color")
-    for name in ("NO_COLOR", "FORCE_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-    verdicts = table("", ["model", "verdict"], [["ok then", "ok"], ["b", "WRONG"]])
-    terminal.show([verdicts])
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    terminal.show([verdicts])
-    monkeypatch.setenv("NO_COLOR", "1")
-    terminal.show([verdicts])
-    plain, coloured, none = drawn
-    assert "\x1b" not in plain and "ok then" in coloured
-    assert "\x1b[32mok" in coloured and "\x1b[1;31mWRONG" in coloured
-    assert "32m" not in none and "31m" not in none
-
-
 def test_all_commands_accept_kernel_and_kernels():
     found = {}
 
@@ -241,13 +202,3 @@ def test_public_names_are_those_of_their_modules():
 def test_importing_a_name_does_not_import_too_much(name, heavy):
     words = f"import sys, fashion_infer; fashion_infer.{name}; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
-
-
-def test_repr_and_html_of_a_result():
-    found = fashion_infer.infer(n=20, data="synthetic", backend="cpu", kernel="naive")
-    words = f"ece408-high, 20 images of synthetic, cpu, operator mode: correctness {found.correctness}"
-    assert repr(found) == f"<Result: {words}>"
-    page = found._replace(model="<b>&")._repr_html_()
-    assert page.count("<table>") == 1 and page.count("<tr>") == 1 + len(found.layers)
-    assert "<td>naive</td>" in page and "<b>" not in page and "&lt;b&gt;&amp;" in page
-    assert f"Correctness: {found.correctness}" in page

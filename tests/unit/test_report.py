@@ -297,33 +297,6 @@ class TestOneKernelOneTime:
             assert rows[0][4].value == pytest.approx(1e3 * next(layer.median for layer in run.layers if layer.custom))
 
 
-class TestAboveTheCeiling:
-    """Rates above a measured ceiling have no percentage, and the page explains why."""
-
-    def bench(self, small_report, rate):
-        bench = copy.deepcopy(small_report.measured.convolutions)
-        row = Measurement("quick", "ours", step=1, median_ms=1.0, min_ms=1.0, gb_s=1.0, tflop_s=rate)
-        bench.cases = [BenchCase("x", "memory", 2, 2, [row], 1, ConvolutionShape(2, 3, 6, 6, 4, 3), "quick")]
-        return bench
-
-    @pytest.mark.parametrize(
-        "ceilings, reason",
-        [
-            ({"fill_gb_s": 1.0, "fp32_tflop_s": 1.0}, "stays in the caches"),
-            ({"fill_gb_s": 1e6, "fp32_tflop_s": 0.01}, "matrix product"),
-        ],
-    )
-    def test_a_rate_above_the_ceiling_is_explained(self, small_report, ceilings, reason):
-        measured = small_report.measured._replace(convolutions=self.bench(small_report, 0.1), ceilings=ceilings)
-        parts, _ = rendered(measured)
-        said = texts(parts["roofline"])
-        assert reason in said
-        last = [part for part in parts["roofline"] if part.kind == "table"][-1]
-        assert last.rows[0][4].value is None  # a percentage above 100 is not shown
-        parts, _ = rendered(measured._replace(ceilings={"fill_gb_s": 1e6, "fp32_tflop_s": 1e3}))
-        assert "above it" not in texts(parts["roofline"])
-
-
 class TestNetwork:
     def test_figures_equal_the_benchmarks(self, small_report):
         result = small_report.measured.networks
