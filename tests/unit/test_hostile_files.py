@@ -18,7 +18,7 @@ import profiles
 import pytest
 
 from fashion_infer.checkpoints import mxnet_pair, zoo
-from fashion_infer.errors import CheckpointError, DataError, UsageError
+from fashion_infer.errors import DataError, UsageError
 from fashion_infer.system import files, inputs
 
 
@@ -164,19 +164,6 @@ def test_files_that_belong_together_change_together(tmp_path, monkeypatch, old):
         write()
     assert names(tmp_path) == (["a", "b"] if old else [])
     assert all(path.read_text() == "old" for path in paths if old)
-
-
-@pytest.mark.parametrize("blocked", ["-0001.params", "-symbol.json"])
-def test_an_export_that_fails_leaves_both_files_alone(tmp_path, blocked, invoke):
-    prefix = tmp_path / "model"
-    other = {"-0001.params": "-symbol.json", "-symbol.json": "-0001.params"}[blocked]
-    Path(f"{prefix}{blocked}").mkdir()
-    Path(f"{prefix}{other}").write_text("mine")
-    code, _, err = invoke("models", "export", "baseline", "--to", prefix)
-    assert code == 3 and err.count("\n") == 1
-    assert Path(f"{prefix}{other}").read_text() == "mine" and len(names(tmp_path)) == 2
-    with pytest.raises(CheckpointError):
-        mxnet_pair.save(str(prefix), zoo.get("baseline").load())
 
 
 @pytest.mark.parametrize("fails", [False, True])
