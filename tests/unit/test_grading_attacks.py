@@ -290,7 +290,7 @@ UNEXPECTED = [(error, where) for error in ERRORS for where in ("_prepared", "obs
 
 
 @NEEDS
-@pytest.mark.parametrize("error, where", drawn(UNEXPECTED, 3))
+@pytest.mark.parametrize("error, where", drawn(UNEXPECTED, 1))
 def test_an_unexpected_error_fails_only_its_submission(where, error, asked, monkeypatch):
     def fails(*_, **__):
         monkeypatch.undo()
