@@ -95,12 +95,12 @@ def build_and_run(preset, folder):
 
 def run_damaged(program, isas):
     """Run damaged networks and convolutions, with a new seed in each run. A failure prints the seed, to repeat it."""
-    seed, begun = random.randrange(2**31), time.monotonic()
+    seed, begun, count = random.randrange(2**31), time.monotonic(), profiles.pick(150, 450)
     while True:
         for isa in isas:
-            done = drive([str(program), str(seed), "450"], isa)
-            assert done.returncode == 0, f"{program.name} {seed} 450, {isa}\n{done.stdout}{done.stderr}"
-            seed += 450
+            done = drive([str(program), str(seed), str(count)], isa)
+            assert done.returncode == 0, f"{program.name} {seed} {count}, {isa}\n{done.stdout}{done.stderr}"
+            seed += count
         if time.monotonic() - begun > profiles.pick(0, 120):
             return
 

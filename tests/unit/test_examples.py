@@ -31,7 +31,7 @@ RUN = [(words, one) for words, one in ALL if profiles.pick(" ".join(words) not i
 QUICK = ("data", "models", "course", "doctor", "completion", "predict", "run")
 _quick = [(words, one) for words, one in RUN if words and words[0] in QUICK]
 _others = [(words, one) for words, one in RUN if not words or words[0] not in QUICK]
-DRAWN = profiles.drawn(_quick, 3) + [pytest.param(*one, marks=pytest.mark.slow) for one in profiles.drawn(_others, 2)]
+DRAWN = profiles.drawn(_quick, 3) + [pytest.param(*one, marks=pytest.mark.slow) for one in profiles.drawn(_others, 1)]
 
 
 @pytest.mark.parametrize("words, command", ALL, ids=[" ".join(words) or "program" for words, _ in ALL])

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", drawn(list(PLANTED), 6))
+@pytest.mark.parametrize("name", drawn(list(PLANTED), 4))
 def test_planted_bugs_have_their_reasons(name):
     found = kernel_loading.check(path_of(name), shapes=SHAPES)
     codes = {one.code for one in found.shapes} - {""}
@@ -24,7 +24,7 @@ def test_planted_bugs_have_their_reasons(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", drawn(list(RIGHT), 5))
+@pytest.mark.parametrize("name", drawn(list(RIGHT), 3))
 def test_correct_files(name):
     found = kernel_loading.check(path_of(name), shapes=SHAPES)
     assert found.right and not found.wrong, found.sentence

@@ -345,7 +345,7 @@ def test_without_a_compiler(own, monkeypatch):
 
 @skips.needs("nvcc")
 @pytest.mark.slow
-@pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 2), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize("path", profiles.drawn(ON_GPU, 1), ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_files_for_the_gpu_compile(path):
     built = build.build(formats.recognise(path), arch="90")
     assert built.library.is_file()
