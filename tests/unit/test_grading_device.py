@@ -20,7 +20,7 @@ from fashion_infer.grading import marks, rubric
 from fashion_infer.grading.device import lag, tensors
 from fashion_infer.grading.inside import driver
 from fashion_infer.grading.intake.building import BuiltSubmission
-from fashion_infer.grading.referee import Machine, Referee, notes, samples, session, timing
+from fashion_infer.grading.referee import Machine, Referee, notes, samples, session
 from fashion_infer.grading.referee.memory import place
 from fashion_infer.grading.referee.tensors import NO_LAG, HostTensors, Lag
 from fashion_infer.grading.sandbox import available
@@ -199,27 +199,6 @@ def test_the_lag_is_a_brackets_time_without_its_calls(drifts, lag_seconds):
 
 def test_driver_timed_measures_with_events(fake):
     assert 0.02 <= driver.timed(lambda: time.sleep(0.02)) < 10
-
-
-@NEEDS
-def test_short_calls_are_timed_ten_at_a_time(fake, tmp_path, monkeypatch):
-    sizes = []
-    called = session.Session.call
-    monkeypatch.setattr(
-        session.Session, "call", lambda self, *given: sizes.append(len(given[2])) or called(self, *given)
-    )
-    monkeypatch.setattr(timing, "_LONG", 10.0)  # calls count as short even on a busy machine
-    device = Device(fake)
-    device.lag = lambda machine: NO_LAG
-    found, _ = judged(fake, tmp_path, CONVOLVE, device=device)
-    assert found.findings == ()
-    timed = [sample for sample in found.samples if sample.run > 1]
-    assert set(sizes[: -len(timed)]) == {1}
-    sizes = sizes[-len(timed) :]
-    by_run = {run: [size for size, s in zip(sizes, timed) if s.run == run] for run in {s.run for s in timed}}
-    assert by_run.pop(2)[:3] == [1, 1, 10]  # the first loads code, the second measures a call, the third is timed
-    assert all(one[:2] == [1, 10] for one in by_run.values())
-    assert all(size == 10 for size, s in zip(sizes, timed) if s.timed)
 
 
 @pytest.mark.parametrize("again, kinds", [(0.1, []), (0.9, ["too_fast"])])

@@ -17,7 +17,7 @@ import pytest
 
 from fashion_infer.grading.inside import abi, landlock, seccomp
 from fashion_infer.grading.inside.seccomp import ALWAYS, ASKING, NEVER
-from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, layers, proc, run
+from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, proc, run
 from fashion_infer.grading.sandbox import box as boxes
 from fashion_infer.grading.sandbox.start import python, start
 from fashion_infer.kernel_files import plugin
@@ -370,23 +370,6 @@ def test_the_kernel_refuses_threads_beyond_the_limit(tmp_path):
         done = subprocess.run(words, pass_fds=[report.fileno()], capture_output=True, text=True, timeout=60)
     count, readable = done.stdout.split()
     assert int(count) <= 40 + others and readable == "True", done
-
-
-def test_the_reason_why_bubblewrap_is_missing(monkeypatch, tmp_path):
-    layers.available.cache_clear()
-    try:
-        monkeypatch.setattr(layers.shutil, "which", lambda *_, **__: None)
-        monkeypatch.setattr(layers, "_packaged", lambda: None)
-        assert layers.available().refusal == "not installed"
-        layers.available.cache_clear()
-        broken = tmp_path / "bwrap"
-        broken.write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2\nexit 1\n")
-        broken.chmod(0o755)
-        monkeypatch.setattr(layers.shutil, "which", lambda *_, **__: str(broken))
-        found = layers.available()
-        assert found.bubblewrap is None and "may not create namespaces: No permissions to create" in found.words
-    finally:
-        layers.available.cache_clear()
 
 
 def test_a_cgroup_needs_its_controllers(monkeypatch, tmp_path):
