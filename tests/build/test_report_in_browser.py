@@ -191,33 +191,6 @@ def test_a_command_that_cannot_be_copied_is_selected(opened):
     assert page.evaluate("getSelection().toString()").split() == command.locator("code").text_content().split()
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("chart", profiles.drawn(["kernels", "results-gpu", "results-gpu-editions", "results-cpu"], 1))
-def test_charts_in_docs_follow_the_colour_scheme(opened, tmp_path, chart, scheme):
-    address = (ROOT / "docs" / f"{chart}.svg").as_uri()
-    paper = opened(1000, scheme, address).evaluate("getComputedStyle(document.querySelector('path')).fill")
-    assert paper == ("rgb(255, 255, 255)" if scheme == "light" else "rgb(21, 24, 28)")
-    around = tmp_path / "chart.html"  # Chromium takes no screenshot of a bare SVG
-    around.write_text(f'<meta name="color-scheme" content="light dark"><img src="{address}">')
-    page = opened(1000, scheme, around.as_uri())
-    assert page.locator("img").evaluate("image => image.naturalWidth") > 400
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=SCREENSHOTS / f"docs-{chart}-{scheme}.png", full_page=True)
-
-
-def test_names_stay_visible_when_a_table_is_scrolled(opened):
-    page = opened(390)
-    box = page.locator("#ladder .wide").last
-    name = box.locator("tbody td").first
-    before = name.bounding_box()["x"]
-    box.evaluate("box => { box.scrollLeft = 150; }")
-    assert box.evaluate("box => box.scrollLeft") == 150 and name.bounding_box()["x"] == before
-    seen = """cell => { const b = cell.getBoundingClientRect();
-      return cell.contains(document.elementFromPoint(b.x + 20, b.y + 5)); }"""
-    name.scroll_into_view_if_needed()
-    assert name.evaluate(seen)  # the name covers the scrolled content
-
-
 def test_a_printed_page_is_light(opened):
     page = opened(scheme="dark")
     page.emulate_media(media="print", color_scheme="dark")

@@ -148,14 +148,6 @@ def test_tables_show_all_numbers_and_names(monkeypatch, capsys, columns):
     assert shown.count("torch-compile") == len(NUMBERS) and "[name]" in shown
 
 
-def test_lines_that_fit_are_not_wrapped(capsys):
-    rows = [["flatten0+fullyconnected0+activation1", "0.000123"]]
-    terminal.show([content.table("", ["layer", ">op time, s"], rows)])
-    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip()]
-    assert len(lines) == 3 and lines[0].split() == ["layer", "op", "time,", "s"]
-    assert lines[2].split() == ["flatten0+fullyconnected0+activation1", "0.000123"]
-
-
 def test_paths_are_broken_between_their_parts(monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "40")

@@ -464,16 +464,6 @@ class TestCommand:
         assert seconds(2.0) == pytest.approx(3 * seconds(0.0))
         assert seconds(0.0, kernel="./conv.cpp") > seconds(0.0) > seconds(0.0, quick=True)
 
-    def test_commands_have_all_options(self):
-        request = ReportRequest("ece408-low", 50, "gpu", data_dir="/my data", device=1, quick=True)
-        assert request.command("my out") == (
-            "fashion-infer report --out 'my out' --backend gpu --model ece408-low --n 50 --device 1 --quick "
-            "--data-dir '/my data'"
-        )
-        assert request.run_command("baseline", 5, "cpu", "operator", 2) == (
-            "fashion-infer run --model baseline --n 5 --backend cpu --mode operator --repeat 2 --data-dir '/my data'"
-        )
-
 
 class TestMissingHardware:
     def test_a_gpu_without_pytorch_and_cupy(self, small_report, tmp_path):
