@@ -335,17 +335,6 @@ def test_several_networks_in_one_process_and_in_threads(mx):
     assert not failures
 
 
-def test_module_api(mx):
-    arrays, data, wanted = small(10)
-    fused = SMALL.mxnet(mx, "custom").optimize_for("fashion_infer")
-    with _mxnet.quiet():
-        module = mx.mod.Module(fused, data_names=["data"], label_names=None, context=mx.cpu())
-        module.bind(data_shapes=[mx.io.DataDesc("data", data.shape, np.uint8)], for_training=False)
-    module.set_params({name: mx.nd.array(values) for name, values in arrays.items()}, {})
-    module.forward(mx.io.DataBatch([mx.nd.array(data, dtype=np.uint8)]), is_train=False)
-    assert error(module.get_outputs()[0].asnumpy(), wanted) < TOLERANCE
-
-
 def test_no_memory_growth(mx):
     arrays, data, _ = small(11)
     data = np.repeat(data, 100, axis=0)

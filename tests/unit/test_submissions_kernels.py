@@ -91,10 +91,6 @@ def test_output_before_exit_is_printed():
     assert end.stderr == "[exits.cpp] not today\n"
 
 
-def test_a_crash_ends_its_process():
-    assert in_a_process("crashes").returncode == -11
-
-
 # ---- Building.
 
 
@@ -619,13 +615,6 @@ def test_python_without_torch(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(DeviceError):
         kernel_loading.load(TEMPLATES / "conv.py")
-
-
-def test_a_library_without_cuda():
-    if kernels.table("gpu"):
-        pytest.skip("this build has CUDA")
-    with pytest.raises(DeviceError):
-        plugin.register("on gpu", of_function(lambda call: None, "gpu"))
 
 
 def has_device():
