@@ -149,13 +149,13 @@ def test_randomly_damaged_symbols(tmp_path):
     last = tmp_path / "symbol.json"
     for _ in range(profiles.pick(1, 80)):
         seed = random.randrange(2**31)
-        program = [sys.executable, "tests/symbol_mutations.py", "250", str(seed), str(last)]
+        program = [sys.executable, "tests/symbol_mutations.py", "120", str(seed), str(last)]
         done = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, (
             f"seed {seed}: {last.read_text()[:9999]} {done.stdout[-5000:]} {done.stderr[-5000:]}"
         )
         ran, refused = map(int, done.stdout.split())
-        assert ran > 30 and refused > 125
+        assert ran > 10 and refused > 50
 
 
 @pytest.mark.parametrize(
