@@ -6,8 +6,6 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
-from fashion_infer.board.page import standings
-from fashion_infer.board.page.standings import QueueCache
 from fashion_infer.board.store import expectation
 from fashion_infer.board.store.models import JobRow, QueueRow, SubmissionRow
 
@@ -40,19 +38,6 @@ def test_waits_equal_those_of_a_simulated_queue(small, seed):
             one = session.get(SubmissionRow, job.submission_id)
             assert expectation.expected(session, one, kit.now) == found[job.id]
             free[grader] += takes
-
-
-def test_the_cache_of_the_queue_is_used_until_it_is_cleared(small, monkeypatch):
-    monkeypatch.setattr(standings, "_NEW", 60.0)  # longer than the test takes on a busy machine
-    kit, cache = small, QueueCache()
-    first = kit.submit("Ann")
-    with kit.store.read() as session:
-        assert [job.submission_id for job in cache.of(session, "cpu")] == [first]
-    kit.submit("Bob")
-    with kit.store.read() as session:
-        assert len(cache.of(session, "cpu")) == 1
-        cache.forget()
-        assert [job.place for job in cache.of(session, "cpu")] == [1, 2]
 
 
 @pytest.mark.parametrize("viewer, class_, open_, named, readable", [

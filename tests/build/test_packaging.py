@@ -53,11 +53,6 @@ class TestPackages:
         shipped = [f"fashion_infer._data.{name}" for name in ("data", "docs", "include", "models", "submission")]
         assert sorted(listed) == sorted([*(".".join(folder.parts) for folder in folders), *shipped])
 
-    def test_the_entry_point_exists(self, config):
-        entry = config["options.entry_points"]["console_scripts"].split("=")[1].strip()
-        module, _, function = entry.partition(":")
-        assert callable(getattr(importlib.import_module(module), function))
-
 
 class TestFiles:
     @pytest.mark.skipif(not shutil.which("nm"), reason="needs nm")

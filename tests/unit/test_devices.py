@@ -8,13 +8,12 @@ import pytest
 import reference
 from test_predictor import forward64, random_checkpoint
 
-from fashion_infer import _mxnet, devices, pipeline
+from fashion_infer import _mxnet, devices
 from fashion_infer.errors import DeviceError
 from fashion_infer.inference import predictor
 from fashion_infer.inference.layer_times import LayerResult, of_slowest_devices
 from fashion_infer.library import devices as cuda
 from fashion_infer.library import kernels
-from fashion_infer.request import Request
 from fashion_infer.system.sharing import share
 
 
@@ -167,24 +166,6 @@ def test_device_all_means_all_gpus(monkeypatch):
     assert choice.backend == "gpu" and "GPUs 0 and 1, GPU" in choice.notice and "split" in choice.notice
     two_gpus(monkeypatch, 1)
     assert devices.indices("all") == (0,) and "GPU 0, GPU" in devices.choose("gpu", "all").notice
-
-
-def test_device_all_makes_a_predictor_per_gpu(monkeypatch):
-    two_gpus(monkeypatch)
-    made = []
-
-    class Made:
-        custom_layers, batch_size = ("new0",), 10000
-
-        def __init__(self, *arguments, **options):
-            made.append((options["device"], options["first_node"]))
-
-    monkeypatch.setattr(pipeline, "Predictor", Made)
-    model = pipeline.models.load(Request("ece408-high"))
-    bound = pipeline.bind_network(Request(device="all"), model, devices.Choice("gpu", "cpu", None), 9)
-    assert made == [(0, 0), (1, predictor.NODES)] and bound.batch_size == 5
-    assert isinstance(pipeline.bind_network(Request(device=1), model, devices.Choice("gpu", "cpu", None), 9), Made)
-    assert made[2:] == [(1, 0)]
 
 
 def test_all_on_a_machine_without_a_gpu(invoke, monkeypatch):

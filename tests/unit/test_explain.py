@@ -421,16 +421,6 @@ def test_a_file_far_behind_our_kernels_has_a_finding(tmp_path, ours, code):
     assert [one.code for one in found] == ([code] if code else [])
 
 
-def test_one_thread_for_the_reason_that_the_environment_shows(tmp_path, monkeypatch):
-    (tmp_path / "conv.cpp").write_text(f"#pragma omp parallel for\nfor (;;)\n{ADDS}")
-    monkeypatch.setattr(slow_cpu.os, "sched_getaffinity", lambda _: {0, 1})
-    run = BUSY._replace(threads=1, regions=1.0, processor=1.0)
-    plain = next(one for one in slow_cpu.of_run(tmp_path / "conv.cpp", "", run) if one.code == "one_thread")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    told = next(one for one in slow_cpu.of_run(tmp_path / "conv.cpp", "", run) if one.code == "one_thread")
-    assert "OMP_NUM_THREADS" in told.what and "pragma" in plain.remedy and "pragma" not in told.remedy
-
-
 def test_comments_are_no_code():
     lines = source.without_comments('/* f<<<1, 2>>>(); */ // g<<<\nchar* s = "h<<<";\n  /* a\n b */ f<<<g, b>>>(x);')
     assert source.launch(lines, "f(float*)") == 4 and [len(row) for row in lines[:2]] == [28, 17]
