@@ -21,13 +21,14 @@ def small_report(tmp_path_factory):
     with open(base / "small-report.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # closing the file releases the lock
         if not kept.exists():
-            made = _made(base / "small-report")
-            kept.write_bytes(pickle.dumps(made))
+            found = made(base / "small-report")
+            kept.write_bytes(pickle.dumps(found))
         folder, measured, steps = pickle.loads(kept.read_bytes())
     return SimpleNamespace(folder=folder, page=folder / "index.html", measured=measured, steps=steps)
 
 
-def _made(folder):
+def made(folder, **options):
+    """Make the report in a folder; return the folder, what was measured, and the calls of the progress function."""
     from fashion_infer import verification
     from fashion_infer.report import gather
     from fashion_infer.report.folder import make
@@ -38,7 +39,7 @@ def _made(folder):
         patch.setattr(gather, "_QUICK_BATCH", {"cpu": 3})
         patch.setattr(gather, "_QUICK_BATCHES", {"cpu": (1, 3)})
         patch.setattr(verification, "verify", lambda *arguments: [one])  # tests/pipeline tests the real one
-        request = gather.ReportRequest(backend="cpu", n=300, data="synthetic", quick=True)
+        request = gather.ReportRequest(backend="cpu", n=300, data="synthetic", quick=True, **options)
         page, measured = make(str(folder), request, lambda share, what: steps.append((share, what)))
     assert page == folder / "index.html"
     return folder, measured, steps
