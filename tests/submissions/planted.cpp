@@ -45,15 +45,7 @@ void forward(mshadow::Tensor<cpu, 4, DType>& y, const mshadow::Tensor<cpu, 4, DT
 
 //// boundary-tile: border
 // Whole tiles of 4 only: rows and columns beyond the last one are not written.
-#include "loops.h"
-
-CONV_FORWARD {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho / 4 * 4; ++h)
-        for (int w = 0; w < s.Wo / 4 * 4; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (h < s.Ho / 4 * 4 && w < s.Wo / 4 * 4) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// boundary: border
 // The last column is left out: < where <= belongs.
@@ -229,15 +221,7 @@ CONV_FORWARD {
 
 //// few-filters: filters_from
 // Has threads only for 32 filters.
-#include "loops.h"
-
-CONV_FORWARD {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < (s.M < 32 ? s.M : 32); ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (m < 32) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// few-images: images_from
 // Has memory, or a grid, only for two images.
@@ -272,27 +256,11 @@ CONV_FORWARD {
 
 //// first-column: border
 // The first column is left out: loops begin at 1.
-#include "loops.h"
-
-CONV_FORWARD {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 1; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (w > 0) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// first-row: border
 // The first row is left out: loops begin at 1.
-#include "loops.h"
-
-CONV_FORWARD {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 1; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (h > 0) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// fixed-batch: writes_after_end out_of_bounds_read out_of_bounds_write
 // Always computes three images.
@@ -443,15 +411,7 @@ PRODUCT total += (c == s.C - 1) * x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)
 
 //// last-row: border
 // The last row is left out: < Ho - 1 where < Ho belongs.
-#include "loops.h"
-
-CONV_FORWARD {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho - 1; ++h)
-        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (h < s.Ho - 1) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// leaks.cc: correct float32
 #include "cpu-new-forward.h"
@@ -610,50 +570,16 @@ void conv_forward(const float* x, const float* k, float* y, int B, int M, int C,
 
 //// nothing: not_written
 // Nothing is computed.
-#include "loops.h"
-
-CONV_FORWARD {
-  const Shape s(B, M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < 0; ++h)
-        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (h < 0) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// one-nan: computes_nan
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
+// One output is NaN.
 #include <cmath>
-CONV_FORWARD {
-  const int Ho = H - K + 1, Wo = W - K + 1;
-  for (int b = 0; b < B; ++b)
-    for (int m = 0; m < M; ++m)
-      for (int h = 0; h < Ho; ++h) {
-        for (int w = 0; w < Wo; ++w) {
-          float sum = 0;
-          for (int c = 0; c < C; ++c)
-            for (int p = 0; p < K; ++p)
-              for (int q = 0; q < K; ++q)
-                sum += x[((size_t)(b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
-          y[((size_t)(b * M + m) * Ho + h) * Wo + w] = sum;
-        }
-      }
-  y[Wo > 1 ? 1 : 0] = NAN;  // HERE
-}
+OUTPUT y[s.y(b, m, h, w)] = s.y(b, m, h, w) == size_t(s.Wo > 1) ? nanf("") : sum(s, x, k, b, m, h, w);
 
 //// one-output-of-image-51: many_images
-#include <cstddef>
-CONV_FORWARD {
-  const int Ho = H - K + 1, Wo = W - K + 1;
-  for (size_t b = 0; b < (size_t)B; ++b) for (size_t m = 0; m < (size_t)M; ++m) for (int h = 0; h < Ho; ++h) for (int w = 0; w < Wo; ++w) {
-    float s = 0;
-    for (int c = 0; c < C; ++c) for (int p = 0; p < K; ++p) for (int q = 0; q < K; ++q)
-      s += x[((b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
-    y[((b * M + m) * Ho + h) * Wo + w] = s;
-  }
-  if (B >= 100) y[(size_t)51 * M * Ho * Wo + 7] = 0;
-}
+// One output of a call with many images.
+OUTPUT y[s.y(b, m, h, w)] = B >= 100 && s.y(b, m, h, w) == size_t(51) * M * s.Ho * s.Wo + 7 ? 0 : sum(s, x, k, b, m, h, w);
 
 //// output-first: another test's
 // The output is the first parameter, as mini-dnn has it, and not the third.
@@ -848,17 +774,7 @@ CONV_FORWARD {
 
 //// sixteen-images: images_from
 // Has memory only for sixteen images.
-#include <algorithm>
-
-#include "loops.h"
-
-CONV_FORWARD {
-  const Shape s(std::min(B, 16), M, C, H, W, K);
-  for (int b = 0; b < s.B; ++b)
-    for (int m = 0; m < s.M; ++m)
-      for (int h = 0; h < s.Ho; ++h)
-        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
-}
+OUTPUT if (b < 16) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 
 //// sum-not-reset: sum_not_reset carries_over unstable
 // The sum is static, and never set back to zero.
@@ -879,24 +795,8 @@ CONV_FORWARD {
 }
 
 //// sum-starts-at-one: constant_added
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
-CONV_FORWARD {
-  const int Ho = H - K + 1, Wo = W - K + 1;
-  for (int b = 0; b < B; ++b)
-    for (int m = 0; m < M; ++m)
-      for (int h = 0; h < Ho; ++h) {
-        for (int w = 0; w < Wo; ++w) {
-          float sum = 1;  // HERE
-          for (int c = 0; c < C; ++c)
-            for (int p = 0; p < K; ++p)
-              for (int q = 0; q < K; ++q)
-                sum += x[((size_t)(b * C + c) * H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q];
-          y[((size_t)(b * M + m) * Ho + h) * Wo + w] = sum;
-        }
-      }
-}
+// The sum has a wrong first value.
+OUTPUT y[s.y(b, m, h, w)] = 1 + sum(s, x, k, b, m, h, w);
 
 //// tap-missing: taps_missing
 // The last tap of the kernel is not summed.
@@ -1047,24 +947,8 @@ CONV_FORWARD {
 }
 
 //// weights-channels-last: weights_order
-#include <cstddef>
-#include <cstdlib>
-#include <cstring>
-CONV_FORWARD {
-  const int Ho = H - K + 1, Wo = W - K + 1;
-  for (int b = 0; b < B; ++b)
-    for (int m = 0; m < M; ++m)
-      for (int h = 0; h < Ho; ++h) {
-        for (int w = 0; w < Wo; ++w) {
-          float sum = 0;
-          for (int c = 0; c < C; ++c)
-            for (int p = 0; p < K; ++p)
-              for (int q = 0; q < K; ++q)
-                sum += x[((size_t)(b * C + c) * H + h + p) * W + w + q] * k[((m * K + p) * K + q) * C + c];  // HERE
-          y[((size_t)(b * M + m) * Ho + h) * Wo + w] = sum;
-        }
-      }
-}
+// The weights are taken to be in the order filter, tap, channel.
+PRODUCT total += x[s.x(b, c, h + p, w + q)] * k[((size_t(m) * K + p) * K + q) * C + c];
 
 //// weights-first: another test's
 // Takes the weights first, and the data second.
