@@ -199,8 +199,12 @@ class _Judge:
         if not any(map(_outputs_wrong, [call] * _CALLS, run.outputs)):
             return []
         one = build.run([call._replace(threads=1)], _SANITIZED)
-        shared = one is not None and not any(map(_outputs_wrong, [call], one.outputs))
-        return [Cause("race", {"with_one_thread": "right"}) if shared else Cause("optimiser_hides")]
+        output = one and next(iter(one.outputs), None)
+        if output is not None and sanitized.has_unwritten(output):
+            return [Cause("uninitialised")]
+        if self._threaded and one and not any(map(_outputs_wrong, [call], one.outputs)):
+            return [Cause("race", {"with_one_thread": "right"})]
+        return [Cause("optimiser_hides")]
 
     def _job(self, layer: Layer, number: int, count: int, images: int = 0) -> Job:
         options = plan.Options(images or self._images, race_seconds=0 if layer.what == OTHER else RACES)
@@ -315,9 +319,12 @@ def _with_sanitizers(found: ShapeVerdict, causes: Sequence[Cause]) -> ShapeVerdi
     leaks = [cause for cause in causes if cause.code == "leak"]
     if leaks and not faults:
         found = found._replace(notes=(*found.notes, *leaks))
-    if not faults or not (found.right or (found.code in _LESS_THAN_A_LINE and "line" in faults[0].details)):
+    if not faults:
         return found
     cause = faults[0]
+    says_more = found.code in _LESS_THAN_A_LINE and "line" in cause.details
+    if not (found.right or says_more or (found.code, cause.code) == ("unstable", "uninitialised")):
+        return found
     if found.code in reasons.HARMFUL:  # the sanitizers' code alone does not say that the process would be harmed
         cause = cause._replace(details={**cause.details, "harm": found.code})
     return found._replace(cause=cause, precision=bound.INCORRECT)

@@ -403,16 +403,18 @@ class ShapeTrial:
                 return None  # the probes show where
         if "moved" in self._caller.can and origins(self._call(inputs, Conditions(moved=True)).output)["stale"]:
             return Cause("kept_pointer")
-        if "guard" in self._caller.can:
-            numbers = self._call(inputs, Conditions(guard="number")).output
-            if (missing & np.isfinite(numbers)).any():
-                return Cause("reads_outside")
-        if "own" in self._caller.can:
-            numbers = self._call(inputs, Conditions(own="number")).output
-            if (missing & np.isfinite(numbers)).any():
-                return Cause("uninitialised")
+        if "guard" in self._caller.can and self._vanishes(inputs, missing, Conditions(guard="number")):
+            return Cause("reads_outside")
+        if "own" in self._caller.can and self._vanishes(inputs, missing, Conditions(own="number")):
+            return Cause("uninitialised")
         told_apart = {"output", "guard"} <= set(self._caller.can) or origins(output)["computed"]
-        return Cause("computes_nan", {"count": int(missing.sum())}) if told_apart else None
+        steady = (np.isnan(self._call(inputs, Conditions(own="nan")).output) == missing).all()
+        return Cause("computes_nan", {"count": int(missing.sum())}) if told_apart and steady else None
+
+    def _vanishes(self, inputs: Inputs, missing: np.ndarray, conditions: Conditions) -> bool:
+        """Whether NaN become numbers under other conditions, and are back without them."""
+        healed = missing & np.isfinite(self._call(inputs, conditions).output)
+        return bool(healed.any() and np.isnan(self._call(inputs, Conditions(own="nan")).output[healed]).all())
 
 
 def _schedule(number: int, caller: Caller) -> Conditions:

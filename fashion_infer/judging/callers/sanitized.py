@@ -31,7 +31,8 @@ from ...system.files import vanishing
 from ..calls import Cause
 from ..inputs import Inputs
 
-OWN = 0xFFFFFFFF  # bits of the NaN in memory that the file allocates
+_UNWRITTEN = 0xFFFFFFFF  # bits of the NaN in memory that the file allocates
+_HUGE = 1e30  # magnitude that only a variable without a value gives an output
 _SANITIZERS = "address,undefined,float-cast-overflow"
 # Silent is what correct files do too: pointers one before an array, memcpy of no bytes, 1 << 31, delete for delete[].
 _SILENT = "pointer-overflow,vptr,nonnull-attribute,returns-nonnull-attribute,shift-base"
@@ -220,6 +221,11 @@ class SanitizedBuild:
                 target.with_suffix(".log").write_text(done.output)
                 os.replace(made, target)
         return target
+
+
+def has_unwritten(output: np.ndarray) -> bool:
+    """Whether outputs show what memory and variables of the file hold before it writes them."""
+    return bool(((output.view("u4") == _UNWRITTEN) | (np.abs(output) > _HUGE)).any())
 
 
 def begin(file: KernelFile, library: Optional[Path] = None, races: bool = False) -> Optional[SanitizedBuild]:
