@@ -113,6 +113,7 @@ class ShapeTrial:
         self._allowed = options.allowed  # of the next calls
         self._last: Optional[ComparedOutputs] = None
         self._output = np.empty(0, np.float32)  # of the first correct call
+        self._weights: List[np.ndarray] = []  # of the first two calls and of the last ones
         self._calls = self._most = self._unwritten = 0
         self._seconds = self._layer_seconds = 0.0
         self._notes: Dict[str, Cause] = {}
@@ -173,6 +174,7 @@ class ShapeTrial:
         inputs = Inputs(*map(np.ascontiguousarray, inputs))  # probes repeat numbers by strides of 0
         called = self._caller.call(inputs, conditions)
         self._calls += 1
+        self._weights = [*self._weights[:2], *self._weights[2:][-4:], inputs.k]
         if called.stray or called.inputs_changed:
             raise Failed(called.stray or "inputs_changed")
         self._most = max(self._most, len(inputs.x))
@@ -219,10 +221,9 @@ class ShapeTrial:
         if found.right:
             self._output = output
             return None
-        if np.isnan(output).any():
-            cause = self._of_nan(inputs, output)
-            if cause:
-                return self._blaming(found, cause)
+        cause = self._of_nan(inputs, output) if np.isnan(output).any() else self._of_earlier(inputs, output)
+        if cause:
+            return self._blaming(found, cause)
         if self._differs(inputs, output):
             return self._blaming(found, self._unsteady(inputs))
         made = self._probed(len(inputs.x))
@@ -326,6 +327,9 @@ class ShapeTrial:
             return self._blaming(found, Cause("cached"))
         if finite and any(compare(output - one, inputs, KeyedStream.fresh()).right for one in earlier[-1:]):
             return self._blaming(found, Cause("carries_over"))
+        kept = self._of_earlier(inputs, output)
+        if kept:
+            return self._blaming(found, kept)
         if conditions.moved and self._right(inputs, conditions._replace(moved=False)):
             return self._blaming(found, Cause("kept_pointer"))
         if (conditions.threads or 1) > 1 and self._right(inputs, conditions._replace(threads=1)):
@@ -336,6 +340,12 @@ class ShapeTrial:
             return self._blaming(found, self._unsteady(inputs))
         return self._blaming(found, Cause("later_call"))
 
+    def _of_earlier(self, inputs: Inputs, output: np.ndarray) -> Optional[Cause]:
+        """Return the cause that the last call used the weights of an earlier one, if its outputs show it."""
+        others = (Inputs(inputs.x, k) for k in self._weights[:-1] if not same_bits(k, inputs.k))
+        kept = any(compare(output, other, KeyedStream.fresh()).right for other in others)
+        return Cause("kept_weights") if kept else None
+
     def _again(self, same: Inputs, first: np.ndarray, conditions: Conditions) -> Optional[Cause]:
         """Repeat the first call; other bits are correct if their errors are, as sums by atomics are."""
         called = self._call(same, conditions)
@@ -344,6 +354,9 @@ class ShapeTrial:
         found = self._compared(called, same)
         if found.right:
             return None
+        kept = self._of_earlier(same, called.output)
+        if kept:
+            return self._blaming(found, kept)
         if conditions.moved and self._right(same, conditions._replace(moved=False)):
             return self._blaming(found, Cause("kept_pointer"))
         return self._blaming(found, self._unsteady(same))

@@ -139,6 +139,7 @@ TABLE: Dict[str, Reason] = {
     "cached": Reason("it returns the result of an earlier call on other inputs", _STATE),
     "carries_over": Reason("results of an earlier call are added to those of a later one", _STATE),
     "kept_pointer": Reason("it reads the tensors of an earlier call: a pointer is kept", _STATE),
+    "kept_weights": Reason("it uses the weights of an earlier call: they are kept", _STATE),
     "network_data": Reason("correct on random inputs, and wrong on the network's own data from image {image}"),
     "other_layers": Reason(
         "correct on each layer alone, and wrong when they run one after another in one process: what it keeps from one "

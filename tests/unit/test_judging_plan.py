@@ -133,7 +133,7 @@ def of_equal_numbers(kernel, y, conditions):
 
 STATEFUL = {
     "cached by a few numbers": (of_equal_numbers, {"unstable", "cached"}),
-    "weights of the first call": (lambda it, y, _: exact(it.held[-1][0], it.held[0][1]), {"later_call"}),
+    "weights of the first call": (lambda it, y, _: exact(it.held[-1][0], it.held[0][1]), {"kept_weights"}),
     "wrong in one call": (lambda it, y, _: put(y, (0, 0, 0, 0), 7) if it.calls == 7 else y, {"unstable"}),
     "cached": (lambda it, y, _: next((one for one in it.earlier if one.shape == y.shape), y), {"cached"}),
     "carries over": (
