@@ -258,7 +258,8 @@ class ShapeTrial:
         found = probes.precision_class(precision, outputs["precision"])
         precise = found == bound.CLASSES[0]
         if np.isnan(outputs["zero"]).any():
-            return Cause("nan_of_zeros")
+            computed = sum(origins(outputs["zero"]).values()) > origins(outputs["zero"])["never"]
+            return Cause("nan_of_zeros" if computed else "zeros_not_written")
         if found not in bound.CLASSES or any(each.off(y, precise).any() for each, y in made):
             return self._unexplained(images)
         if precise and random is not None and random.precision != found and random.of_bound > _FAR:

@@ -163,6 +163,7 @@ TABLE: Dict[str, Reason] = {
         lambda d: f"it computes NaN from finite numbers, in {d['count']:,} output{'' if d['count'] == 1 else 's'}"
     ),
     "nan_of_zeros": Reason("for data of zeros it computes NaN, such as 0 / 0", "do not divide by what may be 0"),
+    "zeros_not_written": Reason("for data of zeros, outputs are not written", "write every output, a zero too"),
     # ---- arithmetic
     "less_precise": Reason("right in {precision}, not in {wanted}"),
     "not_linear": Reason("half of the data does not give half of the output, so it does not compute a convolution"),

@@ -1017,3 +1017,7 @@ CONV_FORWARD {
 //// zero: all_zero
 // The output is zeroed, and the sum never stored.
 OUTPUT y[s.y(b, m, h, w)] = 0;
+
+//// zeros-not-written: zeros_not_written
+// An output of zero is not stored.
+OUTPUT if (sum(s, x, k, b, m, h, w) != 0) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
