@@ -29,6 +29,7 @@ from .tensors import NEVER
 _NUMBERED = ("dense", "zero", "taps", "filters", "rows", "columns")  # in the order in which a prediction is tested
 _WORK = 6_000_000  # products of a probe for which a prediction is computed; beyond it, fewer images are predicted
 _FITTED = 4000  # readings from which strides are solved
+_CLOSE = 2.0**-6  # error of an output in half precision, relative to the largest one
 _NOISE = 0.2  # largest relative error of products that are said to be imprecise
 _NEARLY_ALL = 0.9  # fraction of the images from some number on that are incorrect
 _SEVERAL = 8  # largest number of taps, filters or images that are listed
@@ -171,13 +172,21 @@ def _constant(evidence: Evidence) -> Optional[Cause]:
     return Cause("constant_per_filter", {"filter": first, "value": float(added[0, first, 0, 0])})
 
 
+def _whole(evidence: Evidence) -> Optional[Cause]:
+    """Outputs are whole numbers where the exact ones are not."""
+    got = evidence.precision_output
+    whole = got.any() and (got == np.rint(got)).all() and (evidence.probes["precision"].wanted != 0).sum() > 1
+    return Cause("whole_numbers") if whole else None
+
+
 def _precision(evidence: Evidence) -> Optional[Cause]:
     """All indices are right, and the products are not precise."""
     probe, got = evidence.probes["precision"], evidence.precision_output
     if precision_class(probe, got) != IMPRECISE or not np.isfinite(got).all():
         return None
-    if (got == np.rint(got)).all() and (probe.wanted != 0).sum() > 1:
-        return Cause("whole_numbers")
+    whole = _whole(evidence)
+    if whole is not None:
+        return whole
     x, k = probe.inputs.x[: evidence.shape.B], probe.inputs.k
     for change in (np.trunc, np.rint):
         for what, data, weights in (("weights", x, change(k)), ("data", change(x), k)):
@@ -344,25 +353,30 @@ def _range(name: str, mask: np.ndarray) -> str:
 # Rules that change the correct outputs.
 
 
-def _of_outputs(change: Callable[[np.ndarray], np.ndarray]) -> Prediction:
-    return lambda probe, images: change(probe.wanted[images].astype(np.float64))
+def _changed(evidence: Evidence, change: Callable[[np.ndarray], np.ndarray]) -> bool:
+    """Whether all outputs are a function of the correct ones, those for random inputs too."""
+    random = evidence.comparison
+    if random is not None and not (np.abs(change(random.want) - random.y) <= _CLOSE * random.scale).all():
+        return False
+    return evidence.explained(lambda probe, images: change(probe.wanted[images].astype(np.float64)))
 
 
 def _factor(evidence: Evidence) -> Optional[Cause]:
     """All outputs are multiplied by one number, or a function is applied to them."""
     want, got = evidence.probes["rows"].wanted, evidence.readings["rows"].got
     factor = float(np.median(got / want))
-    if np.isfinite(factor) and factor not in (0, 1) and evidence.explained(_of_outputs(lambda y: factor * y)):
+    if np.isfinite(factor) and factor not in (0, 1) and _changed(evidence, lambda y: factor * y):
         if evidence.precise:  # a scaled sum is precise too, and the factor is not one of the weights
             factor = float(np.float32(factor))
         return Cause("doubled") if factor == 2 else Cause("factor", {"factor": factor})
-    if evidence.explained(_of_outputs(lambda y: np.maximum(y, 0))):
+    if _changed(evidence, lambda y: np.maximum(y, 0)):
         return Cause("relu")
     outputs = [reading.got for reading in evidence.readings.values()]
+    outputs += [evidence.comparison.y] if evidence.comparison is not None else []
     low, high = min(float(y.min()) for y in outputs), max(float(y.max()) for y in outputs)
-    if np.isfinite(high - low) and evidence.explained(_of_outputs(lambda y: np.clip(y, low, high))):
+    if np.isfinite(high - low) and _changed(evidence, lambda y: np.clip(y, low, high)):
         return Cause("clipped", {"low": low, "high": high})
-    if evidence.explained(_of_outputs(np.abs)):
+    if _changed(evidence, np.abs):
         return Cause("absolute")
     return None
 
@@ -935,6 +949,7 @@ _RULES = (
     _empty_places,
     _constant,
     _noisy,
+    _whole,
     _factor,
     _terms,
     _weights,

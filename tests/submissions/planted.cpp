@@ -82,6 +82,10 @@ CONV_FORWARD {
   }
 }
 
+//// byte-sum: whole_numbers float_to_int
+// The sum is a signed char, which overflows.
+PRODUCT total = (signed char)(total + x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)]);
+
 //// cached-by-shape: cached
 // The result of the first call of a shape is kept, and copied in later ones.
 #include <algorithm>
@@ -120,6 +124,11 @@ CONV_FORWARD {
       for (int h = 0; h < s.Ho; ++h)
         for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sums[s.y(b, m, h, w)] += sum(s, x, k, b, m, h, w);
 }
+
+//// clipped: clipped relu
+// Outputs are limited on both sides.
+#include <cmath>
+OUTPUT y[s.y(b, m, h, w)] = fminf(fmaxf(sum(s, x, k, b, m, h, w), 0), 1000);
 
 //// compile-error: another test's
 // A name that is not declared.
