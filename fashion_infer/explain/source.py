@@ -107,6 +107,21 @@ def kept(lines: Sequence[str]) -> Optional[LineStore]:
     return next((store for store in stores(lines) if store.adds and _lasting(lines, store)), None)
 
 
+def lasting(lines: Sequence[str]) -> Optional[LineStore]:
+    """Return the first static pointer, array or container, whose contents last from call to call."""
+    pattern = re.compile(r"\s*static\s+(?!const|inline)[\w:<>,*&\s]*?[*>\s](\w+)\s*(?:\[[^;]*\])?\s*(?:[={][^;]*)?;")
+    found = ((number, pattern.match(_code(row))) for number, row in enumerate(lines, 1) if re.search(r"[*<\[]", row))
+    return next((LineStore(number, match[1], False) for number, match in found if match), None)
+
+
+def writable(lines: Sequence[str]) -> Optional[LineStore]:
+    """Return the only pointer to an input without const; None unless there is one."""
+    inputs = "|".join(re.findall(r"\bconst\s+\w+\s*\*\s*(?:__restrict(?:__)?\s+)?(\w+)\s*[,)]", "\n".join(lines)))
+    pattern = re.compile(rf"(?:const_cast\s*<\s*\w+\s*\*\s*>|\(\s*\w+\s*\*\s*\))\s*\(?&?(?:{inputs})\b")
+    found = [number for number, row in enumerate(lines, 1) if inputs and pattern.search(_code(row))]
+    return LineStore(found[0], "", False) if len(found) == 1 else None
+
+
 def not_reset(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first addition to a sum that is set outside of the loops over the outputs, or is static."""
     everything = stores(lines)
@@ -122,11 +137,12 @@ def not_reset(lines: Sequence[str]) -> Optional[LineStore]:
 
 
 def not_zeroed(lines: Sequence[str]) -> Optional[LineStore]:
-    """Return the first addition to memory from malloc or new to which nothing else is stored."""
+    """Return the first addition to a local array, or memory from malloc or new, to which nothing else is stored."""
     text, everything = "\n".join(map(_code, lines)), stores(lines)
     for store in everything:
         name = store.name
-        fresh = re.search(rf"\b{name}\s*=\s*(?:\([^()]*\)\s*)?(?:(?:std::)?malloc\s*\(|new\s+\w+\s*\[[^;]*\];)", text)
+        heap = rf"\b{name}\s*=\s*(?:\([^()]*\)\s*)?(?:(?:std::)?malloc\s*\(|new\s+\w+\s*\[[^;]*\];)"
+        fresh = re.search(rf"{heap}|\n[ \t]+(?:float|double)\s+{name}\s*\[[^;={{]*;", text)
         other = [one for one in everything if one.name == name and not one.adds and one.target != name]
         if store.adds and fresh and not other and not re.search(rf"\b(?:mem\w+|fill\w*)\s*\(\W*{name}\b", text):
             return store

@@ -23,17 +23,18 @@ from .samples import SampledProgram
 _TOOL = 25  # time limit of a tool in seconds: a barrier that some threads do not reach may wait forever
 _FEW = 2  # number of images in a call under a sanitizer
 # Mistakes that a few images may not show. The sanitizers repeat these calls with the original number of images.
-_MANY = ("images_from", "many_images", "images", "not_all_written")
+_MANY = ("images_from", "many_images", "images", "not_all_written", "unstable", "reads_outside")
 _MOST = 64  # images of such a call on the CPU
 # Reasons that a use of memory may have which nothing has written.
 _UNWRITTEN = """uninitialised unstable race later_call cached carries_over accumulates sum_not_reset computes_nan
     optimiser_hides places incorrect not_linear zero_data constant_added reads_outside""".split()  # noqa: SIM905
+_KEPT = ("kept_weights", "kept_pointer", "cached", "other_layers")  # reasons that what lasts between calls may have
 # Codes whose line is the one that adds the products, the one that stores the output, or where the sum begins.
 _PRODUCT = re.compile(r"weights_|data_|channels_|taps_|uses_|lacks_|[kx]_strides|windows_|padded|stride$|\w+_channel$|"
                       r"one_(?:image|filter)|other_(?:image|filter)|whole_numbers|imprecise|less_precise|reads_outside"
                       r"|several_channels")  # fmt: skip
-_STORE = re.compile(r"output_|border|places|filters_from|images|not_(?:all_)?written|relu|absolute|doubled|factor|"
-                    r"writes_|all_zero")  # fmt: skip
+_STORE = re.compile(r"output_|border|places|filters_from|images|(?:zeros_)?not_(?:all_)?written|relu|absolute|doubled|"
+                    r"factor|clipped|writes_|all_zero")  # fmt: skip
 _START = re.compile(r"constant_|zero_data|sum_not_reset|accumulates")
 _REMEDIES = {
     "race": "let one thread own an output, and declare sums inside of the parallel loop",
@@ -113,6 +114,10 @@ def _no_line(cause: Cause, verdict: Verdict) -> str:
         why, what = "compute-sanitizer reports no line", "compile with nvcc -G -lineinfo, and run cuda-gdb"
     elif cause.code in ("time_limit", "hangs"):
         why, what = "a call that does not end has no report", "interrupt it in gdb, with one image"
+    elif cause.code in (*_KEPT, "later_call", "unstable", "uninitialised", "carries_over"):
+        why, what = "it shows in several calls", "look for static variables, and for variables without a first value"
+    elif cause.code in ("race", "thread_count"):
+        why, what = "the sanitizers see no race", "compare how threads share the outputs with the number of threads"
     elif cause.code in reasons.HARMFUL:
         why, what = "the sanitizers see no error in memory with few images", "compile with -O0 -g, and run it in gdb"
     else:
@@ -154,12 +159,16 @@ def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[Ke
             store, what = source.kept(lines), "adds to a variable that keeps its value from call to call"
         elif code == "sum_not_reset":
             store, what = source.not_reset(lines), "adds to a sum that starts with the value of the output before"
+        elif code in _KEPT:
+            store, what, finding = source.lasting(lines), "its contents last from call to call", code
+        elif code == "inputs_changed":
+            store, what, finding = source.writable(lines), "a pointer to an input without const", code
         elif code in _UNWRITTEN:
             store, what = source.not_zeroed(lines), "adds to memory that nothing has set to zero"
             finding = "uninitialised_read"
         if store:
-            remedy = _REMEDIES["race" if finding == "race_on_output" else "accumulates"]
-            remedy = _REMEDIES.get(finding, remedy)
+            remedy = _REMEDIES.get("race" if finding == "race_on_output" else finding)
+            remedy = remedy or reasons.TABLE[code].remedy or _REMEDIES["accumulates"]
             evidence = {"verdict": code, "target": store.target}
             return [at_line(path, store.line, finding, f"{path.name}:{store.line}: {what}", remedy, evidence)]
     return []
