@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from ..kernel_files import neighbours
 from . import samples
-from .findings import KernelFinding, at_line, by_share, exclusive, timed
+from .findings import KernelFinding, at_line, by_share, timed
 from .machine_loop import MachineLoop
 
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)
@@ -93,7 +93,7 @@ def of_run(
         best = min(ours.values(), default=None)
         ratio = milliseconds / best if milliseconds and best else 1 / (run.after("tile") or 1.0)
         found = [_difference(path, run)] if ratio > FAR else []
-    return [_of_ours(one, milliseconds, ours) for one in timed(exclusive(found), milliseconds)]
+    return [_of_ours(one, milliseconds, ours) for one in timed(found, milliseconds)]
 
 
 def _of_ours(one: KernelFinding, milliseconds: Optional[float], ours: Mapping[str, float]) -> KernelFinding:
@@ -107,29 +107,34 @@ def _of_ours(one: KernelFinding, milliseconds: Optional[float], ours: Mapping[st
 def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]:
     """Give each finding the fraction of the time that its remedy saves, measured where it can be, and sort them.
 
-    Parts of the time that vanish come first; then the loop's forms, each of which starts from the one before.
+    Parts of the time that vanish come first; then the loop's forms, each of which starts from the one before. Threads
+    are worth more than registers.
     """
-    left = 1 - sum(cost.share for cost in costs if cost.finding.code in _PARTS)
-    saved: List[Tuple[KernelFinding, float]] = []
+    left, saved = 1.0, []
+
+    def save(finding: KernelFinding, kept: float, of: float = 1.0) -> None:
+        """Let a remedy keep a fraction of the fraction `of` of all time; what keeps nearly all is no remedy."""
+        nonlocal left
+        if kept < _REFUTED:
+            saved.append(replace(finding, share=of * (1 - max(kept, 0.01))))
+        left -= of * (1 - kept)
+
     for cost in costs:
-        if cost.finding.code == "one_thread":
-            saved.append((cost.finding, 1 - 1 / run.scaling))
-        elif cost.finding.code in _PARTS or not cost.form or run.after(cost.form) is None:
-            saved.append((cost.finding, cost.share))
+        if cost.finding.code in _PARTS:
+            save(cost.finding, 1 - cost.share)
+    for cost in costs:
+        measured = cost.form and run.after(cost.form) is not None
+        if cost.finding.code not in (*_PARTS, "one_thread") and not measured:
+            save(cost.finding, 1 - cost.share, left)
     for form in _STAGES:
+        for cost in costs:
+            if cost.finding.code == "one_thread" and form == _STAGES[-1]:
+                save(cost.finding, 1 / run.scaling, left)
         group, after = [cost for cost in costs if cost.form == form], run.after(form)
-        if not group or after is None:
-            continue
-        factor, whole = min(1.0, after / max(left, 1e-9)), sum(cost.share for cost in group)
-        left *= factor
-        saved += [(cost.finding, 1 - factor ** (cost.share / whole)) for cost in group]
-    found = by_share([replace(one, share=min(share, 0.99)) for one, share in saved if 1 - share < _REFUTED])
-    # Registers are the last remedy, unless what is left for it then is more than the remedy before it brings.
-    for at in range(len(found) - 1):
-        one, following = found[at], found[at + 1].share or 0.0
-        if one.code == "sum_in_memory" and following >= (1 - following) * (one.share or 0.0):
-            found[at : at + 2] = [found[at + 1], one]
-    return found
+        factor, whole = min(1.0, (after or 1.0) / max(left, 1e-9)), sum(cost.share for cost in group)
+        for cost in group if after is not None else ():
+            save(cost.finding, factor ** (cost.share / whole), left)
+    return by_share(saved)
 
 
 def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:

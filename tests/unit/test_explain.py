@@ -398,7 +398,7 @@ BUSY = samples.CpuRun(1.0, 1.0, samples=9, threads=2, loop=SCALAR, loop_share=0.
     "run, codes, after",
     [
         # Without the condition 0.5 s remain, by rows 0.2 s: the condition first.
-        (BUSY, ["serial_sum", "branch_in_loop"], [400, 200]),
+        (BUSY, ["branch_in_loop", "serial_sum"], [500, 200]),
         (BUSY._replace(processor=0.51), ["serial_sum"], [400]),  # the condition costs nothing, so it is no finding
         (BUSY._replace(processor=0.2), [], []),
     ],
