@@ -52,8 +52,8 @@ _SEVERAL = 4  # stores of a loop over rows that uses a pixel for several filters
 _REFUTED = 0.95  # fraction of the time that remains, above which a measurement refutes a finding
 _REGIONS = 200  # limit for the parallel regions per call, above which there is a finding; about three times the images
 _WAITING = 0.15  # least fraction of the time for a finding: a smaller wait may be due to other work of the machine
-_LIBRARY = 0.2  # least fraction of the time in library functions for a finding
-_CALLED = 0.1  # least fraction of the time in a function that the hot loop calls, for a finding
+_EMPTY_LOOP = 0.2  # least fraction of the time in a loop that multiplies nothing, for a finding
+_CALLED = 0.1  # least fraction of the time in functions that the hot loop calls, or of libraries, for a finding
 _STORED = 0.3  # stores per multiply-add above which sums should be kept in registers
 _ALONE = 1.5  # several threads worked if a call's processor time is this multiple of its duration, or more
 _NEAR = 6  # largest distance, in lines, between a statement and the head of its loop
@@ -160,8 +160,10 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
 
     alone = _one_thread(path, run)
     found += [_Cost(alone, "")] if alone else []
-    if run.asleep > _WAITING and not waits and not inside:
-        line = next((number for number, text in enumerate(lines, 1) if re.search(_SLEEPS, text.split("//")[0])), None)
+    # A caller whose other threads work more than it does waits for them, as in a pool of threads.
+    helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
+    line = next((number for number, text in enumerate(lines, 1) if re.search(_SLEEPS, text.split("//")[0])), None)
+    if run.asleep > _WAITING and not (waits or inside or helped) and (line or not run.regions):
         words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"
         add("idle_time", run.asleep, line, words, asleep=run.asleep)
     if inside:
@@ -186,7 +188,7 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
         form = "row" if loop.vectors or loop.stores else "sum"
         add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
     in_libraries = busy * sum(part for _, part, _ in run.libraries)
-    if in_libraries > _LIBRARY:
+    if in_libraries > _CALLED:
         names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
         words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
         add("library_in_loop", in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
@@ -284,14 +286,14 @@ def of_loop(
     why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
     # What the loop iterates over is guessed from the names in the line. State the guess only for a measured loop.
     over = _goes_over(lines, hot) if run.samples and not loop.contiguous else ""
-    gathers = loop.of(r"v?gather")
+    gathers = loop.of(r"v?(?:gather|insertps)")
     branches = loop.of(r"j(?!mp)|cmov")
     condition = _condition(lines, hot) if len(branches) > 1 or loop.of(".*mask|v?blend|v?pcmp|.*{%k") else None
     if products and condition and (not loop.vectors or gathers):
         words = "tests a condition for every product"
         add("branch_in_loop", 0.65 * share, condition, words, form, branches=branches)
     if not products:
-        if share > _LIBRARY:
+        if share > _EMPTY_LOOP:
             words = f"takes {share:.0%} of the time and multiplies nothing"
             add("no_products", share, hot, words, loop=run.loop[:20])
     elif over and (gathers or not loop.vectors):

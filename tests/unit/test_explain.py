@@ -399,6 +399,7 @@ BUSY = samples.CpuRun(1.0, 1.0, samples=9, threads=2, loop=SCALAR, loop_share=0.
     [
         # Without the condition 0.5 s remain, by rows 0.2 s: the condition first.
         (BUSY, ["branch_in_loop", "serial_sum"], [500, 200]),
+        (BUSY._replace(asleep=0.99), ["branch_in_loop", "serial_sum"], [500, 200]),  # it waits for its other threads
         (BUSY._replace(processor=0.51), ["serial_sum"], [400]),  # the condition costs nothing, so it is no finding
         (BUSY._replace(processor=0.2), [], []),
     ],
