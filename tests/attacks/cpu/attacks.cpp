@@ -204,7 +204,7 @@ CONV_FORWARD {
     convolve(x, k, y, B, M, C, H, W, K);
 }
 
-//// leaves-stale-output: later_call|not_written|nan_of_zeros. Leaves the outputs of an earlier call in memory that is reused.
+//// leaves-stale-output: later_call|not_written|zeros_not_written. Leaves the outputs of an earlier call in memory that is reused.
 CONV_FORWARD {
   static float* written = nullptr;
   if (written == y) return;
