@@ -3,7 +3,7 @@
 import heapq
 import statistics
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Dict, Optional
 
 from sqlalchemy import select
@@ -12,8 +12,6 @@ from sqlalchemy.orm import Session
 from .models import OWN, QUEUED, RUNNING, JobRow, Judgement, QueueRow, SubmissionRow, now
 
 _LATEST = 20  # number of a class's last judgings whose median duration is the expected duration
-_LAST = timedelta(minutes=1)  # arrivals are counted from this long ago
-_LEAST = 10.0  # the rate of arrivals is their number divided by at least this many seconds
 _UNKNOWN = 30.0  # expected seconds of a class's first judging: the time of a GPU submission of fa2017
 
 
@@ -48,7 +46,7 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
         .where(JobRow.backend == backend, JobRow.state.in_((QUEUED, RUNNING)))
         .order_by(JobRow.state.desc(), JobRow.round, JobRow.queued_at, JobRow.id)  # running jobs first
     ).all()
-    takes, arrivals, slots = _ExpectedDurations(session), _Arrivals(session, backend, at), slots_of(session, backend)
+    takes, slots = _ExpectedDurations(session), slots_of(session, backend)
     found: Dict[int, ExpectedWait] = {}
     for job in jobs:
         if job.state == RUNNING:
@@ -63,27 +61,9 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
             found[job.id] = ExpectedWait(ahead + 1, ahead, None, None)
             continue
         own = takes.seconds(job.class_id)
-        start = free[0] * arrivals.longer(job.round, own / slots)
+        start = heapq.heapreplace(free, free[0] + own)
         found[job.id] = ExpectedWait(ahead + 1, ahead, start, start + own)
-        heapq.heapreplace(free, free[0] + own)
     return found
-
-
-class _Arrivals:
-    """The jobs that joined a queue in the last minute, from which the rate of later arrivals is estimated."""
-
-    def __init__(self, session: Session, backend: str, at: datetime):
-        self._serving = session.scalar(select(QueueRow.round).where(QueueRow.backend == backend)) or 0
-        came = select(JobRow.round, JobRow.queued_at).where(JobRow.backend == backend, JobRow.queued_at > at - _LAST)
-        self._came = [(round_, (at - when).total_seconds()) for round_, when in session.execute(came)]
-
-    def longer(self, round_: int, takes: float) -> float:
-        """Return the factor, at most 2, by which later submissions lengthen the wait of a job of this round."""
-        before = [ago for round_of, ago in self._came if round_of < round_]
-        if round_ <= self._serving or not before:
-            return 1.0
-        busy = len(before) * takes / max(*before, _LEAST)
-        return min(2.0, 1 / (1 - busy)) if busy < 1 else 2.0
 
 
 class _ExpectedDurations:

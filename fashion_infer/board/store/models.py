@@ -223,7 +223,6 @@ class JobRow(Base):
     __table_args__ = (
         UniqueConstraint("submission_id", "purpose"),
         Index("ix_jobs_queue", "backend", "state", "round", "queued_at", "id"),
-        Index("ix_jobs_arrived", "backend", "queued_at"),
         Index("ix_jobs_running", "state", "lease_until"),
     )
 
