@@ -11,7 +11,7 @@
       session      "go" / "done", the clock  <--------------> |  one channel; other messages are only informative
     device/      the GPU's memory, which the referee owns
     rubric/      the checks and their points;  marks: computes the points
-    verdict      the document;  formats/: other programs' formats;  grade: all steps from submission to verdict
+    verdict      the document;  formats: other programs' formats;   grade: all steps from submission to verdict
 
 The referee trusts nothing in the right column: it measures the time, and reads the shared memory when the worker is
 stopped. Only Op Time in formats with phases is the worker's, and cannot exceed the referee's time (`marks`).
