@@ -6,7 +6,7 @@
 | I;16 in any byte order, I in a PNG or PPM | value / 257, because the values have 16 bits |
 | I in another format | the value itself if no value is above 255, otherwise value / 257 |
 | F | value * 255 if no value is above 1, otherwise the value itself, which must be at most 255 |
-| LAB | the luma of the sRGB colour; the white point is D50 |
+| LAB | refused |
 
 Transparent parts get the grey of the picture's border. If most of the border is transparent, they become black if the
 visible part of the picture is light, and white if it is dark, so that the visible part stands out.
@@ -32,12 +32,6 @@ FORMATS = ("PNG", "JPEG", "MPO", "GIF", "BMP", "DIB", "TIFF", "WEBP", "AVIF", "J
            "PCX", "QOI", "SGI", "XBM", "XPM", "PSD", "DDS")  # fmt: skip
 _STRIP = 1 << 24  # number of pixels of the padded picture that are processed at a time
 _SIXTEEN_BITS = ("PNG", "PPM")  # formats whose mode I has values of 16 bits
-_LUMA = np.array([0.299, 0.587, 0.114])
-# Matrix from CIE XYZ with white point D50 to linear sRGB, adapted by Bradford's method; and the white point D50.
-_XYZ_TO_RGB = np.array(
-    [[3.1338561, -1.6168667, -0.4906146], [-0.9787684, 1.9161415, 0.0334540], [0.0719453, -0.2289914, 1.4052427]]
-)
-_D50 = np.array([0.96422, 1.0, 0.82521])
 _FLOATS = 1 << 20  # number of pixels processed at a time as floats
 
 
@@ -150,8 +144,6 @@ def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
         transparent = info.get("transparency")
         alpha = None if not isinstance(transparent, int) else np.where(values == transparent, 0, 255).astype(np.uint8)
         return _scaled(values, mode, picture.format), alpha
-    if mode == "LAB":
-        return _lab_levels(np.asarray(picture)), None
     if mode in ("La", "RGBa"):  # premultiplied
         picture = picture.convert("LA" if mode == "La" else "RGBA")
     if "A" in picture.getbands() or "transparency" in info:
@@ -176,22 +168,6 @@ def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
         sixteen = mode != "I" or format in _SIXTEEN_BITS or high > 255
         factor = 1 / 257 if sixteen else 1.0
     return _by_strips(values.shape, lambda part: values[part] * np.float32(factor))
-
-
-def _lab_levels(lab: np.ndarray) -> np.ndarray:
-    """Return the grey levels of a LAB picture, (h,w,3) uint8: L is 0 to 255 for 0 to 100; a and b are signed bytes."""
-
-    def levels_of(part: slice) -> np.ndarray:
-        lightness = lab[part][..., 0] * (100 / 255)
-        a, b = (lab[part][..., index].astype(np.int8).astype(float) for index in (1, 2))
-        middle = (lightness + 16) / 116
-        ratios = np.stack([middle + a / 500, middle, middle - b / 200], axis=-1)
-        xyz = np.where(ratios > 6 / 29, ratios**3, 3 * (6 / 29) ** 2 * (ratios - 4 / 29)) * _D50
-        linear = np.clip(xyz @ _XYZ_TO_RGB.T, 0, 1)
-        rgb = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-        return 255 * (rgb @ _LUMA)
-
-    return _by_strips(lab.shape[:2], levels_of)
 
 
 def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:

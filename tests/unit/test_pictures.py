@@ -16,7 +16,6 @@ from fashion_infer.data import pictures
 from fashion_infer.errors import DataError
 
 LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
-D50 = np.array([0.96422, 1.0, 0.82521])  # CIE XYZ of the white point
 H, W = 9, 13
 
 
@@ -169,27 +168,6 @@ def case_HSV(rng):
     values = pixels(rng, 3)
     rgb = [colorsys.hsv_to_rgb(*(pixel / 255.0)) for pixel in values.reshape(-1, 3)]
     return Image.fromarray(values, "HSV"), luma(255 * np.array(rgb)).reshape(H, W)
-
-
-def case_LAB(rng):
-    """Convert from LAB to XYZ by CIE's definition, and to sRGB with scikit-image."""
-    color = pytest.importorskip("skimage.color")
-    values = pixels(rng, 3)
-    values[:2, :, 1:] = 0  # two rows are grey
-    lab = np.stack([values[..., 0] * (100 / 255), *(values[..., i].view(np.int8) for i in (1, 2))], -1)
-    middle = (lab[..., 0] + 16) / 116
-    ratio = np.stack([middle + lab[..., 1] / 500, middle, middle - lab[..., 2] / 200], -1)
-    xyz = np.where(ratio**3 > 216 / 24389, ratio**3, (116 * ratio - 16) * 27 / 24389) * D50
-    rgb = np.clip(color.xyz2rgb(_adapted(xyz)), 0, 1)
-    return Image.fromarray(values, "LAB"), luma(255 * rgb)
-
-
-def _adapted(xyz):
-    """Convert XYZ from the white point D50 to D65 by Bradford's method."""
-    cone = np.array([[0.8951, 0.2664, -0.1614], [-0.7502, 1.7135, 0.0367], [0.0389, -0.0685, 1.0296]])
-    d65 = np.array([0.95047, 1.0, 1.08883])
-    matrix = np.linalg.inv(cone) @ np.diag((cone @ d65) / (cone @ D50)) @ cone
-    return xyz @ matrix.T
 
 
 def case_I_16(rng):
