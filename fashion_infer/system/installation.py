@@ -5,15 +5,13 @@ loader and HDF5 need permanent paths, which importlib.resources does not provide
 """
 
 import importlib.util
-import json
 import os
 import shlex
 import shutil
 import sys
 from importlib import metadata
 from pathlib import Path
-from typing import List, Optional, Tuple
-from urllib.parse import unquote, urlsplit
+from typing import List
 
 _NAME = "fashion-infer"
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -42,26 +40,12 @@ def pip_install(what: str) -> str:
 
 
 def extra(name: str) -> str:
-    """Return the command line that installs one of this package's extras, as the package itself was installed."""
-    if Path(sys.prefix) == _CHECKOUT / ".venv" and (_CHECKOUT / "Makefile").is_file():
-        return f"make setup EXTRAS={name}"
-    origin, editable = _origin()
-    if origin is None:  # install the extra's requirements instead
-        return pip_install(shlex.join(_requirements(name)))
-    return pip_install(("-e " if editable else "") + shlex.quote(f"{origin}[{name}]"))
-
-
-def _origin() -> Tuple[Optional[str], bool]:
-    """Return the wheel or folder that this was installed from (PEP 610), None if unknown, and if it is editable."""
+    """Return the command line that installs one of this package's extras."""
+    checkout = Path(sys.prefix) == _CHECKOUT / ".venv" and (_CHECKOUT / "Makefile").is_file()
     try:
-        text = metadata.distribution(_NAME).read_text("direct_url.json")
+        return f"make setup EXTRAS={name}" if checkout else pip_install(shlex.join(_requirements(name)))
     except metadata.PackageNotFoundError:  # imported from a checkout, not installed
-        return str(_CHECKOUT), True
-    found = json.loads(text) if text else {}
-    parts = urlsplit(found.get("url", ""))
-    path = unquote(parts.path)
-    here = parts.scheme == "file" and os.path.exists(path)
-    return (path if here else None), bool(found.get("dir_info", {}).get("editable"))
+        return pip_install(f"-e {shlex.quote(f'{_CHECKOUT}[{name}]')}")
 
 
 def _requirements(name: str) -> List[str]:
