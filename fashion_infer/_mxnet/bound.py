@@ -50,7 +50,6 @@ class Stopwatch:
         return callback
 
     def check(self) -> None:
-        """Raise an exception that a callback caught."""
         if self._error is not None:
             raise self._error
 
@@ -94,18 +93,15 @@ class BoundGraph:
         return Stopwatch(self._mx)
 
     def seconds(self, watch: Stopwatch) -> Dict[int, float]:
-        """Return the seconds that a stopwatch measured, by node number."""
         numbers = ((rewrite.number_of(name), seconds) for name, seconds in watch.seconds.items())
         return {number: seconds for number, seconds in numbers if number is not None}
 
     def unfused(self) -> List[int]:
-        """Return the numbers of the nodes that our partitioner left to MXNet."""
         nodes = json.loads(self._symbol.tojson())["nodes"]
         numbers = [rewrite.number_of(node["name"]) for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
         return [number for number in numbers if number is not None]
 
     def seen(self, batch: int) -> bool:
-        """Return whether slices of this size have been set up."""
         return batch in self._executors
 
     def prepare(self, batch: int) -> None:
@@ -135,7 +131,6 @@ class BoundGraph:
         return [(number, data.astype(np.float32, copy=False), weights, y) for number, data, weights, y in of]
 
     def _names_of_tensors(self, number: int) -> List[str]:
-        """Return MXNet's names of a node's data, weights and output."""
         known = self._symbol.get_internals().list_outputs()
         inputs = [entry[0] for entry in self._graph["nodes"][number]["inputs"][:2]]
         wanted = [rewrite.name_of(each) for each in (*inputs, number)]
@@ -166,7 +161,6 @@ class BoundGraph:
         return loaded
 
     def _check_output_sizes(self) -> None:
-        """Refuse a network with a layer whose output for one image is too large."""
         internals = self._symbol.get_internals()
         _, outputs, _ = self._inferred(internals, 1)
         for name, shape in zip(internals.list_outputs(), outputs):
@@ -182,7 +176,6 @@ class BoundGraph:
                 )
 
     def _fit(self, weights: Mapping[str, np.ndarray]) -> Dict[str, Any]:
-        """Return weights and auxiliary states as MXNet arrays, checked against the shapes that MXNet infers."""
         arguments = {}
         for key, shape in self._infer_shapes(1).items():
             if key == self._data:

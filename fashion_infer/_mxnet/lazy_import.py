@@ -72,8 +72,6 @@ class _BaseLoader:
 
 
 def _with_lazy_operators(init):
-    """Wrap `init(..., make_op_func)` so that operators' functions are created when they are first called."""
-
     @functools.wraps(init)
     def wrapper(*args, make_op_func=None, **kwargs):
         if make_op_func is None:

@@ -76,7 +76,6 @@ def _recorded_size(distribution):
 
 
 def _explain(error):
-    """Explain a failed import of MXNet in one sentence: what is missing, and what to do."""
     text = " ".join(str(error).split())
     missing = re.match(r"(lib[^:\s]+): cannot open shared object file", text)
     name = missing.group(1) if missing else None

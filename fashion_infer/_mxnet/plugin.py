@@ -47,6 +47,5 @@ def explain(error: Exception) -> str:
 
 
 def _shortened(line: str) -> str:
-    """Remove the source location from a line of MXNet's error, and shorten the line."""
     line = _PLACE.sub("", line).strip()
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."

@@ -50,7 +50,6 @@ def locate() -> Optional[Path]:
 
 
 def fetch() -> None:
-    """Download MXNet into the user's cache, verified by its SHA-256; DeviceError if that fails."""
     cached = _cached()
     by_hand = f"install it with `{installation.pip_install(f'--no-deps mxnet=={VERSION}')}`"
     if cached is None:

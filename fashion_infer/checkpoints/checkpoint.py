@@ -53,7 +53,6 @@ def rounded(name: str, array: np.ndarray, names: List[str]) -> np.ndarray:
 
 
 def notice_of_rounded(names: Sequence[str]) -> Optional[str]:
-    """Return a sentence for the user about the weights that rounding to float32 changed; None if `names` is empty."""
     if not names:
         return None
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""

@@ -22,7 +22,6 @@ class Edition(NamedTuple):
 
 
 def _edition(name: str, input_size: int, features: Tuple[Layer, ...], hidden: int, nonlinear: Layer = _TANH) -> Edition:
-    """Return an edition whose network is `features`, a hidden layer of `hidden` units, and one score per class."""
     classifier = (Flatten(), Dense(hidden), nonlinear, Dense(len(CLASS_NAMES)), Softmax())
     return Edition(name, input_size, (*features, *classifier))
 
@@ -44,7 +43,6 @@ ALIASES: Dict[str, str] = {f"{term}{year}": "fa2020" for year in range(2021, 202
 
 
 def get(name: str) -> Edition:
-    """Return the edition with a name, which may be one of `ALIASES`; UsageError for an unknown name."""
     try:
         return EDITIONS[ALIASES.get(name, name)]
     except KeyError:

@@ -31,7 +31,6 @@ _LARGEST_FACT = 64 << 10  # size limit of an attribute in bytes
 
 @interrupt_deferred()
 def load(path) -> Checkpoint:
-    """Read an HDF5 checkpoint from a path or a file object; CheckpointError if it is missing or damaged."""
     import h5py
 
     names: List[str] = []
@@ -90,7 +89,6 @@ def _weights(file, wanted: List[str], names: List[str]) -> Dict[str, np.ndarray]
 
 
 def _member(group, name: str, kind):
-    """Return the group's member with a name; ValueError if it is a link or is not of type `kind`."""
     import h5py
 
     link = group.get(name, getlink=True)
@@ -109,7 +107,6 @@ def _group(file, name: str):
 
 
 def _dataset(group, name: str):
-    """Return a dataset, after checking that it can be read without another file or library."""
     import h5py
 
     found = _member(group, name, h5py.Dataset)
@@ -141,7 +138,6 @@ def _text(dataset) -> str:
 
 
 def _facts(attributes) -> Dict[str, Any]:
-    """Convert a file's attributes, which are NumPy scalars and arrays, to Python values."""
     _expect(len(attributes) <= _MOST_FACTS, f"it has {len(attributes)} attributes, more than {_MOST_FACTS}")
     facts = {}
     for name in attributes:
@@ -175,7 +171,6 @@ def save(path, checkpoint: Checkpoint, quantized: Optional[Mapping[str, Tuple[np
 
 @interrupt_deferred()
 def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.ndarray]]) -> bytes:
-    """Return the bytes of the file that `save` writes."""
     import h5py
 
     content = io.BytesIO()
@@ -196,7 +191,6 @@ def image(checkpoint: Checkpoint, quantized: Mapping[str, Tuple[np.ndarray, np.n
 
 
 def _put(file, key: str, values: np.ndarray) -> None:
-    """Store an array in one chunk, compressed by gzip; store a small array uncompressed."""
     if values.nbytes < _MIN_COMPRESSED:
         file.create_dataset(key, data=values)
     else:

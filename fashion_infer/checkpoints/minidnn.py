@@ -30,7 +30,6 @@ def recognised(beginning: bytes) -> bool:
 
 
 def load(path) -> Checkpoint:
-    """Read a file as a checkpoint of fa2020's network with the custom operator; CheckpointError if it does not fit."""
     steps = list(_steps())
     size = _INT32.itemsize * (1 + sum(1 + _count(step) for step in steps))
     try:
@@ -86,7 +85,6 @@ def _count(step: Step) -> int:
 
 
 def _parse(content: bytes, steps: List[Step]) -> Mapping[str, np.ndarray]:
-    """Return the file's arrays by name, including ignored biases; ValueError if a count does not match its layer."""
     at, found = 0, {}
 
     def take(dtype: np.dtype, count: int) -> np.ndarray:

@@ -30,7 +30,6 @@ _LONGEST_NAME = 16_384  # bytes; a node's name has at most 4,096 characters
 
 
 def load(prefix: str, epoch: int = 1) -> Checkpoint:
-    """Read PREFIX-symbol.json and the weights that it names; CheckpointError if a file is missing or damaged."""
     symbol_path, params_path = _pair(prefix, epoch)
     symbol = _text(symbol_path)
     names = set(variables(parse(symbol, str(symbol_path))))
@@ -91,7 +90,6 @@ def _pair(prefix: str, epoch: int) -> Tuple[Path, Path]:
 
 
 def params_files(prefix: str) -> List[Path]:
-    """Return the existing files PREFIX-NNNN.params, in the order of their epochs."""
     path = Path(prefix)
     return sorted(p for p in path.parent.glob(f"{path.name}-[0-9][0-9][0-9][0-9].params") if p.is_file())
 
@@ -109,7 +107,6 @@ class _Reader:
         self.file, self.size = file, os.fstat(file.fileno()).st_size
 
     def ahead(self, size: int) -> int:
-        """Return the current position in the file; ValueError if fewer than `size` bytes follow."""
         offset = self.file.tell()
         if size > self.size - offset:
             raise ValueError(f"it ends too early (at {self.size} bytes)")

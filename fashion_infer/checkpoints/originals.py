@@ -42,7 +42,6 @@ ORIGINALS: Dict[str, Original] = {
 
 
 def path(name: str) -> Path:
-    """Return the path of a model's original weights in the user's cache; UsageError if they are not public."""
     if name not in ORIGINALS:
         raise UsageError(f"'{name}' has no original weights; these have: {', '.join(ORIGINALS)}")
     original = ORIGINALS[name]
@@ -68,7 +67,6 @@ def fetch(name: str) -> Path:
 
 
 def _verify_copied(name: str, target: Path, original: Original) -> None:
-    """Raise DataError unless the user has copied the original file to `target`. A different file is not deleted."""
     if not target.is_file():
         raise DataError(
             f"{original.file} cannot be downloaded: many public copies of {name}'s project contain it, "
@@ -80,7 +78,6 @@ def _verify_copied(name: str, target: Path, original: Original) -> None:
 
 
 def load(name: str) -> Checkpoint:
-    """Load a model with its original weights; CheckpointError if the cache does not have them, or they are damaged."""
     target = path(name)
     if not target.is_file():
         raise CheckpointError(

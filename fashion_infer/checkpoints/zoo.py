@@ -22,7 +22,6 @@ class Model(NamedTuple):
 
     @property
     def short_name(self) -> str:
-        """The course's name of the model, which the course's programs print."""
         prefix = f"{self.edition}-"
         return self.name[len(prefix) :] if self.name.startswith(prefix) else self.name
 
@@ -31,7 +30,6 @@ class Model(NamedTuple):
         return resource_dir("models") / f"{self.name}.h5"
 
     def load(self) -> Checkpoint:
-        """Load the model's network and weights; CheckpointError if the file is missing or damaged."""
         if not self.path.is_file():
             raise CheckpointError(f"the weights of {self.name} are missing ({self.path}): install the package again")
         return hdf5.load(self.path)
@@ -97,7 +95,6 @@ def get(name: str, edition: Optional[str] = None) -> Model:
 
 
 def of_edition(edition: str) -> List[Model]:
-    """Return an edition's models in the order of `MODELS`; UsageError for an unknown edition."""
     wanted = editions.get(edition).name
     return [model for model in MODELS.values() if model.edition == wanted]
 

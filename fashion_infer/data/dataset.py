@@ -30,7 +30,6 @@ def load_split(split: str = "test", data_dir: Optional[PathOrText] = None) -> Tu
 
 
 def check_n(n: Optional[int], most: int = TEST_SIZE) -> None:
-    """Raise UsageError unless n is None (all images) or a number of images from 1 to `most`."""
     if n is not None and not 1 <= n <= most:
         raise UsageError(f"n must be 1 to {most} images, not {n}")
 

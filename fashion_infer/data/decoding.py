@@ -73,7 +73,6 @@ def _rehearse() -> None:
 
 
 def _unpack(content: bytes) -> Tuple[List[np.ndarray], str]:
-    """Return the decoded pictures in the child's output, and the error message after them; "" if there is none."""
     found, at = [], 0
     while content[at : at + 1] == b"." and len(content) - at > _PIXELS:
         found.append(np.frombuffer(content, np.uint8, _PIXELS, at + 1).reshape(1, pictures.SIZE, pictures.SIZE))

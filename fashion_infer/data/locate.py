@@ -70,7 +70,6 @@ def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
 
 
 def _folder(variable: str, home: Optional[Path], otherwise: str) -> Optional[Path]:
-    """Return the folder that an environment variable names; without the variable, the folder `otherwise` in `home`."""
     if variable in os.environ:
         return paths.expanded(os.environ[variable])
     return home and home / otherwise
@@ -94,7 +93,6 @@ def inspect(folder: Path, split: str = "test") -> Optional[str]:
 
 
 def file_of(folder: Path, name: str) -> Path:
-    """Return the path of a file of `FILES` in a folder; if only its unpacked form exists, the path of that."""
     packed, unpacked = folder / name, folder / name[: -len(".gz")]
     return unpacked if unpacked.is_file() and not os.path.lexists(packed) else packed
 
@@ -118,7 +116,6 @@ def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional
 
 
 def mirrors() -> List[str]:
-    """Return the URLs of Fashion-MNIST's folders, which are tried in order; FASHION_INFER_MIRRORS sets them."""
     return [m.rstrip("/") + "/" for m in os.environ.get("FASHION_INFER_MIRRORS", " ".join(MIRRORS)).split()]
 
 

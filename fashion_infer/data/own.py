@@ -34,12 +34,10 @@ class OwnDataset(NamedTuple):
 
     @property
     def classes(self) -> int:
-        """The number of classes: the highest label plus 1."""
         return int(self.labels.max()) + 1
 
 
 def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: Optional[PathOrText]) -> None:
-    """Raise UsageError unless the options name either a folder or two files."""
     if bool(images) != bool(labels):
         raise UsageError("your own dataset needs both --images FILE and --labels FILE")
     if bool(images) == bool(data_dir):
@@ -86,7 +84,7 @@ def _find(folder: Path) -> Tuple[Path, Path]:
 
 
 def array(path: Path, which: int = 0) -> np.ndarray:
-    """Read the images (`which` = 0) or the labels (`which` = 1) from a file, whose first bytes determine its format."""
+    """Read the images (`which` = 0) or the labels (1) from a file, whose first bytes determine its format."""
     size = inputs.check(path)
     try:
         with open(path, "rb") as stream:
@@ -134,7 +132,6 @@ def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np
 
 
 def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
-    """Read a .npy file; DataError unless it has as many bytes as its header says. No object is unpickled."""
     shape, fortran, dtype = npy_header(stream, path)
     size = math.prod(shape) * dtype.itemsize
     return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")

@@ -46,7 +46,6 @@ def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
 
 
 def check(path: str) -> None:
-    """Raise DataError if the file at `path` cannot be opened, or is larger than `MOST_BYTES`."""
     try:
         os.stat(path)
     except FileNotFoundError:
@@ -58,7 +57,6 @@ def check(path: str) -> None:
 
 
 def of_bytes(content: bytes, name: str, invert: Optional[bool] = None) -> np.ndarray:
-    """Read a picture from the bytes of its file; `name` is the file's name in error messages."""
     return _input_of(_decoded(io.BytesIO(content), name), invert)
 
 
@@ -71,7 +69,6 @@ def _input_of(levels: np.ndarray, invert: Optional[bool]) -> np.ndarray:
 
 
 def _decoded(file: Union[str, BinaryIO], path: str) -> np.ndarray:
-    """Decode a picture to grey levels, (h,w) uint8; `path` is for error messages."""
     from PIL import Image, ImageOps
 
     Image.init()
@@ -137,7 +134,6 @@ def levels(picture) -> np.ndarray:
 
 
 def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
-    """Return the grey levels and, if the picture has transparency, the opacity (else None); both (h,w) uint8."""
     mode, info = picture.mode, picture.info
     if mode.startswith("I") or mode == "F":
         values = np.asarray(picture)
@@ -171,7 +167,6 @@ def _scaled(values: np.ndarray, mode: str, format: Optional[str]) -> np.ndarray:
 
 
 def _filled(grey: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Return the grey levels with transparent parts filled, as the module's docstring describes."""
     if not alpha.any():
         raise UnknownScale("it is fully transparent")
     edges = [(part[0], part[-1], part[:, 0], part[:, -1]) for part in (grey, alpha)]

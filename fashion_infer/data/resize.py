@@ -40,7 +40,6 @@ def resize(images: np.ndarray, size: int) -> np.ndarray:
 
 
 def check_size(size: int) -> None:
-    """Raise UsageError unless images can be resized to this size."""
     if not 2 <= size <= 4096:
         raise UsageError(f"the input size must be 2 to 4096 pixels, not {size}")
 

@@ -65,7 +65,6 @@ def fetch_file(
 
 
 def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: int, ours: bool) -> bool:
-    """Return whether the file already exists; DataError if a different file at its path must be kept."""
     elsewhere = "move it away, or choose another folder with `fashion-infer data fetch --to DIR`"
     if os.path.exists(path) and not path.is_file():
         raise DataError(f"{path} is not a regular file: {elsewhere}")
@@ -77,7 +76,6 @@ def _is_there(path: Path, digest: Callable[[Path], str], expected: str, most: in
 
 
 def _unpacked(file: str) -> bool:
-    """Return whether a file begins like an unpacked IDX file."""
     with open(file, "rb") as stream:
         return stream.read(2) == b"\0\0"
 

@@ -32,7 +32,6 @@ _SLICE = 2000
 
 
 def load():
-    """Return the built-in set, the first 10,000 of the stream: images (10000,1,28,28) and labels (10000,), uint8."""
     return draw(0, COUNT)
 
 

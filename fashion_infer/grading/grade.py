@@ -68,7 +68,6 @@ def identities(request: GradeRequest) -> Dict[str, Tuple[str, str, str]]:
 
 
 def _room():
-    """Return a context with a folder for submissions and their builds, which is removed at its end."""
     place = cache_limits.made_folder(cache_limits.GRADED)
     return vanishing(lambda: tempfile.mkdtemp(dir=place, prefix="stage-"))
 
@@ -277,7 +276,6 @@ def _verdict(
 
 
 def _backend(rubric: Rubric, staged: Optional[Submission]) -> str:
-    """Return the backend that a submission runs on: the rubric's or, if that is "auto", that of the file's format."""
     if rubric.backend != "auto":
         return rubric.backend
     said = staged.kernel.backend if staged else "any"

@@ -84,7 +84,6 @@ def _wanted(check: RubricCheck, share: float) -> str:
 
 
 def _wrong(rubric: Rubric, check: RubricCheck, observed: Observed) -> str:
-    """Return the reason why a check earns no points; "" if it earns points."""
     own = {case.words for case in cases(rubric.edition, check.n, rubric.layers)}
     against = refusals(observed.findings)
     for finding in against:

@@ -35,7 +35,6 @@ class Folder:
     @classmethod
     @contextlib.contextmanager
     def made(cls, path: str, sources: Sequence[str]) -> Iterator["Folder"]:
-        """Return a context that creates the folder if it is missing, and removes a created folder that stays empty."""
         with contextlib.ExitStack() as undo:
             try:
                 undo.enter_context(folder_made(path))
@@ -84,7 +83,6 @@ class Folder:
         return self._path / FORMATS[form].file
 
     def save(self, found: GradeVerdict, form: str) -> None:
-        """Write the verdict's document and the format's file; if one fails, write neither and raise DataError."""
         folder = self._path / self._names[found.source] if self._several else self._path
         names = list(dict.fromkeys(("json", form)))
         files = [folder / FORMATS[name].file for name in names]

@@ -58,7 +58,6 @@ class GradeVerdict(NamedTuple):
 
     @property
     def judged(self) -> bool:
-        """Whether there is a result, which may be a refusal of the submission; False if the machine failed."""
         return self.status != FAILED
 
 
@@ -67,7 +66,6 @@ def now() -> str:
 
 
 def processor() -> Dict[str, Any]:
-    """Return the name of the CPU, and the number of cores that this process may use."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return {"cpu": names[0] if names else platform.machine(), "cores": len(os.sched_getaffinity(0))}
@@ -98,7 +96,6 @@ def as_dict(verdict: GradeVerdict) -> Dict[str, Any]:
 
 
 def as_json(verdict: GradeVerdict) -> str:
-    """Return the verdict's document in JSON; raise ValueError if a number is not finite."""
     return json.dumps(as_dict(verdict), indent=1, allow_nan=False)
 
 
@@ -122,7 +119,6 @@ class Again(NamedTuple):
 
 
 def read(path: str) -> Again:
-    """Read the parts of a verdict that are needed to judge again; raise DataError if the file is not a verdict."""
     try:
         found = json.loads(inputs.read(path, LARGEST, DataError, "the verdict ").decode("utf-8"))
         if found["kind"] != KIND or found["version"] != VERSION:

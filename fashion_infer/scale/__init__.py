@@ -7,7 +7,6 @@ from ..system import installation
 
 
 def require(ray: bool) -> None:
-    """Raise UsageError, which says what to install, if PyArrow is missing or, with `ray`, if Ray is missing."""
     wanted = {"pyarrow": "PyArrow", **({"ray": "Ray"} if ray else {})}
     missing = [name for module, name in wanted.items() if importlib.util.find_spec(module) is None]
     if missing:

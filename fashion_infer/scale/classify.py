@@ -40,11 +40,9 @@ class BatchOutcome(NamedTuple):
 
     @property
     def correctness(self) -> Optional[float]:
-        """The fraction of images classified correctly; None without labels."""
         return None if self.correct is None else self.correct / self.images
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the JSON object that `run --json` prints, as a dictionary."""
         return {
             "model": self.model,
             "data_source": self.data_source,
@@ -98,7 +96,6 @@ def execute(
 
 
 def _connected(request: BlockRequest) -> ContextManager[None]:
-    """Return a context with a connection to the Ray cluster of the request; an empty context if it names none."""
     if request.ray is None:
         return contextlib.nullcontext()
     from . import nodes

@@ -142,7 +142,6 @@ class _Worker:
 
 
 def _read(batch: Any, shared: List[Any]) -> Any:
-    """Return a batch of blocks with their pixels added. Ray runs this task on any free core."""
     import pyarrow
     import ray
 
@@ -162,7 +161,6 @@ def _read(batch: Any, shared: List[Any]) -> Any:
 
 
 def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:
-    """Return the pixels that `_read` has added to a block's row; None if it has not been called."""
     import numpy as np
 
     if row.get("images") is None:

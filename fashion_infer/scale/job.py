@@ -31,8 +31,6 @@ Held = Optional[Tuple[np.ndarray, np.ndarray]]  # images (n,1,s,s) and labels (n
 
 @dataclass(frozen=True)
 class Part:
-    """A range of a source's images."""
-
     source: Source
     start: int
     count: int
@@ -40,8 +38,6 @@ class Part:
 
 @dataclass(frozen=True)
 class ImageBlock:
-    """A range of a job's images."""
-
     index: int
     first: int  # index of the block's first image in the job
     parts: Tuple[Part, ...]
@@ -88,8 +84,6 @@ class Blocks:
 
 
 class Spec(NamedTuple):
-    """All information about a job that a worker needs, in any process."""
-
     symbol: str  # the network, as MXNet's JSON
     weights: Dict[str, np.ndarray]
     input_size: int  # width and height of the network's input in pixels

@@ -53,7 +53,6 @@ def connected(address: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Return a context that converts an exception of Ray to a DeviceError of one line."""
     import ray
 
     try:
@@ -118,7 +117,6 @@ def hush() -> None:
 
 
 def alive() -> Dict[str, Dict[str, float]]:
-    """Return the resources (CPU, GPU, ...) of each living node, by the node's id."""
     import ray
 
     return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
@@ -141,7 +139,6 @@ class Register:
         self._workers.setdefault(node, []).append(worker)
 
     def take(self, nodes: Set[str]) -> List[Any]:
-        """Remove and return the workers that have started on these nodes."""
         return [worker for node in nodes for worker in self._workers.pop(node, [])]
 
     def begin(self, block: int) -> int:

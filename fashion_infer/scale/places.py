@@ -27,12 +27,10 @@ def is_uri(name: str) -> bool:
 
 
 def absolute(name: str) -> str:
-    """Convert a name to an absolute path or a URI, so that it names the same place in each process."""
     return name if is_uri(name) else os.path.abspath(paths.expanded(name))
 
 
 def filesystem(place: str) -> Tuple[fs.FileSystem, str]:
-    """Return the filesystem of a place, and the path in it; DataError for a URI that PyArrow does not know."""
     if not is_uri(place):
         return fs.LocalFileSystem(), place
     try:

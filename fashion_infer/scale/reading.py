@@ -91,7 +91,6 @@ def _of_array(part: Part) -> np.ndarray:
 
 
 def _of_parquet(part: Part, invert: Optional[bool]) -> Iterator[np.ndarray]:
-    """Yield the images of a part, (n,1,s,s) uint8, a few rows at a time."""
     source, left, skipped = part.source, part.count, part.start
     with sources.stream_of(source.place, source.name) as stream:
         file = parquet.ParquetFile(stream)

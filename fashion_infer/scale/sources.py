@@ -30,8 +30,6 @@ _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", (b"\xff\xd8\xff", b"\xff\xd9")
 
 @dataclass(frozen=True)
 class Source:
-    """A source of images: a file, images in memory, or the built-in set."""
-
     kind: str  # "parquet", "npy", "idx", "packed" (compressed), "picture", "synthetic" or "held" (in memory)
     name: str  # name of the file for messages; "" if the source is not a file
     place: str  # absolute path or URI of the file; the digest of images in memory
@@ -42,12 +40,10 @@ class Source:
 
 
 def drawn(count: int) -> Source:
-    """Return the source of the first `count` images of the endless built-in set."""
     return Source("synthetic", "", "", count, synthetic.SIZE**2, 0, synthetic.SEED)
 
 
 def held(images: np.ndarray) -> Source:
-    """Return the source of images (n,1,s,s) in memory, which are sent to each worker."""
     return Source("held", "", hashlib.sha256(images.tobytes()).hexdigest(), len(images), images[0].size, 0, 0)
 
 
@@ -140,8 +136,6 @@ def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]
 
 @dataclass(frozen=True)
 class Array:
-    """Layout of the images in an uncompressed file."""
-
     count: int
     side: int  # pixels
     dtype: np.dtype
@@ -168,7 +162,6 @@ def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[A
 
 
 def _sides(shape: Tuple[int, ...]) -> Tuple[int, ...]:
-    """Return height and width of the images in an array with shape (n,1,s,s) or (n,s,s,1)."""
     if len(shape) == 4 and 1 in (shape[1], shape[3]):
         return shape[2:] if shape[1] == 1 else shape[1:3]
     return ()

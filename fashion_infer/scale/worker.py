@@ -80,7 +80,6 @@ class BlockWorker:
 
 
 def table(block: ImageBlock, scores: np.ndarray, keep: bool) -> pyarrow.Table:
-    """Make the table of a block's results: `index` in the job, `class`, and perhaps `scores` and the `source` file."""
     kind = np.uint8 if scores.shape[1] <= 256 else np.uint16
     found = {
         "index": pyarrow.array(np.arange(block.first, block.first + len(scores), dtype=np.int64)),

@@ -78,7 +78,6 @@ def writing(place: Path) -> Iterator[None]:
 
 
 def bound() -> int:
-    """Return the size limit in bytes; raise UsageError if the environment variable is not a number."""
     given = os.environ.get(BOUND) or str(DEFAULT_MB)
     if not given.isdecimal():
         raise UsageError(f"{BOUND} must be a number of megabytes, not {given!r}")

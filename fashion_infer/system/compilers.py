@@ -35,7 +35,6 @@ def has_driver() -> bool:
 
 
 def count_cuda_devices() -> int:
-    """Return the number of CUDA devices that the driver offers to this process; 0 without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -45,7 +44,6 @@ def count_cuda_devices() -> int:
 
 
 def find_cxx() -> Optional[str]:
-    """Return the path of the C++ compiler: that in CXX (the last one in "ccache g++"), else c++; None if missing."""
     command = cxx_command()
     return [word for word in command if not word.startswith("-")][-1] if command else None
 

@@ -22,7 +22,6 @@ class ChildEnd(NamedTuple):
 
 
 def code(module: str) -> str:
-    """Return Python code that calls a module's `child` with the words of the command line."""
     # Remove the empty name, which stands for the current folder, from the path, so that nothing is imported from there.
     return f"import sys; sys.path[:] = filter(None, sys.path); from {module} import child; child(*sys.argv[1:])"
 
@@ -64,7 +63,6 @@ def limit(memory: int, files: int = 1) -> None:
 
 
 def limit_time(cpu_seconds: int) -> None:
-    """Limit this process to `cpu_seconds` more of processor time. This replaces an earlier limit."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _lower(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + cpu_seconds)
 

@@ -83,13 +83,11 @@ def replacing_together(
 
 
 def write(path: _Path, text: str, error: Type[FashionInferError] = DataError) -> None:
-    """Write text in UTF-8 as `replacing` does; raise `error` if that fails."""
     with replacing(path, error) as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
 
 
 def _target(path: _Path) -> _Target:
-    """Resolve a path for writing; raise OSError or ValueError if it cannot be written."""
     named = os.fspath(path)
     if not os.path.isabs(named) and paths.working_folder() is None:
         raise ValueError("the working folder has been deleted")
@@ -169,7 +167,6 @@ def _rename(targets: List[_Target], temporaries: List[str], cleaning: contextlib
 
 
 def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> None:
-    """Set mode bits and owner of the replaced file; for a new file, the mode from the umask."""
     if status is None:
         umask = os.umask(0)
         os.umask(umask)
@@ -198,7 +195,6 @@ def _keep(place: str, kept: str, cleaning: contextlib.ExitStack) -> None:
 
 
 def _stream(temporary: str, place: str) -> None:
-    """Append a file to a device, a FIFO or an open descriptor."""
     if sys.stdout is not None:
         sys.stdout.flush()  # sys.stdout may write to the same descriptor
     process, number = _descriptor(place) or (None, -1)
@@ -209,7 +205,6 @@ def _stream(temporary: str, place: str) -> None:
 
 
 def _opened(place: str) -> int:
-    """Open a device or a FIFO for writing; for a FIFO, wait for a reader."""
     deadline = time.monotonic() + _READER_WAIT
     while True:
         try:
@@ -250,7 +245,6 @@ def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _undone(undo: _Undo) -> Iterator[None]:
-    """Return a context that calls `undo` at its end, however it ends."""
     with _terminating_cleanly():
         _unfinished.append(undo)
         try:

@@ -24,7 +24,6 @@ def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "
 
 
 def read(path: _Path, most: int, error: Type[FashionInferError] = DataError, what: str = "") -> bytes:
-    """Read a regular file; raise `error` if it cannot be read or has more than `most` bytes."""
     size = check(path, error, what)
     with _explained(path, error, what):
         _check_size(size, most)
@@ -45,7 +44,6 @@ def read_own(path: _Path, most: int, error: Type[FashionInferError] = DataError,
 
 
 def check_readable(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """Call `check`, then open and close the file to test whether this process may read it."""
     size = check(path, error, what)
     with _explained(path, error, what):
         open_regular(path).close()

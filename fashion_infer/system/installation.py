@@ -21,14 +21,12 @@ _IN_CHECKOUT = {"submission": "custom_ops/submission", "include": "custom_ops/in
 
 
 def pip() -> List[str]:
-    """Return the command that runs pip, or uv instead, for this environment."""
     if importlib.util.find_spec("pip") is None and shutil.which("uv"):
         return ["uv", "pip"]
     return [sys.executable, "-m", "pip"]
 
 
 def pip_install(what: str) -> str:
-    """Return the command line that installs `what`, which is already quoted, into this environment."""
     words = pip()
     if words[0] == "uv":
         return f"uv pip install --python {shlex.quote(sys.executable)} {what}"
@@ -49,7 +47,6 @@ def extra(name: str) -> str:
 
 
 def _requirements(name: str) -> List[str]:
-    """Return the requirements of an extra for this Python and machine."""
     from packaging.requirements import Requirement
 
     found = []
@@ -68,5 +65,4 @@ def resource_dir(name):
 
 
 def library_path():
-    """Return the absolute path of the operator library, whether or not it has been built."""
     return _PACKAGE / "lib" / "libfashion_ops.so"

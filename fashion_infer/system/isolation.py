@@ -28,7 +28,6 @@ _report = -1  # in the child: the file descriptor to report to
 
 
 def inside() -> bool:
-    """Return whether this process is an isolated child, or was started by one."""
     return _INSIDE in os.environ
 
 
@@ -94,7 +93,6 @@ def begin() -> None:
 
 
 def started() -> None:
-    """Report, in the child, that a kernel file's code starts; do nothing in other processes."""
     if _report >= 0:
         os.write(_report, _STARTED)
         crash_plainly()
@@ -108,7 +106,6 @@ def crash_plainly() -> None:
 
 
 def ended() -> None:
-    """Report, in the child, that the command has ended by itself, after all its output."""
     if _report >= 0:
         os.write(_report, _ENDED)
 

@@ -24,7 +24,6 @@ def steady(times: Sequence[float], most: float = LIMIT) -> bool:
 
 
 def slow_end(times: Sequence[float]) -> float:
-    """Return the third quartile of times; of fewer than four, the largest."""
     return _quartiles(times)[2]
 
 
@@ -49,7 +48,6 @@ class ProcessorTime(NamedTuple):
 
 
 def used() -> Optional[ProcessorTime]:
-    """Return what `load` compares; None if the system does not say."""
     try:
         rows = [line.split() for line in _STAT.read_text().splitlines()]
         may = {f"cpu{number}" for number in os.sched_getaffinity(0)}
@@ -70,5 +68,4 @@ def load(start: Optional[ProcessorTime]) -> Optional[float]:
 
 
 def about_load(share: Optional[float]) -> str:
-    """Return a sentence about a load that may have disturbed times, else ""."""
     return f"Other programs used {share:.0%} of the processors' time." if share and share > _LOADED else ""

@@ -15,7 +15,6 @@ else:
 
 
 def expanded(path: PathOrText) -> Path:
-    """Expand `~` and `~name` in a path; raise UsageError for an unknown user, or a user without a home."""
     try:
         return Path(path).expanduser()
     except (RuntimeError, KeyError):
@@ -31,7 +30,6 @@ def home() -> Optional[Path]:
 
 
 def working_folder() -> Optional[Path]:
-    """Return the working folder; None if it has been deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -48,7 +46,6 @@ def cache() -> Optional[Path]:
 
 
 def needed_cache() -> Path:
-    """Return `cache()`; raise DataError for a user without a home."""
     folder = cache()
     if folder is None:
         raise DataError("this user has no home, and so no cache: set HOME, or XDG_CACHE_HOME to a folder")

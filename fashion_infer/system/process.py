@@ -100,8 +100,6 @@ def waited() -> Optional[float]:
 
 
 class _NvmlProcess(ctypes.Structure):
-    """`nvmlProcessInfo_t`, as nvmlDeviceGetComputeRunningProcesses_v3 fills it."""
-
     _fields_ = [
         ("pid", ctypes.c_uint),
         ("used", ctypes.c_ulonglong),
@@ -121,7 +119,6 @@ def device_memory() -> Optional[int]:
 
 
 def _listed_processes() -> List[Tuple[int, int]]:
-    """Return the id and the bytes of each process on a device."""
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
     if nvml.nvmlInit_v2():
         return []

@@ -23,7 +23,6 @@ _PACKAGES = {
 
 
 def find_tool(name: str) -> str:
-    """Return the path of "ncu" or "compute-sanitizer". If there is none, the DeviceError says how to install it."""
     places = glob.glob(f"/usr/local/cuda*/bin/{name}") + glob.glob(f"/opt/nvidia/nsight-compute/*/{name}")
     usable = (place for place in sorted(places, reverse=True) if os.access(place, os.X_OK))
     found = shutil.which(name) or next(usable, None)
@@ -44,7 +43,6 @@ def run(program: Sequence[str], timeout: float, **environment: str) -> subproces
 
 
 def last_line(done: subprocess.CompletedProcess) -> str:
-    """Return the last line that a failed program wrote on stderr; if it wrote nothing, its exit code in words."""
     lines = done.stderr.strip().splitlines()
     return lines[-1] if lines else f"exit code {done.returncode}"
 

@@ -13,7 +13,6 @@ _UNSHOWN = {*_CONTROL, "Cf"}
 
 
 def printable(text: str) -> bool:
-    """Return whether a text contains no character that can end a line or control a terminal."""
     return (text.isascii() and text.isprintable()) or not any(unicodedata.category(c) in _CONTROL for c in text)
 
 
@@ -31,7 +30,6 @@ def excerpt(text: object) -> str:
 
 
 def json_text(value: Any) -> str:
-    """Format a value as JSON, which has neither NaN nor infinity: they become null. A measurement is one line."""
     return _lines(json.loads(json.dumps(value), parse_constant=lambda name: None))
 
 

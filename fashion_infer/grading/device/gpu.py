@@ -95,7 +95,6 @@ class Gpu:
         return f"filling its memory takes {known / self._first:.1f} times as long as before"
 
     def _known(self) -> float:
-        """Return the shortest time of a few fills, in seconds; raise DeviceError if a kernel of ours is incorrect."""
         found = kernels.convolve(self._x, self._k, backend="gpu", device=self._index)
         if not judge.outputs("", found, self._x, self._k, "float32").right:
             raise DeviceError("a kernel of our library gives wrong results, but gave correct results before")
@@ -103,7 +102,6 @@ class Gpu:
 
 
 def _clocks(node: str) -> str:
-    """Return the GPU's clocks and temperature, as nvidia-smi prints them; "" if nvidia-smi cannot run."""
     asked = "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"
     command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader", asked]
     try:

@@ -187,7 +187,6 @@ def _up(address: int, tensor: np.ndarray) -> None:
 
 
 def filled(address: int, bits: int, count: int) -> float:
-    """Fill device memory with `count` words; return the seconds that it took, including the launch and the wait."""
     start = time.perf_counter()
     _set(address, bits, count)
     driver.synchronize()

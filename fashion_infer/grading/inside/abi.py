@@ -11,14 +11,10 @@ OK, DEVICE_ERROR = 0, 6
 
 
 class Conv(ctypes.Structure):
-    """The header's structure fops_conv."""
-
     _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
 
 
 class Call(ctypes.Structure):
-    """The header's structure fops_plugin_call."""
-
     _fields_ = [
         ("conv", Conv),
         ("x", ctypes.c_void_p),
@@ -37,8 +33,6 @@ RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Call))
 
 
 class Description(ctypes.Structure):
-    """The header's structure fops_kernel_plugin."""
-
     _fields_ = [
         ("abi", ctypes.c_uint32),
         ("backend", ctypes.c_int),

@@ -17,7 +17,6 @@ class Device:
             os.close(descriptor)
 
     def settle(self, call: abi.Call) -> int:
-        """Wait until the device has done its work, and return the status. An error's message is written to `call`."""
         try:
             driver.synchronize()
         except driver.DriverError as error:

@@ -35,7 +35,6 @@ class _Access(ctypes.Structure):
 
 @functools.lru_cache(maxsize=None)
 def library() -> ctypes.CDLL:
-    """Load the driver's library; raise OSError if there is none."""
     return ctypes.CDLL("libcuda.so.1")
 
 
@@ -64,7 +63,6 @@ def synchronize() -> None:
 
 
 def timed(work: Callable[[], None]) -> float:
-    """Return the seconds that the device takes for the work that `work` queues, measured by the device's events."""
     begun, ended, taken = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_float()  # milliseconds
     for event in (begun, ended):
         call("cuEventCreate", ctypes.byref(event), 0)

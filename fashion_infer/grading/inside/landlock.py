@@ -34,7 +34,6 @@ def _libc() -> ctypes.CDLL:
 
 
 def version() -> int:
-    """Return the version of the kernel's Landlock interface, from 1; 0 if the kernel has no Landlock."""
     return max(0, _libc().syscall(_CREATE, None, ctypes.c_size_t(0), _VERSION))
 
 

@@ -145,5 +145,4 @@ def _mapped(descriptor: int) -> int:
 
 
 def main() -> None:
-    """Run a worker. The command line's only argument is the number of the channel's descriptor."""
     Worker(socket.socket(fileno=int(sys.argv[1]))).serve()

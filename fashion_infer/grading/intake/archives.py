@@ -72,7 +72,6 @@ def unpack(source: Path, target: Path) -> List[Path]:
 
 
 def listed(folder: Path) -> List[Path]:
-    """List the files of a folder that `unpack` filled, sorted; raise Refused if it contains anything else."""
     found = []
     for name, content in _folder(folder):
         content.close()
@@ -81,7 +80,6 @@ def listed(folder: Path) -> List[Path]:
 
 
 def _safe(name: str):
-    """Return the path of an entry relative to the target; None if the entry is left out."""
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:

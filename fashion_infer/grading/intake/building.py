@@ -109,15 +109,12 @@ def explain(submission: Submission, layers: Layers, limits: RubricLimits) -> Tup
 
 
 def _bounded(value: Any) -> Any:
-    """Return a value of a finding, limited in size: a text as one short line, a list with a few items."""
     if isinstance(value, str):
         return shown(value[:_WIDEST])
     return [_bounded(each) for each in value[:_ROWS]] if isinstance(value, (list, tuple)) else value
 
 
 def _boxed(submission: Submission, layers: Layers, limits: RubricLimits) -> builds.Compile:
-    """Return a function that runs a compiler's command in the sandbox. Parameters are those of `build`."""
-
     ours = [str(installation.resource_dir(name)) for name in ("submission", "include")]
 
     def boxed(command: List[str], place: Path) -> builds.Compiled:

@@ -28,8 +28,6 @@ _WORDS = 600  # largest number of characters of a refusal
 
 
 class Wanted(NamedTuple):
-    """Requirements on a submission: its format, its backend and the path of its kernel file. None allows any."""
-
     format: Optional[str] = None
     backend: Optional[str] = None
     file: Optional[str] = None

@@ -51,7 +51,6 @@ class SandboxedCaller(Caller):
         self.last: Optional[TimedBracket] = None  # the last call with as many images as the case
 
     def call(self, inputs: Inputs, conditions: Conditions = USUAL) -> calls.Called:
-        """Call the submission once; raise `Failed` if the call does not complete."""
         slot = self._slot(inputs.shape, conditions)
         called = self.bracket([slot], [inputs], conditions)
         if inputs.shape.B == self._case.shape.B:

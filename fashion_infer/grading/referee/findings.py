@@ -19,8 +19,6 @@ def plain(text: str) -> str:
 
 
 class Finding(NamedTuple):
-    """An observation of the referee about a submission that has a consequence."""
-
     code: str  # a key of `judging.reasons.TABLE`
     where: str  # the layer and the number of images; "" for the whole submission
     sentence: str

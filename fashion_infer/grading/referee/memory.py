@@ -28,8 +28,6 @@ _STRAY = ("writes_outside", "writes_outside", "writes_before_start", "writes_aft
 
 
 class Place(NamedTuple):
-    """Layout of the tensors of a shape, as offsets in bytes."""
-
     x: int
     k: int
     y: int

@@ -29,13 +29,11 @@ class Notes:
         return any(finding.follows == REFUSED for finding in self.findings)
 
     def found(self, cause: Cause, case: Optional[Case] = None, seen: str = "") -> None:
-        """Note a finding, unless there is already one with this code for the case."""
         made = Finding.of(cause, case.words if case else "", seen)
         if not any((one.code, one.where) == (made.code, made.where) for one in self.findings):
             self.findings.append(made)
 
     def precision(self, case: Case, found: str) -> None:
-        """Note a finding if outputs are correct in a class that the rubric does not accept."""
         if self.rubric.precision == "float32" and found != "float32":
             self.found(Cause("less_precise", {"precision": found, "wanted": "float32"}), case)
 
@@ -43,7 +41,6 @@ class Notes:
         self.fill[case] = min(seconds, self.fill.get(case, seconds))
 
     def clocks(self, tensors, case: Case, called: TimedBracket, phases: bool, bracket: Sequence) -> None:
-        """Note a finding if a call is faster than possible, or if worker's and referee's clocks disagree."""
         images, filters, height, width = case.shape.output
 
         def too_fast() -> bool:

@@ -96,7 +96,6 @@ class Referee:
         self._broken = 0
 
     def observe(self) -> Observed:
-        """Run and check all cases. Errors of the submission are findings; DeviceError if the machine fails."""
         right, to_time = self._cases("right"), self._cases("time")
         with self._turns.beside(), self._made(right):
             self._check(right)
@@ -212,7 +211,6 @@ class Referee:
         return min(self._plugin.few, case.shape.B)
 
     def _thousands(self, case: Case) -> bool:
-        """Whether the case's calls may all need multiples of 1,000 images."""
         multiple = case.shape.B % loading.TRIAL_IMAGES == 0
         return self._plugin.thousands and multiple and self._rubric.backend == "gpu"
 

@@ -10,8 +10,6 @@ from ..rubric import RubricLayer
 
 
 class Case(NamedTuple):
-    """A layer with a number of images."""
-
     layer: int  # from 1
     shape: ConvolutionShape
 
@@ -65,7 +63,6 @@ def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = (
 
 
 def times(samples: Sequence[Sample], case: Case) -> Optional[Times]:
-    """Summarise the times of a case's timed calls; return None if there are none."""
     timed = [sample for sample in samples if sample.case == case and sample.timed]
     if not timed:
         return None

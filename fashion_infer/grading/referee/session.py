@@ -72,7 +72,6 @@ class Session:
             raise DeviceError(f"the sandbox failed: {error}; {printed[-300:].strip()}") from None
 
     def load(self, plugin: BuiltSubmission, gpu: bool, device: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
-        """Load the submission; return its description of itself (`inside.kernels.described`), or raise Broken."""
         self._sandbox.allow_processes()
         self._send(load={"kind": plugin.kind, "path": str(plugin.path), "gpu": gpu, "device": device})
         found = self._answer("loaded", self._sandbox.remaining)
@@ -176,7 +175,6 @@ class Session:
             raise Broken("wrote_to_channel") from None
 
     def _receive(self, patience: float, code: str = "time_limit") -> bytes:
-        """Return the next message; check the worker's use of resources while waiting for it."""
         end, look = time.monotonic() + patience, 0.0
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)

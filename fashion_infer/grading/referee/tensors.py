@@ -49,7 +49,6 @@ class HostTensors:
         self._memory.clear()
 
     def bracket(self, timed: bool) -> List["HostSlot"]:
-        """Return the slots of the calls between two readings of the clock. On a CPU, there is one call."""
         return self.slots[:1]
 
     def show(self, bracket: List["HostSlot"]) -> None:
@@ -76,7 +75,6 @@ class HostSlot:
         return place(shape, self._start).end <= self._memory.size
 
     def prepare(self, shape: ConvolutionShape, stream: KeyedStream, guard: str = "nan") -> Place:
-        """Prepare the tensors for calls of a shape, with fresh guard zones; return their layout."""
         lies = place(shape, self._start)
         self._guards = [
             (self._memory.zone(zone).view("u4"), memory.guard_words(stream, zone, guard)) for zone in lies.guards
@@ -89,7 +87,6 @@ class HostSlot:
         return lies
 
     def fill(self, given: Inputs, value: float) -> float:
-        """Write the next call's inputs, and fill the output with a value; return the seconds that the fill took."""
         self._x[...], self._k[...] = given
         return self.refill(value)
 

@@ -58,7 +58,6 @@ def sample(
 
 
 def _known_times(notes: Notes, case: Case) -> List[float]:
-    """Return the times of a case's calls in seconds, without the first call of a process, unless that was timed."""
     return [one.seconds for one in notes.samples if one.case == case and (one.call or one.timed)]
 
 
@@ -89,7 +88,6 @@ def _checked(
 
 
 def _cause(notes: Notes, case: Case) -> Cause:
-    """Return why a timed call is incorrect, after correct calls of this layer with some numbers of images."""
     of_layer = [one for one in notes.samples if one.case.layer == case.layer]
     right = max((one.case.shape.B for one in of_layer if one.precision != INCORRECT), default=0)
     if right >= case.shape.B:

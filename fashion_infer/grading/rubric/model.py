@@ -20,7 +20,6 @@ class RubricCheck(NamedTuple):
     between: str = "linear"  # how shares are determined between the steps: one of BETWEEN
 
     def share(self, ms: float) -> float:
-        """Return the share of the points that a time in ms earns; 0 for a time above that of the last step."""
         if ms <= self.steps[0][0]:
             return self.steps[0][1]
         for (before, high), (after, low) in zip(self.steps, self.steps[1:]):
@@ -51,8 +50,6 @@ class RubricLimits(NamedTuple):
 
 
 class Show(NamedTuple):
-    """Parts of a verdict that the student may see."""
-
     diagnosis: bool = True
     times: bool = True
     printed: bool = True
@@ -62,8 +59,6 @@ class Show(NamedTuple):
 
 
 class RubricLayer(NamedTuple):
-    """A convolution layer of a network that is not an edition's."""
-
     channels: int
     input_size: int  # pixels per side
     filters: int

@@ -28,7 +28,6 @@ _UNITS = {
 
 
 def default_text(edition: str) -> str:
-    """Return the default rubric of an edition as TOML with comments; raise UsageError for an unknown edition."""
     work = sum(
         filters * channels * side**2 * (size - side + 1) ** 2
         for channels, size, filters, side in editions.convolution_shapes(editions.get(edition))
@@ -58,7 +57,6 @@ def read(path: str, edition: Optional[str] = None) -> Rubric:
 
 
 def parse(text: str, where: str) -> Rubric:
-    """Parse the text of a rubric, which messages call `where`; raise UsageError as `read` does."""
     try:
         import tomllib as toml
     except ImportError:  # Python 3.8 to 3.10
@@ -79,7 +77,6 @@ def parse(text: str, where: str) -> Rubric:
 
 
 def of_dict(values: Dict[str, Any]) -> Rubric:
-    """Convert a table from TOML or from a verdict to a rubric; raise UsageError if a value is not valid."""
     _known(values, _TOP, "")
     layers = _layers(values)
     edition = "" if layers else _text(values, "edition", None)
@@ -118,7 +115,6 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
 
 
 def as_dict(rubric: Rubric) -> Dict[str, Any]:
-    """Convert a rubric to a table that `of_dict` can read."""
     limits = rubric.limits._asdict()
     return {
         **({"layer": [{name: value for name, value in layer._asdict().items() if value}

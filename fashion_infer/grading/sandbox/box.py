@@ -29,8 +29,6 @@ _MORE_TASKS = 8
 
 
 class Limits(NamedTuple):
-    """Limits of a box's resources."""
-
     seconds: float  # wall-clock time from start to end, without the time during which the box is stopped
     memory: int  # bytes, without the tensors
     disk: int  # bytes of its temporary files
@@ -54,7 +52,6 @@ class Box(NamedTuple):
 
 
 def python() -> Tuple[str, ...]:
-    """Return the paths that a bare Python needs: the executable, the standard library and libpython."""
     executable = os.path.realpath(sys.executable)
     paths = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
     library = sysconfig.get_config_var("LIBDIR")

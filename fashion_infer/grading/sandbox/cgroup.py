@@ -14,7 +14,6 @@ _CONTROLLERS = {"memory", "pids"}
 
 
 def parent(root: Path = _ROOT) -> Optional[Path]:
-    """Return a folder in which cgroups with limits can be created; None if there is none."""
     named = os.environ.get("FASHION_INFER_CGROUP")
     folders: List[Path] = [Path(named)] if named else []
     with contextlib.suppress(OSError):

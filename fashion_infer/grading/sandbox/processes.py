@@ -62,7 +62,6 @@ class Sandboxed:
         return self._limits.seconds - self._used - running
 
     def members(self) -> List[int]:
-        """Return the numbers of the box's processes, without those of bubblewrap."""
         session = proc.session_of(self._first) if self._first else self._process.pid
         ours = (self._first, self._process.pid) if self._first else ()
         return [pid for pid in proc.in_session(session) if pid not in ours]
@@ -122,7 +121,6 @@ class Sandboxed:
                 raise Broken("not_stopped")
 
     def _stop(self, pid: int) -> None:
-        """Stop a process: one signal stops all of its threads."""
         end = time.monotonic() + _PATIENCE
         _signal(pid, signal.SIGSTOP)
         while not all(state in proc.STOPPED for state in proc.states(pid)):
@@ -143,7 +141,6 @@ class Sandboxed:
         return at
 
     def watch(self) -> None:
-        """Raise Broken if the box exceeds a limit."""
         if self.remaining <= 0:
             raise Broken("time_limit", seconds=self._limits.seconds)
         if self._count > self._limits.printed:
@@ -235,7 +232,6 @@ _running: Set[Sandboxed] = set()
 
 
 def end_all(threads: Collection[int]) -> None:
-    """End the boxes that were started by the threads with these identifiers."""
     for running in list(_running):
         if running.thread in threads:
             running.end()
