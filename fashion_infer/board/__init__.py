@@ -9,7 +9,7 @@ import sys
 from ..errors import DeviceError
 from ..system import installation
 
-_NEEDS = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "prometheus_client", "python_multipart")
+_NEEDS = ("sqlalchemy", "alembic", "fastapi", "uvicorn", "python_multipart")
 
 
 def require(ray: bool = False) -> None:

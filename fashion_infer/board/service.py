@@ -1,25 +1,30 @@
-"""The web application: the API under /api/v1, the pages, /healthz and /metrics."""
+"""The web application: the API under /api/v1, the pages and /healthz."""
 
 import logging
 import time
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 
 from ..errors import FashionInferError, UsageError
 from ..version import __version__
-from .api import monitoring, routes
+from .access import Reading
+from .api import routes
 from .page import routes as pages
 from .page.standings import QueueCache, Standings
 from .settings import BoardSettings
 from .store.admission import NotTaken
 from .store.audit import RefusedSignIns
 from .store.database import Store, url_of
-from .store.queries import NotFound
+from .store.models import now
+from .store.queries import NotFound, waiting
+from .store.queue import states
 
+_SILENT = 60  # seconds without a dispatcher's report after which the dispatcher counts as dead
 # Headers of the answers. They restrict a page to files of this service, and forbid inline scripts and frames.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -52,10 +57,28 @@ def create_app(settings: BoardSettings) -> FastAPI:
     app.state.queues, app.state.standings = QueueCache(), Standings()
     app.add_middleware(_Headers)
     handle_failures(app)
-    app.include_router(monitoring.router)
+    app.get("/healthz", responses={503: {"description": "The board does not work properly."}})(healthz)
     app.include_router(routes.router, prefix="/api/v1")
     app.include_router(pages.router)
     return app
+
+
+def healthz(request: Request, session: Reading) -> JSONResponse:
+    """Return 200 if the database answers, dispatchers report, and queues with waiting jobs have graders; else 503."""
+    session.execute(text("SELECT 1"))
+    queues = states(session)
+    seen = {one.backend: one.seen_at for one in queues if one.seen_at is not None}
+    silent = [backend for backend, at in seen.items() if (now() - at).total_seconds() > _SILENT]
+    if not seen and time.monotonic() - request.app.state.began > _SILENT:
+        silent = ["all"]  # no dispatcher has ever reported
+    idle = [one.backend for one in queues if not one.slots and waiting(session, one.backend)]
+    what = {
+        "status": "ill" if silent or idle else "ok",
+        "database": "ok",
+        "silent_dispatchers": silent,
+        "waiting_without_graders": idle,
+    }
+    return JSONResponse(what, 503 if silent or idle else 200)
 
 
 class _Headers:
