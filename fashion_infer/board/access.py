@@ -1,6 +1,5 @@
 """FastAPI dependencies for the API and the pages: the store, a session, and a request's person, address and body."""
 
-import hashlib
 from typing import Annotated, Iterator
 
 from fastapi import Depends, HTTPException, Request
@@ -60,9 +59,3 @@ async def body(request: Request, most: int, what: str = "the submission") -> byt
         else:
             return bytes(content)
     raise HTTPException(413, f"{what} has more than {most} bytes")
-
-
-def check_digest(content: bytes, sha256: str | None) -> None:
-    """Raise HTTPException 422 if the SHA-256 of the content is not `sha256`; None is not checked."""
-    if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
-        raise HTTPException(422, "the body does not match its SHA-256: send it again")

@@ -78,18 +78,6 @@ class RankDocument(ApiDocument):
     submission_id: Optional[str]
 
 
-class QueueDocument(ApiDocument):
-    """A line of the queue."""
-
-    place: int  # 1 for the submission that starts next; 0 for a running one
-    name: str  # or a pseudonym
-    own: bool  # whether the submission is the reader's
-    submission_id: Optional[str]
-    state: str
-    purpose: str
-    queued_at: datetime
-
-
 class PersonDocument(ApiDocument):
     """The person who sent the request, and the person's class."""
 

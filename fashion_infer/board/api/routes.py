@@ -8,17 +8,16 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
-from ..access import Address, Credentials, OpenStore, Reading, Someone, body, check_digest, person_of
+from ..access import Address, Credentials, OpenStore, Reading, Someone, body, person_of
 from ..store import admission, queries, queue
 from ..store import ranking as ranks
 from ..store.expectation import slots_of
 from ..store.models import ENDED, Person
-from .documents import LogDocument, LogLineDocument, PersonDocument, QueueDocument, RankDocument, SubmissionDocument
+from .documents import LogDocument, LogLineDocument, PersonDocument, RankDocument, SubmissionDocument
 
 router = APIRouter()
 Identifier = Annotated[str, Path(pattern=r"^[a-z0-9]{1,32}$", description="The submission's identifier.")]
 Key = Annotated[Optional[str], Query(pattern=r"^[A-Za-z0-9._:-]{1,120}$", description="Chosen by the client.")]
-Digest = Annotated[Optional[str], Query(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the body.")]
 _REFUSALS = {
     code: {"description": words}
     for code, words in (
@@ -83,7 +82,6 @@ async def submit(
     credentials: Credentials,
     name: Annotated[str, Query(min_length=1, max_length=200, description="The file's name.")],
     key: Key = None,
-    sha256: Digest = None,
     of_class: Annotated[Optional[str], Query(max_length=60, alias="class")] = None,
     final: bool = False,
     test: bool = False,
@@ -110,7 +108,6 @@ async def submit(
             return _document(session, identifier, person_of(session, credentials)), fresh
 
     content = await body(request, await run_in_threadpool(most_bytes))
-    check_digest(content, sha256)
     document, fresh = await run_in_threadpool(keep)
     response.status_code = 201 if fresh else 200
     response.headers["Location"] = f"/api/v1/submissions/{document.id}"
@@ -172,14 +169,6 @@ async def _until(look: Callable[[], Seen], enough: Callable[[Seen], object], end
         pause = min(1.5 * pause, _LONGEST_PAUSE)
 
 
-@router.get("/submissions/{identifier}/content", responses=_refusals(401, 404), response_class=Response)
-def content(store: OpenStore, who: Someone, came_from: Address, identifier: Identifier) -> Response:
-    """Return the bytes of a submission's file."""
-    found, content = queries.content_of(store, identifier, who, came_from)
-    named = {"Content-Disposition": f'attachment; filename="{found.name}"'}
-    return Response(content, media_type="application/octet-stream", headers=named)
-
-
 @router.post("/submissions/{identifier}/cancel", responses=_refusals(401, 404, 409))
 def cancel(store: OpenStore, who: Someone, came_from: Address, identifier: Identifier) -> SubmissionDocument:
     """Cancel a queued or running submission."""
@@ -195,9 +184,3 @@ def cancel(store: OpenStore, who: Someone, came_from: Address, identifier: Ident
 def ranking(session: Reading, who: Someone):
     """Return the ranking of your class. You see others by pseudonyms, unless you are staff or the class shows names."""
     return ranks.ranking(session, who.of_class, who)
-
-
-@router.get("/queue", responses=_refusals(401), response_model=List[QueueDocument])
-def the_queue(session: Reading, who: Someone):
-    """Return your class's queue, of at most 500 jobs."""
-    return [job.seen(who) for job in queries.queue(session, who.of_class.backend, 500)]
