@@ -107,8 +107,8 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
         return everything or show.get(what, True) is True
 
     points: List[Table] = _list_or_empty(lambda: [_marks(verdict, may("diagnosis"))])
-    profile: List[Table] = _list_or_empty(lambda: _throughput(verdict)) + _list_or_empty(lambda: _profile(verdict))
-    tables = [("Points", points), ("Profile", profile if may("times") else [])]
+    times: List[Table] = _list_or_empty(lambda: _throughput(verdict))
+    tables = [("Points", points), ("Times", times if may("times") else [])]
     printed = verdict.get("printed")
     return VerdictParts(
         findings(verdict) if may("diagnosis") else [],
@@ -207,17 +207,3 @@ def _throughput(verdict: Dict[str, Any]):
     columns = ["layer", ">Op Time, ms", ">Layer Time, ms", ">spread", ">write floor, ms", ">times the floor", ">GB/s",
                ">TFLOP/s"]  # fmt: skip
     return [table("Layers, and the time to write their output", columns, rows)] if rows else []
-
-
-def _profile(verdict: Dict[str, Any]):
-    """Return a list with a table of the timed calls in nvprof's layout."""
-    from ..present.profile import activities
-    from ..profiling import tables
-    from ..profiling.records import KERNEL, Record
-
-    records = []
-    for sample in verdict["samples"]:
-        if sample["timed"]:
-            name = f"layer {sample['case']['layer']}, {int(sample['case']['shape'][0]):,} images"
-            records.append(Record(KERNEL, name, 0, round(1e9 * float(sample["op_seconds"])), ""))
-    return [activities(tables.tabulate("Timed calls, by the grader's clock", records))] if records else []
