@@ -139,7 +139,6 @@ class _Bearer(requests.auth.AuthBase):
 
 
 def _check_authority(path: str) -> None:
-    """Raise DataError unless the path is a file or folder of certificates."""
     try:
         if not os.path.isdir(path):
             ssl.create_default_context(cafile=path)

@@ -31,7 +31,6 @@ class LimitedProtocol(H11Protocol):
         self._limit()
 
     def data_received(self, data: bytes) -> None:
-        """Process received data, and limit the time for the rest of the request."""
         super().data_received(data)
         self._limit()
 
@@ -59,7 +58,6 @@ class Connection(socket.socket):
     counted: Tuple[WeakSet, ...] = ()
 
     def close(self) -> None:
-        """Close the connection."""
         for each in self.counted:
             each.discard(self)
         super().close()

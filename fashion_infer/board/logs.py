@@ -13,8 +13,6 @@ _LINES = 60  # largest number of warnings of a kind, and of kinds, that are logg
 
 
 class TextLines(logging.Formatter):
-    """Formats a log record as its level, its message and the fields of `extra`."""
-
     def format(self, record: logging.LogRecord) -> str:
         more = ", ".join(f"{name} {value}" for name, value in vars(record).items() if name not in _STANDARD)
         text = f"fashion-infer: {record.levelname.lower()}: {record.getMessage()}{f' ({more})' if more else ''}"
@@ -46,7 +44,6 @@ class FewLines(logging.Filter):
         self._seen: Dict[Tuple[str, str], int] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is logged."""
         minute, kind = int(time.monotonic() / 60), (record.name, str(record.msg))
         if minute != self._minute:
             self._minute, self._seen = minute, {}

@@ -109,7 +109,6 @@ def _canvas(session: Session, of_class: Class, students: List[StudentMarks]) -> 
 
 
 def _moodle(session: Session, of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
-    """Return a table for Moodle's grade import, with the columns username, grade and feedback."""
     rows: List[Tuple[Any, ...]] = [("username", f"fashion-infer {of_class.name}", "feedback")]
     for one in students:
         rows.append((one.person.name, _points(one.counts)[0], _reason(session, one)))

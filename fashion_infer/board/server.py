@@ -28,8 +28,6 @@ _AGAIN = (0.5, 4.0)  # shortest and longest pause in seconds before a dispatcher
 
 
 class DispatcherKeeper:
-    """Starts a dispatcher's process, and restarts it whenever it ends."""
-
     def __init__(self, settings: BoardSettings):
         self._settings = settings
         self._process: Optional[subprocess.Popen] = None

@@ -4,8 +4,6 @@ from typing import NamedTuple, Optional
 
 
 class BoardSettings(NamedTuple):
-    """The options of `board serve`."""
-
     data: str = "board"
     database: Optional[str] = None  # a URL; None for SQLite in the folder `data`
     host: str = "127.0.0.1"

@@ -84,8 +84,6 @@ def source_lines(content: bytes, name: str, said: List[str]) -> List[SourceLine]
 
 
 def lost(verdict: Dict[str, Any]) -> List[str]:
-    """Return a line for each check in which the submission lost points."""
-
     def read() -> List[str]:
         return [
             f"{one['name']}: {float(one['points']):g} of {float(one['out_of']):g} points"
@@ -120,7 +118,6 @@ def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
 
 
 def shown(verdict: Optional[Dict[str, Any]]) -> Dict[str, Any]:
-    """Return the values of the rubric's table `[show]` from a verdict."""
     return _dict(_dict(verdict or {}, "rubric"), "show")
 
 

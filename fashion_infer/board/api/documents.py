@@ -15,8 +15,6 @@ class ApiDocument(BaseModel):
 
 
 class JudgementDocument(ApiDocument):
-    """The outcome of a judging."""
-
     purpose: str  # "first", "test", "final-1" to "final-5"
     status: str  # judged, incorrect, refused, failed
     reason: str
@@ -30,8 +28,6 @@ class JudgementDocument(ApiDocument):
 
 
 class SubmissionDocument(ApiDocument):
-    """A submission."""
-
     id: str
     name: str
     author: str
@@ -49,8 +45,6 @@ class SubmissionDocument(ApiDocument):
 
 
 class LogLineDocument(ApiDocument):
-    """A line of a log."""
-
     number: int
     at: datetime
     text: str
@@ -65,8 +59,6 @@ class LogDocument(ApiDocument):
 
 
 class RankDocument(ApiDocument):
-    """A line of the ranking."""
-
     place: int
     name: str  # or a pseudonym
     own: bool  # whether it is the line of the reader or the reader's team
@@ -79,8 +71,6 @@ class RankDocument(ApiDocument):
 
 
 class PersonDocument(ApiDocument):
-    """The person who sent the request, and the person's class."""
-
     name: str
     role: str
     pseudonym: str

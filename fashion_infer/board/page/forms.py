@@ -101,8 +101,6 @@ async def _upload(visit: Anyone) -> Any:
 
 @router.post("/submit")
 async def submit(visit: Anyone, file: Annotated[Any, Depends(_upload)]) -> Response:
-    """Submit a file, as the API does."""
-
     def keep() -> Response:
         with visit.transaction() as session:
             name, content = file
@@ -158,7 +156,6 @@ def add(visit: PostedByInstructor) -> Response:
 
 @router.post("/people/{person}/token")
 def token(visit: PostedByInstructor, person: str) -> Response:
-    """Make a new token for a person, or revoke all of the person's tokens."""
     with visit.transaction() as session:
         found = session.get(Person, number(person, 2**31 - 1))
         if found is None or found.class_id != visit.of_class.id:

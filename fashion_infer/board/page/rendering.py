@@ -58,7 +58,6 @@ def why() -> List[Tuple[str, str, str]]:
 
 @lru_cache(maxsize=None)
 def engine() -> jinja2.Environment:
-    """Return the template environment, which escapes all values."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__, "templates"),
         autoescape=True,
@@ -136,7 +135,6 @@ def until(when: datetime, now: datetime) -> str:
 
 @jinja2.pass_context
 def moment(context, when: datetime) -> str:
-    """Format a date and time in the reader's time zone."""
     return f"{when.astimezone(context['zone']):%-d %b %Y, %H:%M %Z}"
 
 

@@ -73,7 +73,6 @@ def mine(visit: Anyone) -> Response:
 
 @router.get("/submissions")
 def submissions(visit: Staff) -> Response:
-    """Show a list of the submissions of the class, or of one person in it."""
     wanted = visit.request.query_params.get("person")
     of_class = SubmissionRow.class_id == visit.of_class.id
     if wanted is None:
@@ -148,7 +147,6 @@ def file(visit: Anyone, store: OpenStore, address: Address, identifier: str) -> 
 
 @router.get("/submissions/{identifier}/log.txt")
 def log(visit: Anyone, identifier: str) -> Response:
-    """Download a submission's log, up to a million lines."""
     found = queries.find(visit.session, identifier, visit.person)
     lines = queries.log_lines(visit.session, found, limit=10**6)
     text = "".join(f"{line.at:%Y-%m-%dT%H:%M:%SZ} {line.text}\n" for line in lines)
@@ -200,7 +198,6 @@ def audit(visit: Instructor) -> Response:
 
 @router.get("/class/{name}.csv")
 def exported(visit: Instructor, name: str) -> Response:
-    """Download one of the tables in `marks.FORMATS`, with names, as CSV."""
     if name not in marks.FORMATS:
         raise queries.NotFound
     text = marks.as_csv(visit.session, visit.of_class, name)

@@ -26,8 +26,6 @@ _FORM = "application/x-www-form-urlencoded"
 
 
 class PageAnswer(Exception):
-    """Raised to end a request early with an answer."""
-
     def __init__(self, answer: Response):
         super().__init__()
         self.answer = answer
@@ -71,12 +69,10 @@ class Visit:
 
     @property
     def staff(self) -> bool:
-        """Whether the person may see everything of the class."""
         return sees_all(self.person)
 
     @property
     def start(self) -> int:
-        """Index of the first row to show of a list, from the URL."""
         return number(self.request.query_params.get("start"))
 
     @contextlib.contextmanager
@@ -147,7 +143,6 @@ def check_site(request: Request) -> None:
 
 
 def check_guard(visit: Visit) -> None:
-    """Refuse a form that does not carry the session's CSRF token."""
     if not sessions.csrf_ok(visit.web, visit.fields.get("csrf", "")):
         _refuse(visit, "This form does not belong to your session. Go back, reload the page, and try again.")
 
@@ -194,7 +189,6 @@ def cookie_name(request: Request, name: str = "board") -> str:
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int, same_site: Any) -> None:
-    """Set a cookie that no script can read."""
     response.set_cookie(
         cookie_name(request, name),
         value,

@@ -68,7 +68,6 @@ class Dispatcher:
                 busy[backend] += 1
 
     def _start(self, backend: str) -> bool:
-        """Start a grader for the next job of a backend, and return whether there was a job."""
         with self._store.read() as session:
             if not waiting(session, backend):
                 return False
@@ -145,7 +144,6 @@ class Dispatcher:
 
 
 def _outcome_line(claimed: Claimed, outcome: queue.JudgingOutcome) -> str:
-    """Return a line that describes an outcome, for the submission's log."""
     which = "" if claimed.purpose == FIRST else f" ({claimed.purpose})"
     if outcome.status not in (JUDGED, INCORRECT):
         return f"{outcome.status}{which}: {outcome.reason}"

@@ -35,7 +35,6 @@ class Event(NamedTuple):
 
 
 def command_of(grader: Optional[str]) -> List[str]:
-    """Return the words of a grader's command; None means `fashion-infer grade` of this installation."""
     return shlex.split(grader) if grader else [sys.executable, "-m", "fashion_infer", "grade"]
 
 
@@ -81,7 +80,6 @@ def run(
 
 
 def end(process: int) -> None:
-    """Kill a grader's process and all processes of its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process, signal.SIGKILL)
 
@@ -178,8 +176,6 @@ class Graders:
 
 
 class LocalGraders(Graders):
-    """Graders on this machine, without Ray: at most `cpu` and `gpu` at once."""
-
     def __init__(self, grader: Optional[str], cpu: int, gpu: int = 0):
         super().__init__(grader)
         self._slots = {"cpu": cpu, "gpu": gpu}

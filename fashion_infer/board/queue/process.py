@@ -23,7 +23,6 @@ _CHECK = 10.0  # seconds between two checks whether graders can be started
 
 
 def main() -> None:
-    """Run the dispatcher until SIGTERM or SIGINT. The settings are a line of JSON on stdin."""
     settings = BoardSettings(**json.loads(sys.stdin.readline()))
     logs.begin(settings.json_logs)
     Path(settings.data).mkdir(parents=True, exist_ok=True)

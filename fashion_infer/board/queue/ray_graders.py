@@ -70,7 +70,6 @@ class RayGraders(Graders):
             self._ray.cancel(task, force=True)
 
     def well(self) -> bool:
-        """Return whether Ray answers within a time limit."""
         if self.broken:
             return False
         answered = threading.Event()

@@ -33,7 +33,6 @@ def change(of_class: Class, fields: Dict[str, str]) -> List[str]:
 
 
 def time_zone(name: str) -> tzinfo:
-    """Return the time zone with an IANA name; UsageError if this machine does not know it."""
     try:
         return timezone.utc if name == "UTC" else ZoneInfo(name)
     except (ValueError, OSError, KeyError):

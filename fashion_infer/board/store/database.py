@@ -44,7 +44,6 @@ def url_of(data: str, database: Optional[str], make: bool = True) -> Union[str, 
 
 
 def engine_of(url: Union[str, URL]) -> Engine:
-    """Return a SQLAlchemy engine for a database; DataError if the URL is invalid or its driver is not installed."""
     try:
         if sqlalchemy.make_url(url).get_backend_name() == "sqlite":
             engine = sqlalchemy.create_engine(url, connect_args={"timeout": _BUSY_MS / 1000})
@@ -82,7 +81,6 @@ def version_of(engine: Engine) -> Optional[str]:
 
 
 def migrate(engine: Engine) -> None:
-    """Create the tables, or migrate them to the version `HEAD`; DataError if this fails."""
     if version_of(engine) == HEAD:
         return
     config = Config()
@@ -96,8 +94,6 @@ def migrate(engine: Engine) -> None:
 
 
 class Store:
-    """A board's database, opened and migrated; DataError if it cannot be opened."""
-
     def __init__(self, url: Union[str, URL]):
         self.engine = engine_of(url)
         migrate(self.engine)

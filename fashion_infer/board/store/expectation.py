@@ -26,7 +26,6 @@ class ExpectedWait:
 
 
 def expected(session: Session, submission: SubmissionRow, at: Optional[datetime] = None) -> Optional[ExpectedWait]:
-    """Return the expected wait of a submission's own judging; None if it neither waits nor runs."""
     job = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.purpose.in_(OWN))
     found = session.scalar(job)
     return schedule(session, found.backend, at).get(found.id) if found is not None else None
@@ -67,8 +66,6 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
 
 
 class _ExpectedDurations:
-    """Expected durations of judgings, each of which is looked up once per class."""
-
     def __init__(self, session: Session):
         self._session = session
         self._known: Dict[int, float] = {}

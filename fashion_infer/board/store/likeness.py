@@ -18,7 +18,6 @@ class Likeness(NamedTuple):
 
 
 def likenesses(session: Session, of_class: Class) -> Dict[Key, Likeness]:
-    """Return what each ranked submission has in common with others, by person or team."""
     files: Dict[bytes, List[Key]] = {}
     found: Dict[Key, Likeness] = {}
     above: Optional[RankedBest] = None

@@ -41,7 +41,6 @@ class Utc(TypeDecorator):
     cache_ok = True
 
     def process_bind_param(self, value: Optional[datetime], dialect) -> Optional[datetime]:
-        """Convert a time for the database; ValueError if it has no time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -97,8 +96,6 @@ class Class(Base):
 
 
 class Team(Base):
-    """A team: people of a class who are ranked together."""
-
     __tablename__ = "teams"
     id: Mapped[int] = mapped_column(primary_key=True)
     class_id: Mapped[int] = mapped_column(ForeignKey("classes.id"))
@@ -188,7 +185,6 @@ class SubmissionRow(Base):
 
     @property
     def finals(self) -> List["Judgement"]:
-        """Outcomes of the submission's runs for the final ranking."""
         return [one for one in self.judgements if one.purpose not in OWN]
 
     __table_args__ = (
@@ -251,8 +247,6 @@ class Judgement(Base):
 
 
 class LogLine(Base):
-    """A line of a submission's log, written by the board or by a grader."""
-
     __tablename__ = "log_lines"
     id: Mapped[int] = mapped_column(primary_key=True)
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))

@@ -159,7 +159,6 @@ def named_by(session: Session, token: str) -> Optional[Person]:
 
 
 def revoke(session: Session, person: Person, actor: str = _COMMAND, address: str = "") -> int:
-    """Revoke all of a person's tokens, end the person's browser sessions, and return the number of revoked tokens."""
     live = session.scalars(select(Token).where(Token.person_id == person.id, Token.revoked_at.is_(None))).all()
     for token in live:
         token.revoked_at = now()
@@ -175,7 +174,6 @@ def sees_all(viewer: Optional[Person]) -> bool:
 
 
 def _fresh_pseudonym(session: Session, of_class: Class) -> str:
-    """Return a random pseudonym that no person or team of the class has."""
     taken = set(session.scalars(select(Person.pseudonym).where(Person.class_id == of_class.id)))
     taken |= set(session.scalars(select(Team.pseudonym).where(Team.class_id == of_class.id)))
     while True:

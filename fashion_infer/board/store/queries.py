@@ -95,7 +95,6 @@ def _remove(name: str, parts: List[Dict[str, Any]]) -> None:
 
 
 def by(person: Person):
-    """Return the condition, for `submissions`, that selects a person's submissions."""
     return SubmissionRow.person_id == person.id
 
 
@@ -161,7 +160,6 @@ def waiting(session: Session, backend: str) -> int:
 
 
 def log_lines(session: Session, submission: SubmissionRow, after: int = 0, limit: int = 1000) -> List[LogLine]:
-    """Return a submission's log lines whose number is above `after`: at most `limit`, in order."""
     query = select(LogLine).where(LogLine.submission_id == submission.id, LogLine.id > after)
     return list(session.scalars(query.order_by(LogLine.id).limit(limit)))
 
@@ -181,8 +179,6 @@ def roster(session: Session, of_class: Class) -> List[Row]:
 
 
 def counts(session: Session, of_class: Class) -> Dict[str, int]:
-    """Return a class's numbers of people, submissions, and pending (waiting or running) submissions."""
-
     def count(table, *where) -> int:
         return session.scalar(select(func.count()).select_from(table).where(table.class_id == of_class.id, *where)) or 0
 

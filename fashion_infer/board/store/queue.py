@@ -38,8 +38,6 @@ MOST_DEATHS = 20  # a job is judged as failed after this many graders died durin
 
 
 class Claimed(NamedTuple):
-    """A started job, with everything that a grader needs."""
-
     lease: str
     submission: str  # the submission's identifier
     purpose: str
@@ -88,7 +86,6 @@ def states(session: Session) -> List[QueueRow]:
 
 
 def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: str, at: datetime) -> JobRow:
-    """Add a job for a submission to the queue of a backend, and return it."""
     person = session.get_one(Person, submission.person_id)
     queue = state_of(session, backend)
     job = JobRow(
@@ -208,7 +205,6 @@ def finish(session: Session, lease: str, outcome: JudgingOutcome, at: Optional[d
 
 
 def cancel(session: Session, submission: SubmissionRow, actor: str, address: str = "") -> bool:
-    """Cancel a submission's queued and running jobs. Return False if there are none."""
     active = select(JobRow).where(JobRow.submission_id == submission.id, JobRow.state.in_((QUEUED, RUNNING)))
     jobs = session.scalars(active.with_for_update(of=JobRow)).all()
     if not jobs:

@@ -109,7 +109,6 @@ def judged(session: Session, of_class: Class) -> List[Row]:
 
 
 def best_of(session: Session, of_class: Class) -> List[RankedBest]:
-    """Return the submissions by which the people and teams of a class are ranked, in the ranking's order."""
     return sorted(bests(judged(session, of_class)).values())
 
 

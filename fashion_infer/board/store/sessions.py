@@ -22,7 +22,6 @@ class SignedIn(NamedTuple):
 
 
 def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedIn]:
-    """Begin a browser session with a person's token; None if the token is unknown or revoked."""
     found = authenticate(session, token)
     if found is None:
         return None
