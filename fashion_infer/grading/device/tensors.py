@@ -110,13 +110,13 @@ class _Slot:
         self._lies, self._shape = place(shape, self._start), shape
         self._guards = [(zone[0], guard_words(stream, zone, guard)) for zone in self._lies.guards]
         for start, words in self._guards:
-            _up(self._shared + start, words)
+            driver.copy("HtoD", self._shared + start, words.ctypes.data, words.nbytes)
         return self._lies
 
     def fill(self, given: Inputs, value: float) -> float:
         """Stage the next call's inputs, and fill the output; return the seconds that the device took for the fill."""
         for at, tensor in ((self._lies.x, given.x), (self._lies.k, given.k)):
-            _up(self._waits + at, tensor)
+            driver.copy("HtoD", self._waits + at, tensor.ctypes.data, tensor.nbytes)
         return self.refill(value)
 
     def refill(self, value: float) -> float:
@@ -131,12 +131,7 @@ class _Slot:
 
     def show(self) -> None:
         for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
-            driver.call(
-                "cuMemcpyDtoD_v2",
-                ctypes.c_ulonglong(self._shared + at),
-                ctypes.c_ulonglong(self._waits + at),
-                ctypes.c_size_t(4 * int(np.prod(size))),
-            )
+            driver.copy("DtoD", self._shared + at, self._waits + at, 4 * int(np.prod(size)))
 
     def spoil(self) -> None:
         for at, size in ((self._lies.x, self._shape.data), (self._lies.k, self._shape.weights)):
@@ -162,12 +157,7 @@ class _Slot:
         """Copy a tensor of the shared memory to the same offset of the pinned memory, and return it."""
         count = 4 * int(np.prod(size))
         target = self._host[at - self._start : at - self._start + count]
-        driver.call(
-            "cuMemcpyDtoH_v2",
-            ctypes.c_void_p(target.ctypes.data),
-            ctypes.c_ulonglong(self._shared + at),
-            ctypes.c_size_t(count),
-        )
+        driver.copy("DtoH", target.ctypes.data, self._shared + at, count)
         return target.view(np.float32).reshape(size)
 
 
@@ -175,15 +165,6 @@ def free_memory() -> int:
     free, total = ctypes.c_size_t(), ctypes.c_size_t()
     driver.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
     return free.value
-
-
-def _up(address: int, tensor: np.ndarray) -> None:
-    driver.call(
-        "cuMemcpyHtoD_v2",
-        ctypes.c_ulonglong(address),
-        ctypes.c_void_p(tensor.ctypes.data),
-        ctypes.c_size_t(tensor.nbytes),
-    )
 
 
 def filled(address: int, bits: int, count: int) -> float:

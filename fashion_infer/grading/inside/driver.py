@@ -58,6 +58,11 @@ def begin(ordinal: int) -> int:
     return device.value
 
 
+def copy(direction: str, target: int, source: int, size: int) -> None:
+    """Copy `size` bytes between addresses; `direction` is "HtoD", "DtoH" or "DtoD" (H for host, D for device)."""
+    call(f"cuMemcpy{direction}_v2", ctypes.c_ulonglong(target), ctypes.c_ulonglong(source), ctypes.c_size_t(size))
+
+
 def synchronize() -> None:
     call("cuCtxSynchronize")
 
@@ -90,38 +95,22 @@ class Block:
 
     def __init__(self, device: int, size: int, descriptor: Any = None):
         location = _Location(_ON_DEVICE, device)
-        self._handle = ctypes.c_ulonglong()
+        self._handle, zero = ctypes.c_ulonglong(), ctypes.c_ulonglong(0)
+        handle = ctypes.byref(self._handle)
         self.descriptor = -1
         if descriptor is None:
             wanted = _Properties(_PINNED, _FILE_DESCRIPTOR, location)
             grain = ctypes.c_size_t()
             call("cuMemGetAllocationGranularity", ctypes.byref(grain), ctypes.byref(wanted), 0)
             size = -(-size // grain.value) * grain.value
-            call(
-                "cuMemCreate",
-                ctypes.byref(self._handle),
-                ctypes.c_size_t(size),
-                ctypes.byref(wanted),
-                ctypes.c_ulonglong(0),
-            )
+            call("cuMemCreate", handle, ctypes.c_size_t(size), ctypes.byref(wanted), zero)
             exported = ctypes.c_int(-1)
-            call(
-                "cuMemExportToShareableHandle",
-                ctypes.byref(exported),
-                self._handle,
-                _FILE_DESCRIPTOR,
-                ctypes.c_ulonglong(0),
-            )
+            call("cuMemExportToShareableHandle", ctypes.byref(exported), self._handle, _FILE_DESCRIPTOR, zero)
             self.descriptor = exported.value
         else:
-            call(
-                "cuMemImportFromShareableHandle",
-                ctypes.byref(self._handle),
-                ctypes.c_void_p(descriptor),
-                _FILE_DESCRIPTOR,
-            )
+            call("cuMemImportFromShareableHandle", handle, ctypes.c_void_p(descriptor), _FILE_DESCRIPTOR)
         self.size = size
-        address, zero = ctypes.c_ulonglong(), ctypes.c_ulonglong(0)
+        address = ctypes.c_ulonglong()
         call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_size_t(0), zero, zero)
         self.address = address.value
         call("cuMemMap", address, ctypes.c_size_t(size), ctypes.c_size_t(0), self._handle, zero)
