@@ -9,7 +9,6 @@ from ..system import noise
 from ..system.text import shown
 from .verdict import FAILED, JUDGED, REFUSED, GradeVerdict, as_json
 
-_MOST = 1_000_000  # largest number of bytes of a document that PrairieLearn accepts
 # Characters that XML 1.0 cannot contain. They are replaced, because a submission may print them.
 _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -119,10 +118,7 @@ def prairielearn(verdict: GradeVerdict) -> str:
             for mark in verdict.marks.marks
         ],
     }
-    document = json.dumps(results, indent=1)
-    if len(document) > _MOST:
-        document = json.dumps({**results, "output": results["output"][: _MOST // 20]})
-    return document
+    return json.dumps(results, indent=1)
 
 
 def junit(verdict: GradeVerdict) -> str:
