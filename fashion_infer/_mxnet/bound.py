@@ -184,14 +184,10 @@ class BoundGraph:
             if name in weights:
                 weight = weights[name]
                 if weight.shape != shape:
-                    raise CheckpointError(
-                        f"weight {excerpt(name)} has shape {weight.shape} where the network needs {shape}"
-                    )
+                    raise CheckpointError(f"weight {excerpt(name)} has shape {weight.shape} instead of {shape}")
                 arguments[key] = self._mx.nd.array(weight, self._context, np.float32)
             elif not name.endswith("label"):
-                raise CheckpointError(
-                    f"the checkpoint lacks {excerpt(name)}, which the network needs with shape {shape}"
-                )
+                raise CheckpointError(f"the checkpoint lacks {excerpt(name)} with shape {shape}")
         return arguments
 
     def _infer_shapes(self, batch: int) -> Dict[str, Tuple[int, ...]]:
@@ -200,9 +196,7 @@ class BoundGraph:
         if not all(shape and 0 not in shape for shape in [*shapes, *outputs, *auxiliary]):
             raise CheckpointError("the network does not fit the images: MXNet cannot infer its shapes")
         if len(outputs[0]) != 2 or outputs[0][0] != batch:
-            raise CheckpointError(
-                f"the network's output has shape {tuple(outputs[0])} for {batch} images: it must be ({batch}, classes)"
-            )
+            raise CheckpointError(f"the network's output has shape {tuple(outputs[0])} instead of ({batch}, classes)")
         self.classes = outputs[0][1]
         names = [*self._symbol.list_arguments(), *self._symbol.list_auxiliary_states()]
         return dict(zip(names, [*shapes, *auxiliary]))

@@ -29,9 +29,7 @@ def load_operators() -> None:
             mx.library.load(str(path), verbose=False)
             _in_mxnet.add(path)
     except mx.MXNetError as error:
-        raise DeviceError(
-            f"MXNet refuses the operator library: {explain(error)}; rebuild it with `make setup`"
-        ) from None
+        raise DeviceError(f"MXNet refuses the operator library ({explain(error)}): run `make setup`") from None
 
 
 def explain(error: Exception) -> str:

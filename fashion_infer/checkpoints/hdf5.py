@@ -49,9 +49,7 @@ def load(path) -> Checkpoint:
     except FileNotFoundError:
         raise CheckpointError(f"no checkpoint at {path}") from None
     except MemoryError:
-        raise CheckpointError(
-            f"{path} is not a complete HDF5 checkpoint: there is not enough memory for its arrays"
-        ) from None
+        raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: its arrays need too much memory") from None
     except (OSError, KeyError, ValueError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
         detail = " ".join(str(error).split())
         raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: {detail}") from None

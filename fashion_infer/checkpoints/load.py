@@ -39,17 +39,13 @@ def _load(path: str, epoch: int) -> Checkpoint:
             return minidnn.load(path)
         pair = _FILE_OF_PAIR.fullmatch(path)
         if beginning != _HDF5 and pair:
-            raise CheckpointError(
-                f"{path} is one file of MXNet's pair: give the prefix of both names, {pair.group('prefix')}"
-            )
+            raise CheckpointError(f"{path} is one file of MXNet's pair: give the prefix, {pair.group('prefix')}")
         if beginning != _HDF5:
             raise CheckpointError(f"{path} is not a complete HDF5 checkpoint: it does not begin as HDF5 files do")
         return confined.load(path)
     if Path(path + "-symbol.json").is_file() or mxnet_pair.params_files(path):
         return mxnet_pair.load(path, epoch)
-    raise CheckpointError(
-        f"no checkpoint at {path}: there is neither this file, nor {path}-symbol.json with {path}-NNNN.params"
-    )
+    raise CheckpointError(f"no checkpoint at {path}: neither this file nor {path}-symbol.json exists")
 
 
 def _beginning(path: str) -> bytes:

@@ -56,9 +56,7 @@ def save(path, checkpoint: Checkpoint) -> Path:
     steps = list(_steps("new" if "new0_weight" in checkpoint.weights else "convolution"))
     shapes = {name: shape for step in steps for name, shape in step.parameters.items()}
     if {name: array.shape for name, array in checkpoint.weights.items()} != shapes:
-        raise CheckpointError(
-            f"the checkpoint does not have {EDITION}'s network, the only one whose weights {path} can contain"
-        )
+        raise CheckpointError(f"{path} can contain only the weights of {EDITION}'s network")
     parts = [_integer(len(steps))]
     for step in steps:
         parts.append(_integer(_count(step)))

@@ -194,9 +194,7 @@ def _read_params(reader: _Reader, wanted: Callable[[str], bool]) -> Dict[str, np
     arrays = [reader.array() for _ in range(reader.count())]
     names = [reader.name() for _ in range(reader.count())]
     if len(names) != len(arrays) or len(set(names)) != len(names):
-        raise ValueError(
-            f"it has {len(arrays)} arrays, but {len(names)} names, of which {len(set(names))} are different"
-        )
+        raise ValueError(f"it has {len(arrays)} arrays, but {len(set(names))} different names")
     if reader.file.tell() != reader.size:
         raise ValueError("it has bytes after the last name")
     found = {name: stored for name, stored in zip(names, arrays) if wanted(name)}

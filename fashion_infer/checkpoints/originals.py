@@ -80,9 +80,7 @@ def _verify_copied(name: str, target: Path, original: Original) -> None:
 def load(name: str) -> Checkpoint:
     target = path(name)
     if not target.is_file():
-        raise CheckpointError(
-            f"the original weights of {name} are missing: run `fashion-infer models fetch {name} --original`"
-        )
+        raise CheckpointError(f"the weights are missing: run `fashion-infer models fetch {name} --original`")
     if retrieve.git_blob(target) != ORIGINALS[name].blob:
         raise CheckpointError(f"{target} is damaged: run `fashion-infer models fetch {name} --original` again")
     if target.suffix == minidnn.SUFFIX:

@@ -16,9 +16,8 @@ _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 def as_text(verdict: GradeVerdict) -> str:
     lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
-        lines[0] += (
-            f" ({verdict.kernel}, format {verdict.format}, {verdict.rubric.network} on the {verdict.backend.upper()})"
-        )
+        network = f"{verdict.rubric.network} on the {verdict.backend.upper()}"
+        lines[0] += f" ({verdict.kernel}, format {verdict.format}, {network})"
     if verdict.status != JUDGED:
         lines.append(f"  {verdict.status}: {verdict.reason}")
     for mark in verdict.marks.marks:
@@ -137,9 +136,8 @@ def junit(verdict: GradeVerdict) -> str:
         timestamp=verdict.when[:-1],
     )
     for mark in marks:
-        case = ElementTree.SubElement(
-            suite, "testcase", classname=_clean(verdict.name), name=_clean(mark.name), time="0.000"
-        )
+        named = {"classname": _clean(verdict.name), "name": _clean(mark.name)}
+        case = ElementTree.SubElement(suite, "testcase", named, time="0.000")
         if not mark.passed:
             said = f"{mark.points:g} of {mark.out_of:g} points: {_message(verdict, mark.message)}"
             ElementTree.SubElement(case, "error" if broken else "failure", message=_clean(said), type=mark.kind)

@@ -77,9 +77,7 @@ class ResultFolder:
         with self._explained():
             known = self._manifest()
         if known is None or known.get("job") != self.identity:
-            raise DataError(
-                f"{self.place} is not on every node: name a folder of a shared filesystem, or s3://BUCKET/FOLDER"
-            )
+            raise DataError(f"{self.place} is not on every node: name a shared folder, or s3://BUCKET/FOLDER")
 
     def kept(self) -> Iterator[int]:
         """Yield the indices of blocks that have a file, in any order. `read` checks whether the file is complete."""

@@ -114,9 +114,7 @@ def plan(
     try:
         FusedNetwork(model.network, checkpoint.weights, shape=(1, size, size))
     except UsageError as error:
-        raise UsageError(
-            f"--ray and --out need a network that can be fused, and {model.label} cannot: {error}"
-        ) from None
+        raise UsageError(f"--ray and --out need a fused network, and {model.label} cannot be fused: {error}") from None
     blocks = Blocks(of, request.block_size or default_size(of, size))
     if blocks.number > MOST_BLOCKS:
         raise UsageError(f"{blocks.number:,} blocks are too many (at most {MOST_BLOCKS:,}): use a larger --block-size")

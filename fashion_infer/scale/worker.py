@@ -37,9 +37,7 @@ class BlockWorker:
 
     def __init__(self, spec: Spec, node: str):
         if spec.version != __version__:
-            raise DeviceError(
-                f"node {node} has fashion-infer {__version__}, not {spec.version}: install the same version everywhere"
-            )
+            raise DeviceError(f"{node} has fashion-infer {__version__}: install {spec.version} on every node")
         self._spec, self._node, self.input_size = spec, node, spec.input_size
         self._folder = ResultFolder(spec.out, spec.identity) if spec.out else None
         if self._folder:

@@ -74,9 +74,7 @@ def the_class(session: Session, name: Optional[str]) -> Class:
     if name is None:
         every = session.scalars(select(Class).limit(2)).all()
         if len(every) != 1:
-            raise UsageError(
-                "name the class: --class NAME" if every else "there is no class: create one with `board class new`"
-            )
+            raise UsageError("name the class: --class NAME" if every else "create a class with `board class new`")
         return every[0]
     found = find_class(session, name)
     if found is None:

@@ -76,9 +76,8 @@ class HostSlot:
 
     def prepare(self, shape: ConvolutionShape, stream: KeyedStream, guard: str = "nan") -> Place:
         lies = place(shape, self._start)
-        self._guards = [
-            (self._memory.zone(zone).view("u4"), memory.guard_words(stream, zone, guard)) for zone in lies.guards
-        ]
+        zones = [self._memory.zone(zone).view("u4") for zone in lies.guards]
+        self._guards = list(zip(zones, [memory.guard_words(stream, zone, guard) for zone in lies.guards]))
         for zone, words in self._guards:
             zone[:] = words
         self._x, self._k, self.y = (

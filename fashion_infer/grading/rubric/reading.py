@@ -162,16 +162,12 @@ def _check(values: Any) -> RubricCheck:
     if not _number(points) or points < 0:
         raise UsageError(f"check {name}: points must be a number of at least 0")
     if not all(_whole(count, _MOST_IMAGES) for count in counts) or len(counts) > _MOST:
-        raise UsageError(
-            f"check {name}: n must be a whole number from 1 to {_MOST_IMAGES:,}, or a list of such numbers"
-        )
+        raise UsageError(f"check {name}: n must be whole numbers from 1 to {_MOST_IMAGES:,}")
     if (kind == "right" and not counts) or (kind == "time" and len(counts) != 1):
         raise UsageError(f"check {name}: kind {kind} needs n" + (", a single number" if kind == "time" else ""))
     steps = values.get("steps", ())
     if kind == "time" and not _falling(steps):
-        raise UsageError(
-            f"check {name}: steps must be pairs [ms, share]: times that increase, and shares from 0 to 1 that do not"
-        )
+        raise UsageError(f"check {name}: steps must be pairs [ms, share] with rising times and falling shares")
     return RubricCheck(
         name,
         kind,
