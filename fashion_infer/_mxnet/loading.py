@@ -47,11 +47,8 @@ def load():
 
 
 def _check_room():
-    """Raise DeviceError if there is too little address space. MXNet would then abort or crash.
-
-    Loading takes 490 MB; each thread takes 8 MB of stack and 64 MB that malloc reserves. A run has two threads per core
-    and six more. On two cores, 10,000 images took up to 1,120 MB in total; 1,210 MB are required.
-    """
+    """Raise DeviceError if there is too little address space. MXNet would then abort or crash. Loading takes 490 MB;
+    a thread takes 72 MB, of which malloc reserves 64; a run has two threads per core and six more."""
     process.check_address_space(process.AddressSpace(490 + 6 * 72, 2 * 72), openmp_thread_count(), "MXNet")
 
 

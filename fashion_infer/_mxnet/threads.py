@@ -8,11 +8,8 @@ _threads = None
 
 
 def set_threads(threads):
-    """Set the number of CPU threads for MXNet's operators, if MXNet has not been loaded yet.
-
-    The number must not change later: oneDNN sizes its scratch memory by the number of threads when it prepares a layer.
-    When such a layer ran on more threads (3 or 4 instead of 2), it gave incorrect results or crashed.
-    """
+    """Set the number of CPU threads for MXNet's operators, if MXNet has not been loaded yet. It must not change later:
+    with more threads than oneDNN prepared a layer for, results were incorrect, or the process crashed."""
     global _threads
     if "mxnet" not in sys.modules:
         _threads = threads
@@ -31,11 +28,8 @@ def openmp_thread_count():
 
 @contextlib.contextmanager
 def openmp_threads():
-    """Return a context for loading MXNet that sets its number of threads and makes idle threads sleep.
-
-    MXNet reads these environment variables only when it loads. By default it uses half of the cores, and idle threads
-    spin, which slows down the fused network. The variables are removed afterwards: they would affect other libraries.
-    """
+    """Return a context for loading MXNet that sets its number of threads, and makes idle threads sleep instead of spin,
+    which slows down the fused network. The variables are removed: they would affect other libraries."""
     names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
     before = {name: os.environ.get(name) for name in names}
     if _threads is not None or before["OMP_NUM_THREADS"] is None:

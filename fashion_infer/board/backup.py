@@ -72,7 +72,6 @@ def restore(path: str, store: Store) -> None:
 
 
 def copy(source: sqlalchemy.Engine, target: sqlalchemy.Engine) -> None:
-    """Copy all rows of all tables to an empty database, in one transaction of each of the two databases."""
     reading = source.execution_options(reading=True)
     if source.dialect.name == "postgresql":
         reading = source.execution_options(isolation_level="REPEATABLE READ")

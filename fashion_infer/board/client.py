@@ -59,7 +59,6 @@ class Client:
         again: bool = False,
         test: bool = False,
     ) -> Dict[str, Any]:
-        """Submit a file, retrying until the board confirms it, and return the submission, which is stored only once."""
         query = {"name": name}
         query.update({name: "true" for name, wanted in (("final", final), ("test", test)) if wanted})
         if of_class:

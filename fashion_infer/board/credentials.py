@@ -22,7 +22,6 @@ def _file() -> Path:
 
 
 def _read() -> Dict[str, Tuple[str, Optional[str]]]:
-    """Return the token and file of certificates of each board, by URL, in the order of the last logins."""
     try:
         found = json.loads(_file().read_text(encoding="utf-8"))
         if not isinstance(found, dict):
@@ -36,7 +35,6 @@ def _read() -> Dict[str, Tuple[str, Optional[str]]]:
 
 
 def remember(url: str, token: str, authority: Optional[str] = None) -> Path:
-    """Store a board's token and file of certificates, and make the board the default. Return the path of the file."""
     known = _read()
     known.pop(_plain(url), None)
     known[_plain(url)] = (token, authority and os.path.abspath(authority))

@@ -27,7 +27,6 @@ class StudentMarks(NamedTuple):
 
     @property
     def counts(self) -> Optional[Judgement]:
-        """The judgement that determines the mark: that of the final submission; if there is none, `best`."""
         return self.final.judgement if self.final is not None else self.best
 
 

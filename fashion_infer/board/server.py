@@ -69,11 +69,7 @@ class DispatcherKeeper:
 
 
 def serve(settings: BoardSettings, notice: Callable[[str], None] = print) -> None:
-    """Serve a board until a signal ends the service, after a notice of its address.
-
-    Raise UsageError for unsafe settings, DataError if a TLS file or the database cannot be opened, DeviceError if the
-    service cannot listen on its address and port.
-    """
+    """Serve a board until a signal ends the service; UsageError, DataError or DeviceError if it cannot begin."""
     _check_tls(settings)
     if not settings.secure and settings.host not in ("127.0.0.1", "::1", "localhost"):
         raise UsageError("tokens need TLS: give --certificate and --key, or the ADDRESS of a TLS proxy with --proxies")

@@ -17,11 +17,8 @@ class Upload(NamedTuple):
 
 
 def packed(source: str) -> Upload:
-    """Return the upload of a file; UsageError if it cannot be read or is too large.
-
-    A folder becomes a zip archive without its hidden files and links, and so does a kernel file with the files of its
-    folder that it includes. Any other file is uploaded unchanged.
-    """
+    """Return the upload of a file; UsageError if it cannot be read or is too large. A folder, without hidden files
+    and links, becomes a zip archive, and so does a kernel file with the files of its folder that it includes."""
     path = Path(source)
     try:
         if path.is_dir():

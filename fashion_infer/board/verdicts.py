@@ -142,7 +142,6 @@ def _command(verdict: Dict[str, Any]) -> str:
 
 
 def explained(verdict: Dict[str, Any]) -> List[CompilerFinding]:
-    """Return what the compiler says about a correct submission, if the rubric shows it."""
     if shown(verdict).get("explain") is not True:
         return []
     return _list_or_empty(

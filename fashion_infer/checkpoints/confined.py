@@ -25,7 +25,6 @@ _CHILD = confinement.code(f"{__package__}.confined")
 
 
 def load(path: str) -> Checkpoint:
-    """Read as `hdf5.load` does, but in a child process; CheckpointError also if it exceeds its limits or crashes."""
     words = [os.fspath(path), str(_CPU_SECONDS)]
     done = confinement.run(_CHILD, words, _SECONDS, {"HDF5_PLUGIN_PRELOAD": "::"})
     if done.why == "time":

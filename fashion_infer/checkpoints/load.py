@@ -16,11 +16,8 @@ _HDF5 = b"\x89HDF\r\n\x1a\n"
 
 
 def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
-    """Load a checkpoint from an HDF5 file, weights-86.bin, or the files PREFIX-symbol.json and PREFIX-NNNN.params.
-
-    Only MXNet's files use `epoch`, their NNNN. A `trusted` network may have operators that are not in
-    `operators.TABLE`. CheckpointError if a file is missing or damaged, or an operator is not allowed.
-    """
+    """Load a checkpoint from an HDF5 file, weights-86.bin, or the files PREFIX-symbol.json and PREFIX-NNNN.params, in
+    which NNNN is `epoch`. A `trusted` network may have operators that are not in `operators.TABLE`."""
     path = os.fspath(path)
     try:
         found = _load(path, epoch)

@@ -54,7 +54,6 @@ def load(prefix: str, epoch: int = 1) -> Checkpoint:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a symbol's file. Of a file above the size limit, one more byte is read; `parse` refuses it."""
     try:
         with open_regular(path) as file:
             return file.read(LARGEST_TEXT + 1).decode("utf-8")

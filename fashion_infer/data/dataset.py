@@ -54,11 +54,8 @@ def load(
     images: Optional[PathOrText] = None,
     labels: Optional[PathOrText] = None,
 ) -> Images:
-    """Load the first n test images, or all; the result names the source that was used.
-
-    If `source` is None, it is "own" with `images` and `labels`; otherwise "fashion-mnist", which is downloaded if no
-    folder has it, or "synthetic" if the download fails. UsageError if options contradict each other.
-    """
+    """Load the first n test images, or all. If `source` is None, it is "own" with `images` and `labels`; otherwise
+    "fashion-mnist", which is downloaded if no folder has it, or "synthetic" if the download fails."""
     source = source_of(source, data_dir, images, labels)
     if source == OWN:
         return _load_own(n, own.load(data_dir, images, labels))

@@ -24,7 +24,6 @@ _PART = 1 << 20  # number of bytes read at a time
 
 
 def read_idx(path: Path, magic: int, dimensions: int, gzipped: bool = True, advice: str = _AGAIN) -> np.ndarray:
-    """Read an IDX file of unsigned bytes as uint8; DataError, with `advice`, unless it is as its header says."""
     if not Path(path).exists():
         raise DataError(f"{path} is missing: fetch the dataset with `fashion-infer data fetch`")
     inputs.check(path)

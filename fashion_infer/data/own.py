@@ -47,12 +47,8 @@ def check(data_dir: Optional[PathOrText], images: Optional[PathOrText], labels: 
 def load(
     data_dir: Optional[PathOrText] = None, images: Optional[PathOrText] = None, labels: Optional[PathOrText] = None
 ) -> OwnDataset:
-    """Read your own dataset from a folder or from two files; UsageError for any other choice, DataError for bad files.
-
-    The folder has two files named as in `PAIRS` (also with .gz added), or one .npz file. A file is IDX, .npy, or .npz
-    with one array, or with two named as in `KEYS`. Images are integers of 0 to 255, (n,s,s), (n,1,s,s) or (n,s,s,1);
-    labels are integers of 0 to 65535, (n,) or (n,1).
-    """
+    """Read your own dataset from a folder with two files named as in `PAIRS` (also with .gz added) or one .npz file, or
+    from two files: images of integers to 255, (n,s,s), (n,1,s,s) or (n,s,s,1); labels to 65535, (n,) or (n,1)."""
     check(data_dir, images, labels)
     files = (Path(images), Path(labels)) if images and labels else _find(paths.expanded(str(data_dir)))
     pixels = as_images(array(files[0], 0), files[0])

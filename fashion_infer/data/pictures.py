@@ -36,11 +36,8 @@ _FLOATS = 1 << 20  # number of pixels processed at a time as floats
 
 
 def read(path: str, invert: Optional[bool] = None) -> np.ndarray:
-    """Read a picture of any size as (1,28,28) uint8: rotated by EXIF, grey, padded to a square, and resized.
-
-    Each pixel is the mean of the area that it covers, so that thin lines remain visible. If `invert` is None, a picture
-    with a light border is inverted: Fashion-MNIST's background is black. Only an animation's first frame is used.
-    """
+    """Read a picture of any size as (1,28,28) uint8: rotated by EXIF, grey, padded to a square, and resized by areas.
+    If `invert` is None, a picture with a light border is inverted: Fashion-MNIST's background is black."""
     check(path)
     return _input_of(_decoded(path, path), invert)
 

@@ -40,7 +40,6 @@ def fetch_file(
     most: int,
     ours: bool = True,
 ) -> None:
-    """Download a file, at most `most` bytes, unless it exists; another file there is replaced only if `ours`."""
     if os.path.lexists(path) and _is_there(path, digest, expected, most, ours):
         return
     reasons = []

@@ -158,7 +158,6 @@ class _GradeProgress:
 
     @contextlib.contextmanager
     def judging(self, path: Path) -> Iterator[None]:
-        """Report a submission's number and an estimate of the remaining time; count it when it has been judged."""
         self._begun += 1
         left = ""
         if self._count > 1:

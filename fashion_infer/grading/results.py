@@ -124,5 +124,4 @@ def _document(path: Path, source: str, asked: Rubric) -> Optional[Dict[str, Any]
 
 
 def _cell(text: str) -> str:
-    """Escape text so that no spreadsheet program interprets it as a formula."""
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text

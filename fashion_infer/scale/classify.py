@@ -75,12 +75,8 @@ def execute(
     invert: Optional[bool] = None,
     bar: Bar = no_bar,
 ) -> BatchOutcome:
-    """Classify a request's images in blocks, on the Ray cluster that it names or in this process.
-
-    `files` (from `sources.of`) replace `images`; without both, the built-in set is drawn. If `invert` is None, it is
-    decided for each picture. An invalid job raises an error before Ray starts. If a worker raises one, the results of
-    finished blocks are kept.
-    """
+    """Classify a request's images in blocks, on the Ray cluster that it names or in this process. `files` (from
+    `sources.of`) replace `images`; without both, the built-in set is drawn. Finished blocks are kept on an error."""
     held = None
     if files is not None:
         of, data_source = files, "files"

@@ -56,7 +56,6 @@ class ResultFolder:
                 raise
 
     def claim(self, facts: Dict[str, Any]) -> bool:
-        """Write the manifest unless it is there; return whether it was written. DataError for another job's folder."""
         with self._explained():
             self._system.create_dir(self._path, recursive=True)
             known = self._manifest()
@@ -88,7 +87,6 @@ class ResultFolder:
                     yield int(match.group(1))
 
     def read(self, index: int) -> Optional[Kept]:
-        """Return the header of a block's file; None if the file is incomplete or belongs to another job."""
         try:
             with self._system.open_input_file(f"{self._path}/{name_of(index)}") as stream:
                 metadata = parquet.ParquetFile(stream).metadata
@@ -99,7 +97,6 @@ class ResultFolder:
         return Kept(metadata.num_rows, said.get("correct")) if whole else None
 
     def write(self, index: int, table: pyarrow.Table, correct: Optional[int]) -> None:
-        """Write a block's file; DataError if that fails. `correct` counts correct predictions; None without labels."""
         said = {"job": self.identity, "block": index, "correct": correct}
         table = table.replace_schema_metadata({_KEY: json.dumps(said).encode()})
         content = io.BytesIO()

@@ -158,7 +158,6 @@ def _digest(symbol: str, weights: Dict[str, np.ndarray]) -> str:
 
 
 def default_size(sources: Iterable[Source], input_size: int) -> int:
-    """Return the default number of images per block: `MOST`, or fewer if images are large or must be decoded."""
     largest, most = input_size**2, MOST
     for source in sources:
         largest = max(largest, source.bytes)

@@ -123,7 +123,6 @@ def alive() -> Dict[str, Dict[str, float]]:
 
 
 def shares(backend: str, threads: int) -> int:
-    """Return the number of workers that fit on the cluster: one per GPU, or one per `threads` cores of a node."""
     resource, each = ("GPU", 1) if backend == "gpu" else ("CPU", threads)
     return sum(int(resources.get(resource, 0) // each) for resources in alive().values())
 

@@ -42,7 +42,6 @@ def read(block: ImageBlock, input_size: int, invert: Optional[bool] = None, held
 
 
 def _pieces(part: Part, invert: Optional[bool], held: Held) -> Iterator[Tuple[np.ndarray, Optional[np.ndarray]]]:
-    """Yield a part's images (n,1,s,s) uint8 and their labels, in one or more pieces."""
     source, range_ = part.source, slice(part.start, part.start + part.count)
     if source.kind == "synthetic":
         yield synthetic.draw(part.start, part.count, source.modified)

@@ -108,7 +108,6 @@ class stream_of:
 
 
 def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]:
-    """Return the source of a file; None for an array without images, such as labels, that the user did not name."""
     if kind == "picture":
         count, size = 1, 28 * 28
     elif kind == "packed":
@@ -143,7 +142,6 @@ class Array:
 
 
 def array_of(kind: str, stream: BinaryIO, entry: places.FileEntry) -> Optional[Array]:
-    """Read the header of a .npy or an IDX file; None if not square images. DataError for a wrong length or order."""
     if kind == "npy":
         shape, fortran, dtype = own.npy_header(stream, Path(entry.name))
         if fortran and len(shape) > 1:
@@ -174,7 +172,6 @@ def _idx_shape(header: bytes) -> Tuple[int, ...]:
 
 
 def image_column(schema: pyarrow.Schema, name: str) -> str:
-    """Return the name of the image column: the first of `_NAMES` there, or the only one; DataError if unsuitable."""
     known = [column for column in _NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
     if not known:
         raise DataError(f"{name} has no column of images: name the column {' or '.join(_NAMES)}")
@@ -185,7 +182,6 @@ def image_column(schema: pyarrow.Schema, name: str) -> str:
 
 
 def column_images(array: pyarrow.Array, name: str, invert: Optional[bool]) -> np.ndarray:
-    """Return the images of a piece of a column, pixels or pictures, (n,1,s,s) uint8; DataError if invalid."""
     if isinstance(array, pyarrow.ExtensionArray):
         array = array.storage
     if array.null_count:

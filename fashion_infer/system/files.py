@@ -53,11 +53,8 @@ def check(path: _Path, error: Type[FashionInferError] = DataError) -> None:
 
 @contextlib.contextmanager
 def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, durable: bool = True) -> Iterator[str]:
-    """Return a context with a temporary file, whose content replaces `path` if the block succeeds (see the table).
-
-    If `path` cannot be written, `error` is raised, and the existing file is unchanged. With `durable`, the
-    content is flushed to disk before it gets its name.
-    """
+    """Return a context with a temporary file, whose content replaces `path` if the block succeeds (see the table); if
+    `path` cannot be written, `error` is raised. With `durable`, the content is flushed to disk first."""
     with replacing_together([path], error, durable) as (temporary,):
         yield temporary
 

@@ -16,7 +16,6 @@ _Path = Union[str, Path]
 
 
 def check(path: _Path, error: Type[FashionInferError] = DataError, what: str = "") -> int:
-    """Return the size in bytes of a regular file (or a link to one), without opening it; `error` for any other."""
     with _explained(path, error, what):
         status = os.stat(path)
         _check_regular(status)

@@ -27,11 +27,8 @@ def _interrupt(number: int, frame: object) -> None:
 
 @contextmanager
 def interrupt_deferred(*others: int) -> Iterator[None]:
-    """Defer Ctrl-C, and other signals, to the end of the block (or of the function, as a decorator).
-
-    For blocks that must not end halfway, and for blocks with callbacks from C: Python would raise KeyboardInterrupt in
-    the callback, where it is lost. MXNet calls back after each node, and h5py when it frees an object.
-    """
+    """Defer Ctrl-C, and other signals, to the end of the block (or the function, as a decorator). In callbacks from C,
+    of MXNet after each node and of h5py when it frees an object, KeyboardInterrupt would be lost."""
     caught = []
     before = {}
     if threading.current_thread() is threading.main_thread():  # only the main thread receives signals

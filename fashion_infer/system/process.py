@@ -50,7 +50,6 @@ def usage() -> Usage:
 
 
 def as_time_prints(u: Usage) -> str:
-    """Format usage as the two default lines of GNU /usr/bin/time, whose memory averages are always 0 on Linux."""
     hours, rest = divmod(u.wall, 3600)
     minutes, seconds = divmod(rest, 60)
     # h:mm:ss from one hour, m:ss.cc below; the CPU share is truncated, not rounded
@@ -84,7 +83,6 @@ def _wall() -> float:
 
 
 def waited() -> Optional[float]:
-    """Return for how many seconds this process's live threads were ready but not running; None if unknown."""
     total = 0
     try:
         for thread in os.listdir(TASKS):

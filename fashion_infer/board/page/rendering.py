@@ -101,7 +101,6 @@ def see(request: Request, path: str) -> Response:
 
 
 def download(content: bytes, kind: str, name: str) -> Response:
-    """Return an answer that a browser saves to a file. `name` must have no special characters."""
     disposition = {"Content-Disposition": f'attachment; filename="{name}"'}
     return Response(content, 200, {**INERT, **disposition, "Content-Type": kind})
 

@@ -71,7 +71,6 @@ class Standings:
             lock.release()
 
     def likenesses(self, session: Session, of_class: Class) -> Dict[Key, Likeness]:
-        """Return what the standing's submissions have in common, which only staff may see."""
         stamp = self.of(session, of_class).stamp
         if self._alike.get(of_class.id, (None,))[0] != stamp:
             self._alike[of_class.id] = stamp, likenesses(session, of_class)
@@ -185,7 +184,6 @@ class QueueCache:
         self._lock = threading.Lock()
 
     def of(self, session: Session, backend: str) -> List[QueuedJob]:
-        """Return a backend's queue in its order: running jobs, then waiting jobs."""
         # One reader reads the queue from the database. The others get the cached queue, or wait if it is too old.
         if self._age(backend) > _NEW and self._lock.acquire(blocking=self._age(backend) > _OLD):
             try:

@@ -187,7 +187,6 @@ class LocalGraders(Graders):
         return dict(self._slots)
 
     def stop(self, lease: str) -> None:
-        """Kill the grader of the job with a lease, now or, if it has not started yet, as soon as it starts."""
         with self._lock:
             self._stopped.add(lease)
             if lease in self._processes:

@@ -10,10 +10,8 @@ _PR_SET_PDEATHSIG, _SIGKILL = 1, 9
 
 
 def start(command: Sequence[str], **options) -> subprocess.Popen:
-    """Start a command in its own session, and kill it when the calling thread ends.
-
-    Because the caller has threads, no Python code may run between fork and exec: the new process runs this file.
-    """
+    """Start a command in its own session, and kill it when the calling thread ends. Because the caller has threads,
+    no Python code may run between fork and exec: the new process runs this file."""
     words: List[str] = [sys.executable, "-I", "-S", "-B", __file__, str(os.getpid()), *command]
     return subprocess.Popen(words, start_new_session=True, **options)
 

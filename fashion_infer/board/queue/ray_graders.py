@@ -82,7 +82,6 @@ class RayGraders(Graders):
         return answered.wait(_ANSWER)
 
     def close(self) -> None:
-        """Disconnect from Ray, and end it if this process started it."""
         self._ray.shutdown()
 
     def _events(self, claimed: Claimed) -> Iterator[Event]:

@@ -37,7 +37,6 @@ class AcceptedSubmission(NamedTuple):
 
 
 def safe_name(name: str) -> str:
-    """Return a file's name without its folder, shortened, and with special characters replaced by "_"."""
     last = PurePosixPath(name.replace("\\", "/")).name
     kept = re.sub(r"[^A-Za-z0-9._+-]", "_", last).lstrip(".-")
     stem, dot, suffix = kept.rpartition(".")
@@ -58,10 +57,7 @@ def accept(
     at: Optional[datetime] = None,
 ) -> AcceptedSubmission:
     """Store and queue a submission within the caller's transaction; NotTaken if a rule refuses it.
-
-    Requests of a person with the same `key` make only one submission. The default key is the digest, `final` and
-    `test`, so the same bytes are judged only once. The name is stored as `safe_name` returns it.
-    """
+    Requests of a person with the same `key`, by default the digest with `final` and `test`, make one submission."""
     at = at or now()
     of_class = person.of_class
     digest = hashlib.sha256(content).hexdigest()

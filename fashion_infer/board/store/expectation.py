@@ -32,7 +32,6 @@ def expected(session: Session, submission: SubmissionRow, at: Optional[datetime]
 
 
 def slots_of(session: Session, backend: str) -> int:
-    """Return the number of graders of a backend from its dispatcher's last report; 0 before the first report."""
     return session.scalar(select(QueueRow.slots).where(QueueRow.backend == backend)) or 0
 
 
@@ -71,7 +70,6 @@ class _ExpectedDurations:
         self._known: Dict[int, float] = {}
 
     def seconds(self, class_id: int) -> float:
-        """Return the median duration of a class's last judgings, from the start of the job to its judgement."""
         if class_id not in self._known:
             # The newest judgements are read first, until enough are found. "+ 0" hides the column from its index, so
             # that the database does not first collect all submissions of the class.

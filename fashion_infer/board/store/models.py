@@ -180,7 +180,6 @@ class SubmissionRow(Base):
 
     @property
     def judgement(self) -> Optional["Judgement"]:
-        """Outcome of the submission's own judging; None before that judging has ended."""
         return next((one for one in self.judgements if one.purpose in OWN), None)
 
     @property

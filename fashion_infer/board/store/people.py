@@ -53,7 +53,6 @@ class AddedPerson(NamedTuple):
 def new_class(
     session: Session, name: str, edition: str, backend: str, rubric: str, deadline: Optional[datetime] = None, **limits
 ) -> Class:
-    """Add a class; UsageError if the name is invalid or in use. `limits` are values of columns."""
     if not _CLASS.fullmatch(name):
         raise UsageError(f"a class's name has at most 60 letters, digits, dots, dashes and underscores: not {name!r}")
     if find_class(session, name) is not None:

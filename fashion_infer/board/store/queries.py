@@ -36,7 +36,6 @@ def may_read(submission: SubmissionRow, viewer: Person) -> bool:
 
 
 def find(session: Session, identifier: str, viewer: Person) -> SubmissionRow:
-    """Return a submission; NotFound if it does not exist or the viewer may not see it."""
     found = session.get(SubmissionRow, identifier) if len(identifier) <= 32 else None
     if found is None or not may_read(found, viewer):
         raise NotFound
@@ -44,7 +43,6 @@ def find(session: Session, identifier: str, viewer: Person) -> SubmissionRow:
 
 
 def detail(session: Session, identifier: str, viewer: Person) -> SubmissionDetail:
-    """Return everything that a viewer may see of a submission; NotFound as in `find`."""
     found = find(session, identifier, viewer)
     wait = expected(session, found) if found.status in PENDING else None
     text = found.judgement.verdict if found.judgement is not None else ""

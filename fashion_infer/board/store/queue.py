@@ -49,8 +49,6 @@ class Claimed(NamedTuple):
 
 
 class JudgingOutcome(NamedTuple):
-    """The outcome of a judging: the values of the columns of `models.Judgement` with the same names."""
-
     status: str  # judged, incorrect, refused, failed
     reason: str = ""
     ranked: bool = False

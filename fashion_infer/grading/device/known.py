@@ -41,6 +41,5 @@ def built(folder: Path, kernel: str = KERNEL, before: str = "") -> Optional[Buil
 
 
 def queue(shape: ConvolutionShape, x: int, k: int, y: int) -> None:
-    """Queue one call of the kernel on the current device. `x`, `k` and `y` are addresses in the device's memory."""
     conv = kernels.describe(shape.data, shape.weights)
     kernels.launch(KERNEL, conv, x, k, y, 0)

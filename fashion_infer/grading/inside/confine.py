@@ -20,15 +20,9 @@ _CAPABILITY_VERSION = 0x20080522
 
 
 def confine(plan: Dict[str, Any]) -> Dict[str, Any]:
-    """Confine this process, and return the layers in force. Code that runs in it later cannot undo the confinement.
-
-    In the plan, "read", "write" and "devices" hold paths for Landlock, "limits" rlimits by their names without
-    "RLIMIT_", and "user" the real user to set, by which the kernel counts tasks (0: as it is). "rules" are fields of
-    `seccomp.Rules`. "landlock" and "seccomp" say whether to use them; without both, only rlimits and user are set.
-
-    The layer "asks" is the descriptor of `seccomp.install`; "stopped" says whether the referee can stop all that the
-    process does.
-    """
+    """Confine this process by a plan of `sandbox.box.plan`, and return the layers in force. Without Landlock and
+    seccomp in it, only rlimits and user are set. The layer "asks" is the descriptor of `seccomp.install`; "stopped"
+    says whether the referee can stop all that the process does."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     limits = dict(plan["limits"])
     if plan["user"]:

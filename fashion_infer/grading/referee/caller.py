@@ -92,7 +92,6 @@ class SandboxedCaller(Caller):
         return self._succeeded(called)
 
     def _warm_up(self, slots: List, shape: ConvolutionShape, value: float) -> None:
-        """Make an untimed bracket of calls, whose outputs do not count, in which compilers may run."""
         for slot in slots:
             slot.fill(random_inputs(self._guards, shape), value)
         self._succeeded(self.session.call(self._number, self.tensors, slots, processes=True))

@@ -32,8 +32,6 @@ class Sample(NamedTuple):
 
 
 class Times(NamedTuple):
-    """A layer's times, in milliseconds."""
-
     layer: int
     n: int
     op: float  # median

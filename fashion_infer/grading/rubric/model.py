@@ -92,7 +92,6 @@ def changed(rubric: Rubric, backend: Optional[str], n: Optional[int]) -> Rubric:
 
 
 def once(rubric: Rubric) -> Rubric:
-    """Return the rubric of a test: one timed run of any spread, and what the compiler says."""
     timing = rubric.timing._replace(spread=1e9, runs=1)
     return rubric._replace(timing=timing, show=rubric.show._replace(explain=True))
 

@@ -20,7 +20,6 @@ _INSIDE = Path(inside.__file__).parent
 
 
 def python(module: str, *arguments: str) -> List[str]:
-    """Return the command that runs a module of `inside` in a Python that cannot import the rest of the package."""
     code = f"import sys; sys.path.insert(0, {str(_INSIDE.parent)!r}); from inside.{module} import main; main()"
     return [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, *arguments]
 
