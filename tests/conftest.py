@@ -98,7 +98,7 @@ def bare(monkeypatch, tmp_path):
     """The empty home folder of a user without datasets. Mirrors refuse connections."""
     home = tmp_path / "home"
     home.mkdir()
-    for name in ("FASHION_INFER_DATA", "MXNET_HOME", "KERAS_HOME", "TORCH_HOME"):
+    for name in ("FASHION_INFER_DATA", "MXNET_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))

@@ -54,25 +54,8 @@ def locations(data_dir: Optional[PathOrText] = None) -> List[Location]:
         return [Location("--data-dir", paths.expanded(data_dir), True)]
     if os.environ.get("FASHION_INFER_DATA"):
         return [Location("FASHION_INFER_DATA", paths.expanded(os.environ["FASHION_INFER_DATA"]), True)]
-    home, raw = paths.home(), Path("FashionMNIST") / "raw"
-    # (description, base folder, path below it). The base folder is None if there is none, for example because the user
-    # has no home or the working folder was deleted.
-    folders = [
-        ("the checkout", resource_dir("data"), Path("fashion-mnist")),
-        ("the user's cache", paths.cache(), Path("fashion-mnist")),
-        ("MXNet's datasets", _folder("MXNET_HOME", home, ".mxnet"), Path("datasets", "fashion-mnist")),
-        ("Keras's datasets", _folder("KERAS_HOME", home, ".keras"), Path("datasets", "fashion-mnist")),
-        ("torchvision, TORCH_HOME", _folder("TORCH_HOME", home, ".cache/torch"), raw),
-        ("torchvision, ./data", paths.working_folder(), Path("data") / raw),
-        ("torchvision, ~/data", home, Path("data") / raw),
-    ]
-    return [Location(what, folder / rest, False) for what, folder, rest in folders if folder is not None]
-
-
-def _folder(variable: str, home: Optional[Path], otherwise: str) -> Optional[Path]:
-    if variable in os.environ:
-        return paths.expanded(os.environ[variable])
-    return home and home / otherwise
+    folders = [("the checkout", resource_dir("data")), ("the user's cache", paths.cache())]
+    return [Location(what, folder / "fashion-mnist", False) for what, folder in folders if folder is not None]
 
 
 def inspect(folder: Path, split: str = "test") -> Optional[str]:

@@ -22,13 +22,6 @@ def expanded(path: PathOrText) -> Path:
         raise UsageError(f"{path}: {who} is not a user with a home here: write the full path, or set HOME") from None
 
 
-def home() -> Optional[Path]:
-    try:
-        return Path.home()
-    except (RuntimeError, KeyError):
-        return None
-
-
 def working_folder() -> Optional[Path]:
     try:
         return Path.cwd()

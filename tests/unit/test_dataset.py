@@ -91,39 +91,16 @@ def test_wrong_md5(small_set):
         dataset.load(5, str(folder))
 
 
-@pytest.mark.parametrize(
-    "place, variable",
-    [
-        ("{home}/.cache/fashion-infer/fashion-mnist", None),
-        ("{home}/.mxnet/datasets/fashion-mnist", None),
-        ("{home}/elsewhere/datasets/fashion-mnist", "MXNET_HOME"),
-        ("{home}/.keras/datasets/fashion-mnist", None),
-        ("{home}/.cache/torch/FashionMNIST/raw", None),
-        ("{home}/data/FashionMNIST/raw", None),
-    ],
-)
-def test_files_of_other_tools_are_found(small_set, bare, monkeypatch, place, variable):
+def test_files_in_the_cache_are_found(small_set, bare):
     folder, images, _ = small_set
-    target = bare.__class__(place.format(home=bare))
+    target = bare / ".cache/fashion-infer/fashion-mnist"
     target.mkdir(parents=True)
     for name in (IMAGES, LABELS):
         (target / name).write_bytes((folder / name).read_bytes())
-    if variable:
-        monkeypatch.setenv(variable, str(bare / "elsewhere"))
     loaded = dataset.load(4)
     assert loaded.location == str(target) and np.array_equal(loaded.images[:, 0], images[:4])
-
-
-def test_damaged_files_of_another_tool_are_skipped(small_set, bare):
-    folder, *_ = small_set
-    keras = bare / ".keras/datasets/fashion-mnist"
-    mxnet = bare / ".mxnet/datasets/fashion-mnist"
-    for target in (keras, mxnet):
-        target.mkdir(parents=True)
-        for name in (IMAGES, LABELS):
-            (target / name).write_bytes((folder / name).read_bytes())
-    (mxnet / LABELS).write_bytes(b"damaged")
-    assert locate.find() == keras
+    (target / LABELS).write_bytes(b"damaged")
+    assert locate.find() is None
 
 
 def test_the_built_in_set_replaces_a_missing_dataset(bare):
