@@ -3,7 +3,6 @@
 import ctypes
 import os
 import re
-import subprocess
 import time
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence, Tuple
@@ -73,7 +72,6 @@ class Gpu:
             "capability": ".".join(map(str, self._facts.capability)),
             "driver": self._facts.driver_version,
             "memory": self._facts.memory_total,
-            "clocks": _clocks(self._nodes[0]),
         }
 
     def ill(self) -> Optional[str]:
@@ -99,15 +97,6 @@ class Gpu:
         if not judge.outputs("", found, self._x, self._k, "float32").right:
             raise DeviceError("a kernel of our library gives wrong results, but gave correct results before")
         return min(_timed_fill(self._scratch) for _ in range(_TRIES))
-
-
-def _clocks(node: str) -> str:
-    asked = "--query-gpu=clocks.sm,clocks.max.sm,clocks.mem,temperature.gpu"
-    command = ["nvidia-smi", "-i", re.sub(r"\D", "", node), "--format=csv,noheader", asked]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
 
 
 def _timed_fill(address: int) -> float:
