@@ -262,12 +262,12 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
 
 def empty(app):
     """Delete all rows of an application's database, and clear the application's caches."""
-    from fashion_infer.board.page.standings import QueueCache, Standings
+    from fashion_infer.board.page.standings import Standings
 
     with app.state.store.write() as session:
         for table in reversed(models.Base.metadata.sorted_tables):
             session.execute(table.delete())
-    app.state.queues, app.state.standings = QueueCache(), Standings()
+    app.state.standings = Standings()
 
 
 def sign_in(store, name):

@@ -15,7 +15,7 @@ from ..version import __version__
 from .access import Reading
 from .api import routes
 from .page import routes as pages
-from .page.standings import QueueCache, Standings
+from .page.standings import Standings
 from .settings import BoardSettings
 from .store.admission import NotTaken
 from .store.audit import RefusedSignIns
@@ -54,7 +54,7 @@ def create_app(settings: BoardSettings) -> FastAPI:
         app.add_middleware(_OnlyTls)
     app.state.began = time.monotonic()
     app.state.refused = RefusedSignIns(app.state.store)
-    app.state.queues, app.state.standings = QueueCache(), Standings()
+    app.state.standings = Standings()
     app.add_middleware(_Headers)
     handle_failures(app)
     app.get("/healthz", responses={503: {"description": "The board does not work properly."}})(healthz)

@@ -1,4 +1,4 @@
-"""The queue on pages: each job's expected wait, the cache of the queue, and whose names are visible."""
+"""The queue on pages: each job's expected wait, and whose names are visible."""
 
 import random
 

@@ -16,7 +16,6 @@ from ..store.models import Person
 from . import session as web
 from .rendering import html, see
 from .session import Anyone, Fields, PageRoute, Posted, PostedByInstructor, Visit, number
-from .standings import queues
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 
@@ -106,7 +105,6 @@ async def submit(visit: Anyone, file: Annotated[Any, Depends(_upload)]) -> Respo
             name, content = file
             final, test = "final" in visit.fields, "test" in visit.fields
             taken = admission.accept(session, visit.person, name, content, None, final, test, visit.address)
-        queues(visit.request).forget()
         return visit.see(f"/submissions/{taken.submission.id}")
 
     return await run_in_threadpool(keep)
@@ -118,7 +116,6 @@ def cancel(visit: Posted, identifier: str) -> Response:
         found = queries.find(session, identifier, visit.person)
         if not queue.cancel(session, found, visit.person.name, visit.address):
             raise UsageError(f"It can no longer be cancelled: it is {found.status}.")
-    queues(visit.request).forget()
     return visit.see(f"/submissions/{found.id}")
 
 
@@ -141,7 +138,6 @@ def finalise(visit: PostedByInstructor) -> Response:
         final_runs.check(session, visit.of_class)
         if not final_runs.queue_leaders(session, visit.of_class, leaders, visit.person.name):
             final_runs.close(session, visit.of_class)
-    queues(visit.request).forget()
     return visit.see("/class#end")
 
 

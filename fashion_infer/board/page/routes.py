@@ -17,7 +17,7 @@ from ..store.models import PENDING, Content, Person, SubmissionRow
 from ..store.ranking import key_of
 from . import forms, rendering
 from .session import Anyone, Instructor, PageRoute, Staff, Visit, number
-from .standings import ClassStanding, queues, standings
+from .standings import ClassStanding, standings
 
 router = APIRouter(include_in_schema=False, default_response_class=Response, route_class=PageRoute)
 _YEAR = 31_536_000  # seconds
@@ -86,7 +86,7 @@ def submissions(visit: Staff) -> Response:
 
 def _submissions(visit: Visit, title: str, condition, path: str, mine=False, place=None, left=None) -> Response:
     rows = queries.submissions(visit.session, condition, _PAGE + 1, visit.start)
-    jobs = {job.submission_id: job for job in reversed(queues(visit.request).of(visit.session, visit.of_class.backend))}
+    jobs = {job.submission_id: job for job in reversed(queries.queue(visit.session, visit.of_class.backend))}
     return visit.html(
         "submissions.html",
         title=title,
@@ -163,7 +163,7 @@ def document(visit: Staff, identifier: str) -> Response:
 
 @router.get("/queue")
 def queue(visit: Anyone) -> Response:
-    jobs = [job.seen(visit.person) for job in queues(visit.request).of(visit.session, visit.of_class.backend)]
+    jobs = [job.seen(visit.person) for job in queries.queue(visit.session, visit.of_class.backend)]
     shown = [job for index, job in enumerate(jobs) if index < _MOST_JOBS or job.own]
     return visit.html("queue.html", jobs=jobs, shown=shown, slots=slots_of(visit.session, visit.of_class.backend))
 

@@ -1,4 +1,4 @@
-"""Caches of what pages read far more often than it changes: rankings, curves of best times, and queues."""
+"""Caches of what pages read far more often than it changes: rankings, and curves of best times."""
 
 import bisect
 import json
@@ -14,18 +14,15 @@ from fastapi import Request
 from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
-from ..store import queries, ranking
+from ..store import ranking
 from ..store.likeness import Likeness, likenesses
 from ..store.models import FIRST, Class, Judgement, Person, Team
-from ..store.queries import QueuedJob
 from ..store.ranking import Key, RankedPlace
 
 _KEPT = 10.0  # time in seconds after which a standing is computed again, because names and teams may have changed
 _SHARE = 4  # despite new judgements, a standing is used for this multiple of the time to compute it
 _CROWD = 8  # smallest number of people or teams with a time for which the median is drawn
 _DRAWN = 30.0  # time in seconds for which a chart is used
-_NEW = 1.0  # age in seconds up to which a cached queue is used
-_OLD = 5.0  # age in seconds from which a reader waits while another one reads the queue again
 
 Curve = List[Tuple[float, float]]  # a step function: (seconds since the epoch, value in ms from this time on)
 
@@ -173,35 +170,3 @@ def _floor(session: Session, leader: Optional[str]) -> Optional[float]:
         return sum(float(verdict["fill_ms"][f"layer {layer}, n = {n}"]) for layer in layers) or None
     except (ValueError, KeyError, IndexError, TypeError):
         return None
-
-
-class QueueCache:
-    """The queues for all readers. Each queue is normally read from the database at most once a second."""
-
-    def __init__(self) -> None:
-        self._known: Dict[str, List[QueuedJob]] = {}
-        self._read: Dict[str, float] = {}
-        self._lock = threading.Lock()
-
-    def of(self, session: Session, backend: str) -> List[QueuedJob]:
-        # One reader reads the queue from the database. The others get the cached queue, or wait if it is too old.
-        if self._age(backend) > _NEW and self._lock.acquire(blocking=self._age(backend) > _OLD):
-            try:
-                if self._age(backend) > _NEW:
-                    self._known[backend] = queries.queue(session, backend)
-                    self._read[backend] = time.monotonic()
-            finally:
-                self._lock.release()
-        return self._known[backend]
-
-    def forget(self) -> None:
-        """Let the next reader read the queues again, because a submission was added or cancelled."""
-        with self._lock:
-            self._read.clear()
-
-    def _age(self, backend: str) -> float:
-        return time.monotonic() - self._read.get(backend, float("-inf"))
-
-
-def queues(request: Request) -> QueueCache:
-    return request.app.state.queues
