@@ -119,7 +119,7 @@ def _boxed(submission: Submission, layers: Layers, limits: RubricLimits) -> buil
 
     def boxed(command: List[str], place: Path) -> builds.Compiled:
         box = Box(
-            Limits(limits.build_seconds, limits.build_memory, _DISK, _PRINTED, _THREADS, 1024),
+            Limits(limits.build_seconds, int(limits.build_memory_mib * 2**20), _DISK, _PRINTED, _THREADS, 1024),
             read=(*_SYSTEM, *_tools(command), str(submission.folder), *ours),
             write=(str(place),),
             processes=ALWAYS,

@@ -262,8 +262,9 @@ class Referee:
 
     def _session(self) -> Session:
         limits, gpu, plugin = self._rubric.limits, self._machine.gpu, self._plugin
+        memory, disk = int(limits.memory_mib * 2**20), int(limits.disk_mib * 2**20)
         box = Box(
-            Limits(limits.seconds, limits.memory, limits.disk, limits.printed, limits.threads),
+            Limits(limits.seconds, memory, disk, int(limits.printed_kib * 2**10), int(limits.threads)),
             read=(str(plugin.path), *plugin.read),
             processes=ASKING if plugin.kind == "python" else NEVER,
         )

@@ -6,7 +6,6 @@ BACKENDS = ("auto", "cpu", "gpu")
 PRECISIONS = ("float32", "half")
 KINDS = ("build", "right", "time")
 BETWEEN = ("linear", "stepped")
-_MIB, _KIB = 1 << 20, 1 << 10
 
 
 class RubricCheck(NamedTuple):
@@ -38,15 +37,15 @@ class Timing(NamedTuple):
 
 
 class RubricLimits(NamedTuple):
-    """Limits of a submission. Memory, disk and printed output are in bytes."""
+    """Limits of a submission."""
 
     build_seconds: float = 120.0
-    build_memory: int = 4096 * _MIB
+    build_memory_mib: float = 4096
     seconds: float = 120.0
-    memory: int = 2048 * _MIB
-    disk: int = 64 * _MIB
-    printed: int = 1024 * _KIB
-    threads: int = 1024
+    memory_mib: float = 2048
+    disk_mib: float = 64
+    printed_kib: float = 1024
+    threads: float = 1024
 
 
 class Show(NamedTuple):

@@ -12,19 +12,12 @@ _MOST_IMAGES = 100_000
 _MOST_SIDE, _MOST_WEIGHTS = 4096, 1 << 24
 _LARGEST = 1 << 20  # largest number of bytes of a rubric's file
 _MOST = 100  # largest number of checks, of numbers of images in a check, of steps, of layers, and of characters
-_MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES = 1e12, 86_400, 10_000
+_MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES, _MOST_LIMIT = 1e12, 86_400, 10_000, 1e6
 # Times in seconds per multiply-add: the time that earns all points, and the time from which on none are earned. Two
 # simple kernels take longer than the second time: seven nested loops on any CPU, where each addition waits for the one
 # before, and one thread per output on an H200.
 _CPU, _GPU = (0.1e-9, 0.4e-9), (0.1e-12, 0.3e-12)
-_MIB, _KIB = 1 << 20, 1 << 10
 _TOP = ("edition", "layer", "backend", "precision", "check", "timing", "limits", "show")
-_UNITS = {
-    "build_memory_mib": ("build_memory", _MIB),
-    "memory_mib": ("memory", _MIB),
-    "disk_mib": ("disk", _MIB),
-    "printed_kib": ("printed", _KIB),
-}
 
 
 def default_text(edition: str) -> str:
@@ -87,11 +80,9 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     checks = values.get("check")
     if not isinstance(checks, list) or not 0 < len(checks) <= _MOST:
         raise UsageError(f"a rubric has 1 to {_MOST} [[check]]")
-    limits = {}
-    for name, value in _numbers(values, "limits", {**RubricLimits._field_defaults, **_UNITS}).items():
-        field, unit = _UNITS.get(name, (name, 1))
-        limits[field] = value * unit
-        if value > (_MOST_SECONDS if name.endswith("seconds") else _MOST_NUMBER / unit):
+    limits = _numbers(values, "limits", RubricLimits._field_defaults)
+    for name, value in limits.items():
+        if value > (_MOST_SECONDS if name.endswith("seconds") else _MOST_LIMIT):
             raise UsageError(f"limits.{name} is too large")
     timing = _numbers(values, "timing", Timing._field_defaults)
     if timing.get("seconds", 0) > _MOST_SECONDS or any(timing.get(n, 1) > _MOST_TIMES for n in ("calls", "runs")):
@@ -108,21 +99,20 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
         _text(values, "precision", PRECISIONS, "float32"),
         tuple(_check(check) for check in checks),
         Timing(**timing),
-        RubricLimits(**{name: value if name.endswith("seconds") else int(value) for name, value in limits.items()}),
+        RubricLimits(**limits),
         Show(**show),
         layers,
     )
 
 
 def as_dict(rubric: Rubric) -> Dict[str, Any]:
-    limits = rubric.limits._asdict()
     return {
         **({"layer": [{name: value for name, value in layer._asdict().items() if value}
                       for layer in rubric.layers]} if rubric.layers else {"edition": rubric.edition}),
         "backend": rubric.backend, "precision": rubric.precision,
         "check": [{name: value for name, value in check._asdict().items() if value not in ((), "any")}
                   for check in rubric.checks],
-        "timing": rubric.timing._asdict(), "limits": limits, "show": rubric.show._asdict(),
+        "timing": rubric.timing._asdict(), "limits": rubric.limits._asdict(), "show": rubric.show._asdict(),
     }  # fmt: skip
 
 
@@ -162,7 +152,7 @@ def _check(values: Any) -> RubricCheck:
     if not _number(points) or points < 0:
         raise UsageError(f"check {name}: points must be a number of at least 0")
     if not all(_whole(count, _MOST_IMAGES) for count in counts) or len(counts) > _MOST:
-        raise UsageError(f"check {name}: n must be whole numbers from 1 to {_MOST_IMAGES:,}")
+        raise UsageError(f"check {name}: n must be a whole number from 1 to {_MOST_IMAGES:,}, or a list")
     if (kind == "right" and not counts) or (kind == "time" and len(counts) != 1):
         raise UsageError(f"check {name}: kind {kind} needs n" + (", a single number" if kind == "time" else ""))
     steps = values.get("steps", ())
