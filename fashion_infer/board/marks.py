@@ -8,9 +8,8 @@ from sqlalchemy.orm import Session
 
 from . import verdicts
 from .store import queries
-from .store.likeness import likenesses
 from .store.models import STUDENT, Class, Judgement, Person, SubmissionRow
-from .store.ranking import RankedPlace, key_of, ranking
+from .store.ranking import RankedPlace, key_of, likenesses, ranking
 
 # Columns of the ranking; points_of_that is the points of the submission handed_in_as_final.
 COLUMNS = ("place", "name", "team", "op_ms", "final_runs", "layer_ms", "points", "out_of", "submission", "submitted_at",

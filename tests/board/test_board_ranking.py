@@ -11,9 +11,8 @@ from sqlalchemy import select
 
 from fashion_infer.board import marks
 from fashion_infer.board.store import admission, final_runs, people, queue
-from fashion_infer.board.store.likeness import likenesses
 from fashion_infer.board.store.models import Class, Person, now
-from fashion_infer.board.store.ranking import ranking
+from fashion_infer.board.store.ranking import likenesses, ranking
 from fashion_infer.errors import UsageError
 
 

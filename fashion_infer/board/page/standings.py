@@ -15,9 +15,8 @@ from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from ..store import ranking
-from ..store.likeness import Likeness, likenesses
 from ..store.models import FIRST, Class, Judgement, Person, Team
-from ..store.ranking import Key, RankedPlace
+from ..store.ranking import Key, Likeness, RankedPlace, likenesses
 
 _KEPT = 10.0  # time in seconds after which a standing is computed again, because names and teams may have changed
 _SHARE = 4  # despite new judgements, a standing is used for this multiple of the time to compute it

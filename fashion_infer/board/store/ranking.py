@@ -1,5 +1,7 @@
-"""Ranks the people and teams of a class by the sum of the Op Times of their best submission."""
+"""Ranks the people and teams of a class by the sum of the Op Times of their best submission, and compares these."""
 
+import hashlib
+import json
 import statistics
 from datetime import datetime
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
@@ -7,7 +9,8 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from .models import FIRST, INCORRECT, JUDGED, OWN, Class, Judgement, Person, SubmissionRow, Team
+from ...system import noise
+from .models import FIRST, INCORRECT, JUDGED, OWN, Class, Content, Judgement, Person, SubmissionRow, Team
 from .people import sees_all
 
 RUNS = 5  # number of final runs of a leader's submission
@@ -136,3 +139,38 @@ def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
         if key not in found or best < found[key]:
             found[key] = best
     return found
+
+
+class Likeness(NamedTuple):
+    same_file: List[Key]  # others whose ranked submission has the same bytes, apart from white space
+    tied: bool  # whether the time differs from that of the place above by no more than the noise of the two
+
+
+def likenesses(session: Session, of_class: Class) -> Dict[Key, Likeness]:
+    files: Dict[bytes, List[Key]] = {}
+    found: Dict[Key, Likeness] = {}
+    above: Optional[RankedBest] = None
+    noise_above = 0.0
+    for best, key in sorted((best, key) for key, best in bests(judged(session, of_class)).items()):
+        content = session.scalar(select(Content.content).where(Content.submission_id == best.submission_id))
+        same = files.setdefault(hashlib.sha256(b"".join(content.split())).digest(), []) if content else []
+        same.append(key)
+        own = _noise_ms(session, best)
+        tied = above is not None and above.behind == best.behind and best.op_ms - above.op_ms <= max(own, noise_above)
+        found[key] = Likeness(same, tied)
+        above, noise_above = best, own
+    return {key: one._replace(same_file=[each for each in one.same_file if each != key]) for key, one in found.items()}
+
+
+def _noise_ms(session: Session, best: RankedBest) -> float:
+    """Return the spread of the submission's final runs in ms; without such runs, that in its verdict, 0 if unknown."""
+    if not best.behind:
+        final = (Judgement.submission_id == best.submission_id, Judgement.purpose.like("final-%"), Judgement.ranked)
+        times = [ms for ms in session.scalars(select(Judgement.op_ms).where(*final)) if ms is not None]
+        return best.op_ms * (noise.spread(times) or 0.0)
+    first = (Judgement.submission_id == best.submission_id, Judgement.purpose == FIRST)
+    try:
+        layers = json.loads(session.scalar(select(Judgement.verdict).where(*first)) or "{}")["times"]
+        return sum(float(one["op"]) * float(one["spread"] or 0) for one in layers if one["n"] == layers[0]["n"])
+    except (ValueError, KeyError, IndexError, TypeError):
+        return 0.0
