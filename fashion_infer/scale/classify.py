@@ -126,8 +126,6 @@ def classify(
             for done in _executed(job, missing, address):
                 tally.add(done)
                 progress(tally.images, len(tally.nodes))
-        if folder:
-            folder.tidy()
     return BatchOutcome(
         model=job.model.label,
         data_source="",
@@ -150,8 +148,6 @@ def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> 
 
 
 class _Tally:
-    """Sums of the results of finished blocks. Its memory grows with the number of blocks, not of images."""
-
     def __init__(self) -> None:
         self.images = self.correct = 0
         self.labelled = False

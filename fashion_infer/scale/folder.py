@@ -32,8 +32,6 @@ def name_of(index: int) -> str:
 
 
 class ResultFolder:
-    """The folder of a job's results: an absolute path or a URI. The digest `identity` identifies the job."""
-
     def __init__(self, place: str, identity: str):
         self.place, self.identity = place, identity
         self._system, self._path = places.filesystem(place)
@@ -79,7 +77,6 @@ class ResultFolder:
             raise DataError(f"{self.place} is not on every node: name a shared folder, or s3://BUCKET/FOLDER")
 
     def kept(self) -> Iterator[int]:
-        """Yield the indices of blocks that have a file, in any order. `read` checks whether the file is complete."""
         with self._explained():
             for info in self._system.get_file_info(fs.FileSelector(self._path)):
                 match = _NAME.fullmatch(os.path.basename(info.path))
@@ -103,14 +100,6 @@ class ResultFolder:
         parquet.write_table(table, content, compression="zstd", use_dictionary=["source"], column_encoding=_ENCODING)
         with self._explained():
             self._write(name_of(index), content.getbuffer())
-
-    def tidy(self) -> None:
-        """Remove the temporary files of workers that were killed. Call this only when all blocks are complete."""
-        if self._local:
-            for entry in os.listdir(self._path):
-                if entry.startswith((".part-", f".{MANIFEST}")):
-                    with contextlib.suppress(OSError):
-                        os.unlink(os.path.join(self._path, entry))
 
     def _write(self, name: str, content: Any) -> None:
         if self._local:
@@ -140,7 +129,6 @@ class ResultFolder:
 
 
 def _difference(known: Dict[str, Any], facts: Dict[str, Any]) -> str:
-    """Describe the first difference between two jobs: that of the manifest, `known`, and this one's `facts`."""
     for key, value in facts.items():
         if known.get(key) != value:
             if key in ("weights", "inputs"):
