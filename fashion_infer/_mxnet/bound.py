@@ -105,7 +105,6 @@ class BoundGraph:
         return batch in self._executors
 
     def prepare(self, batch: int) -> None:
-        """Set up slices of this size. One thread at a time may call this; `forward` may run in several."""
         self._executor(batch)
 
     def forward(self, images: np.ndarray, watch: Stopwatch) -> np.ndarray:
@@ -124,7 +123,6 @@ class BoundGraph:
             raise DeviceError(self._explain(error)) from None
 
     def watched(self, images: int) -> List[Tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """Return number, data, weights and output, all float32, of each watched node in the last slice of this size."""
         executor = self._executor(images)
         found = {**executor.arg_dict, **dict(zip(self._symbol.list_outputs(), executor.outputs))}
         of = ((number, *(found[name].asnumpy() for name in names)) for number, names in self._watched)
@@ -219,9 +217,8 @@ class BoundGraph:
                         arguments[name] = mx.nd.zeros(shape, self._context, dtype)
                 states = {name: arguments.pop(name) for name in self._symbol.list_auxiliary_states()}
                 with quiet():
-                    self._executors[batch] = self._symbol.bind(
-                        self._context, args=arguments, grad_req="null", aux_states=states
-                    )
+                    given = {"args": arguments, "aux_states": states}
+                    self._executors[batch] = self._symbol.bind(self._context, grad_req="null", **given)
             except mx.MXNetError as error:
                 kind = CheckpointError if "Error in operator" in str(error) else DeviceError
                 raise kind(f"MXNet cannot set the network up: {self._explain(error)}") from None

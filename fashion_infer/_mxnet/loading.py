@@ -1,4 +1,4 @@
-"""Imports MXNet 1.9.1 (Apache License 2.0), whose wheel is installed separately, or downloaded, and hides its logs."""
+"""Imports MXNet 1.9.1 (Apache License 2.0), a wheel that is installed or downloaded; sets its logs and threads."""
 
 import contextlib
 import importlib
@@ -12,7 +12,6 @@ from ..system import installation, process
 from . import wheel
 from .lazy_import import fast_mxnet_import, restore_numpy_names
 from .mxnet_lock import once
-from .threads import openmp_thread_count, openmp_threads
 
 # System libraries that MXNet links, with the names of Debian's packages.
 _SYSTEM = {"libgomp.so.1": "libgomp1", "libquadmath.so.0": "libquadmath0", "libstdc++.so.6": "libstdc++6"}
@@ -22,6 +21,7 @@ _QUIET = {"MXNET_SUBGRAPH_VERBOSE": "0", "MXNET_STORAGE_FALLBACK_LOG_VERBOSE": "
 # Without this variable, MXNet would merge a fully connected layer with the tanh after it into a node with another name,
 # and their times could not be measured separately. At these sizes the merge makes nothing faster.
 _PLAIN_GRAPH = {"MXNET_SUBGRAPH_BACKEND": "NONE"}
+_threads = None  # number of CPU threads for MXNet's operators; None for one per core
 _LOG_LINE = re.compile(rb"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 
 
@@ -111,3 +111,40 @@ def quiet():
             for line in log:
                 if not _LOG_LINE.match(line):
                     os.write(2, line)
+
+
+def set_threads(threads):
+    """Set the number of CPU threads for MXNet's operators, if MXNet has not been loaded yet. It must not change later:
+    with more threads than oneDNN prepared a layer for, results were incorrect, or the process crashed."""
+    global _threads
+    if "mxnet" not in sys.modules:
+        _threads = threads
+
+
+def set_networks(networks):
+    """Let MXNet run this many graphs on the CPU at once, on a thread each, if it has not been loaded yet."""
+    if "mxnet" not in sys.modules:
+        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(networks)
+
+
+def openmp_thread_count():
+    return _threads or len(os.sched_getaffinity(0))
+
+
+@contextlib.contextmanager
+def openmp_threads():
+    """Return a context for loading MXNet that sets its number of threads, and makes idle threads sleep instead of spin,
+    which slows down the fused network. The variables are removed: they would affect other libraries."""
+    names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
+    before = {name: os.environ.get(name) for name in names}
+    if _threads is not None or before["OMP_NUM_THREADS"] is None:
+        os.environ["OMP_NUM_THREADS"] = str(openmp_thread_count())
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
