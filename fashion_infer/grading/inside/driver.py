@@ -5,7 +5,10 @@ A call that fails raises DriverError, which names the function and the error.
 
 import ctypes
 import functools
+import os
 from typing import Any, Callable
+
+from . import abi
 
 _PINNED, _FILE_DESCRIPTOR, _ON_DEVICE, _READ_WRITE = 1, 1, 1, 3
 _L2_BYTES = 38  # CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
@@ -118,8 +121,25 @@ class Block:
         call("cuMemSetAccess", address, ctypes.c_size_t(size), ctypes.byref(access), ctypes.c_size_t(1))
 
     def close(self) -> None:
-        """Free the memory in this process. The other process's mapping keeps the memory until that process ends."""
         address, size = ctypes.c_ulonglong(self.address), ctypes.c_size_t(self.size)
         call("cuMemUnmap", address, size)
         call("cuMemAddressFree", address, size)
         call("cuMemRelease", self._handle)
+
+
+class Device:
+    def __init__(self, size: int, descriptor: int):
+        device = begin(0)
+        self.memory = 0
+        if size:
+            self._block = Block(device, size, descriptor)
+            self.memory = self._block.address
+            os.close(descriptor)
+
+    def settle(self, call: abi.Call) -> int:
+        try:
+            synchronize()
+        except DriverError as error:
+            call.message = str(error).encode()[:500]
+            return abi.DEVICE_ERROR
+        return abi.OK

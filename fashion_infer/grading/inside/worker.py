@@ -85,7 +85,7 @@ class Worker:
     def _load(self, kind: str, path: str, gpu: bool, device: Optional[Dict[str, Any]] = None) -> None:
         try:
             if device is not None:
-                from .device import Device
+                from .driver import Device
 
                 self._device = Device(**device)
                 self._spin = True

@@ -15,7 +15,7 @@ from .memory import Memory, Place, place
 class Shared(NamedTuple):
     host: Memory
     descriptors: Tuple[int, ...]  # descriptors that the worker inherits in addition to that of the host memory
-    device: Optional[Dict[str, Any]]  # arguments of `inside.device.Device`; None on the CPU
+    device: Optional[Dict[str, Any]]  # arguments of `inside.driver.Device`; None on the CPU
 
 
 class Lag(NamedTuple):
@@ -64,8 +64,6 @@ class HostTensors:
 
 
 class HostSlot:
-    """The tensors of one call, from the offset `start` of the shared memory on."""
-
     def __init__(self, shared: Memory, start: int):
         self._memory, self._start = shared, start
         self._guards: List[Tuple[np.ndarray, np.ndarray]] = []
