@@ -42,7 +42,6 @@ class Claimed(NamedTuple):
     submission: str  # the submission's identifier
     purpose: str
     backend: str
-    edition: str
     rubric: str  # TOML
     name: str  # the file's name
     content: bytes  # the file's bytes
@@ -116,11 +115,8 @@ def claim(session: Session, backend: str, owner: str = "", at: Optional[datetime
     submission = job.submission
     if job.purpose in OWN:
         submission.status = RUNNING
-    of_class = submission.of_class
-    content = session.get_one(Content, submission.id).content
-    return Claimed(
-        job.lease, submission.id, job.purpose, backend, of_class.edition, of_class.rubric, submission.name, content
-    )
+    rubric, content = submission.of_class.rubric, session.get_one(Content, submission.id).content
+    return Claimed(job.lease, submission.id, job.purpose, backend, rubric, submission.name, content)
 
 
 def renew(session: Session, leases: List[str], at: Optional[datetime] = None) -> List[str]:
