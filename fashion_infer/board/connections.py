@@ -87,7 +87,6 @@ class LimitedSocket(socket.socket):
     _of: Dict[str, WeakSet]
 
     def accept(self) -> Tuple[socket.socket, tuple]:
-        """Accept a connection that is within the limits; BlockingIOError if none waits."""
         while True:
             accepted, address = super().accept()
             network = network_of(address[0])

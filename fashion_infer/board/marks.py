@@ -114,7 +114,6 @@ def _moodle(session: Session, of_class: Class, students: List[StudentMarks]) -> 
 
 
 def _reason(session: Session, one: StudentMarks) -> str:
-    """Return the rank, and the reason for the points as the student may see it."""
     counts = one.counts
     if counts is None:
         return "Not judged yet." if one.submissions else "Nothing was submitted."

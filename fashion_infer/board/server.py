@@ -39,7 +39,6 @@ class DispatcherKeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the dispatcher's process. The next dispatcher returns its running jobs to the queue."""
         self._ended.set()
         if self._process is not None:
             self._process.terminate()

@@ -19,5 +19,4 @@ class BoardSettings(NamedTuple):
 
     @property
     def secure(self) -> bool:
-        """Whether browsers reach the service by TLS, so that cookies can be marked `Secure`."""
         return bool(self.certificate or self.proxies)

@@ -96,7 +96,6 @@ def lost(verdict: Dict[str, Any]) -> List[str]:
 
 
 def parts(verdict: Dict[str, Any], everything: bool) -> VerdictParts:
-    """Return the findings, tables and texts of a verdict: all of them, or what the rubric allows students to see."""
     from ..present.content import Table
 
     show = shown(verdict)

@@ -77,7 +77,6 @@ MODELS: Dict[str, Model] = {row[0]: _model(*row) for row in _TABLE}
 
 
 def get(name: str, edition: Optional[str] = None) -> Model:
-    """Return a model, also by an alias or, with an edition, by its short name; UsageError for an unknown name."""
     name = editions.ALIASES.get(name, name)
     if edition:
         shipped = of_edition(edition)
@@ -100,7 +99,6 @@ def of_edition(edition: str) -> List[Model]:
 
 
 def default(edition: Optional[str] = None) -> Model:
-    """Return an edition's first model with the custom operator, else its first; UsageError if it has none."""
     shipped = of_edition(edition or DEFAULT_EDITION)
     if not shipped:
         raise UsageError(f"no model of edition {edition} is shipped: give a checkpoint instead")
@@ -108,5 +106,4 @@ def default(edition: Optional[str] = None) -> Model:
 
 
 def chosen(name: Optional[str] = None, edition: Optional[str] = None) -> Model:
-    """Return the model `name` (see `get`), or the edition's default model if `name` is None."""
     return get(name, edition) if name else default(edition)

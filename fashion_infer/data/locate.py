@@ -81,7 +81,6 @@ def file_of(folder: Path, name: str) -> Path:
 
 
 def find(data_dir: Optional[PathOrText] = None, split: str = "test") -> Optional[Path]:
-    """Return the first folder with the undamaged files of a set; DataError if the folder that the user named is not."""
     for location in locations(data_dir):
         trouble = inspect(location.path, split)
         if trouble is None:

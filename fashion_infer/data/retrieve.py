@@ -106,7 +106,6 @@ class _Bounded:
 
 
 def _download(address: str, path: str, most: int) -> None:
-    """Write the content of an address to a file, with a progress bar; _Undelivered if the server or network fails."""
     import http.client
 
     import pooch

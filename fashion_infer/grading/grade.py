@@ -103,7 +103,7 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
     def judged(number: int, ready: _Ready, machine: Machine, turns: Optional[Turns]) -> GradeVerdict:
         try:
             with pace.judging(paths[number]):
-                return _safe_verdict(request, paths[number], ready, machine, turns)
+                return _safely(request, paths[number], ready, machine, turns)
         finally:
             shutil.rmtree(rooms[number], ignore_errors=True)
 
@@ -205,16 +205,14 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
         return _Ready(staged, None, "", _unexpected(error))
 
 
-def _safe_verdict(
-    request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]
-) -> GradeVerdict:
+def _safely(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]) -> GradeVerdict:
     """Judge a submission. An unexpected error becomes its verdict, so that the other submissions are still judged."""
     try:
-        found = _verdict(request, path, ready, machine, turns)
+        found = _judge(request, path, ready, machine, turns)
         verdict.as_json(found)  # raises ValueError for NaN and infinity
         return found
     except Exception as error:
-        return _verdict(request, path, _Ready(ready.submission, None, "", _unexpected(error)), machine, turns)
+        return _judge(request, path, _Ready(ready.submission, None, "", _unexpected(error)), machine, turns)
 
 
 def _unexpected(error: Exception) -> str:
@@ -222,9 +220,7 @@ def _unexpected(error: Exception) -> str:
     return f"the grader failed while it judged the submission: {words}"
 
 
-def _verdict(
-    request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]
-) -> GradeVerdict:
+def _judge(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]) -> GradeVerdict:
     start = time.monotonic()
     staged = ready.submission
     seed = request.seed or Seed.fresh()

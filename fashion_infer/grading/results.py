@@ -25,8 +25,6 @@ def written(found: GradeVerdict, form: str) -> str:
 
 
 class Folder:
-    """The folder for results of submissions, by their paths as the user gave them; one folder for each of several."""
-
     def __init__(self, path: str, sources: Sequence[str]):
         self._path = Path(path)
         self._several = len(sources) > 1

@@ -108,7 +108,6 @@ class Again(NamedTuple):
     marks: Tuple[Mark, ...]
 
     def differences(self, verdict: GradeVerdict) -> List[str]:
-        """Return a line for each check whose mark differs in the new verdict; an empty list if none differs."""
         before = {(mark.name, mark.kind): mark for mark in self.marks}
         lines = []
         for mark in verdict.marks.marks:

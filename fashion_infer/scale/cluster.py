@@ -58,7 +58,6 @@ def _pass(spec: Spec, blocks: Sequence[ImageBlock], separate_readers: Optional[b
 
 
 def _rows_of(reference: Any) -> List[bytes]:
-    """Return a worker's answer for a block as a list of one row; an empty list if the worker's node died."""
     import ray
 
     try:

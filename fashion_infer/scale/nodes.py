@@ -141,7 +141,6 @@ class Register:
         return [worker for node in nodes for worker in self._workers.pop(node, [])]
 
     def begin(self, block: int) -> int:
-        """Record that a worker starts a block; return how often the block has been started, including this time."""
         self._begun[block] = self._begun.get(block, 0) + 1
         return self._begun[block]
 

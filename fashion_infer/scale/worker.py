@@ -33,8 +33,6 @@ class Done(NamedTuple):
 
 
 class BlockWorker:
-    """Classifies blocks with a network on one node; creating it raises an error if the node cannot do the job."""
-
     def __init__(self, spec: Spec, node: str):
         if spec.version != __version__:
             raise DeviceError(f"{node} has fashion-infer {__version__}: install {spec.version} on every node")

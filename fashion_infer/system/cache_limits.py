@@ -64,7 +64,6 @@ def made_folder(kind: CacheKind) -> Path:
 
 @contextlib.contextmanager
 def writing(place: Path) -> Iterator[None]:
-    """Return a context for writing into a folder of the cache. It raises Unwritable with advice if writing fails."""
     try:
         yield
     except OSError as error:

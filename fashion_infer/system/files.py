@@ -33,8 +33,7 @@ from .interrupts import interrupt_deferred
 _READER_WAIT = 10.0  # seconds to wait for a reader of a FIFO
 _KINDS = ((stat.S_ISDIR, "a folder"), (stat.S_ISSOCK, "a socket"), (stat.S_ISBLK, "a block device"))
 _Path = Union[str, "os.PathLike[str]"]
-_Undo = Callable[[], None]
-_unfinished: List[_Undo] = []
+_unfinished: List[Callable[[], None]] = []
 
 
 class _Target(NamedTuple):
@@ -213,7 +212,7 @@ def folder_made(path: Union[str, Path], mode: int = 0o777) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _undone(undo: _Undo) -> Iterator[None]:
+def _undone(undo: Callable[[], None]) -> Iterator[None]:
     with _terminating_cleanly():
         _unfinished.append(undo)
         try:

@@ -59,7 +59,6 @@ def used() -> Optional[ProcessorTime]:
 
 
 def load(start: Optional[ProcessorTime]) -> Optional[float]:
-    """Return the share of the processors' time that other programs have used since `start`; None if unknown."""
     end = used()
     if start is None or end is None or end.wall <= start.wall:
         return None

@@ -36,7 +36,6 @@ def find_tool(name: str) -> str:
 
 
 def run(program: Sequence[str], timeout: float, **environment: str) -> subprocess.CompletedProcess:
-    """Run a program that can import what this process can; OSError if it cannot start, TimeoutExpired if too slow."""
     path = os.pathsep.join(part for part in sys.path if part)
     known = {**os.environ, "PYTHONPATH": path, **environment}
     return subprocess.run(program, capture_output=True, text=True, timeout=timeout, env=known)

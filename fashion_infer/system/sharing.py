@@ -10,7 +10,6 @@ _NONE_LEFT = object()
 
 
 def share(workers: Sequence[Worker], tasks: Iterable[Task], work: Callable[[Worker, Task], None]) -> None:
-    """Do all tasks, one thread per worker, which takes the next one when free; the first error stops all."""
     lock, waiting, stop = threading.Lock(), iter(tasks), threading.Event()
 
     def run(worker):

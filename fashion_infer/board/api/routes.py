@@ -158,7 +158,6 @@ async def log(
 
 
 async def _until(look: Callable[[], Seen], enough: Callable[[Seen], object], end: float) -> Seen:
-    """Call `look` until its result is `enough` or `time.monotonic()` is `end`; no thread is occupied between calls."""
     pause = _PAUSE
     while True:
         seen = await run_in_threadpool(look)

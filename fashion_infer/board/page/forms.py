@@ -119,7 +119,6 @@ def change(visit: PostedByInstructor) -> Response:
 
 @router.post("/class/finalise")
 def finalise(visit: PostedByInstructor) -> Response:
-    """Queue the leaders' final runs; if all of them have already ended, declare the ranking final."""
     leaders = number(visit.fields.get("leaders"), 1000)
     if not leaders:
         raise UsageError("Enter the number of leaders whose submissions run again, 1 or more.")
@@ -132,7 +131,6 @@ def finalise(visit: PostedByInstructor) -> Response:
 
 @router.post("/people")
 def add(visit: PostedByInstructor) -> Response:
-    """Add people, and show their tokens, which cannot be shown again."""
     wanted = class_settings.listed(visit.fields.get("people", ""))
     with visit.transaction() as session:
         joined = people.join(session, visit.of_class, wanted, visit.person.name, visit.address)

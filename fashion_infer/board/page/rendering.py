@@ -138,7 +138,6 @@ def moment(context, when: datetime) -> str:
 
 
 def position(job) -> str:
-    """Describe the place in the queue of a job with the attributes `place` and `start_in`."""
     if job.place == 0:
         return "running now"
     ending = "th" if 10 <= job.place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(job.place % 10, "th")

@@ -34,7 +34,6 @@ class Dispatcher:
         self._slots: Dict[str, int] = {}  # number of graders by backend
 
     def recover(self) -> int:
-        """Move the running jobs of an earlier dispatcher of the same name back to the queue; return their number."""
         with self._store.write() as session:
             return queue.recover(session, self._owner)
 

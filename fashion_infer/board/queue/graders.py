@@ -27,8 +27,6 @@ DIED = "died"  # kind of the event of a grader that ended without another last m
 
 
 class Event(NamedTuple):
-    """A message of a grader. Its last message is of a kind other than "log"."""
-
     kind: str  # "log"; "outcome"; "unable" if the machine could not judge; "died" without another last message
     text: str = ""  # a line of the log, or the reason of the last message
     outcome: Optional[JudgingOutcome] = None  # of "outcome" and "unable"

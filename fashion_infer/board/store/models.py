@@ -200,8 +200,6 @@ class Content(Base):
 
 
 class JobRow(Base):
-    """A job of a queue: a submission's own judging, or one of a leader's five final runs."""
-
     __tablename__ = "jobs"
     id: Mapped[int] = mapped_column(primary_key=True)
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))

@@ -69,7 +69,6 @@ def find_class(session: Session, name: str) -> Optional[Class]:
 
 
 def the_class(session: Session, name: Optional[str]) -> Class:
-    """Return the class with a name, or the board's only class if `name` is None; UsageError if there is none."""
     if name is None:
         every = session.scalars(select(Class).limit(2)).all()
         if len(every) != 1:

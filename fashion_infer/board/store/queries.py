@@ -124,9 +124,8 @@ class QueuedJob(NamedTuple):
         own, same_class = self.person_id == viewer.id, self.class_id == viewer.class_id
         readable = own or (same_class and sees_all(viewer))
         named = readable or (same_class and viewer.of_class.names_open)
-        return self._replace(
-            name=self.name if named else self.pseudonym, submission_id=self.submission_id if readable else None, own=own
-        )
+        identifier = self.submission_id if readable else None
+        return self._replace(name=self.name if named else self.pseudonym, submission_id=identifier, own=own)
 
 
 def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJob]:

@@ -62,7 +62,6 @@ class Bracket(NamedTuple):
 
 
 def beside(brackets: Sequence[Bracket]) -> float:
-    """Return the seconds that a bracket takes in addition to its kernels: a difference of medians, at least 0."""
     taken, alone = (statistics.median(values) for values in zip(*(bracket[:2] for bracket in brackets)))
     return max(0.0, taken - alone)
 

@@ -52,9 +52,8 @@ class DeviceTensors:
         self.shared = Shared(self._small, (self._block.descriptor,), told)
         address, staged = self._block.address, self._staged.value
         fill_overhead = min(filled(address, 0, 1) for _ in range(_EMPTY_FILLS))
-        self.slots = [
-            _Slot(address, number * largest, staged + number * inputs, host, fill_overhead) for number in range(count)
-        ]
+        starts = [(number * largest, staged + number * inputs) for number in range(count)]
+        self.slots = [_Slot(address, start, waiting, host, fill_overhead) for start, waiting in starts]
 
     def clear(self) -> None:
         self._small.clear()

@@ -204,8 +204,7 @@ def _called(said: bytes, number: int, seconds: float) -> TimedBracket:
         op, layer = float(fields[3]), float(fields[4])
         if not (math.isfinite(op) and math.isfinite(layer)):
             raise ValueError
-        return TimedBracket(
-            seconds, int(fields[2]), op, layer, int(fields[5]), fields[6].decode(errors="replace")[:512]
-        )
+        message = fields[6].decode(errors="replace")[:512]
+        return TimedBracket(seconds, int(fields[2]), op, layer, int(fields[5]), message)
     except (ValueError, IndexError):
         raise Broken("wrote_to_channel") from None

@@ -38,8 +38,6 @@ class Limits(NamedTuple):
 
 
 class Box(NamedTuple):
-    """A sandbox. Paths are the same inside and outside."""
-
     limits: Limits
     read: Tuple[str, ...] = ()  # files and folders that it may read
     write: Tuple[str, ...] = ()  # files and folders that it may also change

@@ -33,7 +33,6 @@ class Gate:
             self._open = open
 
     def end(self) -> None:
-        """End the thread; the kernel then refuses all such calls."""
         self._ended = True
         self._thread.join()
         os.close(self._descriptor)
