@@ -4,7 +4,7 @@
     scripts/gpu_bench.py shapes [--batch 100] [--count 300] [--seed 1]       (--batch 0: 1.5 GB of images and outputs)
     scripts/gpu_bench.py gpus [--edition fa2017] [--images 10000000] [--batch 100000] [--repeat 3]
 
-Needs a built library (FASHION_OPS_LIBRARY) and PyTorch (`gpus` also runs with CuPy); no MXNet.
+Needs a built library (FASHION_OPS_LIBRARY) and PyTorch; no MXNet.
 """
 
 import argparse

@@ -28,7 +28,7 @@ _TIMEOUT = 120
 
 
 def measure(backend: str, device: int = 0) -> Dict[str, float]:
-    """Measure the ceilings of a device, each as the median of ten runs; DeviceError without PyTorch or CuPy for a GPU.
+    """Measure the ceilings of a device, each as the median of ten runs; DeviceError without PyTorch for a GPU.
 
     fill_gb_s and copy_gb_s are in 10^9 bytes per second (a copy counts bytes read and written), fp32_tflop_s and, on a
     GPU's tensor cores, fp16_tflop_s in 10^12 operations per second.

@@ -1,14 +1,12 @@
-"""Commands on a CUDA device: `bench` with PyTorch and CuPy, the profiler, the report, and `kernel explain`."""
+"""Commands on a CUDA device: `bench`, the profiler, the report, and `kernel explain`."""
 
 import json
-import sys
 
 import planted_kernels as planted
 import pytest
 from profiles import drawn
 
 from fashion_infer.bench.conv import Convolutions
-from fashion_infer.bench.machines import tensors
 from fashion_infer.bench.network import Networks
 from fashion_infer.bench.request import BenchRequest
 from fashion_infer.errors import DeviceError
@@ -30,32 +28,22 @@ def library_with_cuda():
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("framework", ["torch", "cupy"])
-def test_bench_of_kernels(library_with_cuda, framework, monkeypatch):
-    pytest.importorskip(framework)
-    wanted = {"torch": tensors.TorchTensors, "cupy": tensors.CupyTensors}[framework]
-    if framework == "cupy":
-        monkeypatch.setitem(sys.modules, "torch", None)
-    assert isinstance(tensors.find(0), wanted)
+def test_bench_of_kernels(library_with_cuda, torch):
     result = Convolutions(BenchRequest(("fa2017", "sp2018"), "gpu", batches=(200,), repeat=4)).measure()
     assert result.wrong == [] and len(result.cases) == 3
-    assert ("cudnn" in result.not_compared) == (framework == "cupy")
+    assert "cudnn" not in result.not_compared
     for case in result.cases:
         for row in case.rows:
             assert row.status == "skipped" or row.median_ms > 0
 
 
-@pytest.mark.parametrize("framework", ["torch", "cupy"])
-def test_bench_of_networks(library_with_cuda, framework, monkeypatch):
-    pytest.importorskip(framework)
-    if framework == "cupy":
-        monkeypatch.setitem(sys.modules, "torch", None)
+def test_bench_of_networks(library_with_cuda, torch):
     result = Networks(BenchRequest(("fa2017", "fa2019"), "gpu", 0, "torch", (1, 300), 4)).measure()
     assert result.wrong == [] and len(result.cases) == 10
-    assert ("torch" in result.not_compared) == (framework == "cupy")
+    assert "torch" not in result.not_compared
     for case in result.cases:
         assert case.rows[0].name == "fashion-infer"
-        assert case.peers == (["torch fp32", "torch tf32"] if framework == "torch" else [])
+        assert case.peers == (["torch fp32", "torch tf32"])
         assert all(row.median_ms > 0 for row in case.rows)
 
 

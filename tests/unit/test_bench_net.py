@@ -254,9 +254,7 @@ class Tensors(test_bench.Tensors):
     """PyTorch on the CPU, as a stand-in for PyTorch on a device."""
 
     where = "cpu"
-
-    def __init__(self, device=0):
-        self.torch = importlib.import_module("torch")
+    torch = property(lambda self: importlib.import_module("torch"))
 
     def put(self, array):
         return self.torch.from_numpy(array.copy())

@@ -466,13 +466,13 @@ class TestCommand:
 
 
 class TestMissingHardware:
-    def test_a_gpu_without_pytorch_and_cupy(self, small_report, tmp_path):
-        why = "a benchmark on the GPU needs PyTorch or CuPy"
+    def test_a_gpu_without_pytorch(self, small_report, tmp_path):
+        why = "a benchmark on the GPU needs PyTorch"
         measured = small_report.measured._replace(convolutions=None, networks=None, backend="gpu", no_gpu="")
         measured = measured._replace(no_convolutions=why, no_networks=why)
         drawn = pages.draw(tmp_path, measured)
         assert sorted(drawn) == ["confusion.svg", "mistakes.svg"]
         parts, made = rendered(measured, drawn)
         for name in ("ladder", "roofline", "network"):
-            assert "needs PyTorch or CuPy" in texts(parts[name])
+            assert "needs PyTorch" in texts(parts[name])
         assert Page(documents.html_page(made, tmp_path))

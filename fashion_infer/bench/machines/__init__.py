@@ -15,7 +15,7 @@ A machine has
 
 
 def open_machine(backend: str, device: int = 0):
-    """Open the machine of a backend; DeviceError if it does not exist, or neither PyTorch nor CuPy can use it."""
+    """Open the machine of a backend; DeviceError if it does not exist, or PyTorch cannot use it."""
     if backend == "gpu":
         from .cuda import Cuda
 

@@ -1,4 +1,4 @@
-"""A CUDA device as a benchmark machine. Tensors are PyTorch's or CuPy's; our kernels use their pointers and stream."""
+"""A CUDA device as a benchmark machine. Tensors are PyTorch's; our kernels use their pointers and stream."""
 
 from typing import Callable, ClassVar, Dict, List, Sequence, Tuple
 
@@ -18,7 +18,7 @@ from .memory import check_memory
 
 
 class Cuda:
-    """One CUDA device; DeviceError if it does not exist, or neither PyTorch nor CuPy can use it."""
+    """One CUDA device; DeviceError if it does not exist, or PyTorch cannot use it."""
 
     backend = "gpu"
     precisions = fused.PRECISIONS
@@ -111,7 +111,7 @@ class CudaConvolution:
     def limits(self) -> List[Tuple[Contender, int]]:
         """Return contenders that only move memory, with the number of bytes that each moves.
 
-        The write floor is the faster of filling with a value and with zeros (by cudaMemsetAsync in CuPy).
+        The write floor is the faster of filling with a value and with zeros.
         """
         tensors, spare = self.tensors, self.tensors.empty(self.y.shape)
         return [

@@ -1,4 +1,4 @@
-"""Device memory, streams and events for benchmarks: from PyTorch if it works with CUDA here, else from CuPy."""
+"""Device memory, streams and events for benchmarks: from PyTorch."""
 
 import importlib
 
@@ -6,15 +6,13 @@ from ...errors import DeviceError
 
 
 def find(device: int):
-    """Return the TorchTensors of a device, or CupyTensors if PyTorch does not work there; DeviceError without both."""
-    for kind in (TorchTensors, CupyTensors):
-        try:
-            return kind(device)
-        except Exception:  # the framework is not installed, has no CUDA, or needs another driver: try the next one
-            continue
-    raise DeviceError(
-        "a benchmark on the GPU needs PyTorch or CuPy with CUDA: pip install torch or cupy-cuda13x; or --backend cpu"
-    )
+    """Return the TorchTensors of a device; DeviceError if PyTorch is missing or does not work there."""
+    try:
+        return TorchTensors(device)
+    except Exception:  # it is not installed, has no CUDA, or needs another driver
+        raise DeviceError(
+            "a benchmark on the GPU needs PyTorch with CUDA: pip install torch, or use --backend cpu"
+        ) from None
 
 
 class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
@@ -70,65 +68,6 @@ class TorchTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
 
     def head_start(self):
         self.torch.cuda._sleep(2_000_000)  # in clock cycles: about a millisecond in which the host can queue work ahead
-
-
-class CupyTensors:  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    def __init__(self, device):
-        self.cupy = importlib.import_module("cupy")
-        self.cupy.cuda.Device(device).use()
-        self.cupy.empty(1)
-        self._scratch = None
-
-    def versions(self):
-        return {"cupy": self.cupy.__version__}
-
-    def put(self, array):
-        return self.cupy.asarray(array)
-
-    def empty(self, shape):
-        return self.cupy.empty(shape, "float32")
-
-    def fill(self, tensor, value):
-        tensor.fill(value)
-
-    def zero(self, tensor):
-        tensor.data.memset_async(0, tensor.nbytes)
-
-    def copy(self, to, source):
-        self.cupy.copyto(to, source)
-
-    def take(self, tensor, indices):
-        return tensor[self.cupy.asarray(indices)].get()
-
-    def has_nan(self, tensor):
-        return bool(self.cupy.isnan(tensor.max()))
-
-    def pointer(self, tensor):
-        return tensor.data.ptr
-
-    def stream(self):
-        return self.cupy.cuda.get_current_stream().ptr
-
-    def event(self):
-        return self.cupy.cuda.Event()
-
-    def milliseconds(self, start, end):
-        return self.cupy.cuda.get_elapsed_time(start, end)
-
-    def pinned(self, array):
-        pinned = importlib.import_module("cupyx").empty_pinned(array.shape, array.dtype)
-        pinned[...] = array
-        return pinned
-
-    def synchronize(self):
-        self.cupy.cuda.get_current_stream().synchronize()
-
-    def head_start(self):
-        # CuPy has no sleep. Writing 1 GiB eight times instead takes some milliseconds.
-        if self._scratch is None:
-            self._scratch = self.cupy.empty(2**28, "float32")
-        for _ in range(8):
-            self._scratch.fill(0)
 
 
 def _dotted(cudnn):  # pragma: no cover (PyTorch with CUDA only)

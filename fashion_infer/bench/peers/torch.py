@@ -42,7 +42,7 @@ def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contend
 
 def cudnn_convolution(tensors, x, weight) -> List[Contender]:
     """Return contenders for cuDNN in float32 and TF32, in both memory layouts, with cuDNN's benchmark mode."""
-    pytorch = on_gpu(tensors)
+    pytorch = tensors.torch
 
     def contender(name, tf32, layout, memory):
         data, filters = x.contiguous(memory_format=memory), weight.contiguous(memory_format=memory)
@@ -75,7 +75,7 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 
 def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[Contender]:
     """Return contenders for the network in float32 and TF32, in both layouts, with cuDNN's benchmark mode."""
-    pytorch = on_gpu(tensors)
+    pytorch = tensors.torch
     contenders = []
     for name, tf32 in PRECISIONS:
         for layout, memory in layouts(pytorch):
@@ -83,14 +83,6 @@ def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[
             run, sample = runner(tensors, function, images, to_host, tf32, memory)
             contenders.append(Contender(f"torch {name}", run, sample, layout))
     return contenders
-
-
-def on_gpu(tensors):
-    """Return the PyTorch package of the tensors; ImportError if the tensors are CuPy's."""
-    pytorch = getattr(tensors, "torch", None)
-    if pytorch is None:
-        raise ImportError("PyTorch with CUDA is not installed")
-    return pytorch
 
 
 def set_precision(pytorch, tf32: bool) -> None:

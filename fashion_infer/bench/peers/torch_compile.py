@@ -48,7 +48,7 @@ _latest: Dict[Tuple, Dict[str, Callable]] = {}
 
 def _by_precision(tensors, network, images):
     """Return the compiled functions by precision. A call with the last network and shape reuses the last functions."""
-    pytorch, key = eager.on_gpu(tensors), (network.symbol, images.shape)
+    pytorch, key = tensors.torch, (network.symbol, images.shape)
     if key not in _latest:
         _latest.clear()
         pytorch._dynamo.reset()  # otherwise a second batch size is compiled for dynamic sizes
