@@ -282,21 +282,6 @@ def test_no_figure_has_an_exponent():
     assert content.number(59500.4, ".3g") == (59500.4, "59,500")
 
 
-class TestOneKernelOneTime:
-    def test_times_of_a_convolution_from_all_measurements(self, small_report):
-        measured = small_report.measured
-        parts, _ = rendered(measured)
-        table = next(part for part in parts["op-times"] if getattr(part, "caption", "") == "One kernel, one time")
-        assert {row[3].text for row in table.rows} == {"op time", "ladder", "profile"}
-        for row in table.rows:
-            base = next(r for r in table.rows if r[0] == row[0] and r[1] == row[1] and r[3].text == "op time")
-            per_image = row[4].value / row[5].value
-            assert row[7].value == pytest.approx(per_image / (base[4].value / base[5].value), rel=1e-6)
-            assert len(row[8].text) > 20
-        for run, rows in ((run, [row for row in table.rows if row[1].text == run.mode]) for run in measured.runs):
-            assert rows[0][4].value == pytest.approx(1e3 * next(layer.median for layer in run.layers if layer.custom))
-
-
 class TestNetwork:
     def test_figures_equal_the_benchmarks(self, small_report):
         result = small_report.measured.networks

@@ -17,11 +17,6 @@ CONFUSION, SHEET = "confusion.svg", "mistakes.svg"
 _MOST_CONFUSED = 10
 _PEER, _FLOOR = "Against the best peer", "Distance to the write floor"
 _STATES = {True: ("correct", "ok"), False: ("WRONG", "wrong")}
-_TIMINGS = (
-    "The first row of each convolution has its op time, from which every rate below is computed. The ladder and the "
-    "profiler time the same kernel under other conditions, which the last column names. To make the times comparable, "
-    "each is divided by its number of images."
-)
 _ROOFLINE = (
     "Arithmetic intensity is a layer's number of operations divided by the bytes of its input, weights and output, "
     "each moved once: all kernels have the same intensity on a layer. A kernel above a ceiling of memory kept part of "
@@ -113,62 +108,6 @@ def _most_frequent(result, names) -> List[List]:
     most = np.argsort(-counts, axis=None, kind="stable")[:_MOST_CONFUSED]
     pairs = [divmod(int(index), len(names)) for index in most if counts.flat[index]]
     return [[names[true], names[said], int(counts[true, said])] for true, said in pairs]
-
-
-def timings(measured) -> List[Part]:
-    """Make the table of the convolutions' times, with one row per way of timing."""
-    rows: List[List] = []
-    for result, profiled in zip(measured.runs, measured.profiles):
-        known = {each.layer: each for each in profiled.figures.throughput}
-        custom = [layer for layer in result.layers if layer.custom]
-        for place, layer in enumerate(custom, 1):
-            base = layer.median / result.n
-            spread = f"{1e3 * min(layer.seconds):.4g} to {1e3 * max(layer.seconds):.4g} ms"
-            spread += noise.beside(noise.spread(layer.seconds))
-            slices = f"in slices of {result.batch_size:,}" if result.batch_size < result.n else "all images at once"
-            why = f"median of {len(layer.seconds)} passes, {spread}, {slices}"
-            rows.append(_timing(layer, result, "op time", layer.median, result.n, base, why))
-            if layer.kernel != "fused":
-                rows += _timings_of_the_ladder(measured, result, layer, place, base)
-            if layer.name in known:
-                seconds, how = known[layer.name].seconds, _how_profiled(profiled)
-                rows.append(_timing(layer, result, "profile", seconds, result.n, base, how))
-    if not rows:
-        return []
-    columns = ["layer", "mode", "kernel", "where", ">ms", ">images", ">us an image", ">of op time", "how it was timed"]
-    return [Text(_TIMINGS), table("One kernel, one time", columns, rows)]
-
-
-def _timing(layer, result, where, seconds, images, base, why) -> List:
-    an_image = seconds / images
-    ratio = number(an_image / base if base else None, ".2f")
-    return [layer.name, result.mode, layer.kernel, where, number(1e3 * seconds, ".4g"), images,
-            number(1e6 * an_image, ".3f"), ratio, why]  # fmt: skip
-
-
-def _timings_of_the_ladder(measured, result, layer, place, base) -> List[List]:
-    cases = measured.convolutions.cases if measured.convolutions else ()
-    found = [(case, row) for case in cases if case.number == place for row in case.rows if row.name == layer.kernel]
-    return [
-        _timing(
-            layer,
-            result,
-            "ladder",
-            row.median_ms / 1e3,
-            case.shape.B,
-            base,
-            f"median of {row.runs} runs of one batch of {case.shape.B:,} random images, all contenders in turn",
-        )
-        for case, row in found
-        if row.timed
-    ]
-
-
-def _how_profiled(profile) -> str:
-    passes = profile.figures.overhead[0].passes if profile.figures.overhead else 0
-    if passes:
-        return f"median of {passes} passes without the profiler, in a separate process"
-    return "one pass, the first of a separate process: it loads code, allocates memory, and is profiled"
 
 
 def roofline(
