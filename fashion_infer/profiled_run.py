@@ -32,11 +32,7 @@ class ProfiledRun(NamedTuple):
 
 
 def profile(
-    request: Request,
-    turns: int = 3,
-    with_ceilings: bool = True,
-    with_counters: bool = False,
-    announce: pipeline.Announce = nullcontext,
+    request: Request, turns: int = 3, with_ceilings: bool = True, announce: pipeline.Announce = nullcontext
 ) -> ProfiledRun:
     """Run a network under the profiler, first passes included, then `turns` passes with and without it."""
     pipeline.check(request)
@@ -44,8 +40,6 @@ def profile(
         raise UsageError("the number of passes for the overhead must be at least 0")
     images, model = pipeline.load(request, announce)
     cupti = _cupti(request, model)
-    if with_counters and cupti is None:
-        raise UsageError("only GPUs have hardware counters, and this would run on the CPU")
     schedule = Schedule(request.repeat, turns, settling=0 if cupti is None else 1)
     watch = _Watch(cupti, MXNetSource(), schedule)
     try:

@@ -25,7 +25,6 @@ from .groups import ExampleCommand
     click.option(
         "--trace", "timeline", metavar="FILE.json", help="Write a timeline that you can open in ui.perfetto.dev."
     ),
-    click.option("--counters", is_flag=True, help="Also collect each kernel's hardware counters, with Nsight Compute."),
     click.option(
         "--turns",
         type=int,
@@ -39,54 +38,27 @@ from .groups import ExampleCommand
         help="Measure the device's highest arithmetic rate and memory bandwidth [default: --ceilings].",
     ),
 )
-def command(request, as_csv, as_json, timeline, counters, turns, ceilings):
+def command(request, as_csv, as_json, timeline, turns, ceilings):
     """Show where the time of a run goes, by kernel and by call."""
     from .. import profiled_run
     from ..present import files, run
     from ..present import profile as present
     from ..present.render import terminal
-    from ..profiling import counters as hardware
     from . import running
 
     if request.device == "all":
         raise UsageError("profile takes one GPU: name it by its index")
     files.check(as_csv, timeline)
-    if counters:
-        _check_counters(request)
     announce = contextlib.nullcontext if as_json else running.announced
-    measured = profiled_run.profile(request, turns, ceilings, counters, announce)
+    measured = profiled_run.profile(request, turns, ceilings, announce)
     running.notices(request, measured.result)
     figures = measured.figures
-    counted = hardware.count(["run", *_arguments(request)]) if counters else []
     if as_json:
-        terminal.show_json({**measured.as_dict(), "counters": [one.as_dict() for one in counted]})
+        terminal.show_json(measured.as_dict())
     else:
         terminal.show(run.parts(measured.result))
         terminal.show(present.parts(figures, figures.ceilings, backend=measured.result.backend))
         terminal.show(present.ceilings(figures.ceilings, figures.no_ceilings, measured.result.backend))
         terminal.show(present.costs(figures.overhead))
-        terminal.show(present.hardware_counters(counted) if counters else [])
     profiled_run.save(measured, as_csv, timeline)
     running.check_submission(request, measured.result)
-
-
-def _check_counters(request):
-    """Raise an error for a run on the CPU, or if the profiler is missing. The check does not start CUDA."""
-    from ..library import kernels
-    from ..system import programs
-
-    cpu = UsageError("--counters works only on a GPU, and this would run on the CPU")
-    if request.backend == "cpu":
-        raise cpu
-    programs.find_tool("ncu")
-    if not kernels.table("gpu"):
-        raise cpu
-
-
-def _arguments(request):
-    """Return the command-line options with which `run` makes the same request."""
-    from .run import command as run
-
-    given = [(p.opts[0], getattr(request, p.name), p.is_flag) for p in run.params if hasattr(request, p.name)]
-    words = ([name] if is_flag else [name, str(value)] for name, value, is_flag in given if value not in (None, False))
-    return [word for part in words for word in part]

@@ -2,7 +2,7 @@
 
 from typing import Dict, List, Optional, Sequence
 
-from ..profiling import counters, tables
+from ..profiling import tables
 from ..profiling.figures import Figures, Overhead, Throughput, shares
 from ..system.process import as_time_prints
 from . import content
@@ -116,13 +116,3 @@ def ceilings(known: Optional[Dict[str, float]], why_not: Optional[str], backend:
     named = [ceiling(name, value, backend) for name, value in known.items()]
     rows = [[name, (value, three_digits(value))] for name, value in named]
     return [table("Ceilings", ["ceiling", ">measured"], rows)]
-
-
-def hardware_counters(kernels: Sequence[counters.KernelCounters]) -> List[Part]:
-    found: List[Part] = []
-    for kernel in kernels:
-        rows = []
-        for counter, value in zip(counters.COUNTERS, kernel.values):
-            rows.append([counter.what, "not on this GPU" if value is None else number(value, f",.{counter.digits}f")])
-        found.append(table(f"{kernel.name} (the longest of {kernel.launches} launches)", ["counter", ">value"], rows))
-    return found

@@ -1,1 +1,1 @@
-"""Profiles of a run: nvprof's tables, whole-program times, throughput, a timeline and hardware counters."""
+"""Profiles of a run: nvprof's tables, whole-program times, throughput and a timeline."""

@@ -18,11 +18,11 @@ from fashion_infer.inference.layer_times import LayerResult
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
 from fashion_infer.present import profile as present
-from fashion_infer.profiling import counters, mxnet, records, tables
+from fashion_infer.profiling import mxnet, records, tables
 from fashion_infer.profiling.cupti import CuptiSource
 from fashion_infer.profiling.figures import Figures, Overhead, Schedule, Throughput, from_dict, overheads, throughputs
 from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record
-from fashion_infer.system import compilers, installation, process, programs
+from fashion_infer.system import compilers, installation, process
 
 MANGLED = "_ZN4fops3runEPKff"
 
@@ -414,72 +414,6 @@ def test_usage_has_the_format_of_time(wall, text):
     share = int(100 * 6.504 / wall)
     assert first == f"6.00user 0.50system {text}elapsed {share}%CPU (0avgtext+0avgdata 256000maxresident)k"
     assert second == "3inputs+4outputs (1major+2minor)pagefaults 0swaps"
-
-
-# ---- Counters.
-
-
-def ncu_prints(*launches):
-    """Return the output of `ncu --csv --page raw` for these launches, after lines that the program prints."""
-    metrics = [metric for counter in counters.COUNTERS for metric in counter.metrics]
-    rows = [["ID", "Kernel Name", *metrics], ["", "", *["%"] * len(metrics)]]
-    rows += [[str(i), name, *values] for i, (name, values) in enumerate(launches)]
-    return "New Inference\n==PROF== x\n" + "\n".join(",".join(f'"{cell}"' for cell in row) for row in rows) + "\n"
-
-
-def values(time, *rest):
-    count = sum(len(counter.metrics) for counter in counters.COUNTERS)
-    return [time, *rest, *["1"] * (count - 1 - len(rest))]
-
-
-def test_counters_of_the_longest_launch():
-    text = ncu_prints(
-        (MANGLED, values("1,000")),
-        (MANGLED, values("2,500", "61.5", "n/a")),
-        ("void unnamed>::f<5>(T)", values("9000")),
-    )
-    other, ours = counters.parse(text)
-    assert (other.name, other.values[0]) == ("void (anonymous namespace)::f<5>(T)", 9.0)
-    assert (ours.name, ours.launches) == ("fops::run(float const*, float)", 2)
-    assert ours.values[:4] == [2.5, 61.5, None, 1.0]
-    assert dict(zip([c.what for c in counters.COUNTERS], ours.values))["shared-memory bank conflicts"] == 2.0
-    assert counters.parse("no table") == []
-
-
-def fake_ncu(monkeypatch, tmp_path, body):
-    program = tmp_path / "ncu"
-    program.write_text("#!/bin/sh\n" + body)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-
-
-def test_ncu_runs_the_program(monkeypatch, tmp_path):
-    (tmp_path / "page").write_text(ncu_prints(("k", values("5000"))))
-    fake_ncu(monkeypatch, tmp_path, f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/page\n')
-    (kernel,) = counters.count(["run", "--n", "5"])
-    assert (kernel.name, kernel.values[0]) == ("k", 5.0)
-    assert (tmp_path / "asked").read_text().rstrip().endswith("-m fashion_infer run --n 5")
-
-
-@pytest.mark.parametrize(
-    "body, words",
-    [
-        ("echo '==ERROR== ERR_NVGPUCTRPERM - The user does not have permission'; exit 1\n", "run as root"),
-        ("echo 'fashion-infer: there is no GPU' >&2; exit 4\n", "there is no GPU"),
-        ("exit 3\n", "exit code 3"),
-    ],
-)
-def test_ncu_that_fails(monkeypatch, tmp_path, body, words):
-    fake_ncu(monkeypatch, tmp_path, body)
-    with pytest.raises(DeviceError, match=words):
-        counters.count(["run"])
-
-
-def test_without_ncu(monkeypatch, invoke):
-    monkeypatch.setattr(programs.shutil, "which", lambda name: None)
-    monkeypatch.setattr(programs.glob, "glob", lambda pattern: [])
-    status, out, err = invoke("profile", "--data", "synthetic", "--n", "5", "--counters")
-    assert status == 4 and len(err.splitlines()) == 1 and not out
 
 
 # ---- The command on a CPU.

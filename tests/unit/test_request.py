@@ -13,9 +13,7 @@ from fashion_infer import _mxnet, devices, infer, pipeline, verification
 from fashion_infer.data import dataset, synthetic
 from fashion_infer.errors import CheckpointError, DeviceError, UsageError
 from fashion_infer.inference import model as models
-from fashion_infer.library import kernels
 from fashion_infer.request import BlockRequest, Request
-from fashion_infer.system import programs
 
 
 @pytest.fixture
@@ -169,14 +167,6 @@ def test_verify_uses_the_same_pipeline(monkeypatch):
     with pytest.raises(DeviceError, match="seen"):
         verification.verify(["ece408-low"], Request(backend="cpu", data="synthetic", threads=1))
     assert asked == [Request("ece408-low", backend="cpu", data="synthetic", threads=1, operator="custom", mode="fused")]
-
-
-@pytest.mark.parametrize("options", [["--backend", "cpu"], []])
-def test_counters_without_a_gpu_are_refused_before_a_run(options, invoke, nothing_is_loaded, monkeypatch):
-    monkeypatch.setattr(programs, "find_tool", lambda name: "/usr/bin/ncu")
-    monkeypatch.setattr(kernels, "table", lambda backend="cpu": [])  # a library without CUDA
-    code, out, err = invoke("profile", "--data", "synthetic", "--n", "5", "--counters", *options)
-    assert code == 2 and len(err.splitlines()) == 1 and not out
 
 
 def test_infer_and_run_have_all_options_of_a_request(invoke):
