@@ -1,6 +1,5 @@
 """Runs a network under the profiler, for the command `profile`, and makes tables of the records."""
 
-import time
 from contextlib import nullcontext
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -13,7 +12,7 @@ from .library import kernels
 from .library.op_times import OpTime
 from .profiling import mxnet, records, tables
 from .profiling.cupti import CuptiSource
-from .profiling.figures import Figures, Schedule, overheads, throughputs
+from .profiling.figures import Figures, throughputs
 from .profiling.mxnet import MXNetSource
 from .profiling.records import Record
 from .request import Request
@@ -34,17 +33,19 @@ class ProfiledRun(NamedTuple):
 def profile(
     request: Request, turns: int = 3, with_ceilings: bool = True, announce: pipeline.Announce = nullcontext
 ) -> ProfiledRun:
-    """Run a network under the profiler, first passes included, then `turns` passes with and without it."""
+    """Run a network under the profiler, first passes included, then `turns` passes without it."""
     pipeline.check(request)
     if turns < 0:
-        raise UsageError("the number of passes for the overhead must be at least 0")
+        raise UsageError("the number of passes without the profiler must be at least 0")
     images, model = pipeline.load(request, announce)
     cupti = _cupti(request, model)
-    schedule = Schedule(request.repeat, turns, settling=0 if cupti is None else 1)
-    watch = _Watch(cupti, MXNetSource(), schedule)
+    # The first pass after CUPTI is switched off does not count: CUPTI may still lengthen the time between events.
+    settling = 1 if cupti is not None and turns else 0
+    watch = _Watch(cupti, MXNetSource(), request.repeat)
     try:
-        watch.record()
-        result = pipeline.run(request.but(repeat=schedule.total), images, model, between=watch.between)
+        watch.start()
+        asked = request.but(repeat=request.repeat + settling + turns)
+        result = pipeline.run(asked, images, model, between=watch.between)
     finally:
         watch.close()
     shown = result._replace(layers=[_first(layer, request.repeat) for layer in result.layers])
@@ -64,10 +65,10 @@ def profile(
     figures = Figures(
         tables=[activities, tables.tabulate("API calls", calls)],
         usage=watch.usage,
-        throughput=throughputs([_unprofiled(layer, schedule) for layer in result.layers]),
+        throughput=throughputs([_last(layer, turns) for layer in result.layers]),
         ceilings=limits,
         no_ceilings=reason,
-        overhead=overheads(result.layers, watch.walls, schedule),
+        passes=turns,
     )
     return ProfiledRun(shown, figures, [*watch.cuda, *mxnet_calls, *nodes, *fused])
 
@@ -112,9 +113,9 @@ def _first(layer: LayerResult, passes: int) -> LayerResult:
     )
 
 
-def _unprofiled(layer: LayerResult, schedule: Schedule) -> LayerResult:
-    """Return a layer with only its counted passes without the profiler (never the run's first), or all if none."""
-    return layer._replace(seconds=tuple(schedule.counted(layer.seconds)[0]) or layer.seconds)
+def _last(layer: LayerResult, passes: int) -> LayerResult:
+    """Return a layer with the times of its last passes, or of all if `passes` is 0."""
+    return layer._replace(seconds=layer.seconds[-passes:])
 
 
 def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]:
@@ -128,37 +129,27 @@ def _log(layers: Sequence[LayerResult], passes: int) -> List[Tuple[str, OpTime]]
 
 
 class _Watch:
-    """Turns the sources on and off between passes, and times the passes."""
+    """Records the first passes of a run, the `shown` ones."""
 
-    def __init__(self, cupti: Optional[CuptiSource], mxnet: MXNetSource, schedule: Schedule):
+    def __init__(self, cupti: Optional[CuptiSource], mxnet: MXNetSource, shown: int):
         self._sources = [source for source in (cupti, mxnet) if source is not None]
-        self._cupti, self._mxnet, self._schedule = cupti, mxnet, schedule
-        self._began: Optional[float] = None
-        self.walls: List[float] = []
+        self._cupti, self._mxnet, self._shown = cupti, mxnet, shown
         self.cuda: List[Record] = []
         self.mxnet: List[Record] = []
         self.usage: process.Usage
 
-    def record(self) -> None:
+    def start(self) -> None:
         for source in self._sources:
             source.start()
 
     def between(self, index: int) -> None:
-        """Switch the sources as scheduled before each pass and after the last, and keep the records of shown passes."""
-        if self._began is not None:
-            self.walls.append(time.perf_counter() - self._began)
-        shown = index == self._schedule.shown
-        if shown:
-            self.usage = process.usage()
-        if index > 0 and self._schedule.recorded(index) != self._schedule.recorded(index - 1):
-            if self._schedule.recorded(index):
-                self.record()
-            else:
-                self._stop()
-        if shown:
-            self.mxnet = self._mxnet.take()
-            self.cuda = self._cupti.take() if self._cupti is not None else []
-        self._began = time.perf_counter()
+        """After the shown passes, switch the sources off and take their records."""
+        if index != self._shown:
+            return
+        self.usage = process.usage()
+        self._stop()
+        self.mxnet = self._mxnet.take()
+        self.cuda = self._cupti.take() if self._cupti is not None else []
 
     def _stop(self) -> None:
         for source in self._sources:

@@ -1,9 +1,9 @@
 """Output of `profile`, which shows where the time of a run is spent."""
 
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional
 
 from ..profiling import tables
-from ..profiling.figures import Figures, Overhead, Throughput, shares
+from ..profiling.figures import Figures, Throughput, shares
 from ..system.process import as_time_prints
 from . import content
 from .content import Missing, Output, Part, Table, Text, arithmetic, ceiling, number, percent, table, three_digits
@@ -26,19 +26,6 @@ def parts(
         found += [Text(f"The program{of_mode}, {end}"), Output(as_time_prints(figures.usage))]
         found += _convolutions(figures, ceilings, of_mode, backend, timed)
     return found
-
-
-def costs(overhead: Sequence[Overhead], mode: str = "") -> List[Part]:
-    if not overhead:
-        return [Text("Profiling overhead: not measured")]
-    of_mode = f", {mode} mode" if mode else ""
-    columns = ["what", ">without, s", ">profiled, s", ">difference"]
-    rows = []
-    for each in overhead:
-        difference = (100 * (each.ratio - 1), f"{each.ratio - 1:+.2%}")
-        rows.append([each.what, number(each.without, ".6f"), number(each.profiled, ".6f"), difference])
-    passes = f"medians of {overhead[0].passes} passes each, in turn"
-    return [table(f"What profiling costs{of_mode}: {passes}", columns, rows)]
 
 
 def activities(found: tables.ProfileTable, of_mode: str = "") -> Table:
@@ -68,7 +55,7 @@ def _convolutions(
         return [Text("Convolutions: none, because the profiler does not know the sizes of MXNet's own convolutions")]
     columns = ["layer", "kernel", ">op time, ms", ">GB/s", ">of fill", f">{arithmetic(backend)[0]}", ">of FP32"]
     rows = [_row(each, ceilings, backend) for each in figures.throughput]
-    passes = f"Medians of {figures.overhead[0].passes} passes without the profiler. " if figures.overhead else ""
+    passes = f"Medians of {figures.passes} passes without the profiler. " if figures.passes else ""
     counted = "Input, weights and output are each moved once; a multiply-add is two operations."
     return [
         table(f"Convolutions{of_mode}", columns, rows),

@@ -18,7 +18,7 @@ _FLUSH_ALL = 1
 
 
 class CuptiSource:
-    """CUPTI's activity records, which can be switched on and off; DeviceError if CUPTI cannot be loaded."""
+    """CUPTI's activity records, switched on once and off; DeviceError if CUPTI cannot be loaded."""
 
     def __init__(self):
         try:
@@ -31,7 +31,7 @@ class CuptiSource:
         except Exception as error:
             raise DeviceError(f"CUPTI cannot be loaded ({_one_line(error)}): {_advice()}") from None
         self._kinds = [getattr(self._cupti.ActivityKind, kind) for kind in _KINDS]
-        self._on = self._registered = False
+        self._on = False
         self._raw: List[Tuple[str, Tuple]] = []
         self._offset = 0
         self._threads: Dict[int, int] = {}
@@ -41,9 +41,7 @@ class CuptiSource:
         if self._on:
             return
         try:
-            if not self._registered:
-                self._cupti.activity_register_callbacks(lambda: (_BUFFER, 0), self._completed)
-                self._registered = True
+            self._cupti.activity_register_callbacks(lambda: (_BUFFER, 0), self._completed)
             for kind in self._kinds:
                 self._cupti.activity_enable(kind)
             self._offset = time.time_ns() - self._cupti.get_timestamp()

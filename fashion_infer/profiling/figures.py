@@ -1,6 +1,5 @@
 """The figures of a profile, for display and for its JSON."""
 
-import statistics
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..inference.layer_times import LayerResult
@@ -61,58 +60,6 @@ def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) ->
     return tuple(rate / known[name] if name in known else None for rate, name in held_to)
 
 
-class Schedule(NamedTuple):
-    """Order of passes: those that the profile shows, then passes without and with the profiler alternate."""
-
-    shown: int  # number of passes that the profile shows
-    turns: int  # number of passes without the profiler that count for the overhead, and also of passes with it
-    # Number of passes that do not count, after the profiler is switched on or off. When CUPTI is switched on, it is set
-    # up again in the first pass. This slows down calls, and may lengthen the time between a kernel and its events.
-    settling: int
-
-    @property
-    def total(self) -> int:
-        return self.shown + 2 * self.turns * (self.settling + 1)
-
-    def recorded(self, index: int) -> bool:
-        """Return whether the profiler is on in pass `index`."""
-        return index < self.shown or (index - self.shown) // (self.settling + 1) % 2 == 1
-
-    def counted(self, passes: Sequence[float]) -> Tuple[Sequence[float], Sequence[float]]:
-        """Return those passes that count for the overhead: first those without the profiler, then those with it."""
-        each = self.settling + 1
-        first = self.shown + self.settling
-        return passes[first :: 2 * each], passes[first + each :: 2 * each]
-
-
-class Overhead(NamedTuple):
-    """Median times of the same work in passes without and with the profiler, in seconds."""
-
-    what: str
-    without: float
-    profiled: float
-    passes: int  # number of passes with the profiler
-
-    @property
-    def ratio(self) -> float:
-        return self.profiled / self.without
-
-    def as_dict(self) -> Dict[str, Any]:
-        return {**self._asdict(), "ratio": self.ratio}
-
-
-def overheads(layers: Sequence[LayerResult], walls: Sequence[float], schedule: Schedule) -> List[Overhead]:
-    """Compute the overhead of each Op Time and of a whole pass; `walls` are the seconds of every pass."""
-    series = [(f"Op Time of {layer.name}", layer.seconds) for layer in layers if layer.custom]
-    found = []
-    for what, seconds in [*series, ("a whole pass", walls)]:
-        without, profiled = schedule.counted(seconds)
-        if without and profiled and statistics.median(without) > 0:
-            pair = statistics.median(without), statistics.median(profiled)
-            found.append(Overhead(what, *pair, len(profiled)))
-    return found
-
-
 class Figures(NamedTuple):
     """All figures of a profile. They do not include its records, which only a timeline needs."""
 
@@ -121,7 +68,7 @@ class Figures(NamedTuple):
     throughput: Sequence[Throughput] = ()
     ceilings: Optional[Dict[str, float]] = None  # see `bench.ceilings.measure`
     no_ceilings: Optional[str] = None  # why there are no ceilings
-    overhead: Sequence[Overhead] = ()
+    passes: int = 0  # number of passes without the profiler, whose times give the throughput; 0 if there were none
 
     def as_dict(self) -> Dict[str, Any]:
         """Return the figures as a dictionary for JSON. Times in tables are in nanoseconds, all others in seconds."""
@@ -131,7 +78,7 @@ class Figures(NamedTuple):
             "throughput": [one.as_dict() for one in self.throughput],
             "ceilings": self.ceilings,
             "no_ceilings": self.no_ceilings,
-            "overhead": [one.as_dict() for one in self.overhead],
+            "passes": self.passes,
         }
 
 
@@ -143,7 +90,7 @@ def from_dict(data: Dict[str, Any]) -> Figures:
         throughput=_each(Throughput, data["throughput"]),
         ceilings=data["ceilings"],
         no_ceilings=data["no_ceilings"],
-        overhead=_each(Overhead, data["overhead"]),
+        passes=data["passes"],
     )
 
 

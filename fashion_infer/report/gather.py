@@ -316,7 +316,7 @@ def _networks(request: ReportRequest, edition: str, backend: str) -> BenchReques
 
 
 def _profile(request, model, backend, result) -> ReportProfile:
-    # The ceilings are the same for both modes and are measured only once. With --quick, the overhead is not measured.
+    # The ceilings are the same for both modes and are measured only once. With --quick, no pass is without it.
     less = [*(["--turns", "0"] if request.quick else []), *(["--no-ceilings"] if result.mode == "operator" else [])]
     less += _kernel(request, result.mode)
     run = request.run_command(model, result.n, backend, result.mode, 1, *less)

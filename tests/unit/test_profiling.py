@@ -20,7 +20,7 @@ from fashion_infer.library.op_times import OpTime
 from fashion_infer.present import profile as present
 from fashion_infer.profiling import mxnet, records, tables
 from fashion_infer.profiling.cupti import CuptiSource
-from fashion_infer.profiling.figures import Figures, Overhead, Schedule, Throughput, from_dict, overheads, throughputs
+from fashion_infer.profiling.figures import Figures, Throughput, from_dict, throughputs
 from fashion_infer.profiling.records import API, COPY, KERNEL, NODE, STAGE, Record
 from fashion_infer.system import compilers, installation, process
 
@@ -57,7 +57,7 @@ def test_figures_survive_json():
         [Throughput("new0", "naive", 0.5, 100, 200)],
         {"fill_gb_s": 1.5},
         None,
-        [Overhead("a whole pass", 1.0, 1.5, 3)],
+        3,
     )
     assert from_dict(json.loads(json.dumps(figures.as_dict()))) == figures
 
@@ -336,7 +336,7 @@ def test_nodes_get_their_layers_names():
     assert known == ["New(new0)", "Activation"]  # unknown layer
 
 
-# ---- Stages, throughput and overhead.
+# ---- Stages and throughput.
 
 CONV = (10, 1, 28, 28, 50, 5)
 DENSE = (10, 7200, 1, 1, 500, 1)
@@ -386,27 +386,6 @@ def test_layers_without_a_log_have_no_throughput():
     assert throughputs([layer("c", None, (1.0,), ((),)), layer("a", None, (1.0,), ((),), "Activation")]) == []
 
 
-def test_overhead():
-    seconds = (9.0, 1.0, 1.1, 2.0, 2.2, 3.0, 3.3)  # a profiled pass, then in turn passes without and with profiling
-    schedule = Schedule(shown=1, turns=3, settling=0)
-    assert schedule.total == len(seconds)
-    assert [schedule.recorded(i) for i in range(7)] == [True, False, True, False, True, False, True]
-    op, whole = overheads([layer("new0", "naive", seconds, ())], [10 * s for s in seconds], schedule)
-    assert (op.what, op.without, op.profiled, op.passes) == ("Op Time of new0", 2.0, 2.2, 3)
-    assert math.isclose(op.ratio, 1.1) and (whole.without, whole.profiled) == (20.0, 22.0)
-    none = Schedule(shown=1, turns=0, settling=1)
-    assert overheads([layer("new0", "naive", (9.0,), ())], [1.0], none) == []
-
-
-def test_overhead_ignores_the_first_pass_after_a_switch():
-    schedule = Schedule(shown=2, turns=2, settling=1)
-    walls = [9.0, 9.0, 5.0, 1.0, 7.0, 1.5, 5.0, 3.0, 7.0, 4.5]
-    assert schedule.total == len(walls)
-    assert [i for i in range(schedule.total) if not schedule.recorded(i)] == [2, 3, 6, 7]
-    (whole,) = overheads([], walls, schedule)
-    assert (whole.without, whole.profiled, whole.passes) == (2.0, 3.0, 2)
-
-
 @pytest.mark.parametrize("wall, text", [(7.891, "0:07.89"), (75.999, "1:15.99"), (3725.9, "1:02:05")])
 def test_usage_has_the_format_of_time(wall, text):
     used = process.Usage(wall, 6.004, 0.5, 250 * 1024 * 1024, 1, 2, 3, 4, 0)
@@ -433,7 +412,7 @@ def test_profile_on_the_cpu(invoke, tmp_path, mode):
     assert ours["calls"] == (6 if mode == "operator" else 2)  # 2 passes; in operator mode each has 3 slices
     assert abs(sum(row["share"] for row in activities["rows"]) - 1) < 1e-9 and activities["majority"]
     assert any(row["name"] == "MXExecutorForward" for row in calls["rows"])
-    assert len(found["run"]["layers"][0]["seconds"]) == 2  # without the passes that measure the overhead
+    assert len(found["run"]["layers"][0]["seconds"]) == 2  # without the passes without the profiler
     assert paths[0].read_text().splitlines()[1].startswith("CPU activities,")
     slices = [e for e in json.loads(paths[1].read_text())["traceEvents"] if e["ph"] == "X"]
     assert name in {e["name"] for e in slices} and "MXExecutorForward" in {e["name"] for e in slices}

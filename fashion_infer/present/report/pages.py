@@ -177,8 +177,6 @@ def _profile(measured) -> List[Part]:
         rates = [each._replace(seconds=times.get(each.layer, each.seconds)) for each in found.figures.throughput]
         figures = found.figures._replace(throughput=rates)
         parts += profile.parts(figures, measured.ceilings, result.mode, measured.backend, _TIMED)
-        if found.figures.overhead:
-            parts += profile.costs(found.figures.overhead, result.mode)
     return [*parts, *_not_measured(measured)]
 
 
