@@ -135,7 +135,7 @@ class Benchmark:
         clocks = {contender.name: contender.clock for contender in trial.timed if contender.clock}
         for row in case.rows:
             if row.name in times:
-                row.take(times[row.name], case.batch)
+                vars(row).update(times[row.name])
                 row.layer_ms = getattr(clocks.get(row.name), "layer_ms", None)
         case.rate(trial.moved)
         return True

@@ -52,7 +52,6 @@ class Measurement:
     runs: int = 0  # number of timed runs
     min_ms: Optional[float] = None
     median_ms: Optional[float] = None
-    iqr_ms: Optional[float] = None  # inter-quartile range of the runs; None for a single run
     max_ms: Optional[float] = None
     outliers: int = 0  # number of runs that took longer than the third quartile by more than 1.5 inter-quartile ranges
     p99_ms: Optional[float] = None  # 99th percentile; None for fewer than 100 runs
@@ -80,11 +79,6 @@ class Measurement:
     def spread(self) -> Optional[float]:
         """The spread of the times in `samples_ms` (see `system.noise`)."""
         return noise.spread(self.samples_ms)
-
-    def take(self, summary, batch: int) -> None:
-        """Record measured times: a `timing.Summary` for a batch of images."""
-        vars(self).update(summary._asdict())
-        self.images_s = 1e3 * batch / summary.median_ms
 
 
 @dataclass

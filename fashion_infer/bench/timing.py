@@ -3,7 +3,7 @@
 import itertools
 import statistics
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -75,32 +75,23 @@ class WallClock:
         return seconds
 
 
-class Summary(NamedTuple):
-    """Summary of a contender's times, for `Measurement`; of several layouts, of the one with the smallest median."""
-
-    layout: str
-    runs: int
-    min_ms: float
-    median_ms: float
-    max_ms: float
-    iqr_ms: Optional[float]  # inter-quartile range; None for a single run
-    outliers: int  # number of runs beyond the third quartile by more than 1.5 inter-quartile ranges
-    p99_ms: Optional[float]  # 99th percentile; None for fewer than 100 runs
-    samples_ms: Tuple[float, ...] = ()  # at most _KEPT evenly spaced times, in the order of the runs
-
-
-def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Summary]:
-    """Return the summary of each contender's times by the contender's name, in the order of `times`."""
-    best: Dict[str, Summary] = {}
+def summaries(times: Dict[Contender, List[float]]) -> Dict[str, Dict[str, Any]]:
+    """Return fields of a `Measurement` by the contender's name; of several layouts, those with the smallest median."""
+    best: Dict[str, Dict[str, Any]] = {}
     for contender, seconds in times.items():
         ms = [1e3 * second for second in seconds]
         low, high, p99 = map(float, np.percentile(ms, (25, 75, 99)))
-        iqr = high - low if len(ms) > 1 else None
-        outliers = sum(one > high + 1.5 * (high - low) for one in ms)
-        kept = tuple(round(one, 6) for one in ms[:: -(-len(ms) // _KEPT)])
-        spread = max(ms), iqr, outliers, p99 if len(ms) >= _MANY else None
-        summary = Summary(contender.layout, len(ms), min(ms), statistics.median(ms), *spread, kept)
+        found = {
+            "layout": contender.layout,
+            "runs": len(ms),
+            "min_ms": min(ms),
+            "median_ms": statistics.median(ms),
+            "max_ms": max(ms),
+            "outliers": sum(one > high + 1.5 * (high - low) for one in ms),
+            "p99_ms": p99 if len(ms) >= _MANY else None,
+            "samples_ms": tuple(round(one, 6) for one in ms[:: -(-len(ms) // _KEPT)]),
+        }
         known = best.get(contender.name)
-        if known is None or summary.median_ms < known.median_ms:
-            best[contender.name] = summary
+        if known is None or found["median_ms"] < known["median_ms"]:
+            best[contender.name] = found
     return best

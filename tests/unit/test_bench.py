@@ -3,7 +3,6 @@
 import csv
 import importlib.util
 import json
-import statistics
 import sys
 import time
 from collections import Counter
@@ -196,7 +195,7 @@ def test_the_floor_is_the_faster_fill():
         fill.run()
         assert work.complete()
     best = timing.summaries({fills[0]: [3e-3, 1e-3, 2e-3], fills[1]: [9e-3]})["fill"]
-    assert (best.layout, best.median_ms) == (fills[0].layout, 2.0)
+    assert (best["layout"], best["median_ms"]) == (fills[0].layout, 2.0)
 
 
 @pytest.mark.parametrize("name", list(cpu.Cpu.convolution_peers))
@@ -256,16 +255,16 @@ def test_an_incorrect_kernel_of_ours_is_diagnosed(invoke, monkeypatch):
 def test_at_most_fifty_samples_are_stored():
     for runs, kept in ((1, 1), (50, 50), (51, 26), (300, 50)):
         (found,) = timing.summaries({Contender("a", None): [i / 1e3 for i in range(1, runs + 1)]}).values()
-        assert found.runs == runs and len(found.samples_ms) == kept and found.samples_ms[0] == 1.0
+        samples = found["samples_ms"]
+        assert found["runs"] == runs and len(samples) == kept and samples[0] == 1.0
 
 
-def test_spread_and_outliers():
+def test_outliers():
     ms = [3.0, 1.0, 2.0, 4.0, 9.0, 2.5, 3.5, 2.0]
     (found,) = timing.summaries({Contender("a", None): [one / 1e3 for one in ms]}).values()
-    low, _, high = statistics.quantiles(ms, n=4, method="inclusive")
-    assert (found.iqr_ms, found.max_ms, found.outliers) == (pytest.approx(high - low), pytest.approx(9.0), 1)
+    assert (found["max_ms"], found["outliers"]) == (pytest.approx(9.0), 1)
     (single,) = timing.summaries({Contender("a", None): [1.0]}).values()
-    assert single.iqr_ms is None and single.outliers == 0
+    assert single["outliers"] == 0
 
 
 def test_csv_has_a_line_for_each_measurement(invoke, tmp_path):

@@ -77,7 +77,7 @@ def test_a_file_runs_on_device_or_host_memory(work, host_memory, call):
     assert row.file == str(path) and row.summary == f"{path} (c-cpu)"
     assert contender is not None and set(work.calls) == {call}
     (times,) = timing.summaries(timing.interleaved(work.clock, [contender], 4)).values()
-    assert times.runs == 4 and times.median_ms > 0
+    assert times["runs"] == 4 and times["median_ms"] > 0
     assert contender.clock.layer_ms is None
     contender.clock.layer_seconds += [2e-3, 1e-3, 4e-3]
     assert contender.clock.layer_ms == 2.0
