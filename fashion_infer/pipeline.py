@@ -3,7 +3,7 @@
 from concurrent import futures
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union, cast
+from typing import Callable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from .graph.layers import ConvolutionShape
 from .inference import model as models
 from .inference.layer_times import LayerResult, merge
 from .inference.model import LoadedModel
-from .inference.predictor import GPU_BATCH_SIZE, NODES, Predictor, SpreadPredictor
+from .inference.predictor import GPU_BATCH_SIZE, Predictor
 from .judging import judge as judges
 from .judging.judge import Layer
 from .judging.observer import RunObserver
@@ -26,11 +26,8 @@ from .request import BlockRequest, Request
 from .result import Result
 from .system import isolation, process
 
-_MAX_DEVICES = 8  # largest number of devices that run through MXNet at the same time; the others wait
-
 Announce = Callable[[str], AbstractContextManager]
 Between = Callable[[int], None]
-Network = Union[Predictor, SpreadPredictor]
 Outcome = TypeVar("Outcome")
 
 
@@ -42,7 +39,7 @@ class Run(NamedTuple):
     images: dataset.Images
     model: LoadedModel
     chosen: devices.Choice
-    network: Network
+    network: Predictor
     pixels: np.ndarray  # (n,1,S,S) uint8: the images in the network's input size
     observer: Optional[RunObserver] = None  # of the kernel file's outputs
 
@@ -204,7 +201,7 @@ def _load_kernel(request: Request) -> Optional[LoadedKernel]:
     if path is None or (path in loading.names_of_loaded() and not Path(path).exists()):
         return None
     file = formats.recognise(path, request.kernel_format, request.backend)
-    return loading.load(file, device=cast(int, request.device))  # a request with a kernel file cannot have device `all`
+    return loading.load(file, device=request.device)
 
 
 def _with_kernel(request: Request, kernel: LoadedKernel) -> Request:
@@ -224,7 +221,7 @@ def _bind(request: Request, images: dataset.Images, model: LoadedModel, kernel: 
     if kernel is not None and not network.custom_layers:
         raise UsageError(f"{model.label} runs MXNet's own convolution: add --op custom to run it with {kernel.name}")
     _check_classes(network.classes, images, model)
-    observer = RunObserver(kernel, network.convolved) if kernel and isinstance(network, Predictor) else None
+    observer = RunObserver(kernel, network.convolved) if kernel else None
     return Run(request, kernel, images, model, chosen, network, dataset.resized(images, model.input_size), observer)
 
 
@@ -294,8 +291,6 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
     """Choose where the request runs, load MXNet, and set the number of threads; MXNet keeps that of the first run."""
     bindings.set_threads(request.threads)
     _mxnet.set_threads(bindings.thread_count())
-    if request.device == devices.ALL:
-        _mxnet.set_networks(_MAX_DEVICES)
     mode = request.mode_or_default
     # In operator mode with MXNet's CPU build, a network without our operator has no part that could run on the GPU.
     idle = mode == "operator" and model.operator != "custom" and request.backend != "gpu"
@@ -314,26 +309,19 @@ def choose(request: Request, model: LoadedModel) -> devices.Choice:
 
 def bind_network(
     request: Request, model: LoadedModel, chosen: devices.Choice, count: int, watched: bool = False
-) -> Network:
-    """Bind the request's network to its device, or to all devices."""
-    indices = devices.indices(request.device) if chosen.backend == "gpu" else (0,)
-    predictors = [
-        Predictor(
-            model.checkpoint,
-            input_shape=(1, model.input_size, model.input_size),
-            backend=chosen.backend,
-            device=index,
-            context=chosen.context,
-            kernel=str(request.kernel),
-            batch_size=None if request.batch_size is None else min(request.batch_size, count),
-            mode=request.mode_or_default,
-            precision=request.precision,
-            first_node=place * NODES,
-            watched=watched,
-        )
-        for place, index in enumerate(indices)
-    ]
-    return predictors[0] if len(predictors) == 1 else SpreadPredictor(predictors, count)
+) -> Predictor:
+    return Predictor(
+        model.checkpoint,
+        input_shape=(1, model.input_size, model.input_size),
+        backend=chosen.backend,
+        device=request.device if chosen.backend == "gpu" else 0,
+        context=chosen.context,
+        kernel=str(request.kernel),
+        batch_size=None if request.batch_size is None else min(request.batch_size, count),
+        mode=request.mode_or_default,
+        precision=request.precision,
+        watched=watched,
+    )
 
 
 class Predictions(NamedTuple):

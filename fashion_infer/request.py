@@ -9,7 +9,7 @@ import numbers
 import operator
 import os
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Optional, Sequence, TypeVar, Union
+from typing import Any, Optional, Sequence, TypeVar
 
 from .errors import UsageError
 from .kernel_files import paths
@@ -79,9 +79,7 @@ class Request:
         "[default: your own if --images is given, else Fashion-MNIST, or synthetic where it is not found].",
         ("fashion-mnist", "synthetic", "own"),
     )
-    device: Union[int, str] = option(
-        0, "Index of the GPU, or all to split the images between all GPUs [default: 0].", metavar="INDEX"
-    )
+    device: int = option(0, "Index of the GPU.")
     kernel: PathOrText = option(
         "auto",
         "Kernel name (see `doctor`), or path of your kernel file, such as ./new-forward.cu (see `kernel formats`).",
@@ -161,8 +159,6 @@ class Request:
         if self.model and self.checkpoint:
             raise UsageError("give either a model or a checkpoint, not both")
         self._check_normalisation()
-        if self.kernel_file and self.device == "all":
-            raise UsageError("a kernel file runs on one GPU: leave --device all out, or name the GPU by its index")
         if self.operator == "builtin" and self.kernel != "auto":
             raise UsageError("MXNet's own operator has no kernels to choose from: leave --op builtin or --kernel out")
         check_mode(self.mode_or_default, self.precision, self.backend, self.kernel)
@@ -192,10 +188,7 @@ class Request:
 
 def _check_kind(name: str, kind: Any, value: Any) -> None:
     """Raise UsageError unless `value` has the type `kind`, the annotation of the field `name`."""
-    if name == "device":
-        if value != "all":
-            _check_number(name, value, "a GPU's index, or 'all'")
-    elif value is None and type(None) in getattr(kind, "__args__", ()):
+    if value is None and type(None) in getattr(kind, "__args__", ()):
         return
     elif kind in (int, Optional[int]):
         _check_number(name, value, "a whole number")
@@ -292,10 +285,8 @@ class BlockRequest(Request):
             raise UsageError("--ray and --out classify images in blocks: use --block-size instead of --batch-size")
         if self.block_size is not None and self.block_size < 1:
             raise UsageError(f"block size must be at least 1, not {self.block_size}")
-        if self.ray is not None and self.device not in (0, "all"):
+        if self.ray is not None and self.device != 0:
             raise UsageError("with --ray, Ray assigns the GPUs: leave out --device")
-        if self.ray is None and self.device == "all":
-            raise UsageError("--out without --ray runs on one GPU: add --ray auto to use all GPUs of this machine")
 
     def _check_n(self) -> None:
         if not self.in_blocks:

@@ -1,7 +1,7 @@
 """Verification that each model has its published correctness in each way of running it."""
 
 import shlex
-from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple, cast
+from typing import Callable, Iterator, List, NamedTuple, Sequence, Tuple
 
 from . import devices, pipeline
 from .checkpoints import editions, originals, zoo
@@ -84,16 +84,15 @@ def _work(model: zoo.Model) -> int:
 def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel:
     """Load the kernel file; raise CheckFailed when it is incorrect on three images of a layer of these models."""
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
-    device = cast(int, asked.device)  # `pipeline.check` refuses `all` together with a kernel file
     file = formats.recognise(asked.kernel, asked.kernel_format, asked.backend)
-    found = judge.check(file, shapes=shapes, device=device)
+    found = judge.check(file, shapes=shapes, device=asked.device)
     wrong = len(found.wrong)
     if wrong:
         raise CheckFailed(
             f"{file.name} is incorrect on {wrong} of {len(found.shapes)} layers of these models, so no model was "
             f"run: `fashion-infer kernel check {shlex.quote(str(asked.kernel))}` says where"
         )
-    return loading.load(file, device=device)
+    return loading.load(file, device=asked.device)
 
 
 def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:

@@ -1,6 +1,6 @@
 """The only package that imports mxnet. It does so when `load` is first called."""
 
-from .loading import build, load, quiet, set_networks, set_threads
+from .loading import build, load, quiet, set_threads
 from .mxnet_lock import lock
 
-__all__ = ["build", "load", "lock", "quiet", "set_networks", "set_threads"]
+__all__ = ["build", "load", "lock", "quiet", "set_threads"]

@@ -121,12 +121,6 @@ def set_threads(threads):
         _threads = threads
 
 
-def set_networks(networks):
-    """Let MXNet run this many graphs on the CPU at once, on a thread each, if it has not been loaded yet."""
-    if "mxnet" not in sys.modules:
-        os.environ["MXNET_CPU_WORKER_NTHREADS"] = str(networks)
-
-
 def openmp_thread_count():
     return _threads or len(os.sched_getaffinity(0))
 

@@ -28,15 +28,6 @@ class Number(click.FloatRange, Finite):
     """Type of a finite number in a range. click.FloatRange alone accepts NaN."""
 
 
-class _DeviceType(click.ParamType):
-    """Type of a GPU's index, or `all`."""
-
-    name = "device"
-
-    def convert(self, value, param, ctx):
-        return value if value == "all" else click.INT.convert(value, param, ctx)
-
-
 def of_request(name, *, choices=None, help=None):
     """Return the option for a field of a request. `choices` and `help` replace the field's own."""
     field = BlockRequest.__dataclass_fields__[name]
@@ -46,8 +37,6 @@ def of_request(name, *, choices=None, help=None):
         settings["metavar"] = field.metadata["metavar"]
     if choices or field.metadata["choices"]:
         settings["type"] = click.Choice(choices or field.metadata["choices"])
-    elif name == "device":
-        settings["type"] = _DeviceType()
     elif field.type in (int, Optional[int]):
         settings["type"] = int
     elif field.type == Optional[float]:
@@ -58,7 +47,6 @@ def of_request(name, *, choices=None, help=None):
 
 
 device = click.option("--device", type=int, default=0, show_default=True, help="Index of the GPU.")
-devices = of_request("device")
 kernel, kernel_format, backend, threads = map(of_request, ("kernel", "kernel_format", "backend", "threads"))
 edition, epoch, trust_symbol = map(of_request, ("edition", "epoch", "trust_symbol"))
 timeout = click.option(
@@ -76,7 +64,7 @@ MODEL = (
     *NORMALISATION,
     *map(of_request, ("input_size", "weights", "operator")),
 )
-DEVICE = (backend, devices, threads)
+DEVICE = (backend, device, threads)
 PICTURE = "as SVG or PNG (by the file name's suffix)"  # ends the help text of an option that names a picture to write
 _TWO_SETS = (
     "Fashion-MNIST, or the built-in synthetic set, drawn from a statistical model of it "

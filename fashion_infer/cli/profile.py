@@ -4,7 +4,6 @@ import contextlib
 
 import click
 
-from ..errors import UsageError
 from . import options
 from .groups import ExampleCommand
 
@@ -46,8 +45,6 @@ def command(request, as_csv, as_json, timeline, turns, ceilings):
     from ..present.render import terminal
     from . import running
 
-    if request.device == "all":
-        raise UsageError("profile takes one GPU: name it by its index")
     files.check(as_csv, timeline)
     announce = contextlib.nullcontext if as_json else running.announced
     measured = profiled_run.profile(request, turns, ceilings, announce)

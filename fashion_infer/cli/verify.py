@@ -27,7 +27,7 @@ _BACKEND = options.of_request(
         "--model", "models", metavar="NAME", multiple=True, help="Model to verify; may be repeated [default: all]."
     ),
     _BACKEND,
-    options.devices,
+    options.device,
     options.threads,
     *options.KERNEL,
     *options.DATA,

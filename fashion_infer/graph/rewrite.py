@@ -91,10 +91,10 @@ def takes_pixels(graph: Graph) -> bool:
     return readers == {CUSTOM_OPERATOR}
 
 
-def with_tags(graph: Graph, backend: str, device: int, kernel: str, first: int = 0) -> Graph:
-    """Return a copy with the attributes that our operator reads; log numbers are the nodes' indices plus `first`."""
+def with_tags(graph: Graph, backend: str, device: int, kernel: str) -> Graph:
+    """Return a copy with the attributes that our operator reads, such as the node's number for the log."""
     graph = _copy(graph)
-    for number, node in enumerate(graph["nodes"], first):
+    for number, node in enumerate(graph["nodes"]):
         if node["op"] == "null":
             continue
         attributes(node)[NODE] = str(number)

@@ -1,1 +1,1 @@
-"""A model on a device: loading, the predictor, several GPUs, and the times of layers."""
+"""A model on a device: loading, the predictor, and the times of layers."""

@@ -55,25 +55,6 @@ def assemble(
     return [times[number] for number in sorted(times)]
 
 
-def of_graph(records: Sequence[OpTime], first: int, count: int) -> List[OpTime]:
-    """Return the records of a graph whose `count` nodes are numbered from `first` in the log, renumbered from 0."""
-    return [
-        record._replace(first_node=record.first_node - first, last_node=record.last_node - first)
-        for record in records
-        if first <= record.first_node < first + count
-    ]
-
-
-def of_slowest_devices(passes: Sequence[List[LayerResult]]) -> List[LayerResult]:
-    """Combine simultaneous passes on several devices: a layer's time is the longest. A device may have had no work."""
-    found = []
-    for layer in max(passes, key=len):
-        same = [other for times in passes for other in times if other.name == layer.name]
-        longest = {field: max(getattr(other, field) for other in same) for field in ("seconds", "upload", "download")}
-        found.append(layer._replace(**longest, log=(tuple(record for other in same for record in other.log[0]),)))
-    return found
-
-
 def merge(passes: Sequence[Sequence[LayerResult]]) -> List[LayerResult]:
     fields = ("seconds", "upload", "download", "log")
     return [

@@ -9,15 +9,14 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import numpy as np
 
 from .._mxnet import lock as mxnet_lock
-from .._mxnet.bound import BoundGraph, Stopwatch
+from .._mxnet.bound import BoundGraph
 from ..checkpoints.checkpoint import Checkpoint
 from ..errors import UsageError
 from ..graph import operators, rewrite, symbol
 from ..library import kernels, op_times
 from ..library.op_times import OpTime
 from ..request import check_batch_size, check_mode
-from ..system.sharing import share
-from .layer_times import LayerResult, assemble, of_graph, of_slowest_devices
+from .layer_times import LayerResult, assemble
 
 # Number of images per slice. With 100 images, fa2017's largest activation has 11.5 MB, which is near the size of the
 # caches. Slices of 250 or 1000 images are slower and need more memory.
@@ -28,8 +27,6 @@ GPU_BATCH_SIZE = 2500
 # The fused mode divides slices further, to fit the caches or the device. This number limits the size of MXNet's arrays:
 # 8 MB of pixels for fa2017, 49 MB for fa2019.
 FUSED_BATCH_SIZE = 10000
-# Nodes of the network on device i are numbered from i * NODES, so that a record's number identifies the device.
-NODES = 1 << 20
 
 
 class Predictor:
@@ -47,7 +44,6 @@ class Predictor:
         batch_size: Optional[int] = None,  # images per slice, which limits memory
         mode: str = "operator",
         precision: str = "float32",
-        first_node: int = 0,  # in the op-time log; numbers of networks that run at once must not overlap
         watched: bool = False,  # whether `convolved` returns the tensors of our operator's nodes
     ):
         check_mode(mode, precision, backend, kernel)
@@ -60,7 +56,7 @@ class Predictor:
             graph = rewrite.with_operator(graph, operator)
         self.input_shape = tuple(input_shape)
         self.mode, self._backend = mode, backend
-        self._graph, self._first_node = graph, first_node
+        self._graph = graph
         self.custom_layers = symbol.convolutions(graph, symbol.CUSTOM_OPERATOR)
         self._names = {
             number: name
@@ -73,7 +69,7 @@ class Predictor:
         fuse = {"fops_backend": backend, "fops_device": str(device), "fops_precision": precision}
         with mxnet_lock:
             self._bound = BoundGraph(
-                rewrite.with_tags(graph, backend, device, kernel, first_node),
+                rewrite.with_tags(graph, backend, device, kernel),
                 checkpoint.weights,
                 self.input_shape,
                 np.uint8 if self._pixels else np.float32,
@@ -101,24 +97,22 @@ class Predictor:
         """
         if images.shape[1:] != self.input_shape or not len(images):
             raise UsageError(f"images must have shape (n, {self.input_shape}), not {images.shape}")
-        watch = self.stopwatch()
+        watch = self._bound.stopwatch()
         scores: List[np.ndarray] = []
         records: List[OpTime] = []
         with mxnet_lock:  # for MXNet, and because the process has only one op-time log
             for start in range(0, len(images), self.batch_size):
                 part = images[start : start + self.batch_size]
-                self.warm(part)
+                self._warm(part)
                 op_times.drain()
-                scores.append(self.forward(part, watch))
+                scores.append(self._bound.forward(part, watch))
                 records += op_times.drain()
                 if each is not None:
                     each(start, len(part))
-            return np.concatenate(scores), self.times(records, watch)
+            times = assemble(self._graph, records, self._of_mxnet(), self._bound.seconds(watch))
+            return np.concatenate(scores), times
 
-    def stopwatch(self) -> Stopwatch:
-        return self._bound.stopwatch()
-
-    def warm(self, part: np.ndarray) -> None:
+    def _warm(self, part: np.ndarray) -> None:
         """Prepare for slices of this size. If the first run would be slow, run the slice once without measuring it."""
         if self._bound.seen(len(part)):
             return
@@ -126,18 +120,9 @@ class Predictor:
         if self._cold:
             self._bound.forward(part, self._bound.stopwatch())
 
-    def forward(self, part: np.ndarray, watch: Stopwatch) -> np.ndarray:
-        """Compute the scores of one slice, and record times in the stopwatch and the op-time log."""
-        return self._bound.forward(part, watch)
-
     def convolved(self, images: int) -> List[Tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
         """Return name, data, weights and output of each of our operator's nodes in the last slice of this size."""
         return [(self._names[number], x, k, y) for number, x, k, y in self._bound.watched(images)]
-
-    def times(self, records: Sequence[OpTime], watch: Stopwatch) -> List[LayerResult]:
-        """Return the time of every layer in a pass; records of other networks are ignored."""
-        own = of_graph(records, self._first_node, len(self._graph["nodes"]))
-        return assemble(self._graph, own, self._of_mxnet(), self._bound.seconds(watch))
 
     def _of_mxnet(self) -> List[int]:
         """Return the numbers of the nodes that MXNet runs itself."""
@@ -150,41 +135,3 @@ class Predictor:
         if self.mode == "fused" and self._pixels and not self._bound.unfused():
             return FUSED_BATCH_SIZE
         return GPU_BATCH_SIZE if self._backend == "gpu" else BATCH_SIZE
-
-
-class SpreadPredictor:
-    """The same network on several devices, as one predictor. Predictor i numbers its nodes from i * NODES."""
-
-    def __init__(self, predictors: Sequence[Predictor], count: int):
-        self._predictors = predictors
-        self.custom_layers = predictors[0].custom_layers
-        self.batch_size = min(predictors[0].batch_size, -(-count // len(predictors)))
-
-    @property
-    def classes(self) -> int:
-        return self._predictors[0].classes
-
-    def predict(
-        self, images: np.ndarray, each: Optional[Callable[[int, int], None]] = None
-    ) -> Tuple[np.ndarray, List[LayerResult]]:
-        """Run the network, as `Predictor.predict`. A layer's time is that of its slowest device."""
-        size = self.batch_size
-        parts = [slice(first, min(first + size, len(images))) for first in range(0, len(images), size)]
-        scores = [np.empty(0)] * len(parts)
-        workers = [(predictor, predictor.stopwatch()) for predictor in self._predictors]
-
-        def work(worker, index):
-            predictor, watch = worker
-            scores[index] = predictor.forward(images[parts[index]], watch)
-            if each is not None:
-                each(parts[index].start, len(scores[index]))
-
-        with mxnet_lock:  # held for the threads of `share` too; `warm` has set everything up before
-            for predictor in self._predictors:
-                for count in {part.stop - part.start for part in parts}:
-                    predictor.warm(images[:count])
-            op_times.drain()
-            share(workers, range(len(parts)), work)
-            records = op_times.drain()
-        times = of_slowest_devices([predictor.times(records, watch) for predictor, watch in workers])
-        return np.concatenate(scores), times

@@ -69,7 +69,6 @@ Tick = Callable[[float, str], None]
 class ReportRequest(Request):
     """The options of a report. Its operator mode runs the kernel, and its ladder times it."""
 
-    device: int = option(0, "Index of the GPU.")
     quick: bool = option(False, "Measure with fewer repeats and smaller batches, and check at most two models.")
 
     def command(self, out: str) -> str:

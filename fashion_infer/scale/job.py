@@ -135,9 +135,7 @@ def plan(
         input_size=size,
         normalisation=model.normalisation,
         backend=request.backend,
-        device=request.device
-        if isinstance(request.device, int)
-        else 0,  # index among the GPUs that Ray lets a worker see
+        device=request.device,  # with Ray 0, the index among the GPUs that it lets a worker see
         threads=request.threads,
         scores=request.scores,
         invert=invert,

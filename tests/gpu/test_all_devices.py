@@ -11,9 +11,6 @@ import pytest
 import torch_chains
 from torch_chains import error, weights
 
-from fashion_infer import pipeline
-from fashion_infer.library import op_times
-from fashion_infer.request import Request
 from fashion_infer.system.sharing import share
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(library.device_count() < 2, reason="needs two CUDA devices")]
@@ -48,16 +45,6 @@ def test_every_kernel_on_the_last_device():
         status, y = library.staged(name, x, k, device=GPUS[-1])
         assert status == library.OK, library.message()
         assert library.error(y, want) <= library.TOLERANCE[precision]
-
-
-@pytest.mark.parametrize("mode", ["fused", "operator"])
-def test_a_run_on_all_devices(mode):
-    pytest.importorskip("mxnet")
-    options = {"model": "ece408-high", "backend": "gpu", "mode": mode, "n": 1001}
-    one, every = (pipeline.run(Request(device=device, **options)) for device in (0, "all"))
-    np.testing.assert_array_equal(every.predictions, one.predictions)
-    assert every.correctness == one.correctness and [t for t, _ in every.op_times] == [t for t, _ in one.op_times]
-    assert all(seconds > 0 for _, seconds in every.op_times) and not op_times.drain()
 
 
 def test_pinned_buffers_through_all_devices():

@@ -100,7 +100,6 @@ REFUSED = [
     ("--out", "{0}", "--op", "builtin"),
     ("--out", "{0}", "--repeat", "2"),
     ("--out", "{0}", "--batch-size", "2"),
-    ("--out", "{0}", "--device", "all"),
     ("--ray", "auto", "--device", "1"),
     ("--out", "{0}", "--confusion", "{0}.png"),
     ("--out", "{0}", "--block-size", "0"),

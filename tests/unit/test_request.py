@@ -67,11 +67,6 @@ def test_options_are_refused_before_anything_is_loaded(options, nothing_is_loade
     assert code == 2 and not out and len(err.splitlines()) == 1
 
 
-def test_a_kernel_file_runs_on_one_gpu():
-    with pytest.raises(UsageError):
-        Request(device="all", kernel="./k.cu").check()
-
-
 @pytest.mark.parametrize("options", [{"threads": 1, "n": 10000}, {"repeat": 2, "batch_size": 1}, {"threads": 1024}])
 def test_options_within_their_range_are_accepted(options):
     pipeline.check(Request(**options))
@@ -125,7 +120,6 @@ def test_the_default_mode():
         {"precision": "tf32"},
         {"repeat": 2},
         {"batch_size": 2},
-        {"device": "all"},
         {"block_size": 0},
         {"n": 0},
         {"data": "fashion-mnist", "n": 10001},
