@@ -7,6 +7,7 @@ import click
 from ..bench import peers
 from ..errors import CheckFailed, UsageError
 from ..kernel_files import paths
+from ..present.render import terminal
 from . import options
 from .groups import ExampleGroup
 from .isolated_run import run_isolated
@@ -175,7 +176,6 @@ def net(editions, backend, device, against, batch, repeat, **outputs):
 def saved():
     """List the names of the saved measurements, oldest first."""
     from ..bench import history
-    from ..present.render import terminal
 
     for file in history.saved():
         terminal.say(file.stem)
@@ -191,7 +191,6 @@ def _run(make, draw, as_json, as_csv, plot, markdown, save, against_saved, fail_
     from ..bench import documents, history, verdicts
     from ..present import files
     from ..present.bench import pages
-    from ..present.render import terminal
     from ..present.render.progress import ProgressBar
 
     if fail_above is not None and against_saved is None:

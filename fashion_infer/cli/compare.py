@@ -3,6 +3,7 @@
 import click
 
 from ..errors import CheckFailed, UsageError
+from ..present.render import terminal
 from . import options
 from .bench import fail_above
 from .groups import ExampleCommand
@@ -39,9 +40,8 @@ def command(files, last, check, fail_above, as_json):
     waited for a processor does not count. --check and --fail-above need at least two repeats, and also fail if
     correctness differs.
     """
-    from ..bench import history, verdicts
+    from ..bench import documents, history, verdicts
     from ..present.bench import pages
-    from ..present.render import terminal
 
     wanted = 2 - len(files)
     if wanted < 0 or (wanted > 0) != last:

@@ -2,6 +2,7 @@
 
 import click
 
+from ..present.render import terminal
 from . import options
 from .groups import ExampleCommand
 
@@ -26,7 +27,6 @@ def command(program, model, n, edition, data_dir, data):
     """
     from .. import course, pipeline
     from ..present import run as present
-    from ..present.render import terminal
     from . import running
 
     request = course.request(program, edition, model, n, data_dir=data_dir, data=data)

@@ -2,6 +2,7 @@
 
 import click
 
+from ..present.render import terminal
 from . import options
 from .groups import ExampleGroup
 
@@ -21,7 +22,6 @@ def info(data_dir, data, images, labels):
     """Show the folders in which Fashion-MNIST is searched for and what is there, or describe your own dataset."""
     from ..data import dataset, locate, own
     from ..present import environment
-    from ..present.render import terminal
     from ..system import cache_limits, paths
 
     if dataset.source_of(data, data_dir, images, labels) == dataset.OWN:
@@ -45,7 +45,6 @@ def info(data_dir, data, images, labels):
 def fetch(to, train):
     """Download Fashion-MNIST (4.4 MB) and verify its MD5 sums. Run it again to resume after an interruption."""
     from ..data import locate
-    from ..present.render import terminal
 
     for split in ("test", "train") if train else ("test",):
         folder = locate.fetch(to, split)

@@ -3,6 +3,7 @@
 import click
 
 from ..errors import CheckFailed
+from ..present.render import terminal
 from . import options
 from .groups import ExampleCommand
 
@@ -14,7 +15,6 @@ def command(as_json):
     from .. import doctor
     from ..present import environment
     from ..present.content import Text
-    from ..present.render import terminal
 
     findings = [*doctor.examine(), _sandbox()]
     broken = [f.what for f in findings if f.ok is False]

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ..errors import CheckFailed, DeviceError, UsageError
+from ..present.render import terminal
 from . import options
 from .groups import ExampleCommand
 
@@ -96,7 +97,6 @@ def command(
     """
     from ..grading import grade, results, verdict
     from ..grading import rubric as rubrics
-    from ..present.render import terminal
 
     if print_rubric:
         click.echo(rubrics.default_text(edition or "fa2017"), nl=False)

@@ -7,6 +7,7 @@ import click
 
 from ..errors import CheckFailed, FashionInferError, UsageError
 from ..present.content import Text
+from ..present.render import terminal
 from ..system.isolation import TIMEOUT
 from . import options
 from .groups import ExampleGroup
@@ -57,7 +58,6 @@ def formats():
     """List the formats of kernel files: the semesters that used each one, and how it is recognised."""
     from ..kernel_files import formats
     from ..present import kernel as present
-    from ..present.render import terminal
 
     terminal.show([present.formats(formats.FORMATS)])
 
@@ -130,7 +130,6 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
     from ..kernel_files import formats
     from ..present import explanation as reasons
     from ..present import kernel as present
-    from ..present.render import terminal
     from ..present.render.progress import ProgressBar
 
     if layers and edition:
@@ -189,7 +188,6 @@ def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm,
     from ..explain import explanation
     from ..kernel_files import formats
     from ..present import explanation as present
-    from ..present.render import terminal
 
     def once():
         recognised = formats.recognise(file, kernel_format, backend)

@@ -3,6 +3,7 @@
 import click
 
 from ..errors import UsageError
+from ..present.render import terminal
 from ..request import check_normalisation
 from . import options
 from .groups import ExampleGroup
@@ -27,7 +28,6 @@ def list_models():
     """List the shipped models with their correctness, and whether the course's weights have been fetched."""
     from ..checkpoints import originals, zoo
     from ..present import environment
-    from ..present.render import terminal
 
     rows = []
     for model in zoo.MODELS.values():
@@ -46,7 +46,6 @@ def list_models():
 def fetch(name, original, edition):
     """Download the course's own weights of a model, and verify them by their Git blob id."""
     from ..checkpoints import originals, zoo
-    from ..present.render import terminal
 
     name = zoo.get(name, edition).name
     if not original:
@@ -69,7 +68,6 @@ def fetch(name, original, edition):
 def export(name, target, epoch, edition):
     """Write a shipped model as an MXNet checkpoint or as a weights file of mini-dnn, without changing any weight."""
     from ..checkpoints import minidnn, mxnet_pair, zoo
-    from ..present.render import terminal
 
     checkpoint = zoo.get(name, edition).load()
     if target.endswith(minidnn.SUFFIX):
@@ -100,7 +98,6 @@ def import_pair(prefix, epoch, trust_symbol, path, **normalisation):
     says so. The values of --scale, --mean and --std, which say how pixels are normalised, are stored in the file.
     """
     from ..checkpoints import hdf5, load
-    from ..present.render import terminal
 
     if not path.endswith(".h5"):
         raise UsageError(f"--to must end in .h5, as in NAME.h5: {path} does not")

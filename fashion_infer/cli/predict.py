@@ -3,6 +3,7 @@
 import click
 
 from ..errors import DataError
+from ..present.render import terminal
 from . import options, scaling
 from .groups import ExampleCommand
 
@@ -37,7 +38,6 @@ def command(request, pictures, invert, show):
     from .. import pipeline
     from ..present import files, run
     from ..present.charts import images
-    from ..present.render import terminal
 
     files.check(pictures=[show], inputs=pictures, error=DataError)
     seen = pipeline.predict(pictures, request, invert)

@@ -4,6 +4,7 @@ import contextlib
 
 import click
 
+from ..present.render import terminal
 from . import options
 from .groups import ExampleCommand
 
@@ -42,7 +43,6 @@ def command(request, as_csv, as_json, timeline, turns, ceilings):
     from .. import profiled_run
     from ..present import files, run
     from ..present import profile as present
-    from ..present.render import terminal
     from . import running
 
     files.check(as_csv, timeline)

@@ -3,6 +3,7 @@
 import click
 
 from ..errors import CheckFailed
+from ..present.render import terminal
 from . import options
 from .groups import ExampleCommand
 from .isolated_run import run_isolated
@@ -42,7 +43,6 @@ from .isolated_run import run_isolated
 def command(out, timeout, **values):
     """Measure correctness and speed, and write the results as an HTML page and as Markdown; exit 1 if one is wrong."""
     run_isolated([values["kernel"]], timeout)
-    from ..present.render import terminal
     from ..present.render.progress import ProgressBar
     from ..report import folder, gather
 

@@ -3,6 +3,7 @@
 import click
 
 from ..errors import DataError
+from ..present.render import terminal
 from . import options, scaling
 from .groups import ExampleCommand
 
@@ -36,7 +37,6 @@ def command(request, as_json, confusion, mistakes):
     from ..present import files
     from ..present import run as present
     from ..present.charts import images as pictures
-    from ..present.render import terminal
     from . import running
 
     files.check(pictures=[confusion, mistakes], error=DataError)

@@ -6,6 +6,7 @@ import time
 from typing import Any, Iterator
 
 from ..errors import UsageError
+from ..present.render import terminal
 from . import running
 
 
@@ -13,7 +14,6 @@ def run(request, as_json):
     """Classify n labelled images in blocks. For the built-in synthetic set, n has no limit."""
     from .. import pipeline, scale
     from ..present import run as present
-    from ..present.render import terminal
 
     scale.require(request.ray is not None)
     from ..scale.classify import execute
@@ -30,7 +30,6 @@ def predict(request, names, invert):
     """Classify the images of files and folders in blocks."""
     from .. import pipeline, scale
     from ..present import run as present
-    from ..present.render import terminal
 
     scale.require(request.ray is not None)
     if request.out is None:
@@ -46,7 +45,6 @@ def predict(request, names, invert):
 
 def _show_folder(outcome, request):
     from ..present import run as present
-    from ..present.render import terminal
 
     if request.out is not None:
         terminal.show(present.kept(outcome, request.out))

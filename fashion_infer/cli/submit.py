@@ -3,6 +3,7 @@
 import click
 
 from ..errors import CheckFailed, DeviceError
+from ..present.render import terminal
 from . import options
 from .board.client import BOARD, client_of, outcome, verdict, waits
 from .groups import ExampleCommand
@@ -33,7 +34,6 @@ def command(source, url, authority, of_class, final, test, again, detach):
     code is 0 if it was judged, whatever the marks; 1 if it was refused or cancelled; 4 if the board could not judge it.
     """
     from ..board import upload
-    from ..present.render import terminal
 
     sent = upload.packed(source)
     client = client_of(url, authority)

@@ -4,6 +4,7 @@ import click
 
 from ..errors import CheckFailed
 from ..kernel_files import paths
+from ..present.render import terminal
 from . import options, running
 from .groups import ExampleCommand
 
@@ -40,7 +41,6 @@ def command(request, models, as_json):
     """
     from .. import verification
     from ..present import run as present
-    from ..present.render import terminal
     from ..present.render.progress import ProgressBar
 
     with ProgressBar("verify", lines=True, results=True) as bar:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import click
 
 from ...errors import UsageError
+from ...present.render import terminal
 from .. import options
 from ..groups import ExampleCommand
 
@@ -27,7 +28,6 @@ JOINED = "a board that you have joined (`board login`)"  # requirement of an exa
 def client_of(url, authority):
     from ...board import credentials
     from ...board.client import Client
-    from ...present.render import terminal
 
     known = credentials.known(url)
     return Client(known.url, known.token, authority or known.authority, terminal.notice)
@@ -46,7 +46,6 @@ def login(url, authority):
     """
     from ...board import credentials
     from ...board.client import Client
-    from ...present.render import terminal
 
     token = click.prompt("token", hide_input=True, err=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not token.strip():
@@ -64,8 +63,6 @@ def login(url, authority):
 @options.takes(*BOARD)
 def status(identifier, url, authority):
     """Show the queue and your queued and running submissions; with ID, the status of that submission."""
-    from ...present.render import terminal
-
     client = client_of(url, authority)
     if identifier:
         terminal.say(line(client.submission(identifier)))
@@ -89,8 +86,6 @@ def status(identifier, url, authority):
 @options.takes(*BOARD)
 def log(identifier, follow, url, authority):
     """Print the log of a submission and, once it is judged, the verdict."""
-    from ...present.render import terminal
-
     client = client_of(url, authority)
     for text in client.log(identifier, follow):
         terminal.say(text)
@@ -103,8 +98,6 @@ def log(identifier, follow, url, authority):
 @options.takes(*BOARD)
 def cancel(identifier, url, authority):
     """Cancel a queued or running submission."""
-    from ...present.render import terminal
-
     terminal.say(line(client_of(url, authority).cancel(identifier)))
 
 
@@ -119,8 +112,6 @@ def cancel(identifier, url, authority):
 @options.takes(*BOARD)
 def history(limit, url, authority):
     """List your submissions, newest first."""
-    from ...present.render import terminal
-
     for one in client_of(url, authority).history(limit):
         terminal.say(line(one))
 
@@ -129,8 +120,6 @@ def history(limit, url, authority):
 @options.takes(*BOARD)
 def ranking(url, authority):
     """Print the ranking of your class."""
-    from ...present.render import terminal
-
     places = client_of(url, authority).ranking()
     if not places:
         terminal.notice("no submission is ranked yet")

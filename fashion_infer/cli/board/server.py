@@ -5,6 +5,7 @@ import time
 import click
 
 from ...errors import CheckFailed
+from ...present.render import terminal
 from .. import options
 from ..groups import ExampleCommand
 from .store import STORE, of_class, takes_store
@@ -51,7 +52,6 @@ def serve(**values):
     board.require(ray=values["ray"] != "off")
     from ...board.server import serve as run
     from ...board.settings import BoardSettings
-    from ...present.render import terminal
 
     run(BoardSettings(**values), terminal.notice)
 
@@ -78,7 +78,6 @@ def finalise(store, leaders, early, of_class):
     from ...board.page import rendering
     from ...board.store import final_runs, people
     from ...board.store.models import Class
-    from ...present.render import terminal
 
     with store.read() as session:
         found = people.the_class(session, of_class)
