@@ -64,7 +64,6 @@ def request(
 
 
 def _only_n(program: str, first: str, second: Optional[int]) -> int:
-    """Return the number of images, the program's only argument; raise UsageError for any other arguments."""
     if second is not None or not first.isdecimal():
         raise UsageError(f"{program} takes one argument: the number of test images")
     return int(first)

@@ -72,7 +72,6 @@ def _library() -> List[InstalledPart]:
 
 
 def _set_up() -> List[InstalledPart]:
-    """Return the settings that scripts/make_env.py recorded; none if `make` did not create this environment."""
     record = Path(sys.prefix) / "fashion-infer.json"
     if not record.is_file():
         return []

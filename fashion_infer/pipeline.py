@@ -56,7 +56,6 @@ class Execution(NamedTuple):
 
 
 def check(request: Request) -> None:
-    """Raise UsageError unless all options of a request are valid; nothing is loaded."""
     request.check()
     models.check(request)
     formats.insisted([request.kernel_file] if request.kernel_file else [], request.kernel_format)
@@ -195,7 +194,6 @@ def _judge(run: Run, execution: Execution, alone: Optional[Verdict]) -> Verdict:
 
 
 def _load_kernel(request: Request) -> Optional[LoadedKernel]:
-    """Load the request's kernel file as a kernel of the library; return None if there is no file to load."""
     path = request.kernel_file
     # A kernel file that is already loaded has a name that may look like a path. It is not loaded again.
     if path is None or (path in loading.names_of_loaded() and not Path(path).exists()):
@@ -205,7 +203,6 @@ def _load_kernel(request: Request) -> Optional[LoadedKernel]:
 
 
 def _with_kernel(request: Request, kernel: LoadedKernel) -> Request:
-    """Return the request with the kernel file's name and backend, and a batch size that the kernel supports."""
     multiple, size = kernel.batch_multiple, request.batch_size
     if multiple > 1 and size is None:
         size = max(1, GPU_BATCH_SIZE // multiple) * multiple
@@ -331,7 +328,6 @@ class Predictions(NamedTuple):
 
 
 def predict(paths: Sequence[str], request: Request, invert: Optional[bool] = None) -> Predictions:
-    """Read pictures (see `data.pictures.read`) and run the request's network on them."""
     check(request)
     images = decoding.read(paths, invert)
     unlabelled = dataset.Images(images, np.zeros(len(images), np.uint8), "pictures", "")

@@ -122,7 +122,6 @@ class Request:
 
     @property
     def mode_or_default(self) -> str:
-        """The requested mode; without one, operator mode if a kernel or an operator is named, else fused mode."""
         named = self.kernel != "auto" or self.operator is not None
         return self.mode or ("operator" if named else "fused")
 
@@ -135,11 +134,9 @@ class Request:
 
     @property
     def kernel_file(self) -> Optional[str]:
-        """The path of the kernel file; None if the kernel is not a file."""
         return os.fspath(self.kernel) if paths.is_path(os.fspath(self.kernel)) else None
 
     def but(self: AnyRequest, **changes: Any) -> AnyRequest:
-        """Return the same request with some options changed."""
         return replace(self, **changes)
 
     def check(self) -> None:
@@ -263,7 +260,6 @@ class BlockRequest(Request):
 
     @property
     def in_blocks(self) -> bool:
-        """Whether the images are classified in blocks, possibly on several machines."""
         return self.ray is not None or self.out is not None
 
     def check(self) -> None:

@@ -73,7 +73,6 @@ class Result(NamedTuple):
 
 
 def versions() -> Dict[str, str]:
-    """Return the versions of this package, its library, Python, NumPy and MXNet, which can change a result."""
     return {
         "fashion_infer": __version__,
         "python": platform.python_version(),

@@ -82,7 +82,6 @@ def _work(model: zoo.Model) -> int:
 
 
 def _checked_kernel(asked: Request, chosen: Sequence[zoo.Model]) -> LoadedKernel:
-    """Load the kernel file; raise CheckFailed when it is incorrect on three images of a layer of these models."""
     shapes = sorted({s for model in chosen for s in editions.convolution_shapes(editions.get(model.edition))})
     file = formats.recognise(asked.kernel, asked.kernel_format, asked.backend)
     found = judge.check(file, shapes=shapes, device=asked.device)
@@ -104,7 +103,6 @@ def _ways_of_kernel(asked: Request) -> Iterator[Tuple[str, str, str]]:
 
 
 def _ways(asked: Request) -> Iterator[Tuple[str, str, str]]:
-    """Yield (mode, operator, backend) of each way to run a network."""
     backends = [devices.choose(asked.backend, asked.device).backend]
     if asked.backend == "auto" and backends == ["gpu"]:
         backends = ["cpu", "gpu"]

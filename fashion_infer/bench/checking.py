@@ -27,8 +27,6 @@ def inputs(shape: ConvolutionShape, first: bool):
 
 
 class FirstRun(NamedTuple):
-    """Result of a contender's first run, if the run raised no error."""
-
     output: Any  # the argument for `Contender.sample`
     complete: bool  # whether all of the output was written, without NaN
 

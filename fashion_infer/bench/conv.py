@@ -23,7 +23,6 @@ class Convolutions(Benchmark):
     peers = peers.CONVOLUTION
 
     def check(self) -> None:
-        """Find the requested layers and kernels, and build and load the kernel files."""
         request = self.request
         self._layers = layers.of_set(request.layers) if request.layers else layers.of_editions(request.editions)
         self._kernels = self._chosen()
@@ -87,7 +86,6 @@ class Convolutions(Benchmark):
         checking.judged(row, contender, output, self._x, self._weight, "incorrect")
 
     def _chosen(self) -> List[Union[str, LoadedKernel]]:
-        """Return the requested kernels: names of library kernels, and loaded kernel files."""
         backend = self.request.backend
         words = [word.strip() for word in self.request.kernels.split(",")]
         files = iter(self.request.files)

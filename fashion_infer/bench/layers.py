@@ -44,7 +44,6 @@ class BenchLayer(NamedTuple):
         return ConvolutionShape(batch, self.C, self.H, self.W, self.M, self.K)
 
     def batch(self, backend: str) -> int:
-        """Return the batch size of the layer on a backend, when it is measured in a set of layers."""
         return self.images if backend == "gpu" else self.images // _CPU_DIVISOR
 
 
@@ -60,7 +59,6 @@ def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
 
 
 def of_set(name: str) -> List[BenchLayer]:
-    """Return a set of layers: "course" (every edition), "others" (other networks) or "all"."""
     course = of_editions(tuple(editions.EDITIONS)) if name != "others" else []
     others = [
         BenchLayer(OTHERS, number, channels, side, side, filters, size, images)

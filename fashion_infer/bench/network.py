@@ -31,7 +31,6 @@ class _Subject(NamedTuple):
     device: int
 
     def first_stage(self) -> "_Subject":
-        """Return the subject for only the network's layers up to and including the first pool."""
         part = self.network.first_stage()
         options: Dict[str, Any] = {"shape": part.shape, "backend": "gpu", "device": self.device}
         ours = {p: FusedNetwork(part.symbol, part.weights, precision=p, **options) for p in self.ours}
@@ -89,12 +88,10 @@ class Networks(Benchmark):
         _compare(row, contender.sample(output, self._picked), self._want, case.where)
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """Return the number of timed runs of each contender, which is larger for small batches."""
         usual = next((runs for most, runs in _RUNS.items() if case.batch <= most), self.machine.network_repeat)
         return self.request.repeat or usual
 
     def _checked_subject(self, network: RandomNetwork) -> _Subject:
-        """Check the network's logits at every precision, and return the subject with the networks that passed."""
         device, backend = self.request.device, self.machine.backend
         images = network.images(max(self._batches))
         picked = np.unique(np.concatenate([_spread(batch) for batch in self._batches]))

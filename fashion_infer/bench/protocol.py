@@ -60,11 +60,9 @@ class Benchmark:
         """Record a peer's error against float64 in its row."""
 
     def repeat(self, case: BenchCase, trial: Trial) -> int:
-        """Return the number of timed runs of each contender."""
         return self.request.repeat or 1
 
     def options(self) -> Dict[str, Any]:
-        """Return the options of the command line that repeats this benchmark."""
         return {}
 
     def measure(self, shown: Shown = lambda done: None, tick: Tick = lambda share, what: None) -> Any:
@@ -102,7 +100,6 @@ class Benchmark:
         return self.machine.convolution_peers
 
     def record_check(self, check: LogitsCheck) -> None:
-        """Add a check of a network's logits to the result, and show it."""
         self.result.logits.append(check)
         self._shown(check)
 
@@ -159,5 +156,4 @@ class Benchmark:
 
 
 def _tick(tick: Tick, index: int, cases: int, name: str, share: float) -> None:
-    """Report the progress of one case as a fraction of the progress of all cases."""
     tick((index + share) / cases, name)

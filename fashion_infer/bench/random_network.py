@@ -39,12 +39,10 @@ class RandomNetwork(NamedTuple):
         return noise
 
     def first(self, count: int) -> "RandomNetwork":
-        """Return the network's first `count` layers, at least one."""
         layers = self.layers[:count]
         return self._replace(symbol=symbol.build(layers, self.shape), layers=layers)
 
     def first_stage(self) -> "RandomNetwork":
-        """Return the network's layers up to and including the first pool."""
         return self.first([isinstance(layer, MaxPool) for layer in self.layers].index(True) + 1)
 
     def logits(self) -> "RandomNetwork":
@@ -52,7 +50,6 @@ class RandomNetwork(NamedTuple):
 
 
 def build(name: str) -> RandomNetwork:
-    """Build the network of an edition; UsageError for an unknown edition."""
     edition = editions.get(name)
     layers, shape = edition.layers, edition.shape
     weights = _weights(layers, shape, edition.input_size)
@@ -88,6 +85,5 @@ def _weights(layers, shape, seed) -> Dict[str, np.ndarray]:
 
 
 def convolutions(edition: editions.Edition) -> Tuple[vocabulary.Step, ...]:
-    """Return the convolutions of an edition with their shapes, in network order."""
     steps = walk(edition.layers, edition.shape)
     return tuple(step for step in steps if isinstance(step.layer, Convolution))

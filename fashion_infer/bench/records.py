@@ -67,17 +67,14 @@ class Measurement:
 
     @property
     def title(self) -> str:
-        """The contender's name, followed by the fastest variant if there are several."""
         return f"{self.name} {self.layout}".rstrip()
 
     @property
     def timed(self) -> bool:
-        """Whether the contender was timed."""
         return self.median_ms is not None
 
     @property
     def spread(self) -> Optional[float]:
-        """The spread of the times in `samples_ms` (see `system.noise`)."""
         return noise.spread(self.samples_ms)
 
 
@@ -100,26 +97,22 @@ class BenchCase:
 
     @property
     def name(self) -> str:
-        """A short name of the case."""
         if self.number is None:
             return f"{self.edition} ({self.where}, {self.batch})"
         return f"{self.edition} convolution {self.number}"
 
     @property
     def title(self) -> str:
-        """A title of the case."""
         if self.shape is not None:
             return f"{self.name}: {self.shape.title}"
         return f"{self.edition}, {self.batch:,} image{'s' if self.batch > 1 else ''}, {WHERE[self.where]}"
 
     @property
     def peers(self) -> List[str]:
-        """Names of the peers that were timed."""
         return [row.name for row in self.rows if row.kind == PEER and row.timed]
 
     @property
     def timed(self) -> List[Measurement]:
-        """The timed rows of our contenders and of peers, fastest first."""
         rows = [row for row in self.rows if row.timed and row.kind != LIMIT]
         return sorted(rows, key=lambda row: row.median_ms)  # type: ignore[arg-type, return-value]
 
@@ -128,7 +121,6 @@ class BenchCase:
 
     @property
     def fill_ms(self) -> Optional[float]:
-        """The shortest time to write the output."""
         fill = self.row(FILL)
         return fill.median_ms if fill else None
 
@@ -157,7 +149,6 @@ class BenchCase:
                 row.percent_of_limit = floor and min(100.0, 100 * floor / row.median_ms)
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the case as a dictionary for JSON."""
         return {**short(asdict(self)), "shape": self.shape and self.shape._asdict()}
 
 
@@ -203,7 +194,6 @@ class BenchResult:
         return checks + [f"{row.name} on {case.name}" for row, case in rows]
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the result as a dictionary. `documents.read` reads it from a JSON file."""
         return {**asdict(self), "cases": [case.as_dict() for case in self.cases]}
 
 

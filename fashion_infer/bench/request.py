@@ -26,7 +26,6 @@ class BenchRequest(NamedTuple):
 
 
 def check_numbers(request: BenchRequest) -> None:
-    """Raise UsageError for a number below 1."""
     numbers = [("batch", batch) for batch in request.batches]
     for option, value in (*numbers, ("repeat", request.repeat), ("warmup", request.warmup)):
         if value is not None and value < 1:

@@ -65,7 +65,6 @@ class WallClock:
         self.slow = slow  # a run that takes longer than this, in seconds, is slow
 
     def time(self, run, n: int) -> List[float]:
-        """Call `run` n times and return the seconds of each call."""
         time.sleep(_PAUSE)
         seconds = []
         for _ in range(n):

@@ -25,7 +25,6 @@ class LogClock:
         self.layer_seconds: List[float] = []  # per run of a format with phases: the sum of prolog, forward and epilog
 
     def time(self, run, n: int) -> List[float]:
-        """Call `run` n times and return the Op Time of each call, in seconds."""
         seconds = []
         for _ in range(n):
             op_times.drain()
@@ -43,8 +42,6 @@ class LogClock:
 
 
 class FileContender(NamedTuple):
-    """A kernel file that runs on one convolution's tensors."""
-
     contender: Contender  # its clock is a LogClock
     complete: Callable[[], bool]  # returns whether the output of the last run has no NaN
 

@@ -46,8 +46,6 @@ class ComparedTime(NamedTuple):
 
 
 class ComparedFact(NamedTuple):
-    """A value in both files that must not change, such as the correctness."""
-
     what: str
     a: str
     b: str
@@ -64,7 +62,6 @@ class Comparison(NamedTuple):
     facts: List[ComparedFact]
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the comparison as a dictionary for JSON. Times are in milliseconds."""
         settings = [dict(zip(("what", "a", "b"), setting)) for setting in self.settings]
         times = [{**line._asdict(), "ratio": line.ratio} for line in self.lines]
         facts = [fact._asdict() for fact in self.facts]
@@ -87,7 +84,6 @@ def compare(first: str, second: str, check: bool = False) -> Comparison:
 
 
 def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comparison:
-    """Compare two files that have already been read; parameters and errors as in `compare`."""
     if a.kind != b.kind:
         raise UsageError(f"{a.name} is from `{a.kind}` and {b.name} from `{b.kind}`: compare files of the same command")
     if a.size != b.size:

@@ -161,7 +161,6 @@ def command(
 
 
 def _table(documents):
-    """Yield the lines of a table with one line per submission."""
     width = max(len(one["submission"]["name"]) for one in documents)
     for one in documents:
         time = "" if one["op_time_ms"] is None else f"{one['op_time_ms']:.3f} ms"

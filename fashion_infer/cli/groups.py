@@ -77,7 +77,6 @@ class ExampleGroup(_Examples, click.Group):
         return super().resolve_command(ctx, args)
 
     def summaries(self, ctx):
-        """Return (name, summary) of each command, in the order of `list_commands`."""
         commands = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         return [(name, command.get_short_help_str(_WHOLE)) for name, command in commands]
 

@@ -203,7 +203,6 @@ def explain(file, kernel_format, edition, layer, backend, device, sanitize, asm,
 
 
 def _watched(file, watch, as_json, once):
-    """Call `once`; with `watch`, call it again after every change of the file, until Ctrl-C."""
     if watch and as_json:
         raise UsageError("--json prints one object: leave --watch out")
     if not watch:

@@ -100,7 +100,6 @@ class LazyGroup(ExampleGroup):
         return _refusing_empty(importlib.import_module(f"{__package__}.{name}").command)
 
     def summaries(self, ctx):
-        """Return (name, summary) of each command in `COMMANDS`; no command is imported."""
         return list(COMMANDS.items())
 
 
@@ -192,7 +191,6 @@ def _call(argv):
 
 
 def _explain(error):
-    """Explain an error of the operating system about a file or a stream in one line."""
     reason = error.strerror or str(error)
     if error.filename is not None:
         return f"{os.fsdecode(error.filename)}: {reason}"

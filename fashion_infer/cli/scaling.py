@@ -11,7 +11,6 @@ from . import running
 
 
 def run(request, as_json):
-    """Classify n labelled images in blocks. For the built-in synthetic set, n has no limit."""
     from .. import pipeline, scale
     from ..present import run as present
 
@@ -27,7 +26,6 @@ def run(request, as_json):
 
 
 def predict(request, names, invert):
-    """Classify the images of files and folders in blocks."""
     from .. import pipeline, scale
     from ..present import run as present
 

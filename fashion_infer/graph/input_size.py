@@ -37,7 +37,6 @@ def infer(graph: Graph, weights: Mapping[str, np.ndarray], preferred: Sequence[i
 
 
 def _item(nodes: Sequence[Node], last: int, size: int) -> _Item:
-    """Compute the output of node number `last` for images of one channel."""
     items: Dict[int, _Item] = {}
     for number, node in enumerate(nodes):
         given = [items[entry[0]] for entry in node["inputs"] if entry[0] in items]

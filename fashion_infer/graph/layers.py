@@ -34,7 +34,6 @@ class MaxPool(NamedTuple):
 
     @property
     def step(self) -> int:
-        """Stride in pixels."""
         return self.stride or self.size
 
     def output(self, size: int) -> int:

@@ -121,8 +121,6 @@ def number_of(name: str) -> Optional[int]:
 
 
 def with_names(message: str, graph: Graph) -> str:
-    """Replace the nodes' numbered names in a message by their original ones."""
-
     def original(found):
         number = int(found.group(1))
         return f"'{excerpt(graph['nodes'][number]['name'])}'" if number < len(graph["nodes"]) else found.group()

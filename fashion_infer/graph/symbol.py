@@ -46,7 +46,6 @@ def build(
 
 
 def _operator(layer: kinds.Layer, operator: str, softmax_label: bool) -> Tuple[str, Dict[str, Any]]:
-    """Return MXNet's operator for a layer, and the operator's attributes."""
     if isinstance(layer, kinds.Convolution):
         sizes = {"kernel": (layer.kernel_size,) * 2, "num_filter": layer.filters}
         return (CUSTOM_OPERATOR, sizes) if operator == "custom" else (BUILTIN_OPERATOR, {**sizes, "no_bias": True})

@@ -24,7 +24,6 @@ class LayerResult(NamedTuple):
 
     @property
     def median(self) -> float:
-        """Median of `seconds`."""
         return statistics.median(self.seconds)
 
     @property
@@ -34,7 +33,6 @@ class LayerResult(NamedTuple):
         return sums if any(sums) else ()
 
     def as_dict(self) -> Dict[str, Any]:
-        """Convert the layer's times to a dictionary for JSON."""
         facts = {key: value for key, value in self._asdict().items() if key != "log"}
         return {**facts, "layer_seconds": self.layer_seconds} if self.layer_seconds else facts
 

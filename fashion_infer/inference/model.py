@@ -28,7 +28,6 @@ class LoadedModel(NamedTuple):
 
 
 def check(request: Request) -> None:
-    """Raise UsageError if the request names an unknown edition or model."""
     if request.edition:
         editions.get(request.edition)
     if not request.checkpoint:

@@ -125,7 +125,6 @@ class Predictor:
         return [(self._names[number], x, k, y) for number, x, k, y in self._bound.watched(images)]
 
     def _of_mxnet(self) -> List[int]:
-        """Return the numbers of the nodes that MXNet runs itself."""
         if self.mode == "fused":
             return self._bound.unfused()
         nodes = symbol.computing(self._graph).items()

@@ -132,7 +132,6 @@ def command_in(
 
 
 def _placed(command: List[str], path: Path, beside: neighbours.Neighbours, place: Path) -> List[str]:
-    """Write the other files that a build needs into `place`, and return the compiler's command with them."""
     copies = _copies(path, beside, place)
     (place / "fops_submission.inc").write_text(f'#include "{copies.get(path, path)}"\n')
     folders = {f"-I{file.parent}": f"-I{copy.parent}" for file, copy in copies.items()}
@@ -235,7 +234,6 @@ def gpu_arch(device: int) -> str:
 
 
 def _command(kernel_file: KernelFile, path: Path, beside: neighbours.Neighbours, arch: Optional[str]) -> List[str]:
-    """Return the compiler's command without the output option and the temporary folder."""
     ours = installation.resource_dir("submission")
     adapter = ours / "adapters" / str(kernel_file.format.adapter)
     # The file's folder comes first: a header next to the file takes precedence over ours.

@@ -238,7 +238,6 @@ def _nearest(entries: Sequence[KernelFormat], code: str) -> Tuple[KernelFormat, 
 
 
 def _check_parameters(path: Path, code: str) -> None:
-    """Raise UsageError if plain C's function has parameters of other types, or in another order."""
     functions = [f for f in source.definitions(code, "conv_forward") if len(f.parameters) in (9, 10)]
     wrong = signs.wrong_parameters(functions[0].parameters) if functions else ""
     if wrong:

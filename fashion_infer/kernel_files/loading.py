@@ -13,8 +13,6 @@ from .formats import KernelFile
 
 
 class LoadedKernel(NamedTuple):
-    """A kernel file registered as a kernel of the operator library."""
-
     name: str  # value for `kernel=`: the file's name
     backend: str  # "cpu" or "gpu"
     file: KernelFile

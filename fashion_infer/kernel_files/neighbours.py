@@ -14,8 +14,6 @@ _SOURCES = (".cu", ".cpp", ".cc", ".cxx", ".c")
 
 
 class Neighbours(NamedTuple):
-    """Other files that a build reads."""
-
     included: List[Path]
     helpers: List[Path]  # also compiled: matmul.cu if matmul.h is included
     folders: List[Path]  # in the course's tree around the file, for the compiler's -I
@@ -81,5 +79,4 @@ def text_of(path: Path) -> str:
 
 
 def whole_text(path: Path) -> str:
-    """Return the text of a kernel file and of its neighbours."""
     return "\n".join(map(text_of, [path, *of(path).all]))

@@ -118,7 +118,6 @@ def described(
 
 
 def floats_at(address: int, shape: Sequence[int]) -> np.ndarray:
-    """Return a float32 array with this shape that is a view of the host memory at an address."""
     buffer = (ctypes.c_float * int(np.prod(shape))).from_address(address)
     return np.ctypeslib.as_array(buffer).reshape(shape)
 

@@ -22,8 +22,6 @@ _BODY = re.compile(r"\s*(?:noexcept\s*)?\{")
 
 
 class Function(NamedTuple):
-    """A function that the source defines, with the text of each parameter."""
-
     name: str
     parameters: List[str]
 
@@ -32,7 +30,6 @@ class Function(NamedTuple):
         return f"{self.name}({', '.join(names[:_MOST])}{', ...' if len(names) > _MOST else ''})"
 
     def called_in(self, signature: str) -> bool:
-        """Whether a format's signature names this function."""
         return bool(re.search(rf"\b{re.escape(self.name)}(?:<[^>]*>)?\(", signature))
 
 

@@ -135,7 +135,6 @@ class StageInfo(ctypes.Structure):
 
 
 def _prototypes():
-    """Return the result and argument types of each function."""
     text, integer, pointer, n, node = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32
     nodes = ctypes.POINTER(NetworkNode)
     to, conv = ctypes.POINTER, ctypes.POINTER(ConvSize)
@@ -175,7 +174,6 @@ def _prototypes():
 
 
 def library_path() -> Path:
-    """Return the library's absolute path: FASHION_OPS_LIBRARY if it is set, else the path in this package."""
     named = os.environ.get("FASHION_OPS_LIBRARY")
     return Path(os.path.realpath(named)) if named else installation.library_path()
 

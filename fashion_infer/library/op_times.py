@@ -21,7 +21,6 @@ class OpTime(NamedTuple):
 
     @property
     def operations(self) -> int:
-        """Floating-point operations: two for each multiply-add."""
         images, channels, height, width, filters, kernel_size = self.shape
         outputs = filters * (height - kernel_size + 1) * (width - kernel_size + 1)
         return 2 * images * outputs * channels * kernel_size**2

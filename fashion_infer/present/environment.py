@@ -18,7 +18,6 @@ def versions(known: Mapping[str, str], caption: str = "") -> Table:
 
 
 def datasets(rows: Sequence[Sequence[str]]) -> Table:
-    """Make a table of the folders that are searched for Fashion-MNIST, and the state of their sets."""
     return table("", ["where", "folder", "test set", "training set"], rows)
 
 

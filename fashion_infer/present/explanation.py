@@ -23,7 +23,6 @@ def page(found, verdict: bool = True) -> List[Part]:
 
 
 def _speed(figures) -> str:
-    """Describe a call's arithmetic rate, threads and bytes, and what this machine can reach."""
     part = figures["gflop_s"] / figures["peak_gflop_s"] if figures["peak_gflop_s"] else 0.0
     names = ", ".join(f"{name} {_size(number)}" for name, number in figures["caches"].items())
     usable, all_of = figures["processors"], figures.get("machine_processors", figures["processors"])
@@ -61,7 +60,6 @@ def why(findings, right: bool = False) -> List[Part]:
 
 
 def findings(found, right: bool) -> List[Part]:
-    """Make a table of findings, for the report's page. `why` shows findings as text."""
     columns: List[Union[str, Column]] = ["finding", "remedy", Column("line", code=True)]
     caption = "Why it is incorrect"
     rows = [[f"{one.what} {_name(one)}".rstrip(), one.remedy, one.source and one.source[:_WIDTH]] for one in found]
@@ -86,7 +84,6 @@ def _step(one) -> str:
 
 
 def _brings(one) -> str:
-    """Return what the remedy brings: the Op Time before and after it."""
     if one.after_ms is None or one.before_ms is None:
         return ""
     return f": {three_digits(one.before_ms)} ms -> about {three_digits(one.after_ms)} ms"

@@ -36,12 +36,10 @@ def check(
 
 
 def write_json(path: str, data: Dict[str, Any]) -> None:
-    """Write a dictionary as JSON; raise DataError when the file cannot be written."""
     files.write(path, json_text(data) + "\n")
 
 
 def write_csv(path: str, result: BenchResult) -> None:
-    """Write a line for each measurement of a benchmark; raise DataError when the file cannot be written."""
     listed = ("samples_ms", "faster_than", "findings")
     rows = [
         {
@@ -59,5 +57,4 @@ def write_csv(path: str, result: BenchResult) -> None:
 
 
 def write_page(path: str, page: Page) -> None:
-    """Write a page as Markdown; raise DataError when the file cannot be written."""
     files.write(path, documents.markdown_page(page))

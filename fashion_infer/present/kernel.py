@@ -13,7 +13,6 @@ def marked(name: str, findings: Sequence[str]) -> str:
 
 
 def verdict(found) -> List[Part]:
-    """Show the `judging.verdict.Verdict` on a kernel file after a run, with one line per layer."""
     lines = [f"{found.file.name} (format {found.file.format.name}):"]
     for one in found.layers:
         lines.append(f"  layer {one.what}: {'' if one.right else 'INCORRECT: '}{one.line()}")

@@ -38,7 +38,6 @@ def activities(found: tables.ProfileTable, of_mode: str = "") -> Table:
 
 
 def _majority(found: tables.ProfileTable, of_mode: str) -> Table:
-    """Make a table of the rows that make up 90% of the time."""
     rows, reached = [], 0.0
     for row in tables.majority(found):
         reached += row.share
@@ -97,7 +96,6 @@ def _row(found: Throughput, ceilings: Optional[Dict[str, float]], backend: str) 
 
 
 def ceilings(known: Optional[Dict[str, float]], why_not: Optional[str], backend: str) -> List[Part]:
-    """Show the device's ceilings, or the reason why they were not measured."""
     if not known:
         return [Missing(f"No ceilings measured: {why_not}.")]
     named = [ceiling(name, value, backend) for name, value in known.items()]

@@ -54,7 +54,6 @@ def parts(result, caption: str = "") -> List[Part]:
 
 
 def layers(result, caption: str = "") -> Table:
-    """Make a table of each layer's median time over the passes."""
     staged = any(sum(layer.upload) + sum(layer.download) for layer in result.layers)
     phases = any(layer.layer_seconds for layer in result.layers)
     total = sum(layer.median for layer in result.layers) or 1.0
@@ -89,7 +88,6 @@ def predictions(pictures: Sequence[str], scores: np.ndarray, class_names: Sequen
 
 
 def in_blocks(outcome) -> List[Part]:
-    """Show the lines of `run` that scripts parse, and a table of the nodes."""
     source = outcome.data_source
     behind = "" if source == "fashion-mnist" else f" Data: {source}"
     return [
@@ -116,7 +114,6 @@ def nodes(outcome) -> List[Part]:
 
 
 def checks(found: Sequence, caption: str = "") -> Table:
-    """Make the table of checks."""
     columns = ["model", "weights", "mode", "op", "backend", "data", "*>n", "*>expected", "*>got", "*verdict"]
     rows = [
         [c.model, c.weights, c.mode, c.operator, c.backend, c.source, c.n, c.expected, c.got, "ok" if c.ok else "WRONG"]

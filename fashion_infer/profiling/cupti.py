@@ -61,7 +61,6 @@ class CuptiSource:
         self._on = False
 
     def take(self) -> List[Record]:
-        """Return and clear the records up to the last stop."""
         raw, self._raw = self._raw, []
         calls = [self._call(values) for what, values in raw if what == "call"]
         return [self._activity(what, values) for what, values in raw if what != "call"] + records.outermost(calls)

@@ -37,7 +37,6 @@ class ProfileTable(NamedTuple):
 
     @property
     def time(self) -> int:
-        """Total time of the rows, in nanoseconds."""
         return sum(row.time for row in self.rows)
 
 
@@ -144,11 +143,9 @@ def _microseconds(nanoseconds: int) -> float:
 
 
 def _name_event(what: str, process: int, thread: int, name: str) -> Dict[str, Any]:
-    """Return an event that names a process or a thread; `what` is "process" or "thread"."""
     return {"ph": "M", "name": f"{what}_name", "pid": process, "tid": thread, "args": {"name": name}}
 
 
 def write_timeline(path: str, records: Sequence[Record]) -> None:
-    """Write the timeline of records to a file."""
     with open(path, "w") as stream:
         json.dump({"traceEvents": timeline(records), "displayTimeUnit": "ms"}, stream)

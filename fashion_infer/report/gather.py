@@ -146,11 +146,9 @@ class Measured(NamedTuple):
 
     @property
     def changed(self) -> int:
-        """The number of predictions that differ between the modes."""
         return int((self.runs[0].predictions != self.runs[1].predictions).sum())
 
     def faults(self) -> Tuple[List[str], List[str]]:
-        """Return what is wrong with the user's kernel file, and what is wrong with our kernels and networks."""
         kernel = self.kernel
         file: List[str] = []
         failed = (check for check in self.checks if not check.ok)
@@ -359,7 +357,6 @@ def _no_gpu(request, chosen) -> str:
 
 
 def _explained(verdict: Verdict, seconds: float, harm: str = "") -> explanation.Explanation:
-    """Explain a file after a run, within a limit of `seconds`."""
     if harm or not verdict.right:
         found, missing = explanation.why_wrong(verdict, seconds)
         return explanation.Explanation(verdict, "", tuple(found), tuple(missing))

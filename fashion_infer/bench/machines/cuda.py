@@ -168,7 +168,6 @@ class _Events:
         self._tensors = tensors
 
     def time(self, run, n: int) -> List[float]:
-        """Queue n runs one after the other and return the seconds of each."""
         events = [self._tensors.event() for _ in range(n + 1)]
         events[0].record()
         for event in events[1:]:

@@ -39,17 +39,14 @@ def names(peers: Sequence[Peer]) -> List[str]:
 
 
 def find(name: str) -> Peer:
-    """Return the peer with a name; KeyError for an unknown name."""
     return {peer.name: peer for peer in PEERS}[name]
 
 
 def convolutions(backend: str) -> Dict[str, Callable]:
-    """Return the functions that make contenders for one convolution on a backend, by the peer's name."""
     return {peer.name: _function(peer.convolution[backend]) for peer in CONVOLUTION if backend in peer.convolution}
 
 
 def networks(backend: str) -> Dict[str, Callable]:
-    """Return the functions that make contenders for a whole network on a backend, by the peer's name."""
     return {peer.name: _function(peer.network[backend]) for peer in NETWORK if backend in peer.network}
 
 

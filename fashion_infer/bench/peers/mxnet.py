@@ -11,7 +11,6 @@ from ..timing import Contender
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """Return a contender that runs one Convolution, with an output allocated once."""
     _mxnet.set_threads(threads)
     mx = _mxnet.load()
     size = x.shape[2] - weight.shape[2] + 1, x.shape[3] - weight.shape[3] + 1

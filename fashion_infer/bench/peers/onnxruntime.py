@@ -23,7 +23,6 @@ _OPERATORS = {
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """Return a contender that runs one Conv, with an output allocated once."""
     layers = [Convolution(len(weight), weight.shape[2])]
     return _contenders(layers, {"new0_weight": weight}, x, threads)
 

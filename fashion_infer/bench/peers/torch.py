@@ -19,12 +19,10 @@ def load(threads: int):
 
 
 def layouts(pytorch):
-    """Return both memory layouts as (name, PyTorch's memory format)."""
     return (("NCHW", pytorch.contiguous_format), ("NHWC", pytorch.channels_last))
 
 
 def convolution(x: np.ndarray, weight: np.ndarray, threads: int) -> List[Contender]:
-    """Return contenders for conv2d in both layouts. conv2d allocates its output in every run."""
     pytorch = load(threads)
 
     def contender(layout, memory):
@@ -57,7 +55,6 @@ def cudnn_convolution(tensors, x, weight) -> List[Contender]:
 
 
 def network(network, x: np.ndarray, threads: int) -> List[Contender]:
-    """Return contenders for the network in both memory layouts."""
     pytorch = load(threads)
 
     def contender(layout, memory):

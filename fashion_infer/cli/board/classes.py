@@ -54,7 +54,6 @@ def _deadline(values):
 
 
 def _limits(values):
-    """Return the limits that are given on the command line, without the deadline."""
     return {name: value for name, value in values.items() if value is not None and name != "deadline"}
 
 

@@ -51,7 +51,6 @@ def _ms(row: Measurement, case: BenchCase) -> Any:
 
 
 def _form(case: BenchCase) -> str:
-    """Return the format of a time in ms. Times of convolutions have three decimals, as small differences matter."""
     return ".4g" if case.shape is None else ".3f"
 
 
@@ -135,7 +134,6 @@ def measurements(
 
 
 def case_table(case: BenchCase, ideas: bool = False) -> Table:
-    """Make the table of a case's measurements: first the limits, which only move memory, then all others by time."""
     untimed = float("inf")
     ordered = sorted(
         case.rows, key=lambda row: (_ORDER[row.kind], 0 if row.kind == LIMIT else row.median_ms or untimed)
@@ -149,7 +147,6 @@ def case_table(case: BenchCase, ideas: bool = False) -> Table:
 
 
 def case_parts(case: BenchCase, ideas: bool = False) -> List[Part]:
-    """Make a case's table, and a line of text for each row that needs an explanation."""
     found: List[Part] = [case_table(case, ideas)]
     late = [row for row in case.timed if row.outliers]
     slowest = "; ".join(f"{row.name} {row.outliers} of {row.runs} runs, up to {row.max_ms:.4g} ms" for row in late)

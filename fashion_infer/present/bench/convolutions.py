@@ -71,7 +71,6 @@ def one_row_a_case(caption: str, rows, first: List[Field]) -> Table:
 
 
 def _answer(result: BenchResult) -> List[str]:
-    """Return a sentence per case in which auto is not the fastest, then one conclusion per kernel file or for auto."""
     found = []
     for case in result.cases:
         faster = faster_than_auto(case)
@@ -84,7 +83,6 @@ def _answer(result: BenchResult) -> List[str]:
 
 
 def sentence(one: Conclusion) -> str:
-    """Summarise a kernel's result in a sentence that begins with its correctness."""
     name = f"{one.name} (auto)" if one.auto else one.name
     if one.wrong:
         return f"{name}: WRONG, {one.wrong}"

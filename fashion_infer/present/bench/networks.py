@@ -34,7 +34,6 @@ def check(done: LogitsCheck) -> Text:
 
 
 def checks(result: BenchResult) -> Table:
-    """Make the table of the logits' checks, which are done before anything is timed."""
     names = ["network", "ours", ">images", ">error", ">changed", "verdict"]
     rows = [
         [

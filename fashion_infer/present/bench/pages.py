@@ -36,7 +36,6 @@ def page(result: BenchResult, file: str, plot: Optional[str] = None, as_json: bo
 
 
 def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
-    """Make the parts of the report's section about a result; `picture` is the chart's file name, if there is one."""
     text = text_of(result)
     found: List[Part] = [Text(f"{result.device['name']}.")]
     if picture:
@@ -47,12 +46,10 @@ def parts(result: BenchResult, picture: Optional[str]) -> List[Part]:
 
 
 def done(what: Union[BenchCase, LogitsCheck]) -> List[Part]:
-    """Make the terminal's output for a check or a case that has just been completed."""
     return [networks.check(what)] if isinstance(what, LogitsCheck) else case_parts(what)
 
 
 def closing(result: BenchResult) -> List[Part]:
-    """Make the end of a benchmark's output on a terminal. The conclusion comes last."""
     text = text_of(result)
     answer: List[Part] = [Text(f"\n{said}" if place == 0 else said) for place, said in enumerate(text.answer(result))]
     return [*text.closing(result), *answer]

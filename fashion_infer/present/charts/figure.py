@@ -104,7 +104,6 @@ def style() -> str:
 
 
 def check_path(path: Optional[str]) -> None:
-    """Raise UsageError if a picture's file name does not end in .png or .svg. None is accepted."""
     if path and not path.lower().endswith((".png", ".svg")):
         raise UsageError(f"a picture's file name must end in .png or .svg: {path} does not")
 

@@ -100,7 +100,6 @@ def draw_confusion(path: str, result, class_names) -> None:
 
 
 def draw_mistakes(path: str, result, images: np.ndarray, class_names) -> None:
-    """Draw the misclassified images of a run, out of all its `images` (n,1,s,s) uint8, as SVG or PNG."""
     wrong = result.predictions != result.labels
     chosen = images[wrong], result.predictions[wrong]
     sheet(path, *chosen, class_names, f"mistakes of {title(result)}", result.labels[wrong])

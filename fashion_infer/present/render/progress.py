@@ -62,7 +62,6 @@ class ProgressBar:
 
     @contextlib.contextmanager
     def hidden(self) -> Iterator[None]:
-        """Return a context that hides the bar while something is printed."""
         self._bar.stop()
         try:
             yield

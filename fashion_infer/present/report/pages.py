@@ -31,7 +31,6 @@ def write(folder: Path, measured, out: str) -> str:
 
 
 def draw(folder: Path, measured) -> List[str]:
-    """Draw every picture for which there are measurements; return the pictures' file names."""
     charts: Dict[str, Callable[[str], None]] = {}
     if measured.convolutions:
         charts[LADDER] = lambda path: charts_of_benchmarks.draw_convolutions(path, measured.convolutions)
@@ -48,8 +47,6 @@ def draw(folder: Path, measured) -> List[str]:
 
 
 def page(measured, out: str, pictures: Collection[str]) -> Page:
-    """Make the whole page; `pictures` are the names of the pictures that were drawn."""
-
     def drawn(name: str) -> Optional[str]:
         return name if name in pictures else None
 
@@ -74,7 +71,6 @@ def page(measured, out: str, pictures: Collection[str]) -> Page:
 
 
 def _kernel(measured) -> List[Part]:
-    """Show the user's kernel file: the verdict, its speed, and the findings that explain them."""
     kernel, (wrong, _) = measured.kernel, measured.faults()
     known = [] if wrong or measured.convolutions is None else conclusions(measured.convolutions)
     said = wrong or [convolutions.sentence(one) for one in known] or [kernel.verdict.sentence]

@@ -27,7 +27,6 @@ _ROOFLINE = (
 
 
 def strip(measured) -> Strip:
-    """Make the strip of main results; a correct kernel file has its own verdict and speed."""
     known = conclusions(measured.convolutions) if measured.convolutions else []
     one = known[0] if known else None
     kernel, (file, ours) = measured.kernel, measured.faults()
@@ -113,7 +112,6 @@ def _most_frequent(result, names) -> List[List]:
 def roofline(
     result: BenchResult, ceilings: Dict[str, float], no_ceilings: str, commands: List[str], picture: Optional[str]
 ) -> List[Part]:
-    """Make the roofline section. `no_ceilings` is the reason if `ceilings` could not be measured."""
     found: List[Part] = []
     if picture:
         shown = "; ".join(f"{case.title} at {case.shape.intensity:.1f} operations a byte" for case in result.cases)
