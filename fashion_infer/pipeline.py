@@ -10,7 +10,6 @@ import numpy as np
 from . import _mxnet, devices
 from .data import dataset, decoding
 from .errors import CheckFailed, CheckpointError, DataError, DeviceError, UsageError
-from .graph.layers import ConvolutionShape
 from .inference import model as models
 from .inference.layer_times import LayerResult, merge
 from .inference.model import LoadedModel
@@ -170,7 +169,7 @@ def _alone(run: Run) -> Verdict:
     request = run.request.but(kernel="auto", mode="operator", batch_size=None)
     _, times = bind_network(request, run.model, run.chosen, 1).predict(run.pixels[:1])
     logged = [(layer.name, layer.log[0]) for layer in times if layer.custom]
-    layers = [Layer(name, ConvolutionShape(*records[0].shape)) for name, records in logged if records]
+    layers = [Layer(name, records[0].shape) for name, records in logged if records]
     found = judges.check_layers(run.kernel, layers)
     if any(one.harmful for one in found.shapes):
         raise CheckFailed(found.sentence)

@@ -31,15 +31,6 @@ class Stage(NamedTuple):
     pool_size: int  # pixels per side of a window of the max pool at its end, or 0
     pool_stride: int  # pixels from one window of this pool to the next, or 0
 
-    @property
-    def operations(self) -> int:
-        """Floating-point operations per item: two for each multiply-add of a convolution or matrix product."""
-        channels, height, width = self.input
-        if self.kind == "convolution":
-            positions = (height - self.kernel_size + 1) * (width - self.kernel_size + 1)
-            return 2 * self.output[0] * positions * channels * self.kernel_size**2
-        return 2 * channels * height * width * self.output[0] if self.kind == "dense" else 0
-
 
 class FusedNetwork:
     """A network as fused stages of items (C,H,W) or (values,), ready to run; UsageError if it cannot be fused."""

@@ -1,7 +1,8 @@
 """The library's op-time log: times of our operator's nodes and of fused stages."""
 
-from typing import List, NamedTuple, Tuple
+from typing import List, NamedTuple
 
+from ..graph.layers import ConvolutionShape
 from . import bindings
 
 
@@ -11,19 +12,13 @@ class OpTime(NamedTuple):
     first_node: int  # number of the operator's node, or of the stage's first node
     last_node: int  # number of the operator's node again, or of the stage's last node
     kernel: str  # the kernel that ran, never "auto"; "fused" for a stage
-    shape: Tuple[int, int, int, int, int, int]  # B, C, H, W, M, K
+    shape: ConvolutionShape
     seconds: float  # kernel time, without transfers
     upload: float  # time of copies from host to device; 0 on the CPU
     download: float  # time of copies from device to host; 0 on the CPU
     item_bytes: int = 4  # bytes per element of the data; 1 for pixels
     layer_seconds: float = 0.0  # for a kernel file with phases, the sum of prolog, forward and epilog
     findings: int = 0  # FOPS_FOUND_* bits of fashion_ops_plugin.h: observed misbehaviour of a kernel file
-
-    @property
-    def operations(self) -> int:
-        images, channels, height, width, filters, kernel_size = self.shape
-        outputs = filters * (height - kernel_size + 1) * (width - kernel_size + 1)
-        return 2 * images * outputs * channels * kernel_size**2
 
 
 def drain() -> List[OpTime]:
@@ -36,7 +31,7 @@ def drain() -> List[OpTime]:
             r.first_node,
             r.last_node,
             r.kernel.decode(),
-            tuple(getattr(r.conv, name) for name in "BCHWMK"),
+            ConvolutionShape(*(getattr(r.conv, name) for name in "BCHWMK")),
             r.seconds,
             r.upload,
             r.download,

@@ -1,5 +1,6 @@
 """The figures of a profile, for display and for its JSON."""
 
+import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..inference.layer_times import LayerResult
@@ -39,18 +40,15 @@ def throughputs(layers: Sequence[LayerResult]) -> List[Throughput]:
             continue
         after = next((other[0] for other in logs[index + 1 :] if other), None) if layer.kernel == "fused" else None
         moved = sum(_bytes(op, after) for op in log)
-        found.append(Throughput(layer.name, layer.kernel, layer.median, moved, sum(op.operations for op in log)))
+        found.append(Throughput(layer.name, layer.kernel, layer.median, moved, sum(op.shape.operations for op in log)))
     return found
 
 
 def _bytes(op: OpTime, after: Optional[OpTime]) -> int:
     """Return bytes of input, weights and output; a pooled output has the size of `after`, the next stage's input."""
-    images, channels, height, width, filters, size = op.shape
-    out = filters * (height - size + 1) * (width - size + 1)
-    if after is not None:
-        _, *item, _, _ = after.shape
-        out = item[0] * item[1] * item[2]
-    return images * channels * height * width * op.item_bytes + 4 * (filters * channels * size**2 + images * out)
+    shape = op.shape
+    outputs = shape.outputs if after is None else shape.B * math.prod(after.shape.data[1:])
+    return op.item_bytes * math.prod(shape.data) + 4 * (math.prod(shape.weights) + outputs)
 
 
 def shares(gb_s: float, tflop_s: float, ceilings: Optional[Dict[str, float]]) -> Tuple[Optional[float], ...]:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from fashion_infer import devices
 from fashion_infer.errors import DeviceError
+from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.inference.layer_times import LayerResult
 from fashion_infer.library import kernels
 from fashion_infer.library.op_times import OpTime
@@ -338,8 +339,8 @@ def test_nodes_get_their_layers_names():
 
 # ---- Stages and throughput.
 
-CONV = (10, 1, 28, 28, 50, 5)
-DENSE = (10, 7200, 1, 1, 500, 1)
+CONV = ConvolutionShape(10, 1, 28, 28, 50, 5)
+DENSE = ConvolutionShape(10, 7200, 1, 1, 500, 1)
 
 
 def test_stages_are_consecutive():
