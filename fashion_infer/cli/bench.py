@@ -146,9 +146,7 @@ def conv(
         help=f"Libraries to compare with: {', '.join(peers.names(peers.NETWORK))}, or none "
         "[default: all that are installed].",
     ),
-    click.option(
-        "--batch", metavar="N,...", multiple=True, help="Batch sizes; may be repeated [default: 1,16,256,10000]."
-    ),
+    click.option("--batch", metavar="N,...", multiple=True, help="Batch sizes; repeatable [default: 1,16,256,10000]."),
     click.option(
         "--repeat",
         type=int,

@@ -14,9 +14,7 @@ from .groups import ExampleCommand
 @click.argument("model", required=False)
 @click.argument("n", type=int, required=False)
 @options.takes(
-    click.option(
-        "--edition", metavar="NAME", help="Course semester [default: fa2017, or fa2020 for the programs m1, m2 and m3]."
-    ),
+    click.option("--edition", metavar="NAME", help="Course semester [default: fa2017, or fa2020 for m1, m2 and m3]."),
     *options.DATA,
 )
 def command(program, model, n, edition, data_dir, data):

@@ -23,25 +23,13 @@ from .groups import ExampleCommand
 )
 @click.argument("submissions", nargs=-1, metavar="SUBMISSION...")
 @options.takes(
-    click.option(
-        "--edition", metavar="NAME", help="Course semester [default: the rubric's, or fa2017 without --rubric]."
-    ),
-    click.option(
-        "--rubric", metavar="FILE.toml", help="Rubric to grade by [default: the edition's, see --print-rubric]."
-    ),
-    click.option(
-        "--print-rubric", is_flag=True, help="Print the edition's default rubric and exit, so that you can edit it."
-    ),
-    click.option(
-        "--n", type=click.IntRange(1, 100_000), help="Number of images in the timed checks [default: the rubric's]."
-    ),
-    click.option(
-        "--backend", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run [default: the rubric's backend]."
-    ),
+    click.option("--edition", metavar="NAME", help="Course semester [default: the rubric's, else fa2017]."),
+    click.option("--rubric", metavar="FILE.toml", help="Rubric [default: the edition's, see --print-rubric]."),
+    click.option("--print-rubric", is_flag=True, help="Print the edition's default rubric for editing, and exit."),
+    click.option("--n", type=click.IntRange(1, 100_000), help="Images in the timed checks [default: the rubric's]."),
+    click.option("--backend", type=click.Choice(["auto", "cpu", "gpu"]), help="Where to run [default: the rubric's]."),
     options.device,
-    click.option(
-        "--file", metavar="PATH", help="Path of the kernel file in the folder or archive [default: it is searched for]."
-    ),
+    click.option("--file", metavar="PATH", help="The kernel file in the folder or archive [default: searched for]."),
     options.kernel_format,
     options.as_json,
     click.option(
@@ -56,9 +44,7 @@ from .groups import ExampleCommand
         is_flag=True,
         help="Skip each submission that already has a verdict in --out, unless it or the rubric has changed.",
     ),
-    click.option(
-        "--require", multiple=True, metavar="CHECK", help="Exit 1 if this check of the rubric fails; may be repeated."
-    ),
+    click.option("--require", multiple=True, metavar="CHECK", help="Exit 1 if this check fails; may be repeated."),
     click.option(
         "--repeat",
         metavar="VERDICT.json",

@@ -97,9 +97,7 @@ _WATCH = click.option("--watch", is_flag=True, help="Run again after each change
 @options.takes(
     options.kernel_format,
     _LAYERS,
-    click.option(
-        "--edition", metavar="NAME", help="Check the layers of this edition only [default: all of the file's format]."
-    ),
+    click.option("--edition", metavar="NAME", help="Check only this edition's layers [default: all of the format]."),
     _BACKEND,
     options.device,
     click.option(
@@ -168,9 +166,7 @@ def check(file, kernel_format, layers, edition, backend, device, timeout, verbos
         metavar="NAME",
         help="Edition whose layer is examined [default: the first for which the file is correct].",
     ),
-    click.option(
-        "--layer", type=click.IntRange(min=1), metavar="N", help="Number of the layer to examine [default: the last]."
-    ),
+    click.option("--layer", type=click.IntRange(min=1), metavar="N", help="Layer to examine [default: the last]."),
     _BACKEND,
     options.device,
     click.option("--sanitize", is_flag=True, help="Run the sanitizers even if the file is correct."),

@@ -17,9 +17,7 @@ from .groups import ExampleCommand
 @options.takes_request(
     *options.MODEL,
     *options.DEVICE,
-    click.option(
-        "--invert/--no-invert", default=None, help="Swap light and dark [default: of pictures with a light border]."
-    ),
+    click.option("--invert/--no-invert", default=None, help="Swap light and dark [default: if the border is light]."),
     click.option(
         "--show",
         metavar="FILE.svg",

@@ -22,9 +22,7 @@ from .groups import ExampleCommand
     *options.RUN,
     options.as_json,
     options.as_csv,
-    click.option(
-        "--trace", "timeline", metavar="FILE.json", help="Write a timeline that you can open in ui.perfetto.dev."
-    ),
+    click.option("--trace", "timeline", metavar="FILE.json", help="Write a timeline, for ui.perfetto.dev."),
     click.option(
         "--turns",
         type=int,

@@ -18,9 +18,7 @@ from .isolated_run import run_isolated
     ),
 )
 @options.takes(
-    click.option(
-        "--out", required=True, metavar="DIR", help="Folder to write: new, empty, or an earlier report to replace."
-    ),
+    click.option("--out", required=True, metavar="DIR", help="Folder to write: new, empty, or an earlier report."),
     options.backend,
     options.device,
     click.option(
@@ -36,9 +34,7 @@ from .isolated_run import run_isolated
     click.option("--model", metavar="NAME", help="Shipped model (see `models list`) [default: ece408-high]."),
     click.option("--n", type=int, help="Number of test images [default: 10000, or 2000 with --quick]."),
     *options.DATA,
-    click.option(
-        "--quick", is_flag=True, help="Measure with fewer repeats and smaller batches, and check at most two models."
-    ),
+    click.option("--quick", is_flag=True, help="Fewer repeats, smaller batches, and checks of at most two models."),
 )
 def command(out, timeout, **values):
     """Measure correctness and speed, and write the results as an HTML page and as Markdown; exit 1 if one is wrong."""

@@ -8,9 +8,7 @@ from ..present.render import terminal
 from . import options, running
 from .groups import ExampleCommand
 
-_BACKEND = options.of_request(
-    "backend", help="Where to run; auto runs on the CPU and, if there is one, also on the GPU."
-)
+_BACKEND = options.of_request("backend", help="Where to run; auto is the CPU and, if there is one, the GPU.")
 
 
 @click.command(
@@ -24,9 +22,7 @@ _BACKEND = options.of_request(
     ),
 )
 @options.takes_request(
-    click.option(
-        "--model", "models", metavar="NAME", multiple=True, help="Model to verify; may be repeated [default: all]."
-    ),
+    click.option("--model", "models", metavar="NAME", multiple=True, help="Model; may be repeated [default: all]."),
     _BACKEND,
     options.device,
     options.threads,

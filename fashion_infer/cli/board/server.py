@@ -39,9 +39,7 @@ from .store import STORE, of_class, takes_store
     ),
     click.option("--certificate", metavar="FILE.pem", help="TLS certificate of the server."),
     click.option("--key", metavar="FILE.pem", help="Private key of the TLS certificate."),
-    click.option(
-        "--proxies", metavar="ADDRESS,...", help="Addresses of TLS proxies whose X-Forwarded headers are trusted."
-    ),
+    click.option("--proxies", metavar="ADDRESS,...", help="TLS proxies whose X-Forwarded headers are trusted."),
     click.option("--grader", metavar="COMMAND", help="Command to run for judging, instead of `fashion-infer grade`."),
     click.option("--json-logs", is_flag=True, help="Log all events as lines of JSON, not only warnings as text."),
 )
