@@ -57,22 +57,18 @@ def _listed(path):
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a new folder that replaces `path` if the block succeeds, and is removed if not; DataError for files."""
-    with contextlib.ExitStack() as cleaning:
-        try:
-            make = partial(tempfile.mkdtemp, dir=path.parent, prefix=f".{path.name}.")
-            temporary = Path(cleaning.enter_context(vanishing(make)))
-        except OSError as error:
-            raise DataError(f"cannot write to {path.parent}: {error.strerror}") from None
-        try:
-            new = temporary / "new"
+    make = partial(tempfile.mkdtemp, dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with vanishing(make) as temporary:
+            new = Path(temporary, "new")
             new.mkdir()  # the umask decides who may read it; only the user may read the folder that mkdtemp made
             yield new
             listed = {"kind": _KIND, "files": sorted(entry.name for entry in new.iterdir())}
             (new / LIST).write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
             check(str(path))  # check again: other programs may have put files there during the measurements
-            _put(new, path, temporary / "old")
-        except OSError as error:
-            raise DataError(f"cannot write {path}: {error.strerror or error}") from None
+            _put(new, path, Path(temporary, "old"))
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 @interrupt_deferred(signal.SIGTERM)
