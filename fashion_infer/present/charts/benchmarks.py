@@ -36,10 +36,10 @@ def _dots(axes, case, rows, names):
     for row in rows:
         place, colour = names.index(row.name), figures.colour(row, case.auto)
         axes.plot(row.median_ms, place, "o", color=colour, markersize=5)
-        bold = row.file or row.name == case.auto
-        label = {"color": colour, "fontsize": figures.SMALL, "fontweight": "bold" if bold else None, "va": "center"}
-        ms = row.median_ms
-        axes.annotate(three_digits(ms), (ms, place), (6, 0), textcoords="offset points", **label)
+        ms, weight = row.median_ms, "bold" if row.file or row.name == case.auto else None
+        figures.label(
+            axes, three_digits(ms), (ms, place), colour, (6, 0), textcoords="offset points", fontweight=weight
+        )
     axes.set_yticks(range(len(names)), names)
     axes.tick_params(axis="y", length=0, labelcolor=figures.LIGHT["ink"])
     axes.set_ylim(len(names) - 0.5, -0.5)
@@ -125,13 +125,5 @@ def _lines(axes, lines, batches, low, high):
         axes.plot([batch for batch, _ in line], [ratio for _, ratio in line], color=colour, **style)
         said = f"{name}: 1 x" if ours else f"{name} {end:.2g} x"
         arrow = {"arrowstyle": "-", "lw": 0.4, "color": colour, "relpos": (0, 0.5), "shrinkA": 0, "shrinkB": 2}
-        axes.annotate(
-            said,
-            (line[-1][0], end),
-            (last * span**0.05, height),
-            color=colour,
-            fontsize=figures.SMALL,
-            va="center",
-            fontweight="bold" if ours else None,
-            arrowprops=arrow,
-        )
+        weight, place = "bold" if ours else None, (last * span**0.05, height)
+        figures.label(axes, said, (line[-1][0], end), colour, place, fontweight=weight, arrowprops=arrow)

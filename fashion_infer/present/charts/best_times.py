@@ -68,17 +68,9 @@ def _draw(path, curves, levels, now, deadline, narrow, zone):
         ends.append((best[-1], one.name, one.colour))
     if deadline is not None and start < deadline <= end:
         axes.axvline(_moment(deadline), color=figures.LIGHT["limit"], linestyle=":", linewidth=1)
-        axes.annotate(
-            "deadline",
-            (_moment(deadline), 1),
-            (-4, -2),
-            xycoords=("data", "axes fraction"),
-            va="top",
-            textcoords="offset points",
-            ha="right",
-            fontsize=figures.SMALL,
-            color=figures.LIGHT["limit"],
-        )
+        coordinates = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points"}
+        place = _moment(deadline), 1
+        figures.label(axes, "deadline", place, figures.LIGHT["limit"], (-4, -2), va="top", ha="right", **coordinates)
     axes.set_xlim(_moment(start), _moment(end + far * share))
     _days(axes, narrow, zone)
     _names(axes, sorted(ends), _moment(end + 0.015 * far), height)
@@ -111,13 +103,5 @@ def _names(axes, ends: List[Tuple[float, str, str]], x: datetime, height: float)
     low, high = axes.get_ylim()
     places = figures.apart([ms for ms, _, _ in ends], low, high, int(height * 72 / 14))
     for (ms, name, colour), place in zip(ends, places):
-        weight = "bold" if name == "you" else None
-        axes.annotate(
-            f"{name} {three_digits(ms)}",
-            (x, place),
-            va="center",
-            fontsize=figures.SMALL,
-            fontweight=weight,
-            color=figures.LIGHT[colour],
-            annotation_clip=False,
-        )
+        more = {"fontweight": "bold" if name == "you" else None, "annotation_clip": False}
+        figures.label(axes, f"{name} {three_digits(ms)}", (x, place), figures.LIGHT[colour], **more)

@@ -113,6 +113,11 @@ def colour(row, auto: str) -> str:
     return LIGHT["yours" if row.file else "auto" if row.name == auto else row.kind]
 
 
+def label(axes, text: str, at, color: str, xytext=None, **more) -> None:
+    """Write small text at a point, or from there at `xytext`, which `textcoords` explains."""
+    axes.annotate(text, at, xytext, fontsize=SMALL, color=color, **{"va": "center", **more})
+
+
 def log_axis(axes, which: str, low: float, high: float, unit: str = "", steps: Sequence[int] = (1,)) -> None:
     """Set up the logarithmic axis "x" or "y", with ticks at `steps` times powers of ten, or at 1, 2 and 5."""
     marks: List[float] = []

@@ -25,16 +25,8 @@ def confusion(path: str, labels: np.ndarray, predictions: np.ndarray, names: Seq
         strength = 0.12 if right else 0.08 + 0.42 * value / worst
         axes.add_patch(_square(column, row, figures.LIGHT["ours" if right else "auto"], strength))
         said = f"{value:.0f}" if value >= 0.5 else "<1"
-        axes.text(
-            column,
-            row,
-            said,
-            ha="center",
-            va="center",
-            fontsize=8,
-            fontweight=None if right else "bold",
-            color=figures.LIGHT["faint" if right or value < 0.5 else "ink"],
-        )
+        colour = figures.LIGHT["faint" if right or value < 0.5 else "ink"]
+        figures.label(axes, said, (column, row), colour, ha="center", fontweight=None if right else "bold")
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_aspect("equal")

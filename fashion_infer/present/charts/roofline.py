@@ -43,16 +43,9 @@ def _panel(axes, case, ceilings, name, scale):
         colour = figures.colour(row, case.auto)
         axes.plot(at, rate, "o", color=colour, markersize=5)
         arrow = {"arrowstyle": "-", "lw": 0.5, "color": colour, "relpos": (0, 0.5), "shrinkB": 3}
-        axes.annotate(
-            f"{row.title}: {three_digits(rate)}",
-            (at, rate),
-            (at * 1.5, height),
-            fontsize=figures.SMALL,
-            va="center",
-            color=colour,
-            arrowprops=arrow,
-            bbox={"facecolor": figures.LIGHT["paper"], "edgecolor": "none", "pad": 0.5},
-        )
+        box = {"facecolor": figures.LIGHT["paper"], "edgecolor": "none", "pad": 0.5}
+        said = f"{row.title}: {three_digits(rate)}"
+        figures.label(axes, said, (at, rate), colour, (at * 1.5, height), arrowprops=arrow, bbox=box)
     axes.set_xlabel("arithmetic intensity, operations a byte")
     axes.set_ylabel(name)
     axes.set_title(case.title, fontsize=8)
@@ -69,44 +62,21 @@ def _ceilings(axes, memory, slopes, flat, at):
         # Put the name in the middle of the visible slope to the left of the points, at the angle of the line.
         begin = max(left, low / slope)
         x = (begin * min(end, at)) ** 0.5
-        above = slope == max(slopes.values())
-        place = {"ha": "center", "va": "bottom", "y": 1.1 * x * slope}
-        if not above:
-            place.update(va="top", y=x * slope / 1.1)
-        axes.text(
-            x=x,
-            s=f"{what} {three_digits(memory[what])} GB/s",
-            fontsize=figures.SMALL,
-            color=faint,
-            **place,
-            rotation=math.degrees(math.atan2(slope, 1.0)),
-            rotation_mode="anchor",
-            transform_rotates_text=True,
-        )
+        side, y = ("bottom", 1.1 * x * slope) if slope == max(slopes.values()) else ("top", x * slope / 1.1)
+        angle = {"rotation": math.degrees(math.atan2(slope, 1.0)), "rotation_mode": "anchor"}
+        said = f"{what} {three_digits(memory[what])} GB/s"
+        figures.label(axes, said, (x, y), faint, ha="center", va=side, transform_rotates_text=True, **angle)
     for what, value in flat.items():
         start = min((value / slope for slope in slopes.values()), default=left)
         axes.plot([max(left, start), right], [value, value], "-" if value == top else "--", color=faint, lw=1)
-        axes.text(
-            right,
-            1.04 * value,
-            f"{what} product: {three_digits(value)}",
-            fontsize=figures.SMALL,
-            color=faint,
-            ha="right",
-            va="bottom",
-        )
+        said = f"{what} product: {three_digits(value)}"
+        figures.label(axes, said, (right, 1.04 * value), faint, ha="right", va="bottom")
 
 
 def _ridge(axes, ridge, top, at):
     low = axes.get_ylim()[0]
     axes.vlines(ridge, low, top, color=figures.LIGHT["limit"], linestyle=":", linewidth=1)
     side = -1 if at >= ridge else 1  # away from the points
-    axes.annotate(
-        f"ridge: {three_digits(ridge)}\noperations a byte",
-        (ridge, low),
-        (4 * side, 4),
-        textcoords="offset points",
-        fontsize=figures.SMALL,
-        color=figures.LIGHT["limit"],
-        ha="right" if side < 0 else "left",
-    )
+    place = {"va": "baseline", "ha": "right" if side < 0 else "left", "textcoords": "offset points"}
+    said = f"ridge: {three_digits(ridge)}\noperations a byte"
+    figures.label(axes, said, (ridge, low), figures.LIGHT["limit"], (4 * side, 4), **place)
