@@ -224,6 +224,15 @@ def address(array: np.ndarray) -> int:
     return array.ctypes.data
 
 
+def output_array(out: Optional[np.ndarray], shape: Tuple[int, ...], kind: Any) -> np.ndarray:
+    """Return `out`, or a new array if it is None; UsageError if the library cannot write the result to it."""
+    if out is None:
+        return np.empty(shape, kind)
+    if out.shape != shape or out.dtype != kind or not out.flags.c_contiguous:
+        raise UsageError(f"out must be a C-contiguous {np.dtype(kind)} array of shape {shape}")
+    return out
+
+
 def sizes(values: Sequence[int]) -> ctypes.Array:
     return (ctypes.c_int64 * len(values))(*values)
 
@@ -232,10 +241,6 @@ def weight_pointers(addresses: Sequence[Optional[int]], version: int) -> Tuple[c
     """Return ctypes arrays of the weights' addresses (null if None) and of their versions, which are all the same."""
     count = len(addresses)
     return (ctypes.c_void_p * count)(*addresses), (ctypes.c_uint64 * count)(*[version] * count)
-
-
-def records(count: int) -> ctypes.Array:
-    return (OpRecord * count)()
 
 
 def nodes(described: Sequence[Tuple[str, str, dict, Sequence[int]]]) -> Tuple[ctypes.Array, List]:

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import CheckpointError, UsageError
 from ..graph import symbol as symbols
 from . import bindings
-from .bindings import BACKENDS, address, check, element_type, load
+from .bindings import BACKENDS, address, check, element_type, load, output_array
 
 # Results of "float32" are as accurate as those of float32 arithmetic. The other precisions exist only on a GPU.
 PRECISIONS = ("float32", "tf32", "fp16")
@@ -46,7 +46,6 @@ class FusedNetwork:
     ):
         self._library = load()
         self._handle = bindings.Handle()
-        check_precision(precision)
         nodes, self._kept = c_nodes(symbol)
         place = (BACKENDS[backend], device, precision.encode())
         check(
@@ -86,7 +85,7 @@ class FusedNetwork:
     def forward(self, data: np.ndarray, layer_times: bool = False, out: Optional[np.ndarray] = None) -> np.ndarray:
         """Run items (n, *shape), uint8 or float32, through all stages; return (n, values) float32, and log times."""
         data = self._contiguous(data)
-        out = _output_array(out, (len(data), self._values), np.float32)
+        out = output_array(out, (len(data), self._values), np.float32)
         pointers = (address(data), element_type(data.dtype), address(out))
         check(self._library.fops_network_forward(self._handle, len(data), *pointers, int(layer_times)))
         return out
@@ -94,7 +93,7 @@ class FusedNetwork:
     def predict(self, data: np.ndarray, out: Optional[np.ndarray] = None) -> np.ndarray:
         """Return the index of each item's largest value, (n,) int32, as NumPy's argmax does; data as in `forward`."""
         data = self._contiguous(data)
-        out = _output_array(out, (len(data),), np.int32)
+        out = output_array(out, (len(data),), np.int32)
         pointers = (address(data), element_type(data.dtype), address(out))
         check(self._library.fops_network_predict(self._handle, len(data), *pointers))
         return out
@@ -136,19 +135,6 @@ class FusedNetwork:
             size = 0 if index == data else self._library.fops_network_input_size(self._handle, index)
             inputs.append((self._library.fops_network_input_name(self._handle, index).decode(), size))
         return inputs
-
-
-def _output_array(out: Optional[np.ndarray], shape: Tuple[int, ...], kind) -> np.ndarray:
-    if out is None:
-        return np.empty(shape, kind)
-    if out.shape != shape or out.dtype != kind or not out.flags.c_contiguous:
-        raise UsageError(f"out must be a C-contiguous {np.dtype(kind)} array of shape {shape}")
-    return out
-
-
-def check_precision(precision: str) -> None:
-    if precision not in PRECISIONS:
-        raise UsageError(f"unknown precision '{precision}'; known: {', '.join(PRECISIONS)}")
 
 
 def c_nodes(symbol: str):

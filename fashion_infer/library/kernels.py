@@ -7,7 +7,7 @@ import numpy as np
 
 from ..errors import UsageError
 from . import bindings
-from .bindings import BACKENDS, NOT_LOGGED, address, check, load
+from .bindings import BACKENDS, NOT_LOGGED, address, check, load, output_array
 
 
 class Kernel(NamedTuple):
@@ -93,11 +93,7 @@ def prepare(
     weight = np.ascontiguousarray(weight, np.float32)
     conv = describe(x.shape, weight.shape, x.dtype)
     check(load().fops_conv_check(BACKENDS[backend], kernel.encode(), conv, None))
-    shape = (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
-    if out is None:
-        out = np.empty(shape, np.float32)
-    elif out.shape != shape or out.dtype != np.float32 or not out.flags.c_contiguous:
-        raise UsageError(f"out must be a C-contiguous float32 array of shape {shape}")
+    out = output_array(out, (conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1), np.float32)
     where: Tuple[Any, ...] = (kernel.encode(), device, conv) if backend == "gpu" else (kernel.encode(), conv)
     forward = load().fops_conv_forward_staged if backend == "gpu" else load().fops_conv_forward_cpu
     arguments = (*where, address(x), address(weight), address(out), node)

@@ -24,7 +24,7 @@ class OpTime(NamedTuple):
 def drain() -> List[OpTime]:
     """Remove and return all records of the log, oldest first."""
     lib = bindings.load()
-    records = bindings.records(max(1, lib.fops_log_size()))
+    records = (bindings.OpRecord * max(1, lib.fops_log_size()))()
     count = lib.fops_log_drain(records, len(records))
     return [
         OpTime(
