@@ -10,16 +10,18 @@ from inspect import Parameter
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Callable, Optional, TypeVar, Union
 
-from . import devices, pipeline
+from . import pipeline
 from .bench import documents, user_kernels, verdicts
 from .bench.conv import Convolutions
 from .bench.records import BenchResult
-from .bench.request import BenchRequest
 from .bench.verdicts import Comparison
 from .explain.explanation import Explanation, explain
 from .judging import judge
 from .judging.verdict import Verdict
-from .kernel_files import formats, paths
+from .kernel_files import formats
+from .present import explanation, kernel, run
+from .present.bench import pages
+from .present.render import documents as rendered
 from .request import Request
 from .result import Result
 
@@ -63,10 +65,7 @@ class NotebookResult(Result):
     """A result that a notebook displays the way `run` prints it."""
 
     def _repr_html_(self) -> str:
-        from .present import run as present
-        from .present.render import documents
-
-        return documents.fragment(present.parts(self))
+        return rendered.fragment(run.parts(self))
 
 
 @_with_options_of(Request)
@@ -106,10 +105,7 @@ class NotebookCheck(Verdict):
     """A verdict that a notebook displays the way `kernel check` prints it."""
 
     def _repr_html_(self) -> str:
-        from .present import kernel as present
-        from .present.render import documents
-
-        return documents.fragment(present.check(self))
+        return rendered.fragment(kernel.check(self))
 
 
 def check(
@@ -159,10 +155,7 @@ class NotebookExplanation(Explanation):
         return f"<Explanation: {self.verdict.sentence}; {', '.join(one.code for one in self.findings) or 'no finding'}>"
 
     def _repr_html_(self) -> str:
-        from .present import explanation as present
-        from .present.render import documents
-
-        return documents.fragment(present.page(self))
+        return rendered.fragment(explanation.page(self))
 
 
 def explain_kernel(
@@ -220,10 +213,7 @@ class NotebookBench(BenchResult):
     """A benchmark that a notebook displays the way `bench conv` prints it."""
 
     def _repr_html_(self) -> str:
-        from .present.bench import pages
-        from .present.render import documents
-
-        return documents.fragment([part for case in self.cases for part in pages.done(case)] + pages.closing(self))
+        return rendered.fragment([part for case in self.cases for part in pages.done(case)] + pages.closing(self))
 
 
 class _NotebookConvolutions(Convolutions):
@@ -276,20 +266,16 @@ def bench_conv(
     DeviceError
         When a file does not build, or needs a GPU and there is none.
     """
-    names = [os.fspath(kernel) for kernel in kernels]
-    asked = None if backend == "auto" else backend
-    files = user_kernels.recognise_files(paths.among(names), kernel_format, asked)
-    where = files[0].backend if files else devices.choose(backend, device).backend
-    request = BenchRequest(
+    batches = () if batch is None else (batch,)
+    request = user_kernels.requested(
+        [os.fspath(kernel) for kernel in kernels],
+        kernel_format,
+        backend,
+        device,
         editions=(edition,),
-        backend=where,
-        device=device,
         against=against,
-        batches=() if batch is None else (batch,),
+        batches=batches,
         repeat=repeat,
-        kernels=",".join(names) or "all",
-        files=files,
-        formats=kernel_format,
     )
     found: NotebookBench = _NotebookConvolutions(request).measure()
     return found
@@ -299,10 +285,7 @@ class NotebookComparison(Comparison):
     """A comparison that a notebook displays the way `compare` prints it."""
 
     def _repr_html_(self) -> str:
-        from .present.bench import pages
-        from .present.render import documents
-
-        return documents.fragment(pages.comparison(self))
+        return rendered.fragment(pages.comparison(self))
 
 
 Measured = Union[Result, BenchResult, str, "PathLike[str]"]

@@ -1,19 +1,21 @@
 """Makes contenders of `bench conv` from kernel files: checks and diagnoses the files, and times them by the log."""
 
 import statistics
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
+from .. import devices
 from ..errors import CheckFailed, FashionInferError, UsageError
 from ..graph.layers import ConvolutionShape
 from ..judging import judge
 from ..judging.judge import Layer
 from ..judging.verdict import ShapeVerdict
-from ..kernel_files import formats, loading
+from ..kernel_files import formats, loading, paths
 from ..kernel_files.formats import KernelFile
 from ..kernel_files.loading import LoadedKernel
 from ..library import kernels, op_times
 from . import checking
 from .records import OURS, SKIPPED, WRONG, Measurement
+from .request import BenchRequest
 from .timing import Contender
 
 
@@ -54,6 +56,16 @@ def recognise_files(files: Sequence[str], names: Optional[str], backend: Optiona
         said = ", ".join(f"{file.path} is for the {file.backend.upper()}" for file in found)
         raise UsageError(f"the files of one benchmark must run on the same backend: {said}")
     return tuple(found)
+
+
+def requested(
+    names: Sequence[str], kernel_format: Optional[str], backend: str, device: int, **options: Any
+) -> BenchRequest:
+    """Return a request for kernels and kernel files; the files determine the backend if there are any."""
+    files = recognise_files(paths.among(names), kernel_format, backend)
+    where = files[0].backend if files else devices.choose(backend, device).backend
+    kernels = ",".join(names) or "all"
+    return BenchRequest(backend=where, device=device, kernels=kernels, files=files, formats=kernel_format, **options)
 
 
 def row_of(kernel: LoadedKernel) -> Measurement:

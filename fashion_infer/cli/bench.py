@@ -104,33 +104,22 @@ def conv(
         raise UsageError(f"unexpected argument {more[0]}: name kernels after --kernels")
     kernels = [*kernels, *more]
     run_isolated(kernels, timeout)
-    from .. import devices
     from ..bench import user_kernels
     from ..bench.conv import Convolutions
-    from ..bench.request import BenchRequest
     from ..present.charts import benchmarks as charts
 
-    own = paths.among(kernels)
-
     def make():
-        files = user_kernels.recognise_files(own, kernel_format, backend)
-        where = files[0].backend if files else devices.choose(backend, device).backend
-        asked = BenchRequest(
-            editions=editions or ("fa2017",),
-            backend=where,
-            device=device,
-            against=against,
-            batches=() if batch is None else (batch,),
-            repeat=repeat,
-            warmup=warmup,
-            kernels=",".join(kernels) or "all",
-            files=files,
-            formats=kernel_format,
-            layers=layers,
-        )
-        return Convolutions(asked)
+        options = {
+            "editions": editions or ("fa2017",),
+            "against": against,
+            "batches": () if batch is None else (batch,),
+            "repeat": repeat,
+            "warmup": warmup,
+            "layers": layers,
+        }
+        return Convolutions(user_kernels.requested(kernels, kernel_format, backend, device, **options))
 
-    _run(make, charts.draw_convolutions, reads=own, **outputs)
+    _run(make, charts.draw_convolutions, reads=paths.among(kernels), **outputs)
 
 
 @command.command(

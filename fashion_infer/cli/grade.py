@@ -156,18 +156,14 @@ def _table(documents):
 
 def _end(found, kept, require):
     """Raise DeviceError if a submission could not be judged, or CheckFailed if a check in `require` failed."""
+    from ..grading import verdict
+
     failed = [one for one in found if not one.judged]
     if failed:
         raise DeviceError(f"could not judge {', '.join(one.name for one in failed)}: {failed[0].reason}")
     lacking = [
-        f"{one.name}: {mark.name}"
-        for one in found
-        for mark in one.marks.marks
-        if mark.name in require and not mark.passed
-    ]
-    lacking += [
         f"{one['submission']['name']}: {mark['name']}"
-        for one in kept
+        for one in [*map(verdict.as_dict, found), *kept]
         for mark in one["marks"]
         if mark["name"] in require and not mark["passed"]
     ]
