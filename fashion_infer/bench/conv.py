@@ -35,7 +35,7 @@ class Convolutions(Benchmark):
             self._batch = usual_batch
         self.request = self.request._replace(repeat=self.request.repeat or usual_repeat)
         where = MEMORY if self.machine.backend == "cpu" else DEVICE
-        shapes = [layer.shape(self._batch or layer.batch(self.machine.backend)) for layer in self._layers]
+        shapes = [one.shape._replace(B=self._batch or one.batch(self.machine.backend)) for one in self._layers]
         return [
             BenchCase(layer.edition, where, shape.B, 0, [], layer.number, shape)
             for layer, shape in zip(self._layers, shapes)
@@ -71,7 +71,7 @@ class Convolutions(Benchmark):
             if isinstance(name, LoadedKernel):
                 row = user_kernels.row_of(name)
                 if name.name not in self._verdicts:  # all layers at once, because this process runs them all
-                    self._verdicts[name.name] = user_kernels.judged(name, [one.shape(1) for one in self._layers])
+                    self._verdicts[name.name] = user_kernels.judged(name, [one.shape for one in self._layers])
                 alone = self._verdicts[name.name].get(shape._replace(B=1))
                 contender = user_kernels.contender_if_correct(self.machine.backend, work, row, name, alone, x, weight)
             else:

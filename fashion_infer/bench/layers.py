@@ -29,22 +29,14 @@ _CPU_DIVISOR = 10  # on a CPU, batch sizes are divided by this number
 
 
 class BenchLayer(NamedTuple):
-    """A convolution to measure. `images` is the batch size on a GPU when the layer is measured in a set of layers."""
+    """A convolution to measure."""
 
     edition: str
     number: int  # position among the convolutions of the edition or of the other networks, from 1
-    C: int
-    H: int
-    W: int
-    M: int
-    K: int
-    images: int
-
-    def shape(self, batch: int) -> ConvolutionShape:
-        return ConvolutionShape(batch, self.C, self.H, self.W, self.M, self.K)
+    shape: ConvolutionShape  # with the number of images on a GPU when the layer is measured in a set of layers
 
     def batch(self, backend: str) -> int:
-        return self.images if backend == "gpu" else self.images // _CPU_DIVISOR
+        return self.shape.B if backend == "gpu" else self.shape.B // _CPU_DIVISOR
 
 
 def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
@@ -54,14 +46,16 @@ def of_editions(names: Tuple[str, ...]) -> List[BenchLayer]:
         images = _FEWER.get(edition.name, _IMAGES)
         for number, step in enumerate(convolutions(edition), 1):
             filters, *_, side = next(iter(step.parameters.values()))
-            found.append(BenchLayer(edition.name, number, *step.input, filters, side, images))  # type: ignore[call-arg]  # mypy does not know the length of step.input
+            channels, height, width = step.input
+            shape = ConvolutionShape(images, channels, height, width, filters, side)
+            found.append(BenchLayer(edition.name, number, shape))
     return found
 
 
 def of_set(name: str) -> List[BenchLayer]:
     course = of_editions(tuple(editions.EDITIONS)) if name != "others" else []
     others = [
-        BenchLayer(OTHERS, number, channels, side, side, filters, size, images)
+        BenchLayer(OTHERS, number, ConvolutionShape(images, channels, side, side, filters, size))
         for number, (channels, side, filters, size, images) in enumerate(_OTHERS, 1)
     ]
     return course + (others if name != "course" else [])
