@@ -68,18 +68,14 @@ def formats():
 @click.option(
     "--format", "name", metavar="NAME", help="Format of the kernel file, from `kernel formats`, or mxnet, minidnn or c."
 )
-@_LAYERS
-def new(name, layers):
+def new(name):
     """Print a naive kernel file to start from, as in `kernel new --format minidnn > new-forward.cu`."""
     from ..kernel_files import formats
 
     if name is None:
         known = ", ".join(entry.name for entry in formats.FORMATS if entry.template)
         raise UsageError(f"choose a format with --format: {known} (`kernel formats` describes them)")
-    text, mark = formats.template(name), "#" if formats.find(name).language == "Python" else "//"
-    for number, (channels, size, filters, side) in enumerate(layers, start=1):
-        click.echo(f"{mark} Layer {number}: {channels} to {filters} channels, {side}x{side}, on {size}x{size}.")
-    click.echo(text, nl=False)
+    click.echo(formats.template(name), nl=False)
 
 
 _WATCH = click.option("--watch", is_flag=True, help="Run again after each change of the file, until Ctrl-C.")
