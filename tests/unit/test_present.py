@@ -148,15 +148,6 @@ def test_tables_show_all_numbers_and_names(monkeypatch, capsys, columns):
     assert shown.count("torch-compile") == len(NUMBERS) and "[name]" in shown
 
 
-def test_paths_are_broken_between_their_parts(monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "40")
-    path = "/home/student/fashion-infer/fashion_infer/lib/libfashion_ops.so"
-    terminal.show([content.table("", ["what", "found"], [["the operator library", path]])])
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in path.split("/"))
-
-
 @settings(max_examples=profiles.examples(100))
 @given(st.text(alphabet=st.characters()))
 @example("\x1b]0;title\x07")

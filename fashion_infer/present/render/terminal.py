@@ -1,7 +1,6 @@
 """Prints content as plain text, for a terminal, a pipe or a file: results on stdout, notices on stderr."""
 
-import re
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
+from typing import Any, Dict, Iterable, Optional
 
 import click
 
@@ -9,7 +8,6 @@ from ...system.text import json_text, shown
 from ..content import Command, Folded, Part, Picture, Strip, Table
 
 _LEAST_TEXT = 20  # minimum width of a column of text, in characters; longer words are broken
-_PIECE = re.compile(r"[^/+]*[/+]|[^/+]+")  # pieces between which a long word may break: folders of a path, fused stages
 _PIPE = 120  # width of the output in characters for a file or a pipe
 _BETWEEN = 3  # width of a table's frame per column, in characters
 _COLOURS = {"ok": "green", "WRONG": "bold red"}  # colours of verdicts on a terminal; rich omits them with NO_COLOR
@@ -75,56 +73,19 @@ def _show(table: Table) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _PIPE
-    texts = [[column.name, *(row[index].text for row in table.rows)] for index, column in enumerate(table.columns)]
-    words = [" ".join(cells).split() for cells in texts]
-    least = [
-        _longest(found, cell_len)
-        if column.numeric
-        else min(_longest([piece for word in found for piece in _PIECE.findall(word)], cell_len), _LEAST_TEXT)
-        for found, column in zip(words, table.columns)
-    ]
-    most = [_longest([line for text in cells for line in text.split("\n")], cell_len) for cells in texts]
-    frame = _BETWEEN * len(most) + 1
-    widths = _shrunk(most, least, console.width - frame)
-    console.width = max(console.width, sum(widths) + frame)
-    grid = RichTable(box=box.SIMPLE_HEAD)
-    for column, width in zip(table.columns, widths):
-        grid.add_column(column.name, justify="right" if column.numeric else "left", overflow="fold", width=width)
+    grid, room = RichTable(box=box.SIMPLE_HEAD), 1
+    for index, column in enumerate(table.columns):
+        words = " ".join([column.name, *(row[index].text for row in table.rows)]).split()
+        longest = max(map(cell_len, words), default=0)
+        least = longest if column.numeric else min(longest, _LEAST_TEXT)
+        room += least + _BETWEEN
+        grid.add_column(column.name, justify="right" if column.numeric else "left", overflow="fold", min_width=least)
     for row in table.rows:
-        cells = zip(row, widths)
-        grid.add_row(*(Text(_broken(cell.text, n, cell_len), _COLOURS.get(cell.text, "")) for cell, n in cells))
+        grid.add_row(*(Text(cell.text, _COLOURS.get(cell.text, "")) for cell in row))
+    console.width = max(console.width, room)
     with console.capture() as drawn:  # rich would turn a broken pipe into an exit with code 1
         console.print(grid, crop=False)
     click.echo(drawn.get(), nl=False)
-
-
-def _broken(text: str, width: int, length: Callable[[str], int]) -> str:
-    """Break each word that is wider than `width` into lines, each with as many pieces (see `_PIECE`) as fit."""
-
-    def broken(word):
-        lines = [""]
-        for piece in _PIECE.findall(word.group()):
-            if lines[-1] and length(lines[-1] + piece) > width:
-                lines.append("")
-            lines[-1] += piece
-        return "\n".join(lines)
-
-    return re.sub(r"\S+", broken, text)
-
-
-def _longest(texts: Sequence[str], length: Callable[[str], int]) -> int:
-    return max(map(length, texts), default=0)
-
-
-def _shrunk(widths: List[int], least: Sequence[int], room: int) -> List[int]:
-    """Return widths of columns that fit into `room`, or the least widths: the widest column shrinks first."""
-    widths = list(widths)
-    while sum(widths) > room:
-        excess = [(width, index) for index, width in enumerate(widths) if width > least[index]]
-        if not excess:
-            break
-        widths[max(excess)[1]] -= 1
-    return widths
 
 
 def _list(table: Table) -> None:
