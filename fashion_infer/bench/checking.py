@@ -1,6 +1,6 @@
 """Checks a library kernel on a convolution before it is timed: makes data, runs the kernel once, compares outputs."""
 
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 import numpy as np
 
@@ -26,24 +26,6 @@ def inputs(shape: ConvolutionShape, first: bool):
     return x, rng.standard_normal((shape.M, shape.C, shape.K, shape.K)).astype(np.float32)
 
 
-class FirstRun(NamedTuple):
-    output: Any  # the argument for `Contender.sample`
-    complete: bool  # whether all of the output was written, without NaN
-
-
-def first_run(work, contender: Contender, row: Measurement) -> Optional[FirstRun]:
-    """Fill the output with NaN and run a contender once; None, and `row` says why, if that fails or NaN remains."""
-    work.poison()
-    try:
-        ran = FirstRun(contender.run(), work.complete())
-    except (DeviceError, UsageError) as error:
-        row.status, row.reason = WRONG, str(error)
-        return None
-    if not ran.complete:
-        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
-    return ran
-
-
 def contender_if_correct(backend, work, row, x, weight) -> Optional[Contender]:
     """Return a contender for a library kernel that supports the layer and is correct; else None, and `row` says why."""
     try:
@@ -52,8 +34,15 @@ def contender_if_correct(backend, work, row, x, weight) -> Optional[Contender]:
         row.status, row.reason = SKIPPED, str(error)
         return None
     contender = work.kernel(row.name)
-    ran = first_run(work, contender, row)
-    return contender if ran is not None and judged(row, contender, ran.output, x, weight) else None
+    work.poison()
+    try:
+        output, complete = contender.run(), work.complete()
+    except (DeviceError, UsageError) as error:
+        row.status, row.reason = WRONG, str(error)
+        return None
+    if not complete:
+        row.status, row.reason = WRONG, "some of the output was never written, or is NaN"
+    return contender if judged(row, contender, output, x, weight) else None
 
 
 def judged(row: Measurement, contender: Contender, output: Any, x, weight, allowed: str = "") -> bool:

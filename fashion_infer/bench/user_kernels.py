@@ -1,7 +1,7 @@
 """Makes contenders of `bench conv` from kernel files: checks and diagnoses the files, and times them by the log."""
 
 import statistics
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import devices
 from ..errors import CheckFailed, FashionInferError, UsageError
@@ -41,11 +41,6 @@ class LogClock:
     def layer_ms(self) -> Optional[float]:
         """Median of the Layer Times of all runs so far, in milliseconds; None for a format without phases."""
         return 1e3 * statistics.median(self.layer_seconds) if self.layer_seconds else None
-
-
-class FileContender(NamedTuple):
-    contender: Contender  # its clock is a LogClock
-    complete: Callable[[], bool]  # returns whether the output of the last run has no NaN
 
 
 def recognise_files(files: Sequence[str], names: Optional[str], backend: Optional[str]) -> Tuple[KernelFile, ...]:
@@ -96,16 +91,16 @@ def contender_if_correct(
     if not alone.right:
         row.status, row.reason = WRONG, alone.line()
         return None
-    file = work.kernel_file(kernel)
+    contender = work.kernel_file(kernel)
     try:
-        y = file.contender.run()
+        y = contender.run()
     except FashionInferError as error:
         if not loading.device_usable(backend):
             raise CheckFailed(f"{kernel.name} left the device in error: {error}") from None
         row.status, row.reason = WRONG, str(error)
         return None
-    if checking.judged(row, file.contender, y, x, weight, alone.precision):
-        return file.contender
+    if checking.judged(row, contender, y, x, weight, alone.precision):
+        return contender
     # The reason shows better in a process of its own, with as many images.
     layer = Layer(kernel.name, alone.shape._replace(B=1))
     (again,) = judge.check_layers(kernel, [layer], images=len(x)).shapes

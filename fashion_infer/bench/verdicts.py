@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import UsageError
-from .documents import MeasuredFile, MeasuredTime, read
+from .documents import MeasuredFile, MeasuredTime
 
 _FLOOR, _FLOOR_OF_FEW, _FEW = 0.03, 0.10, 4
 # Significance level of the test for one line of a comparison. It is small, because a false alarm makes you search for
@@ -78,12 +78,8 @@ class Comparison(NamedTuple):
         return found + [f"{fact.what} differs" for fact in self.facts if fact.verdict == DIFFERENT]
 
 
-def compare(first: str, second: str, check: bool = False) -> Comparison:
-    """Compare two files of measurements; with `check`, UsageError also for files with a single repeat."""
-    return compare_files(read(first), read(second), check)
-
-
 def compare_files(a: MeasuredFile, b: MeasuredFile, check: bool = False) -> Comparison:
+    """Compare two files of measurements; with `check`, UsageError also for files with a single repeat."""
     if a.kind != b.kind:
         raise UsageError(f"{a.name} is from `{a.kind}` and {b.name} from `{b.kind}`: compare files of the same command")
     if a.size != b.size:

@@ -51,7 +51,7 @@ def command(files, last, check, fail_above, as_json):
     saved = [str(file) for file in history.last(wanted)] if last else []
     first, second = list(files) + saved
     judged = check or fail_above is not None
-    compared = verdicts.compare(first, second, judged)
+    compared = verdicts.compare_files(documents.read(first), documents.read(second), judged)
     if as_json:
         terminal.show_json(compared.as_dict())
     else:

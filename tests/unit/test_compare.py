@@ -2,7 +2,6 @@
 
 import copy
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fashion_infer.bench import verdicts
+from fashion_infer.bench import documents, verdicts
 from fashion_infer.system import process
 
 # Many values are from a few whole numbers, so that there are ties.
@@ -230,7 +229,7 @@ class TestRanks:
             for file in files:
                 layers = [{"name": f"layer{i}", "seconds": list(DRAWS[name](rng, repeats))} for i in range(5)]
                 Path(file).write_text(json.dumps({**RUN, "layers": layers}))
-            assert verdicts.compare(*files, check=True).faults() == []
+            assert verdicts.compare_files(*map(documents.read, files), check=True).faults() == []
 
     @pytest.mark.parametrize("name", DRAWS)
     def test_twice_the_time_is_always_found(self, name):

@@ -15,7 +15,7 @@ from .. import peers as others
 from ..random_network import RandomNetwork
 from ..records import COPY, FILL, MEMORY, ConvolutionShape
 from ..timing import Contender, WallClock
-from ..user_kernels import FileContender, LogClock
+from ..user_kernels import LogClock
 from .memory import check_memory, proc
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # parameter numbers from malloc.h
@@ -74,13 +74,13 @@ class CpuConvolution:
     def kernel(self, name: str) -> Contender:
         return Contender(name, kernels.prepare(self.x, self.weight, name, out=self.y), _items)
 
-    def kernel_file(self, kernel: LoadedKernel) -> FileContender:
+    def kernel_file(self, kernel: LoadedKernel) -> Contender:
         """Return a kernel file as a contender; the library fills its output with NaN outside of the logged time."""
 
         def run():
             return kernels.convolve(self.x, self.weight, kernel.name, node=0, out=self.y)
 
-        return FileContender(Contender(kernel.name, run, _items, clock=LogClock(_CLOCK.slow)), self.complete)
+        return Contender(kernel.name, run, _items, clock=LogClock(_CLOCK.slow))
 
     def poison(self) -> None:
         self.y.fill(np.nan)
