@@ -140,13 +140,7 @@ class Request:
         return replace(self, **changes)
 
     def check(self) -> None:
-        """Check the values of all options; `pipeline.check` also checks the names of models and formats.
-
-        Raises
-        ------
-        UsageError
-            For a value out of range, or options that exclude each other.
-        """
+        """Check the values of all options; UsageError if one is wrong. `pipeline.check` also checks names."""
         for each in fields(self):
             value = getattr(self, each.name)
             _check_kind(each.name, each.type, value)

@@ -28,11 +28,7 @@ _TIMEOUT = 120
 
 
 def measure(backend: str, device: int = 0) -> Dict[str, float]:
-    """Measure the ceilings of a device, each as the median of ten runs; DeviceError without PyTorch for a GPU.
-
-    fill_gb_s and copy_gb_s are in 10^9 bytes per second (a copy counts bytes read and written), fp32_tflop_s and, on a
-    GPU's tensor cores, fp16_tflop_s in 10^12 operations per second.
-    """
+    """Measure a device's ceilings in GB/s and TFLOP/s, as medians of ten runs; a GPU needs PyTorch (DeviceError)."""
     machine = open_machine(backend, device)
     found: Dict[str, float] = {}
     for name, moved, median in _memory(machine):  # the fastest of several ways to fill or to copy counts
@@ -62,10 +58,7 @@ def _matrices(machine, matrix: np.ndarray) -> Dict:
 
 
 def roof(intensity: float, ceilings: Dict[str, float]) -> Optional[float]:
-    """Return the highest rate that the ceilings allow at an intensity (operations per byte), in TFLOP/s.
-
-    It is the smaller limit of memory and matrix product. Only those that were measured count; None without any.
-    """
+    """Return the rate in TFLOP/s that the known ceilings allow at an intensity in operations per byte, or None."""
     memory = [intensity * value / 1e3 for name, value in ceilings.items() if name.endswith("_gb_s")]
     flat = [value for name, value in ceilings.items() if name.endswith("_tflop_s")]
     return min([*([max(memory)] if memory else []), *([max(flat)] if flat else [])], default=None)

@@ -74,10 +74,7 @@ def fastest_peer(case: BenchCase) -> Optional[Measurement]:
 
 
 def faster_than_auto(case: BenchCase) -> Optional[Tuple[Measurement, float, bool]]:
-    """Return (row, ratio, whether it exceeds the noise) of the fastest kernel; None if `auto` runs it or is not timed.
-
-    The ratio is the median time of the kernel that `auto` runs divided by that of the fastest kernel.
-    """
+    """Return (row, ratio of times, whether that exceeds the noise) of the fastest kernel, if `auto` runs another."""
     auto, best = case.row(case.auto), fastest_kernel(case)
     if auto is None or best is None or not auto.timed or best.name == auto.name:
         return None

@@ -76,11 +76,7 @@ def judged(kernel: LoadedKernel, shapes: Sequence[ConvolutionShape]) -> Dict[Con
 def contender_if_correct(
     backend: str, work, row: Measurement, kernel: LoadedKernel, alone: Optional[ShapeVerdict], x, weight
 ) -> Optional[Contender]:
-    """Return a contender for a kernel file that supports the layer and is correct; else None, and the row says why.
-
-    `work` is the machine's object for the convolution, x its whole batch, `alone` what `judged` returns for the layer.
-    CheckFailed if the file leaves the device in an error state, so that nothing more can be measured.
-    """
+    """Return a contender for a kernel file that supports the layer and is correct; else None, and the row says why."""
     try:
         kernels.chosen_kernel(x.shape, weight.shape, backend, kernel.name)
     except UsageError as error:

@@ -38,10 +38,7 @@ class ComparedTime(NamedTuple):
 
     @property
     def ratio(self) -> Optional[float]:
-        """The second time divided by the first, below 1 if the second is faster.
-
-        None if one of the times is missing, or if the first is 0.
-        """
+        """The second time divided by the first, below 1 if the second is faster; None if that is impossible."""
         return self.b / self.a if self.a and self.b is not None else None
 
 
@@ -139,10 +136,7 @@ def slower(first: Sequence[float], second: Sequence[float]) -> bool:
 
 
 def p_of_larger(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the probability that the second samples rank this high by chance: the one-sided Mann-Whitney U test.
-
-    It is the normal approximation with corrections for ties and continuity.
-    """
+    """Return the p-value that the second is larger: one-sided Mann-Whitney U test, normal approximation."""
     ordered, pairs, n = sorted(first), len(first) * len(second), len(first) + len(second)
     u = sum(bisect_left(ordered, value) + bisect_right(ordered, value) for value in second) / 2
     ties = sum(count**3 - count for count in Counter([*first, *second]).values())

@@ -226,10 +226,7 @@ def _fail(message, code):
 
 
 def _prepare() -> None:
-    """Record Ctrl-C, connect closed standard streams to /dev/null, and ignore warnings if they are set to be errors.
-
-    Raise DataError when standard output is closed, because the output would be lost.
-    """
+    """Prepare the standard streams and warnings; DataError if stdout is closed, because the output would be lost."""
     interrupts.record()
     closed = [number for number in _STREAMS if not _is_open(number)]
     for number in closed:

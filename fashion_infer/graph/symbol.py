@@ -18,11 +18,7 @@ FIRST_MOVING = 3  # index of the moving mean among the inputs of a BatchNorm; th
 def build(
     layers: Sequence[kinds.Layer], shape: kinds.Shape, operator: str = "custom", softmax_label: bool = True
 ) -> str:
-    """Build the symbol of a chain of layers for items of a shape, (C,H,W) or (values,); UsageError if one does not fit.
-
-    Convolutions are our `New` ("custom") or MXNet's `Convolution` ("builtin"). Scores come from `SoftmaxOutput` and its
-    variable `softmax_label`, as in the course's networks, or from `softmax`, which has no label.
-    """
+    """Build the symbol of a chain of layers for items of a shape; UsageError if a layer does not fit."""
     nodes: List[Node] = []
 
     def add(op: str, name: str, attributes: Dict[str, Any], inputs: Sequence[int] = ()) -> int:

@@ -8,10 +8,7 @@ from ..library.op_times import OpTime
 
 
 class LayerResult(NamedTuple):
-    """The times of a layer or fused stage, one per pass of a run.
-
-    Times are in seconds. Each is the sum over the slices of a pass.
-    """
+    """The times of a layer or fused stage in seconds, one per pass of a run, each summed over its slices."""
 
     name: str  # for a fused stage, its nodes' names joined by "+"
     operator: str  # MXNet's name: "New", "Activation", ...; for a fused stage "New+Activation+..."

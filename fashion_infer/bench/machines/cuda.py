@@ -108,10 +108,7 @@ class CudaConvolution:
         return not self.tensors.has_nan(self.y)
 
     def limits(self) -> List[Tuple[Contender, int]]:
-        """Return contenders that only move memory, with the number of bytes that each moves.
-
-        The write floor is the faster of filling with a value and with zeros.
-        """
+        """Return contenders that only move memory, with the number of bytes that each moves."""
         tensors, spare = self.tensors, self.tensors.empty(self.y.shape)
         return [
             (Contender(FILL, lambda: tensors.fill(self.y, 1.0), layout="with a value"), self._output_bytes),

@@ -59,10 +59,7 @@ def _session(model: bytes, x: np.ndarray, y: np.ndarray, threads: int) -> Callab
 
 
 def model(layers: Sequence[Layer], weights: Dict[str, np.ndarray], x_shape) -> bytes:
-    """Build the model of a chain of layers, from the float32 input `x` (B,C,H,W) to the float32 output `y`.
-
-    `weights` has the names of `walk`. ImportError if the package `onnx` (extra `peers`) is not installed.
-    """
+    """Build a chain of layers as a model; `weights` has the names of `walk`. ImportError without `onnx`."""
     onnx = importlib.import_module("onnx")
     helper, arrays = importlib.import_module("onnx.helper"), importlib.import_module("onnx.numpy_helper")
     steps = list(walk(layers, tuple(x_shape[1:])))

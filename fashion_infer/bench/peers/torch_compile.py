@@ -30,10 +30,7 @@ def network(network, x: np.ndarray, threads: int) -> List[Contender]:
 
 
 def network_on_gpu(tensors, network, images: np.ndarray, to_host: bool) -> List[Contender]:
-    """Compile the network and return it as contenders in float32 and TF32.
-
-    If predictions go to the host, two more kernels run: one converts the pixels, one finds the largest scores.
-    """
+    """Compile the network and return it as contenders in float32 and TF32."""
     functions = _by_precision(tensors, network, images)
     memory = tensors.torch.contiguous_format
     contenders = []
@@ -62,10 +59,7 @@ def _by_precision(tensors, network, images):
 
 
 def compile_in_time(torch, function: Callable, x, limit: float = COMPILE_LIMIT) -> Callable:
-    """Compile a function for inputs with the shape of `x`, and run it three times, which completes its set-up.
-
-    DeviceError if that takes more than `limit` seconds, or fails.
-    """
+    """Compile a function for inputs like `x` and run it three times; DeviceError if that takes too long or fails."""
     if x.device.type == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
         raise DeviceError("it needs a C++ compiler (g++, or the one that CXX names)")
     result = torch.compile(function, mode="max-autotune", fullgraph=True, dynamic=False)
