@@ -8,7 +8,7 @@ from ..checkpoints import editions
 from ..errors import DeviceError, UsageError
 from ..judging import networks
 from ..library.fused import FusedNetwork
-from . import peers, random_network, request
+from . import peers, random_network
 from .protocol import Benchmark, Trial
 from .random_network import RandomNetwork
 from .records import HOST, NETWORKS, OK, OURS, SKIPPED, STAGE, WRONG, BenchCase, LogitsCheck, Measurement
@@ -59,7 +59,7 @@ class Networks(Benchmark):
 
     def options(self) -> Dict[str, Any]:
         asked = self.request
-        batch = request.joined(self._batches)
+        batch = ",".join(map(str, self._batches))
         return {"edition": asked.editions, "against": asked.against, "batch": batch, "repeat": asked.repeat}
 
     def prepare(self, case: BenchCase, index: int) -> Optional[Trial]:

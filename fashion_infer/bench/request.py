@@ -76,11 +76,6 @@ def command(what: str, backend: str, options: Mapping[str, Any]) -> str:
     return shlex.join([*words, *flags])
 
 
-def joined(values: Sequence[Any]) -> Optional[str]:
-    """Join values with commas, for an option; return None if there are no values."""
-    return ",".join(map(str, values)) or None
-
-
 def package_error(error: Exception, backend: str) -> Exception:
     """Convert an error about insufficient memory, or any error on a GPU, to a DeviceError; return others unchanged."""
     text = f"{type(error).__name__} {error}".lower()

@@ -14,7 +14,6 @@ class KernelFormat(NamedTuple):
 
     name: str
     language: str  # "CUDA", "C++", "Python" or "machine code"
-    backend: str  # "cpu" or "gpu"; "any" if the file does not determine it
     signature: str  # the function that the file defines, for messages
     years: str  # when the format was used, or by whom
     test: signs.Test
@@ -25,6 +24,11 @@ class KernelFormat(NamedTuple):
     linked: bool = False  # the file is compiled separately and linked by name; otherwise the adapter includes it
     adapter: Optional[str] = None  # file of custom_ops/submission/adapters
     template: Optional[str] = None  # file of templates/, for `kernel new`
+
+    @property
+    def backend(self) -> str:
+        """Where such files run, "cpu" or "gpu"; "any" if the file does not determine it."""
+        return {"CUDA": "gpu", "C++": "cpu"}.get(self.language, "any")
 
 
 class KernelFile(NamedTuple):
@@ -63,7 +67,6 @@ FORMATS = (
     KernelFormat(
         "mxnet-gpu",
         language="CUDA",
-        backend="gpu",
         signature="forward<gpu, float>(y, x, k), all of them mshadow::Tensor<gpu, 4, float>",
         years="fa2017 to fa2019",
         test=signs.mxnet_gpu,
@@ -75,7 +78,6 @@ FORMATS = (
     KernelFormat(
         "minidnn-2021",
         language="CUDA",
-        backend="gpu",
         signature=f"{_PROLOG}(y, x, k, &device_y, &device_x, &device_k, B, M, C, H, W, K)",
         years="sp2021 to fa2022, fa2024, fa2025",
         test=signs.minidnn(12),
@@ -89,7 +91,6 @@ FORMATS = (
     KernelFormat(
         "minidnn-2023",
         language="CUDA",
-        backend="gpu",
         signature=f"{_PROLOG}(y, x, k, &device_y, &device_x, &device_k, B, M, C, H, W, K, stride)",
         years="fa2023",
         test=signs.minidnn(13, "FOPS_STRIDE"),
@@ -103,7 +104,6 @@ FORMATS = (
     KernelFormat(
         "minidnn-2020",
         language="CUDA",
-        backend="gpu",
         signature="GPUInterface::conv_forward_gpu(y, x, k, B, M, C, H, W, K), and no prolog",
         years="fa2020",
         test=signs.minidnn_2020,
@@ -116,7 +116,6 @@ FORMATS = (
     KernelFormat(
         "c-gpu",
         language="CUDA",
-        backend="gpu",
         signature='extern "C" conv_forward(x, k, y, B, M, C, H, W, K[, stream])',
         years="any; the one to write today",
         test=signs.c_gpu,
@@ -127,7 +126,6 @@ FORMATS = (
     KernelFormat(
         "leetgpu",
         language="CUDA",
-        backend="gpu",
         signature='extern "C" solve(x, k, y, H, W, K, K)',
         years="LeetGPU's 2D convolution",
         test=signs.leetgpu,
@@ -138,7 +136,6 @@ FORMATS = (
     KernelFormat(
         "mxnet-cpu",
         language="C++",
-        backend="cpu",
         signature="a template forward(y, x, k), all of them mshadow::Tensor<cpu, 4, DType>",
         years="fa2017 to fa2019",
         test=signs.mxnet_cpu,
@@ -149,7 +146,6 @@ FORMATS = (
     KernelFormat(
         "minidnn-cpu",
         language="C++",
-        backend="cpu",
         signature="conv_forward_cpu(y, x, k, B, M, C, H, W, K[, stride])",
         years="fa2020 to fa2025",
         test=signs.minidnn_cpu,
@@ -160,7 +156,6 @@ FORMATS = (
     KernelFormat(
         "c-cpu",
         language="C++",
-        backend="cpu",
         signature='extern "C" conv_forward(x, k, y, B, M, C, H, W, K)',
         years="any; the one to write today",
         test=signs.c_cpu,
@@ -171,7 +166,6 @@ FORMATS = (
     KernelFormat(
         "python",
         language="Python",
-        backend="any",
         signature="conv_forward(x, k), custom_kernel(data) or solve(x, k, y, H, W, K, K)",
         years="any; KernelBot's and LeetGPU's too",
         test=signs.python,
@@ -180,7 +174,6 @@ FORMATS = (
     KernelFormat(
         "prebuilt",
         language="machine code",
-        backend="any",
         signature="a shared library that exports conv_forward or fops_kernel_plugin_main",
         years="any",
         test=signs.never,
