@@ -62,7 +62,7 @@ def _kind(data):
     if {"layers", "correctness", "model"} <= keys:
         return RUN
     if {"cases", "logits", "device", "benchmark"} <= keys:
-        return {CONVOLUTIONS: CONV, NETWORKS: NET}.get(data["benchmark"])
+        return {CONVOLUTIONS: CONV, NETWORKS: NET}.get(str(data["benchmark"]))
     return None
 
 
