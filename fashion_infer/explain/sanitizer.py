@@ -15,6 +15,7 @@ _PLACE_OLD = re.compile(r"(?P<file>[^\s()]+\.(?:cuh?|h|hpp|cpp|cc|inc)):(?P<line
 _ACCESS = re.compile(r"Invalid __(?P<space>\w+)__ (?P<how>read|write|atomic) of size (?P<size>\d+)")
 _RACE = re.compile(r"Race reported between (?P<first>Write|Read)\b.*?access at")
 _HAZARD = re.compile(r"\b(?P<first>Write|Read)(?:\(\d+\))? access (?:by|at)", re.IGNORECASE)
+_NEAREST = re.compile(r"([\d,]+ bytes (?:before|after)) the nearest allocation\b.*? of size ([\d,]+) bytes")
 _UNINITIALISED = re.compile(r"Uninitialized __(?P<space>\w+)__ memory read", re.IGNORECASE)
 _API = re.compile(r"Program hit (?P<name>\w+)(?: \(error \d+\))?.*?on CUDA API call to (?P<call>\w+)")
 _BARRIER = re.compile(r"Barrier error detected\.?\s*(?P<why>.*)")
@@ -116,17 +117,17 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
                 "read float by float where the row's length is no multiple of the vector's",
             )
         code = f"out_of_bounds_{'read' if how == 'read' else 'write'}"
-        verb, tensor = ("reads", "the input or the weights") if how == "read" else ("writes", "the output")
-        what = f"{name}:{line} {verb} past {tensor if space == 'global' else space + ' memory'}"
-        why = "a thread whose row or column (h + p, w + q) lies outside has no bound"
-        return make(code, f"{what}: {why}", line, "compare the index with the tensor's size before the access")
+        verb, near = {"read": "reads", "write": "writes"}.get(how, "adds atomically to"), _NEAREST.search(said)
+        where = f"{near[1]} an allocation of {near[2]} bytes" if near else "out of bounds"
+        what = f"{name}:{line} {verb} {access.group('size')} bytes of {space} memory, {where}"
+        return make(code, what, line, "compare the index with the size of this memory before the access")
     if _UNINITIALISED.search(report.head):
         shared = "shared" in report.head
         code = "uninitialised_shared" if shared else "uninitialised_read"
         memory = "shared memory" if shared else "device memory"
         return make(
             code,
-            f"{name}:{line} reads {memory} that nothing has written: a sum without zero, a tile without halo",
+            f"{name}:{line} reads {memory} that nothing has written",
             line,
             "write every element before it is read, also those outside of the image",
         )

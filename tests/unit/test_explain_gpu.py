@@ -23,7 +23,8 @@ MEMCHECK = """========= COMPUTE-SANITIZER
 =========
 ========= ERROR SUMMARY: 1 error
 """
-PAST = "Access at 0x7f2c00000510 is out of bounds"
+PAST = """Access at 0x7f2c00000510 is out of bounds
+=========     and is 17 bytes after the nearest allocation at 0x7f2c00000000 of size 1,280 bytes"""
 RACECHECK = """========= Error: Race reported between Write access at forward(const float *)+0x3b0 in {file}:{first}
 =========     and Read access at forward(const float *)+0x4f0 in {file}:{second} [8192 hazards]
 =========
@@ -70,6 +71,7 @@ def test_a_report_names_the_line(name, tool, text, why, tmp_path):
     assert found.code == name and found.line == marked[0]
     assert found.source == path.read_text().splitlines()[marked[0] - 1].strip()
     assert found.share is None and found.evidence["said"]
+    assert why != PAST or {"17", "1,280"} <= set(found.what.split())
 
 
 def test_reports_of_other_files_are_left_out(tmp_path):
