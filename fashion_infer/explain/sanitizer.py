@@ -17,7 +17,11 @@ _RACE = re.compile(r"Race reported between (?P<first>Write|Read)\b.*?access at")
 _HAZARD = re.compile(r"\b(?P<first>Write|Read)(?:\(\d+\))? access (?:by|at)", re.IGNORECASE)
 _NEAREST = re.compile(r"([\d,]+ bytes (?:before|after)) the nearest allocation\b.*? of size ([\d,]+) bytes")
 _UNINITIALISED = re.compile(r"Uninitialized __(?P<space>\w+)__ memory read", re.IGNORECASE)
-_API = re.compile(r"Program hit (?P<name>\w+)(?: \(error \d+\))?.*?on CUDA API call to (?P<call>\w+)")
+# Other errors, such as an illegal address, come from an earlier kernel.
+_API = re.compile(
+    r"Program hit (?P<name>cudaError(?:Invalid|Memory|LaunchOut|Cooperative)\w+) .*?on CUDA API call to "
+    r"(?P<call>\w*Launch|cuda(?:Mem|Malloc|Host|Func)[A-Za-z]*(?:2D|3D)?(?:Async)?)"
+)
 _BARRIER = re.compile(r"Barrier error detected\.?\s*(?P<why>.*)")
 _TAIL = re.compile(r"__sync(?:threads|warp)\b")
 
@@ -139,10 +143,9 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
             "move the __syncthreads() out of the condition; keep threads without an output in the loop",
         )
     api = _API.search(report.head)
+    rows = source.without_comments("\n".join(lines))
     if api and "Launch" in api.group("call"):
-        if api.group("name") in ("cudaErrorIllegalAddress", "cudaErrorLaunchFailure"):
-            return None
-        at = own[0] if own else source.launch(source.without_comments("\n".join(lines)))
+        at = source.launch(rows)
         return make(
             "wrong_launch",
             f"{name}{f':{at}' if at else ''} launches nothing ({api.group('name')}): more threads, shared memory or "
@@ -150,6 +153,12 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
             at,
             "keep a block to 1,024 threads and 48 KB of shared memory, and every side of the grid above 0",
         )
+    calls = [number for number, row in enumerate(rows, 1) if api and re.search(rf"\b{api.group('call')}\b", row)]
+    if api and calls:
+        places = " or ".join(map(str, calls))
+        what = f"{name}:{places} fails: {api.group('call')} returns {api.group('name')}"
+        at = calls[0] if len(calls) == 1 else None
+        return make("failed_call", what, at, "check what the call returns: sizes and pointers must fit the memory")
     return None
 
 

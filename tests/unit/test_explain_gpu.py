@@ -46,11 +46,14 @@ call to cudaLaunchKernel_ptsz.
 =========         Host Frame: conv_forward [0x9c1f] in plugin.so
 =========
 """
+COPY = LAUNCH.replace("Configuration (error 9)", "Value (error 1)").replace("LaunchKernel_ptsz", "MemcpyToSymbol")
+TEXTS = {name: text for name, (_, text) in planted.WRONG.items()}
+TEXTS["failed_call"] = "// cudaMemcpyToSymbol\ncudaMemcpyToSymbol(weights, k, 9);  // here\ny[i] = sum;\n"
 
 
 def lines(name, folder):
     path = folder / "new-forward.cu"
-    path.write_text(planted.WRONG[name][1])
+    path.write_text(TEXTS[name])
     return path, sorted(planted.marked(path.read_text()))
 
 
@@ -62,6 +65,7 @@ def lines(name, folder):
         ("misaligned_access", "memcheck", MEMCHECK, "Address 0x7f2c00000504 is misaligned"),
         ("divergent_barrier", "synccheck", SYNCCHECK, ""),
         ("wrong_launch", "memcheck", LAUNCH, ""),
+        ("failed_call", "memcheck", COPY, ""),
     ],
 )
 def test_a_report_names_the_line(name, tool, text, why, tmp_path):
