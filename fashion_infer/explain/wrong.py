@@ -1,6 +1,7 @@
 """Finds the lines that make a kernel wrong: those of the verdict's causes, of compute-sanitizer, and of the source."""
 
 import concurrent.futures
+import functools
 import re
 import time
 from pathlib import Path
@@ -196,34 +197,29 @@ def _unwritten(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) 
 
 
 def under_sanitizer(  # pragma: no cover (needs a GPU; tests/gpu runs it)
-    file: KernelFile,
-    cases: Sequence[ShapeVerdict],
-    seconds: float,
-    arch: Optional[str] = None,
-    keep: Optional[Path] = None,
+    file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float
 ) -> List[KernelFinding]:
-    """Run compute-sanitizer's four tools on a few images of two shapes, and return findings at their lines.
+    """Run compute-sanitizer's four tools on a few images of a shape, and of a second one if they find nothing.
 
-    `keep` is a folder for the tools' output. DeviceError without compute-sanitizer, or if the file does not build.
+    DeviceError without compute-sanitizer, or if the file does not build.
     """
     tool = programs.find_tool("compute-sanitizer")
-    _, library = loading.built(file, arch=arch)
+    _, library = loading.built(file)
     end = time.monotonic() + seconds
-    jobs = [(case, name) for case in cases[:2] for name in sanitizer.TOOLS]
+    found: List[KernelFinding] = []
 
-    def one(job: Tuple[ShapeVerdict, str]) -> str:
-        case, name = job
+    def reported(case: ShapeVerdict, name: str) -> List[sanitizer.Report]:
         shape = case.shape if case.code in _MANY else case.shape._replace(B=min(_FEW, case.shape.B))
         command = [*_sanitizer_command(tool, name), *device_call.command(library, ConvolutionShape(*shape), 2)]
-        return device_call.ran(command, min(_TOOL, end - time.monotonic()))
+        return sanitizer.reports(device_call.ran(command, min(_TOOL, end - time.monotonic())), name)
 
-    found: List[sanitizer.Report] = []
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
-        for number, ((_, name), said) in enumerate(zip(jobs, pool.map(one, jobs))):
-            if keep is not None:
-                (keep / f"{name}-{number}.txt").write_text(said)
-            found += sanitizer.reports(said, name)
-    return sanitizer.findings(found, file.path)
+        for case in cases[:2]:
+            if found:
+                break
+            made = pool.map(functools.partial(reported, case), sanitizer.TOOLS)
+            found = sanitizer.findings([one for each in made for one in each], file.path)
+    return found
 
 
 def _sanitizer_command(tool: str, name: str) -> List[str]:

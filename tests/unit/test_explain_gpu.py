@@ -78,6 +78,19 @@ def test_a_report_names_the_line(name, tool, text, why, tmp_path):
     assert why != PAST or {"17", "1,280"} <= set(found.what.split())
 
 
+@pytest.mark.parametrize("shapes, reports", [(1, True), (2, False)])
+def test_a_second_shape_is_run_only_if_the_first_shows_nothing(shapes, reports, tmp_path, monkeypatch):
+    path, marked = lines("divergent_barrier", tmp_path)
+    said, images = SYNCCHECK.format(file=path.name, line=marked[0]) if reports else "", set()
+    (case,) = planted.verdict(formats.recognise(path), "divergent_barrier").shapes
+    cases = [case, case._replace(shape=case.shape._replace(B=1))]
+    monkeypatch.setattr(wrong.programs, "find_tool", lambda name: name)
+    monkeypatch.setattr(wrong.loading, "built", lambda file: (None, path))
+    monkeypatch.setattr(wrong.device_call, "ran", lambda command, seconds: images.update(command[-6:-5]) or said)
+    found = wrong.under_sanitizer(formats.recognise(path), cases, 60)
+    assert bool(found) == reports and len(images) == shapes
+
+
 def test_reports_of_other_files_are_left_out(tmp_path):
     path, _ = lines("out_of_bounds_read", tmp_path)
     said = MEMCHECK.format(file="device.cuh", line=3, size=4, why=PAST)
