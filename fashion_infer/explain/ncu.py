@@ -18,6 +18,8 @@ from ..kernel_files.formats import KernelFile
 from ..system import installation, programs
 from . import device_call
 
+LAUNCHES = 12  # number of kernels of a call that ncu profiles
+
 
 def measure(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     file: KernelFile,
@@ -63,7 +65,7 @@ def _profiled(call: Sequence[str], end: float) -> Dict[str, Any]:  # pragma: no 
     with tempfile.TemporaryDirectory(prefix="fashion-infer-") as folder:
         report = Path(folder) / "report.ncu-rep"
         command = [ncu, "--set", "full", "--import-source", "yes", "--clock-control", "none"]
-        command += ["--target-processes", "all", "--launch-count", "12", "-f", "-o", str(report), *call]
+        command += ["--target-processes", "all", "--launch-count", str(LAUNCHES), "-f", "-o", str(report), *call]
         said = device_call.ran(command, end - time.monotonic())
         if "ERR_NVGPUCTRPERM" in said:
             raise DeviceError(programs.COUNTERS_FORBIDDEN)

@@ -17,8 +17,10 @@ from ..kernel_files.formats import KernelFormat
 from ..system import installation
 from . import source
 from .findings import KernelFinding, at_line, by_share, exclusive, plain_name, timed
+from .ncu import LAUNCHES
 
 WARP = 32
+_PRODUCTS = r"(FFMA|FMUL|HMMA|HFMA2)"
 _RESTAGED = 0.45  # share for a kernel that stages each image for each filter, from the gain of step 5 of the ladder
 _LOOPS = 0.5  # factor of the share for a missing unrolling: loop instructions partly overlap with others
 _DIVISION = 18  # number of instructions of a 32-bit integer division; one of them is the reciprocal
@@ -136,7 +138,7 @@ class _KernelCounts:
         self.divisions = code.of(r"MUFU\.RCP")
         # Executions by warps: of all instructions, and of multiply-adds.
         self.instructions = code.warps() or 1.0
-        products = code.warps(code.of(r"(FFMA|FMUL|HMMA|HFMA2)"))
+        products = code.warps(code.of(_PRODUCTS))
         self.multiplies, self.products = bool(products), products or 1.0
         self.dividing = _DIVISION * code.warps(self.divisions) / self.instructions
         self.samples = code.samples() or 1.0
@@ -162,10 +164,8 @@ def findings(
     shape = ConvolutionShape(*raw["layer"])
     gains, call = gains_of(shape), raw.get("call", {})
     tables = raw.get("ncu") or _of_records(raw)
-    kernels = sum(kernel["metrics"].get("gpu__time_duration.sum", 0.0) for kernel in tables["kernels"])
-    recorded = sum(record["ns"] for record in call.get("records", ()) if record["kind"] == "kernel")
     seconds = op_seconds(call)
-    beside = outside(call, 1e-9 * (recorded or kernels), path, file_format)
+    beside = outside(call, _kernel_seconds(call, tables, path, shape), path, file_format)
     # Kernels cost a part of what the findings beside them leave.
     left = 1 - sum(one.share or 0.0 for one in beside)
     found = [replace(one, share=left * (one.share or 0.0)) for one in of_tables(tables, path, shape, gains)]
@@ -175,6 +175,18 @@ def findings(
     if not found and not beside and milliseconds and milliseconds > FAR * faster:
         found = _difference(tables, path, shape)
     return timed([*found, *beside], milliseconds or 1e3 * seconds or None), _phases(call)
+
+
+def _kernel_seconds(call: Mapping[str, Any], tables: Mapping[str, Any], path: Path, shape: ConvolutionShape) -> float:
+    """Return the time of all kernels of a call; 0 if it is not known."""
+    recorded = sum(record["ns"] for record in call.get("records", ()) if record["kind"] == "kernel")
+    times = [kernel["metrics"].get("gpu__time_duration.sum", 0.0) for kernel in tables["kernels"]]
+    if recorded or len(times) < LAUNCHES:
+        return 1e-9 * (recorded or sum(times))
+    # ncu stopped there, so the kernels after these compute the other products.
+    codes = [Instructions(kernel["instructions"], path) for kernel in tables["kernels"]]
+    products = sum(code.threads(code.of(_PRODUCTS)) for code in codes)
+    return 1e-9 * sum(times) * max(1.0, shape.operations / 2 / products) if products else 0.0
 
 
 def op_seconds(call: Mapping[str, Any]) -> float:
@@ -516,10 +528,8 @@ def outside(
             continue
         # The records of a format with phases are those of prolog and epilog, too.
         own = left if file_format.phases or not times else min(left, 1e-9 * sum(times.values()) / seconds)
-        if code == "synchronisation_in_call":
-            own = min(own, 0.1)  # most of a synchronisation waits for the kernels
         calls = ", ".join(sorted(times)) if times and not file_format.phases else found.code[lines[0] - 1].strip()
-        what = f"{idle / seconds:.0%} of Op Time passes outside of the kernels: {calls}"
+        what = f"part of Op Time passes outside of the kernels: {calls}"
         found.add(code, own, what, lines[0], seconds=seconds, kernel_seconds=kernel_seconds, calls=times)
         left -= own
     return by_share([one for one in found.all if one.share])

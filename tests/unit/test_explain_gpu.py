@@ -198,6 +198,17 @@ def test_time_outside_kernels_names_the_call(tmp_path):
     assert slow_gpu.outside({"seconds": [1e-3]}, 9e-4, path, FORMATS["mxnet-gpu"]) == []
 
 
+@pytest.mark.parametrize("nanoseconds, shares", [(2e5, [0.5]), (4e5, [])])
+def test_launches_after_the_profiled_ones_count_by_their_products(nanoseconds, shares, tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text("for (;;) {\n  forward<<<9, 64>>>();\n  cudaDeviceSynchronize();\n}\n")
+    rows = [(1, "FFMA R1", WARPS // 120, {})]
+    tables = {"kernels": 12 * kernel(rows, **{"gpu__time_duration.sum": nanoseconds / 120})["kernels"]}
+    raw = {"layer": list(LAYER), "call": {"seconds": [4e-4]}, "ncu": tables}
+    found, _ = slow_gpu.findings(raw, path, FORMATS["mxnet-gpu"], 0.4)
+    assert [round(one.share, 1) for one in found if one.code == "synchronisation_in_call"] == shares
+
+
 PHASES = """\
 void GPUInterface::conv_forward_gpu_prolog(const float* x) { cudaMalloc(&d, 9); cudaMemcpy(d, x, 9, a); }
 void GPUInterface::conv_forward_gpu(float* d) {{
