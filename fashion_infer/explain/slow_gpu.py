@@ -20,7 +20,7 @@ from .findings import KernelFinding, at_line, by_share, exclusive, plain_name, t
 from .ncu import LAUNCHES
 
 WARP = 32
-_PRODUCTS = r"(FFMA|FMUL|HMMA|HFMA2)"
+_PRODUCTS = r"([DF]FMA|[DF]MUL|[DH]MMA|HFMA2)"
 _RESTAGED = 0.45  # share for a kernel that stages each image for each filter, from the gain of step 5 of the ladder
 _LOOPS = 0.5  # factor of the share for a missing unrolling: loop instructions partly overlap with others
 _DIVISION = 18  # number of instructions of a 32-bit integer division; one of them is the reciprocal
@@ -49,6 +49,7 @@ REMEDIES: Dict[str, Tuple[str, str]] = {  # code: (remedy, step of the ladder)
     "copies_in_call": ("keep the tensors on the device; copy before the timed call", ""),
     "synchronisation_in_call": ("queue the kernels and synchronise once at the end", ""),
     "passes_over_memory": ("keep what several outputs need in shared memory or registers; write outputs once", ""),
+    "double": ("use float throughout, and literals such as 0.0f", ""),
     "few_warps": ("launch more threads per SM: smaller blocks, fewer registers, less shared memory", ""),
 }
 _REGISTERS = 1 << 16  # registers per SM, from compute capability 7.0 on; allocated in units of 8 per thread
@@ -306,7 +307,7 @@ def _stores(found: _Found, counts: _KernelCounts) -> None:
         elif stores > 1.5 * _inputs(shape):
             what = f"{4 * stores:,.0f} bytes are stored for {4 * shape.outputs:,} bytes of output"
             found.add("unrolled_in_memory", 0.85, what, line, **evidence)
-    elif stores > 4 * _inputs(shape) and not code.of(r"(FFMA|HMMA)"):
+    elif stores > 4 * _inputs(shape) and not code.of(_PRODUCTS):
         what = f"{stores:,.0f} stores and no product: the input is written out as a matrix"
         found.add("unrolled_in_memory", 0.99, what, line, **evidence)
 
@@ -438,7 +439,7 @@ def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:
 def _overhead(found: _Found, counts: _KernelCounts) -> None:
     """Instructions other than multiply-adds, loads, stores and divisions."""
     code = counts.code
-    arithmetic = code.warps(code.of(r"(FFMA|FMUL|FADD|LDS|LDG|LDC|LDGSTS|STG|STS)"))
+    arithmetic = code.warps(code.of(r"([DF](FMA|MUL|ADD)|F2F|LDS|LDG|LDC|STG|STS)"))
     other = max(0.0, 1 - arithmetic / counts.instructions - counts.dividing)
     loops = code.warps(code.of(r"(BRA|ISETP)")) / counts.products
     if loops > 0.3 and other > 0.1:
@@ -466,6 +467,16 @@ def _reads_per_product(found: _Found, counts: _KernelCounts) -> None:
         )
 
 
+def _doubles(found: _Found, counts: _KernelCounts) -> None:
+    code = counts.code
+    products, rows = code.warps(code.of(r"D(FMA|MUL)")), code.of(r"(D(FMA|MUL|ADD)|F2F\.F64)")
+    if products > 0.5 * counts.products:
+        waits = code.samples(rows, r"(?!long_scoreboard|lg_throttle)\w+") / counts.samples  # except for memory
+        share, line = max(waits, code.warps(rows) / counts.instructions), code.line(rows, _executed)
+        what = f"{products / counts.products:.0%} of the multiply-adds are in double"
+        found.add("double", share, what, line, doubles=products)
+
+
 def _float32_pipes(found: _Found, counts: _KernelCounts) -> None:
     executed = counts.code.warps(counts.code.of(r"FFMA")) / counts.instructions
     if executed > 0.5:
@@ -476,13 +487,13 @@ def _float32_pipes(found: _Found, counts: _KernelCounts) -> None:
 def _per_product(found: _Found, counts: _KernelCounts) -> None:
     """Add findings on the instructions per multiply-add, if there are any and the tensor cores do not make them."""
     if counts.multiplies and not counts.code.of(r"(HMMA|HGMMA|WGMMA)"):
-        for rule in (_overhead, _reads_per_product, _float32_pipes):
+        for rule in (_doubles, _overhead, _reads_per_product, _float32_pipes):
             rule(found, counts)
 
 
 def _hot(code: Instructions) -> Optional[int]:
-    """Return the line with the most multiply-adds."""
-    return code.line(code.of(r"FFMA"), _executed)
+    """Return the line with the most products."""
+    return code.line(code.of(_PRODUCTS), _executed)
 
 
 # Rules that need only the launch and the metrics of the whole kernel, and rules that need each instruction's counters.

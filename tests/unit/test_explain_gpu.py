@@ -160,6 +160,7 @@ WARPS = LAYER.operations // 64
         ),
         ("spills", [(5, "LDL R1", WARPS, {}), (6, "FFMA R1", 2 * WARPS, {})], {}),
         ("integer_division", [(5, "MUFU.RCP R1", WARPS, {}), (6, "FFMA R1", WARPS, {}), (6, "IMAD", 18 * WARPS, {})], {}),
+        ("double", [(5, "F2F.F64.F32 R1", 2 * WARPS, {}), (5, "DFMA R1", WARPS, {}), (6, "IMAD R1", WARPS, {})], {}),
         ("small_grid", [(6, "FFMA R1", WARPS, {})], {"grid": 16, "block": 256}),
         ("idle_threads", [(6, "FFMA R1", WARPS, {})], {"grid": 5000, "block": 4096, "smsp__thread_inst_executed_per_inst_executed.ratio": 24.0}),
         ("atomics", [(6, "RED.E.ADD.F32", WARPS, {}), (6, "FFMA R1", WARPS, {})], {}),
@@ -249,6 +250,15 @@ def test_a_kernel_that_multiplies_nothing_has_no_reads_per_multiply_add(tmp_path
     rows = [(5, "LDG.E R1", WARPS, {}), (5, "STG.E R1", WARPS, {}), (6, "BRA", 9 * WARPS, {})]
     found = codes(kernel(rows), tmp_path)
     assert found and not {"no_reuse", "reads_per_product", "loop_overhead", "integer_division"} & set(found)
+
+
+@pytest.mark.parametrize("product", ["DFMA", "DMUL", "HFMA2", "@!P0 FFMA"])
+def test_all_types_of_products_are_counted(product, tmp_path):
+    rows = [(5, "LDG.E R1", 2 * WARPS, {}), (5, f"{product} R1", WARPS, {}), (9, "FMUL", WARPS // 999, {})]
+    path = tmp_path / "conv.cu"
+    path.write_text("// a line\n" * 40)
+    (reads,) = [one for one in slow_gpu.of_tables(kernel(rows), path, LAYER) if one.code == "no_reuse"]
+    assert reads.what.startswith("2.0 ")
 
 
 def test_a_launch_is_named_by_its_line_and_not_by_a_comment(tmp_path):
