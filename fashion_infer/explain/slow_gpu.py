@@ -135,7 +135,11 @@ class _KernelCounts:
         self.rules = {
             rule.get("rule_identifier", ""): rule.get("speedup_estimation") for rule in kernel.get("rules", ())
         }
-        self.reads, self.writes, self.shared_reads = code.of(r"LDG"), code.of(r"STG"), code.of(r"LDS")
+        self.reads, self.writes = code.of(r"LDG"), code.of(r"STG")
+        # An atomic addition of floats in shared memory is a loop that reads there, too.
+        atomic_lines = {row.get("line") for row in code.of(r"ATOMS")}
+        self.shared_reads = [row for row in code.of(r"LDS") if row.get("line") not in atomic_lines]
+        self.stages = 5 * code.warps(code.of(r"(STS|LDGSTS)")) > code.warps(self.reads)  # a store may hold 4 floats
         self.divisions = code.of(r"MUFU\.RCP")
         # Executions by warps: of all instructions, and of multiply-adds.
         self.instructions = code.warps() or 1.0
@@ -249,7 +253,8 @@ def _idle_threads(found: _Found, counts: _KernelCounts) -> None:
     blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
     idle = 1 - outputs / (blocks * threads) if blocks * threads else 0.0
     lanes = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
-    if idle > 0.2 and lanes < 0.99:  # whole idle warps cost nothing
+    shared_work = counts.code.of(r"(RED|ATOM|SHFL)")  # several threads for an output
+    if idle > 0.2 and lanes < 0.99 and not shared_work:  # whole idle warps cost nothing
         found.add(
             "idle_threads",
             0.3 + idle / 2,
@@ -314,11 +319,13 @@ def _stores(found: _Found, counts: _KernelCounts) -> None:
 
 def _atomics(found: _Found, counts: _KernelCounts) -> None:
     code, outputs = counts.code, counts.shape.outputs
-    rows = code.of(r"(RED|ATOM(?!S))")
+    shared, rows = code.of(r"ATOMS"), code.of(r"(RED|ATOM(?!S))")
+    if code.warps(shared) > 0.2 * counts.products:
+        rows += shared
     additions = code.threads(rows)
     if additions > 0.5 * outputs:
         share = 0.3 + 0.7 * max(0.5, code.samples(rows) / counts.samples)
-        what = f"{additions:,.0f} atomic additions for {outputs:,} outputs"
+        what = f"{additions:,.0f} atomic operations for {outputs:,} outputs"
         found.add("atomics", share, what, code.line(rows, _executed), additions=additions, outputs=outputs)
 
 
@@ -421,11 +428,11 @@ def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:
     read, needed = code.threads(counts.reads), _inputs(shape) + math.prod(shape.weights)
     per_product = code.warps(counts.reads) / counts.products
     line = code.line(counts.reads, _executed)
-    if counts.multiplies and per_product > 0.5 and not code.warps(counts.shared_reads):
+    if counts.multiplies and per_product > 0.5 and not counts.stages:
         share = min(0.8, 0.3 + 0.1 * per_product)
         what = f"{per_product:.1f} reads of global memory per multiply-add: no value is used twice"
         found.add("no_reuse", share, what, line, reads=read, products=shape.operations // 2, needed=needed)
-    elif read > 3 * needed and code.warps(counts.shared_reads):
+    elif read > 3 * needed and counts.stages:
         staging = code.samples(counts.reads) + code.samples(code.of(r"(STS|BAR)"))
         share = max(staging / counts.samples, code.warps(counts.reads) / counts.instructions * 4)
         if found.has("uncoalesced_reads"):

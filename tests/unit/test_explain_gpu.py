@@ -252,6 +252,13 @@ def test_a_kernel_that_multiplies_nothing_has_no_reads_per_multiply_add(tmp_path
     assert found and not {"no_reuse", "reads_per_product", "loop_overhead", "integer_division"} & set(found)
 
 
+def test_atomic_additions_in_shared_memory_stage_nothing(tmp_path):
+    rows = [(5, "LDG.E R1", 2 * WARPS, {}), (5, "LDS R1", 2 * WARPS, {}), (5, "FMUL R1", WARPS, {}),
+            (5, "ATOMS.CAST.SPIN", WARPS, {}), (4, "STS", WARPS // 99, {}), (7, "LDS R1", WARPS // 99, {})]  # fmt: skip
+    found = codes(kernel(rows, **{"smsp__thread_inst_executed_per_inst_executed.ratio": 24.0}), tmp_path)
+    assert found[0] == "atomics" and not {"restaged_input", "two_reads_per_product", "idle_threads"} & set(found)
+
+
 @pytest.mark.parametrize("product", ["DFMA", "DMUL", "HFMA2", "@!P0 FFMA"])
 def test_all_types_of_products_are_counted(product, tmp_path):
     rows = [(5, "LDG.E R1", 2 * WARPS, {}), (5, f"{product} R1", WARPS, {}), (9, "FMUL", WARPS // 999, {})]
