@@ -53,6 +53,7 @@ REMEDIES: Dict[str, Tuple[str, str]] = {  # code: (remedy, step of the ladder)
     "few_warps": ("launch more threads per SM: smaller blocks, fewer registers, less shared memory", ""),
 }
 _REGISTERS = 1 << 16  # registers per SM, from compute capability 7.0 on; allocated in units of 8 per thread
+_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _OUTSIDE_KERNELS, _NOTICED = 0.2, 50e-6  # least fraction of a call, and seconds, outside of kernels for a finding
 FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
 
@@ -150,6 +151,13 @@ class _KernelCounts:
         # Fraction of the samples in which a warp waits for global memory or a barrier.
         self.waiting = self.waits_for("long_scoreboard|lg_throttle|drain|membar|barrier")
 
+    @property
+    def busy(self) -> float:
+        """The busiest pipe's share of the time, below which no remedy that keeps the instructions can bring it."""
+        pipe = re.compile(r"sm__(inst_executed_pipe|pipe)_\w+\.avg\.pct_of_peak_sustained_active|"
+                          r"smsp__issue_active\.avg\.pct_of_peak_sustained_active")  # fmt: skip
+        return max((value for name, value in self.metrics.items() if pipe.match(name)), default=0.0) / 100
+
     def waits_for(self, reasons: str) -> float:
         """Return the fraction of the samples whose stall reason matches a pattern."""
         return self.code.samples(reasons=reasons) / self.samples
@@ -233,7 +241,7 @@ def _difference(tables: Mapping[str, Any], path: Path, shape: ConvolutionShape) 
     """Return the largest difference between a kernel without a finding and our kernels."""
     kernels = [kernel["metrics"] for kernel in tables["kernels"]]
     moved = sum(m.get("dram__bytes.sum", 0.0) or m.get("dram__bytes_read.sum", 0.0) for m in kernels) / shape.bytes
-    warps = min((m.get("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0) for m in kernels), default=100.0)
+    warps = min((m.get(_WARPS, 100.0) for m in kernels), default=100.0)
     found = _Found(path)
     if moved > max(1.5, 100 / max(warps, 1.0)):
         what = f"moves {moved:.1f} times the bytes of input, weights and output"
@@ -388,23 +396,23 @@ def _spills(found: _Found, counts: _KernelCounts) -> None:
         found.add("spills", share, what, line, local=local, instructions=counts.instructions)
 
 
-def _registers(found: _Found, counts: _KernelCounts) -> None:
+def _occupancy(found: _Found, counts: _KernelCounts) -> None:
+    """Few warps fit an SM because of a thread's registers or a block's shared memory, and leave its pipes idle."""
     m = counts.metrics
-    registers = m.get("launch__registers_per_thread", 0.0)
-    limit = m.get("launch__occupancy_limit_registers")
-    others = [m.get(f"launch__occupancy_limit_{name}") for name in ("blocks", "shared_mem", "warps")]
-    others = [one for one in others if one is not None]
-    warps = m.get("sm__warps_active.avg.pct_of_peak_sustained_active", 100.0)
-    if registers > 96 and limit is not None and others and limit <= min(others) and warps < 35:
-        found.add(
-            "too_many_registers",
-            0.9 * (1 - warps / 100) * max(counts.waiting, 0.7),
-            f"{registers:.0f} registers per thread leave room for {limit:.0f} blocks per SM: {warps:.0f}% of its warps",
-            None,
-            registers=registers,
-            blocks=limit,
-            warps=warps,
-        )
+    registers, warps = m.get("launch__registers_per_thread", 0.0), m.get(_WARPS, 100.0)
+    names = ("registers", "shared_mem", "blocks", "warps")
+    limits = {name: m[f"launch__occupancy_limit_{name}"] for name in names if f"launch__occupancy_limit_{name}" in m}
+    least = min(limits, key=lambda name: limits[name], default="")
+    blocks = limits.get(least, 0)
+    room = f"room for {blocks:.0f} block{'s' if blocks != 1 else ''} per SM: {warps:.0f}% of its warps"
+    evidence = {"registers": registers, "blocks": blocks, "warps": warps, "busy": counts.busy}
+    if least == "registers" and registers > 96 and warps < 35:
+        share = 0.9 * (1 - warps / 100) * max(counts.waiting, 0.7)
+        what = f"{registers:.0f} registers per thread leave {room}"
+        found.add("too_many_registers", share, what, None, **evidence)
+    elif least == "shared_mem" and warps < 20 and counts.busy < 0.5 and not found.has("small_grid"):
+        what = f"the shared memory of a block leaves {room}"
+        found.add("few_warps", 0.9 * (1 - counts.busy), what, _launch(found), **evidence)
 
 
 def _divisions(found: _Found, counts: _KernelCounts) -> None:
@@ -506,7 +514,7 @@ def _hot(code: Instructions) -> Optional[int]:
 # Rules that need only the launch and the metrics of the whole kernel, and rules that need each instruction's counters.
 # A rule may depend on the findings of the rules before it.
 _LAUNCH_RULES = (_idle_threads, _small_grid, _tail)
-_INSTRUCTION_RULES = (_stores, _atomics, _uncoalesced, _bank_conflicts, _spills, _registers, _divisions,
+_INSTRUCTION_RULES = (_stores, _atomics, _uncoalesced, _bank_conflicts, _spills, _occupancy, _divisions,
                       _repeated_reads, _per_product)  # fmt: skip
 
 
