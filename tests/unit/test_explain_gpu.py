@@ -144,6 +144,8 @@ WARPS = LAYER.operations // 64
     "code, rows, more",
     [
         ("sum_in_global_memory", [(5, "LDG.E R1", 3 * WARPS, {}), (5, "FFMA R1", WARPS, {}), (5, "STG.E", WARPS, {})], {}),
+        ("sum_in_global_memory", [(5, "LDG.E R1", 2 * WARPS, {}), (5, "FFMA R1", WARPS, {}), (5, "STG.E", WARPS, {})], {}),
+        ("unrolled_in_memory", [(5, "LDG.E R1", WARPS, {}), (5, "STG.E", WARPS, {}), (9, "FFMA R1", WARPS // 99, {})], {}),
         ("no_reuse", [(5, "@P0 LDG.E R1", 2 * WARPS, {}), (5, "FFMA R1", WARPS, {})], {}),
         (
             "uncoalesced_reads",
