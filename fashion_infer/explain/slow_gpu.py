@@ -53,6 +53,7 @@ REMEDIES: Dict[str, Tuple[str, str]] = {  # code: (remedy, step of the ladder)
     "few_warps": ("launch more threads per SM: smaller blocks, fewer registers, less shared memory", ""),
 }
 _REGISTERS = 1 << 16  # registers per SM, from compute capability 7.0 on; allocated in units of 8 per thread
+_HITS = 80  # percentage of the reads of global memory that the L1 cache serves
 _WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _OUTSIDE_KERNELS, _NOTICED = 0.2, 50e-6  # least fraction of a call, and seconds, outside of kernels for a finding
 FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
@@ -438,7 +439,9 @@ def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:
     per_product = code.warps(counts.reads) / counts.products
     line = code.line(counts.reads, _executed)
     if counts.multiplies and per_product > 0.5 and not counts.stages:
-        share = min(0.8, 0.3 + 0.1 * per_product)
+        if counts.metrics.get("l1tex__t_sector_hit_rate.pct", 0.0) > _HITS:
+            return  # shared memory is no faster than the L1 cache, which is the same memory
+        share = min(0.8, 0.3 + 0.1 * per_product, 1 - counts.busy)
         what = f"{per_product:.1f} reads of global memory per multiply-add: no value is used twice"
         found.add("no_reuse", share, what, line, reads=read, products=shape.operations // 2, needed=needed)
     elif read > 3 * needed and counts.stages:
