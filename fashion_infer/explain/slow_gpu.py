@@ -392,7 +392,9 @@ def _spills(found: _Found, counts: _KernelCounts) -> None:
     local = code.warps(rows)
     part = local / counts.instructions
     if part > 0.02:
-        share = max(part * 2, code.samples(rows) / counts.samples, 0.5)
+        # The instructions that use the values wait for them.
+        waiting = counts.waiting * local / code.warps([*rows, *counts.reads, *counts.writes])
+        share = max(part * 2, code.samples(rows) / counts.samples, waiting, 0.5)
         what = f"{part:.0%} of the instructions move registers to and from memory"
         line = code.line(rows, _executed)
         found.add("spills", share, what, line, local=local, instructions=counts.instructions)

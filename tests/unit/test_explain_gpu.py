@@ -260,6 +260,15 @@ def test_a_kernel_that_multiplies_nothing_has_no_reads_per_multiply_add(tmp_path
     assert found and not {"no_reuse", "reads_per_product", "loop_overhead", "integer_division"} & set(found)
 
 
+def test_waits_for_spilled_values_count_where_they_are_used(tmp_path):
+    path = tmp_path / "conv.cu"
+    path.write_text("// a line\n" * 40)
+    rows = [(5, "LDL R1", 9 * WARPS, {}), (5, "LDG.E R1", WARPS, {}), (6, "LDC R1", 90 * WARPS, {}),
+            (7, "FFMA R1", WARPS, {"smsp__pcsamp_warps_issue_stalled_long_scoreboard": 9})]  # fmt: skip
+    shares = {one.code: one.share for one in slow_gpu.of_tables(kernel(rows), path, LAYER)}
+    assert shares["spills"] == pytest.approx(0.9)
+
+
 def test_atomic_additions_in_shared_memory_stage_nothing(tmp_path):
     rows = [(5, "LDG.E R1", 2 * WARPS, {}), (5, "LDS R1", 2 * WARPS, {}), (5, "FMUL R1", WARPS, {}),
             (5, "ATOMS.CAST.SPIN", WARPS, {}), (4, "STS", WARPS // 99, {}), (7, "LDS R1", WARPS // 99, {})]  # fmt: skip
