@@ -69,12 +69,12 @@ def _begins(line: str) -> bool:
     return any(pattern.search(line) for pattern in patterns)
 
 
-def findings(found: List[Report], path: Path, text: Optional[str] = None) -> List[KernelFinding]:
+def findings(found: List[Report], path: Path) -> List[KernelFinding]:
     """Convert the reports of all tools to findings: one for each pair of code and line, in the order of `TOOLS`.
 
-    Reports on files other than the user's are left out. `text` is the user's file, if it was already read.
+    Reports on files other than the user's are left out.
     """
-    lines = (neighbours.text_of(path) if text is None else text).splitlines()
+    lines = neighbours.text_of(path).splitlines()
     made: Dict[Tuple[str, Optional[int]], KernelFinding] = {}
     for report in sorted(found, key=lambda one: TOOLS.index(one.tool) if one.tool in TOOLS else len(TOOLS)):
         places = [(Path(file).name, line) for file, line in report.places]
@@ -128,13 +128,8 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
     if _UNINITIALISED.search(report.head):
         shared = "shared" in report.head
         code = "uninitialised_shared" if shared else "uninitialised_read"
-        memory = "shared memory" if shared else "device memory"
-        return make(
-            code,
-            f"{name}:{line} reads {memory} that nothing has written",
-            line,
-            "write every element before it is read, also those outside of the image",
-        )
+        what = f"{name}:{line} reads {'shared' if shared else 'device'} memory that nothing has written"
+        return make(code, what, line, "write every element before it is read, also those outside of the image")
     if _BARRIER.search(report.head) or report.tool == "synccheck":
         return make(
             "divergent_barrier",
@@ -146,13 +141,9 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
     rows = source.without_comments("\n".join(lines))
     if api and "Launch" in api.group("call"):
         at = source.launch(rows)
-        return make(
-            "wrong_launch",
-            f"{name}{f':{at}' if at else ''} launches nothing ({api.group('name')}): more threads, shared memory or "
-            "blocks than there are",
-            at,
-            "keep a block to 1,024 threads and 48 KB of shared memory, and every side of the grid above 0",
-        )
+        what = f"{name}{f':{at}' if at else ''} launches nothing ({api.group('name')}): more threads, shared memory or "
+        remedy = "keep a block to 1,024 threads and 48 KB of shared memory, and every side of the grid above 0"
+        return make("wrong_launch", f"{what}blocks than there are", at, remedy)
     calls = [number for number, row in enumerate(rows, 1) if api and re.search(rf"\b{api.group('call')}\b", row)]
     if api and calls:
         places = " or ".join(map(str, calls))

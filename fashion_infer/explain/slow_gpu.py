@@ -264,16 +264,10 @@ def _idle_threads(found: _Found, counts: _KernelCounts) -> None:
     lanes = m.get("smsp__thread_inst_executed_per_inst_executed.ratio", float(WARP)) / WARP
     shared_work = counts.code.of(r"(RED|ATOM|SHFL)")  # several threads for an output
     if idle > 0.2 and lanes < 0.99 and not shared_work:  # whole idle warps cost nothing
-        found.add(
-            "idle_threads",
-            0.3 + idle / 2,
-            f"{blocks:,.0f} blocks of {threads:,.0f} threads for {outputs:,} outputs: "
-            f"{idle:.0%} of the threads compute nothing",
-            _launch(found),
-            threads=blocks * threads,
-            outputs=outputs,
-            lanes=lanes,
-        )
+        what = f"{blocks:,.0f} blocks of {threads:,.0f} threads for {outputs:,} outputs: "
+        what += f"{idle:.0%} of the threads compute nothing"
+        evidence = {"threads": blocks * threads, "outputs": outputs, "lanes": lanes}
+        found.add("idle_threads", 0.3 + idle / 2, what, _launch(found), **evidence)
     elif lanes < 0.6:
         what = f"{1 - lanes:.0%} of a warp's lanes are idle on average"
         found.add("idle_threads", 1 - lanes, what, _launch(found), lanes=lanes)
@@ -284,14 +278,9 @@ def _small_grid(found: _Found, counts: _KernelCounts) -> None:
     blocks = m.get("launch__grid_size", 0.0)
     sms = m.get("device__attribute_multiprocessor_count", 0.0) or m.get("launch__sm_count", 0.0)
     if sms and blocks and blocks < sms:
-        found.add(
-            "small_grid",
-            0.6 + 0.4 * (1 - blocks / sms),
-            f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} SMs idle",
-            _launch(found),
-            blocks=blocks,
-            multiprocessors=sms,
-        )
+        what = f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} SMs idle"
+        share = 0.6 + 0.4 * (1 - blocks / sms)
+        found.add("small_grid", share, what, _launch(found), blocks=blocks, multiprocessors=sms)
 
 
 def _tail(found: _Found, counts: _KernelCounts) -> None:
@@ -350,16 +339,10 @@ def _uncoalesced(found: _Found, counts: _KernelCounts) -> None:
         sectors = code.total(rows, metric)
         excess = sectors - code.total(rows, f"{metric}_ideal")
         if sectors and excess > 0.5 * sectors and excess > 0.2 * moved:
-            found.add(
-                name,
-                (excess / moved) * max(counts.waiting, 0.6),
-                f"{excess / sectors:.0%} of the 32-byte sectors that it {verb} hold nothing that the warp needs",
-                code.line(rows, _excess(metric)),
-                sectors=sectors,
-                excess=excess,
-                waiting=counts.waiting,
-                rules=counts.rules,
-            )
+            share, line = excess / moved * max(counts.waiting, 0.6), code.line(rows, _excess(metric))
+            what = f"{excess / sectors:.0%} of the 32-byte sectors that it {verb} hold nothing that the warp needs"
+            evidence = {"sectors": sectors, "excess": excess, "waiting": counts.waiting, "rules": counts.rules}
+            found.add(name, share, what, line, **evidence)
 
 
 def _bank_conflicts(found: _Found, counts: _KernelCounts) -> None:
@@ -369,16 +352,10 @@ def _bank_conflicts(found: _Found, counts: _KernelCounts) -> None:
     excess = wavefronts - code.total(rows, f"{metric}_ideal")
     if wavefronts and excess > 0.4 * wavefronts:
         waiting = counts.waits_for("mio_throttle|short_scoreboard|barrier")
-        found.add(
-            "bank_conflicts",
-            excess / wavefronts * max(waiting, 0.5),
-            f"{excess / wavefronts:.0%} of the passes through shared memory are bank conflicts",
-            code.line(rows, _excess(metric)),
-            wavefronts=wavefronts,
-            excess=excess,
-            waiting=waiting,
-            rules=counts.rules,
-        )
+        share, line = excess / wavefronts * max(waiting, 0.5), code.line(rows, _excess(metric))
+        what = f"{excess / wavefronts:.0%} of the passes through shared memory are bank conflicts"
+        evidence = {"wavefronts": wavefronts, "excess": excess, "waiting": waiting, "rules": counts.rules}
+        found.add("bank_conflicts", share, what, line, **evidence)
 
 
 def _excess(metric: str) -> Callable[[Mapping[str, Any]], float]:
@@ -420,18 +397,14 @@ def _occupancy(found: _Found, counts: _KernelCounts) -> None:
 
 
 def _divisions(found: _Found, counts: _KernelCounts) -> None:
-    executed = counts.code.warps(counts.divisions)
+    executed, line = counts.code.warps(counts.divisions), counts.code.line(counts.divisions, _executed)
     if counts.dividing > 0.2 or (counts.multiplies and executed > 0.3 * counts.products):
-        found.add(
-            "integer_division",
-            min(0.95, max(counts.dividing, 0.55)),  # most instructions of a division wait for the previous one
-            f"{executed / counts.products:.1f} divisions or remainders per multiply-add"
-            if counts.multiplies
-            else f"{counts.dividing:.0%} of the instructions divide integers",
-            counts.code.line(counts.divisions, _executed),
-            divisions=executed,
-            instructions=counts.instructions,
-        )
+        share = min(0.95, max(counts.dividing, 0.55))  # most instructions of a division wait for the previous one
+        what = f"{counts.dividing:.0%} of the instructions divide integers"
+        if counts.multiplies:
+            what = f"{executed / counts.products:.1f} divisions or remainders per multiply-add"
+        evidence = {"divisions": executed, "instructions": counts.instructions}
+        found.add("integer_division", share, what, line, **evidence)
 
 
 def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:

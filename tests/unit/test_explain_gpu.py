@@ -109,32 +109,23 @@ LAYER = ConvolutionShape(100, 1, 28, 28, 50, 5)
 
 def kernel(rows, grid=5000, block=1024, **metrics):
     """Return ncu's tables with one kernel. A row is (line, instruction, executions by warps, further metrics)."""
-    made = [
-        {
-            "pc": number,
-            "file": "/a/conv.cu",
-            "line": line,
-            "sass": sass,
-            "inst_executed": count,
-            "thread_inst_executed": 32 * count,
-            **more,
-        }
-        for number, (line, sass, count, more) in enumerate(rows)
-    ]
-    known = {
-        "gpu__time_duration.sum": 1e6,
-        "launch__grid_size": grid,
-        "launch__block_size": block,
-        "device__attribute_multiprocessor_count": 132,
-        **metrics,
-    }
+    known = {"gpu__time_duration.sum": 1e6, "device__attribute_multiprocessor_count": 132, **metrics}
+    known.update(launch__grid_size=grid, launch__block_size=block)
+    made = []
+    for number, (line, sass, count, more) in enumerate(rows):
+        executed = {"inst_executed": count, "thread_inst_executed": 32 * count}
+        made.append({"pc": number, "file": "/a/conv.cu", "line": line, "sass": sass, **executed, **more})
     return {"kernels": [{"name": "forward", "metrics": known, "rules": [], "instructions": made}]}
 
 
-def codes(tables, tmp_path, layer=LAYER):
+def findings(tables, tmp_path, gains=None):
     path = tmp_path / "conv.cu"
     path.write_text("// a line\n" * 40)
-    return [finding.code for finding in slow_gpu.of_tables(tables, path, layer)]
+    return slow_gpu.of_tables(tables, path, LAYER, gains)
+
+
+def codes(tables, tmp_path):
+    return [finding.code for finding in findings(tables, tmp_path)]
 
 
 WARPS = LAYER.operations // 64
@@ -179,20 +170,16 @@ def test_counts_give_the_finding(code, rows, more, tmp_path):
 
 
 def test_a_finding_names_the_step_that_removes_it(tmp_path):
-    path = tmp_path / "conv.cu"
-    path.write_text("// a line\n" * 40)
     rows = [(5, "LDG.E R1", 2 * WARPS, {}), (6, "FFMA R1", WARPS, {})]
     gains = slow_gpu.gains_of(LAYER)
     busy = {"sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": 75.0}
-    found = slow_gpu.of_tables(kernel(rows, grid=2000, **busy), path, LAYER, gains)
+    found = findings(kernel(rows, grid=2000, **busy), tmp_path, gains)
     assert all(one.evidence and 0 <= one.share < 1 for one in found)
     (no_reuse,) = [one for one in found if one.code == "no_reuse"]
     assert no_reuse.share <= 0.25  # shared memory keeps the pipe as busy
     gain = gains["shared-tile"]  # a step that gained less than 1.2 x is no reason to take it
-    assert (no_reuse.line, no_reuse.step, no_reuse.gain) == (
-        5,
-        *(("shared-tile", gain) if gain >= 1.2 else (None, None)),
-    )
+    assert (no_reuse.line, no_reuse.step) == (5, "shared-tile" if gain >= 1.2 else None)
+    assert no_reuse.gain == (gain if gain >= 1.2 else None)
 
 
 FORMATS = {one.name: one for one in formats.FORMATS}
@@ -261,11 +248,9 @@ def test_a_kernel_that_multiplies_nothing_has_no_reads_per_multiply_add(tmp_path
 
 
 def test_waits_for_spilled_values_count_where_they_are_used(tmp_path):
-    path = tmp_path / "conv.cu"
-    path.write_text("// a line\n" * 40)
     rows = [(5, "LDL R1", 9 * WARPS, {}), (5, "LDG.E R1", WARPS, {}), (6, "LDC R1", 90 * WARPS, {}),
             (7, "FFMA R1", WARPS, {"smsp__pcsamp_warps_issue_stalled_long_scoreboard": 9})]  # fmt: skip
-    shares = {one.code: one.share for one in slow_gpu.of_tables(kernel(rows), path, LAYER)}
+    shares = {one.code: one.share for one in findings(kernel(rows), tmp_path)}
     assert shares["spills"] == pytest.approx(0.9)
 
 
@@ -279,9 +264,7 @@ def test_atomic_additions_in_shared_memory_stage_nothing(tmp_path):
 @pytest.mark.parametrize("product", ["DFMA", "DMUL", "HFMA2", "@!P0 FFMA"])
 def test_all_types_of_products_are_counted(product, tmp_path):
     rows = [(5, "LDG.E R1", 2 * WARPS, {}), (5, f"{product} R1", WARPS, {}), (9, "FMUL", WARPS // 999, {})]
-    path = tmp_path / "conv.cu"
-    path.write_text("// a line\n" * 40)
-    (reads,) = [one for one in slow_gpu.of_tables(kernel(rows), path, LAYER) if one.code == "no_reuse"]
+    (reads,) = [one for one in findings(kernel(rows), tmp_path) if one.code == "no_reuse"]
     assert reads.what.startswith("2.0 ")
 
 
@@ -295,11 +278,8 @@ def test_a_launch_is_named_by_its_line_and_not_by_a_comment(tmp_path):
 def test_a_read_past_the_end_is_not_repeated_as_uninitialised(tmp_path):
     path, marked = lines("out_of_bounds_read", tmp_path)
     said = {"memcheck": MEMCHECK, "initcheck": INITCHECK}
-    found = [
-        one
-        for tool, text in said.items()
-        for one in sanitizer.reports(text.format(file=path.name, line=marked[0], size=4, why=PAST), tool)
-    ]
+    values = {"file": path.name, "line": marked[0], "size": 4, "why": PAST}
+    found = [one for tool, text in said.items() for one in sanitizer.reports(text.format(**values), tool)]
     assert len(found) == 2 and [one.code for one in sanitizer.findings(found, path)] == ["out_of_bounds_read"]
 
 
@@ -315,9 +295,7 @@ ptxas info    : Used 32 registers, used 1 barriers, 1332 bytes smem, 400 bytes c
     for registers, warps in ((128, None), (168, 12), (255, 8)):  # warps by NVIDIA's occupancy calculator
         used = ncu.used(none.replace("Used 32", f"Used {registers}"))
         found = slow_gpu.of_compiler(used, {})
-        assert [one.evidence["warps"] for one in found if one.code == "too_many_registers"] == (
-            [warps] if warps else []
-        )
+        assert [one.evidence["warps"] for one in found if one.code == "too_many_registers"] == [warps][: bool(warps)]
 
 
 def test_the_hot_loop_is_shown_with_its_source_lines(tmp_path):
