@@ -62,7 +62,7 @@ def replacing(path: _Path, error: Type[FashionInferError] = CheckpointError, dur
 def replacing_together(
     paths: Sequence[_Path], error: Type[FashionInferError] = CheckpointError, durable: bool = True
 ) -> Iterator[List[str]]:
-    """Return a context like `replacing` for several files, which are renamed only when all are complete."""
+    """Return a context like `replacing` for several files: all of them change, or none does."""
     with contextlib.ExitStack() as cleaning:
         targets, temporaries = [], []
         for path in paths:
@@ -73,7 +73,7 @@ def replacing_together(
                 raise error(f"cannot write {path}: {_reason(problem)}") from None
         try:
             yield temporaries
-            _put(targets, temporaries, durable)
+            _put(targets, temporaries, durable, cleaning)
         except OSError as problem:
             raise error(f"cannot write {' and '.join(map(str, paths))}: {_reason(problem)}") from None
 
@@ -131,17 +131,35 @@ def _temporary(target: _Target) -> str:
     return path
 
 
-def _put(targets: List[_Target], temporaries: List[str], durable: bool) -> None:
-    """Write streams first, because they fail most easily. Then rename the complete files."""
+def _put(targets: List[_Target], temporaries: List[str], durable: bool, cleaning: contextlib.ExitStack) -> None:
+    """Write streams first, because they fail most easily. Then rename files; if one fails, undo the earlier ones."""
     for target, temporary in zip(targets, temporaries):
         if target.streamed:
             _stream(temporary, target.place)
         else:
             _finish(temporary, target.status, durable)
-    with interrupt_deferred(signal.SIGTERM):
+    _rename(targets, temporaries, cleaning)
+
+
+@interrupt_deferred(signal.SIGTERM)
+def _rename(targets: List[_Target], temporaries: List[str], cleaning: contextlib.ExitStack) -> None:
+    undo: List[List[str]] = []
+    try:
         for target, temporary in zip(targets, temporaries):
-            if not target.streamed:
-                os.replace(temporary, target.place)
+            if target.streamed:
+                continue
+            kept = f"{temporary}.old"
+            if len(targets) > 1 and target.status is not None:
+                _keep(target.place, kept, cleaning)
+            os.replace(temporary, target.place)
+            undo.append([kept, target.place])
+    except BaseException:
+        for kept, place in undo:
+            if os.path.exists(kept):
+                os.replace(kept, place)
+            else:
+                os.unlink(place)
+        raise
 
 
 def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> None:
@@ -160,6 +178,16 @@ def _finish(temporary: str, status: Optional[os.stat_result], durable: bool) -> 
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def _keep(place: str, kept: str, cleaning: contextlib.ExitStack) -> None:
+    cleaning.enter_context(
+        vanishing(lambda: kept)
+    )  # registered before the file exists, because a copy may fail halfway
+    try:
+        os.link(place, kept)
+    except OSError:  # a file system without hard links
+        shutil.copy2(place, kept)
 
 
 def _stream(temporary: str, place: str) -> None:
