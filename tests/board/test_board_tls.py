@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import re
 import shutil
 import ssl
 import subprocess
@@ -121,12 +122,16 @@ class TestClient:
 
 def sign_in(connection, token, headers=None):
     """Sign in with the page's form; return the status, the session's Set-Cookie headers and the response."""
-    form = urllib.parse.urlencode({"token": token})
-    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    connection.request("GET", "/login", headers=headers or {})
+    answer = connection.getresponse()
+    body, gate = answer.read().decode(), answer.getheader("set-cookie").partition(";")[0]
+    guard = re.search(r'name="csrf" value="([^"]+)"', body)[1]
+    form = urllib.parse.urlencode({"csrf": guard, "token": token})
+    kind = {"Content-Type": "application/x-www-form-urlencoded", "Cookie": gate}
     connection.request("POST", "/login", form, {**(headers or {}), **kind})
     answer = connection.getresponse()
     answer.read()
-    return answer.status, answer.headers.get_all("set-cookie") or [], answer
+    return answer.status, [one for one in answer.headers.get_all("set-cookie") or () if "gate" not in one], answer
 
 
 def audit(trial, action):

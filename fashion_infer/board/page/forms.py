@@ -1,5 +1,6 @@
 """Handlers of the pages' forms: signing in and out, submitting, cancelling, and changes by instructors."""
 
+import secrets
 from typing import Annotated, Any, Optional
 
 from fastapi import APIRouter, Depends, Request
@@ -21,12 +22,15 @@ router = APIRouter(include_in_schema=False, default_response_class=Response, rou
 
 @router.get("/login")
 def login_page(request: Request) -> Response:
-    return html(request, "login.html", notice="")
+    return _login(request)
 
 
 @router.post("/login")
 def login(request: Request, store: OpenStore, session: Reading, address: Address, fields: Fields) -> Response:
     web.check_site(request)
+    cookie, guard = web.gate(request)
+    if not cookie or fields.get("csrf") != guard:
+        return _login(request, 403, "This page was open for too long, or your browser refused its cookie. Try again.")
     token, made = fields.get("token", "").strip(), None
     known, meant = people.authenticate(session, token), people.named_by(session, token)
     session.close()  # so that guessed tokens do not make others wait for a lock
@@ -36,8 +40,8 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
     if made is None:
         return _refused(request, SignInAttempt(address), meant)
     answer = see(request, "/")
-    seconds = int(sessions.LIFE.total_seconds())
-    answer.set_cookie(web.cookie_name(request), made.cookie, seconds, **web.cookie_flags(request))
+    web.set_cookie(request, answer, "board", made.cookie, int(sessions.LIFE.total_seconds()), "lax")
+    web.drop_cookie(request, answer, "gate")
     return answer
 
 
@@ -47,11 +51,18 @@ def _refused(request: Request, who: SignInAttempt, meant: Optional[Person]) -> R
         who = who._replace(actor=meant.name, class_id=meant.class_id)
     wait = request.app.state.refused.add(who)
     if wait is None:
-        notice = "This token is not valid on this board. Ask your instructor for a new one."
-        return html(request, "login.html", 401, notice=notice)
-    notice = f"Too many invalid tokens from your network: try again in {wait} s."
-    answer = html(request, "login.html", 429, notice=notice)
+        return _login(request, 401, "This token is not valid on this board. Ask your instructor for a new one.")
+    answer = _login(request, 429, f"Too many invalid tokens from your network: try again in {wait} s.")
     answer.headers["Retry-After"] = str(wait)
+    return answer
+
+
+def _login(request: Request, status: int = 200, notice: str = "") -> Response:
+    cookie, _ = web.gate(request)
+    fresh = "" if cookie else secrets.token_urlsafe(32)
+    answer = html(request, "login.html", status, guard=web.gate_guard(fresh or cookie), notice=notice)
+    if fresh:
+        web.set_cookie(request, answer, "gate", fresh, 3600, "strict")
     return answer
 
 
@@ -60,7 +71,7 @@ def logout(visit: Posted) -> Response:
     with visit.transaction() as session:
         sessions.sign_out(session, visit.web)
     answer = visit.see("/login")
-    answer.delete_cookie(web.cookie_name(visit.request), **web.cookie_flags(visit.request))
+    web.drop_cookie(visit.request, answer, "board")
     return answer
 
 

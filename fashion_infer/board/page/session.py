@@ -1,7 +1,7 @@
 """FastAPI dependencies of the pages: a signed-in person, perhaps with a role, and the fields of a form."""
 
 import contextlib
-from typing import Annotated, Any, Dict, Iterator, Optional
+from typing import Annotated, Any, Dict, Iterator, Optional, Tuple
 from urllib.parse import parse_qs
 
 from fastapi import Depends, HTTPException, Request
@@ -16,7 +16,7 @@ from ..store.admission import NotTaken
 from ..store.audit import count
 from ..store.database import Store
 from ..store.models import INSTRUCTOR, ROLES, STUDENT, Class, Person, WebSession
-from ..store.people import sees_all
+from ..store.people import hashed, sees_all
 from ..store.queries import NotFound
 from .rendering import html, problem, see
 
@@ -183,10 +183,37 @@ PostedByInstructor = _poster(INSTRUCTOR)
 
 # A cookie with SameSite=Lax is sent if a user follows a link from another site, but not if another site sends a form.
 # With TLS, cookies' names begin with __Host-, so that browsers accept them only with Secure, this host and the path /.
-def cookie_name(request: Request) -> str:
-    return "__Host-board" if request.app.state.settings.secure else "board"
+def cookie_name(request: Request, name: str = "board") -> str:
+    """Return the full name of a cookie: "board" is the session's, "gate" is that of the sign-in page."""
+    return f"__Host-{name}" if request.app.state.settings.secure else name
 
 
-def cookie_flags(request: Request) -> Dict[str, Any]:
-    """Return how the session's cookie is set and deleted: no script can read it."""
-    return {"path": "/", "httponly": True, "samesite": "lax", "secure": request.app.state.settings.secure}
+def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int, same_site: Any) -> None:
+    response.set_cookie(
+        cookie_name(request, name),
+        value,
+        seconds,
+        path="/",
+        httponly=True,
+        samesite=same_site,
+        secure=request.app.state.settings.secure,
+    )
+
+
+def drop_cookie(request: Request, response: Response, name: str) -> None:
+    response.delete_cookie(
+        cookie_name(request, name), path="/", httponly=True, samesite="lax", secure=request.app.state.settings.secure
+    )
+
+
+# The sign-in form also has a CSRF token, so that another site cannot sign a user in as a different person. Before the
+# sign-in there is no session, so that the token is computed from a cookie, "gate".
+def gate(request: Request) -> Tuple[str, str]:
+    """Return the sign-in page's cookie and the CSRF token of its form; both are "" if the browser sent no cookie."""
+    cookie = request.cookies.get(cookie_name(request, "gate"), "")
+    return (cookie, gate_guard(cookie)) if 20 < len(cookie) < 100 else ("", "")
+
+
+def gate_guard(cookie: str) -> str:
+    """Return the CSRF token of the sign-in form that belongs to a value of the sign-in page's cookie."""
+    return hashed(f"gate {cookie}")
