@@ -132,6 +132,8 @@ def levels(picture) -> np.ndarray:
 
 def _split(picture) -> Tuple[np.ndarray, Optional[np.ndarray]]:
     mode, info = picture.mode, picture.info
+    if mode == "LAB":  # one of its bands is named A, like an alpha channel
+        raise UnknownScale("it has LAB colours: convert it to RGB first")
     if mode.startswith("I") or mode == "F":
         values = np.asarray(picture)
         transparent = info.get("transparency")

@@ -373,3 +373,8 @@ def test_the_first_frame_of_an_animation_is_read(tmp_path):
     frames = [Image.fromarray(np.full((30, 30), level, np.uint8)) for level in (200, 10)]
     frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
     assert (pictures.read(str(tmp_path / "a.gif"), invert=False) == 200).all()
+
+
+def test_lab_colours_are_refused():
+    with pytest.raises(pictures.UnknownScale, match="RGB"):
+        pictures.levels(Image.new("LAB", (2, 2)))
