@@ -86,7 +86,9 @@ def submissions(visit: Staff) -> Response:
 
 def _submissions(visit: Visit, title: str, condition, path: str, mine=False, place=None, left=None) -> Response:
     rows = queries.submissions(visit.session, condition, _PAGE + 1, visit.start)
-    jobs = {job.submission_id: job for job in reversed(queries.queue(visit.session, visit.of_class.backend))}
+    pending = any(row.status in PENDING for row in rows[:_PAGE])
+    queue = queries.queue(visit.session, visit.of_class.backend) if pending else []
+    jobs = {job.submission_id: job for job in reversed(queue)}
     return visit.html(
         "submissions.html",
         title=title,
@@ -96,7 +98,7 @@ def _submissions(visit: Visit, title: str, condition, path: str, mine=False, pla
         place=place,
         left=left,
         places=len(_standing(visit).places),
-        follow=any(row.status in PENDING for row in rows[:_PAGE]),
+        follow=pending,
         pages=_pages(visit, path, _PAGE, len(rows)),
     )
 

@@ -128,8 +128,8 @@ class QueuedJob(NamedTuple):
         return self._replace(name=self.name if named else self.pseudonym, submission_id=identifier, own=own)
 
 
-def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJob]:
-    """Return the first `limit` jobs of a backend's queue in its order: running jobs, then waiting jobs."""
+def queue(session: Session, backend: str) -> List[QueuedJob]:
+    """Return the jobs of a backend's queue in its order: running jobs, then waiting jobs."""
     rows = session.execute(
         select(
             JobRow.id,
@@ -148,7 +148,7 @@ def queue(session: Session, backend: str, limit: int = 100_000) -> List[QueuedJo
     )
     by_id = {row.id: row for row in rows}
     waits = [(wait, by_id[job]) for job, wait in schedule(session, backend).items() if job in by_id]
-    return [QueuedJob(wait.place, wait.start_in, *row) for wait, row in waits[:limit]]
+    return [QueuedJob(wait.place, wait.start_in, *row) for wait, row in waits]
 
 
 def waiting(session: Session, backend: str) -> int:
