@@ -47,15 +47,16 @@ def extra(name: str) -> str:
 
 
 def _requirements(name: str) -> List[str]:
+    """Return an extra's requirements for this Python; all of them if there is none, for those that need a newer one."""
     from packaging.requirements import Requirement
 
-    found = []
+    here, all_of_it = [], []
     for requirement in map(Requirement, metadata.requires(_NAME) or ()):
-        marker = requirement.marker
-        if marker and marker.evaluate({"extra": name}) and not marker.evaluate({"extra": ""}):
-            requirement.marker = None
-            found.append(str(requirement))
-    return found
+        marker, requirement.marker = requirement.marker, None
+        if marker and f'extra == "{name}"' in str(marker):
+            all_of_it.append(str(requirement))
+            here += [str(requirement)] if marker.evaluate({"extra": name}) else []
+    return here or all_of_it
 
 
 def resource_dir(name):
