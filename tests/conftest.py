@@ -98,8 +98,7 @@ def bare(monkeypatch, tmp_path):
     """The empty home folder of a user without datasets. Mirrors refuse connections."""
     home = tmp_path / "home"
     home.mkdir()
-    for name in ("FASHION_INFER_DATA", "MXNET_HOME"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("FASHION_INFER_DATA", raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))
     monkeypatch.setenv("FASHION_INFER_MIRRORS", "http://127.0.0.1:9/ http://127.0.0.1:9/again/")

@@ -104,7 +104,7 @@ class BoundGraph:
     def seen(self, batch: int) -> bool:
         return batch in self._executors
 
-    def prepare(self, batch: int) -> None:
+    def prepare(self, batch: int) -> None:  # one thread at a time may call this; `forward` may run in several
         self._executor(batch)
 
     def forward(self, images: np.ndarray, watch: Stopwatch) -> np.ndarray:

@@ -18,7 +18,7 @@ from .isolated_run import run_isolated
     ),
 )
 @options.takes(
-    click.option("--out", required=True, metavar="DIR", help="Folder to write: new, empty, or an earlier report."),
+    click.option("--out", required=True, metavar="DIR", help="Folder to write; replaces an earlier report there."),
     options.backend,
     options.device,
     click.option(

@@ -46,7 +46,7 @@ def cuda_devices() -> List[CudaDevice]:
 def cuda_device(index: int) -> CudaDevice:
     found = cuda_devices()
     if not 0 <= index < len(found):
-        raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}")
+        raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}, numbered from 0")
     return found[index]
 
 

@@ -31,16 +31,14 @@ class Gpu:
     """A GPU, by the operator library's index. This process holds its primary context; DeviceError if it has none."""
 
     def __init__(self, index: int):
-        found = devices.cuda_devices()
-        if not 0 <= index < len(found):
-            raise DeviceError(f"there is no GPU {index}: this machine has {len(found)}, numbered from 0")
+        found = devices.cuda_device(index)
         try:
             self._device = driver.begin(index)
             self._nodes, self._libraries = _nodes(self._device), _libraries()
             self._scratch = _allocated(max(_PROBED, 2 * driver.l2_bytes(self._device)))
         except (OSError, driver.DriverError) as error:
             raise DeviceError(f"GPU {index} cannot be used for grading: {error}") from None
-        self._index, self._facts = index, found[index]
+        self._index, self._facts = index, found
         rng = np.random.default_rng(0)
         self._x = rng.integers(0, 256, (8, 1, 28, 28)).astype(np.float32)
         self._k = rng.standard_normal((50, 1, 5, 5)).astype(np.float32)

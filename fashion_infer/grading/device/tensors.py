@@ -167,6 +167,7 @@ def free_memory() -> int:
 
 
 def filled(address: int, bits: int, count: int) -> float:
+    """Return the seconds that filling device memory takes, with the launch and the wait."""
     start = time.perf_counter()
     _set(address, bits, count)
     driver.synchronize()

@@ -28,7 +28,7 @@ _STRAY = ("writes_outside", "writes_outside", "writes_before_start", "writes_aft
 
 
 class Place(NamedTuple):
-    x: int
+    x: int  # offsets in bytes, like all fields
     k: int
     y: int
     end: int

@@ -34,7 +34,7 @@ class Sample(NamedTuple):
 class Times(NamedTuple):
     layer: int
     n: int
-    op: float  # median
+    op: float  # ms, like all times here: the median
     spread: Optional[float]  # see `system.noise`; None for a single call
     layer_time: float  # median of the whole call
     worker: float  # median of the times by the worker's own clock

@@ -157,7 +157,7 @@ def _check(values: Any) -> RubricCheck:
         raise UsageError(f"check {name}: kind {kind} needs n" + (", a single number" if kind == "time" else ""))
     steps = values.get("steps", ())
     if kind == "time" and not _falling(steps):
-        raise UsageError(f"check {name}: steps must be pairs [ms, share] with rising times and falling shares")
+        raise UsageError(f"check {name}: steps must be pairs [ms, share]: times rise, shares from 0 to 1 fall")
     return RubricCheck(
         name,
         kind,

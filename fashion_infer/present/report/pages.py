@@ -159,7 +159,8 @@ def _op_times(measured) -> List[Part]:
         caption = f"{result.mode} mode: medians of {passes} passes over {result.n:,} images"
         parts += [Command(command), *run.parts(result, caption)]
     parts.append(Text(f"Predictions that differ between the two modes: {measured.changed} of {measured.runs[0].n:,}."))
-    return [*parts, Text(_OTHER_TIMES), *_not_measured(measured)]
+    other_times = [Text(_OTHER_TIMES)] if measured.convolutions else []
+    return [*parts, *other_times, *_not_measured(measured)]
 
 
 def _profile(measured) -> List[Part]:
