@@ -10,6 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+import profiles
 import pytest
 
 import fashion_infer
@@ -154,6 +155,7 @@ class TestChecks:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(profiles.pick(True, False), reason="takes a minute, and concerns releases: part of make test-all")
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
 def test_a_library_linked_with_the_stubs_needs_an_old_glibc(script, tmp_path):
     """The library uses threads, dlopen and libstdc++, for which a newer glibc would record a newer version."""
