@@ -4,7 +4,7 @@
     scripts/mutants.py [--count 300] [--seed N] [--only PART] [--workers 2]
 
 The script draws `--count` faults over all modules of ROOMS with cosmic-ray (extra `mutants`). It puts each fault into a
-copy of the checkout, runs the fast tests of its package there, and prints the diff of each fault that the tests do not
+copy of the checkout, runs the fast tests nearest to it there, and prints the diff of each fault that the tests do not
 notice. Some faults have no visible effect (for instance in a default that is never used); the reader has to judge that.
 If the tests take PATIENCE times as long as without the fault, it is counted separately: the program hangs, or the
 machine is busy. With --only PART, only modules whose path contains PART are used. The exit code is 1 if a package's
@@ -30,14 +30,19 @@ from cosmic_ray.plugins import get_operator
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fashion_infer"
-# Each entry is a package or a part of one, with its tests, fastest first. The first entry whose path matches a module
-# counts.
+# The beginnings of modules' paths, with the tests nearest to them, fastest first. The first entry that fits counts.
+_PLAN = "unit/test_judging_plan.py unit/test_judging_bound.py unit/test_probes.py"
 ROOMS = {
-    "grading": "unit/test_grading_inside.py unit/test_grading.py unit/test_grading_device.py",
+    "grading/inside": "unit/test_grading_inside.py unit/test_grading.py",
+    "grading/sandbox": "unit/test_grading_inside.py unit/test_grading.py",
+    "grading/device": "unit/test_grading_device.py",
+    "grading": "unit/test_grading.py unit/test_grading_device.py",
     "board/store": "board/test_board_store.py board/test_board_refused.py board/test_board_ranking.py "
     "board/test_board_queue.py board/test_board_api.py board/test_page_access.py board/test_page_queue.py",
-    "judging": "unit/test_judging_bound.py unit/test_probes.py unit/test_judging_plan.py unit/test_judging_observer.py "
-    "unit/test_callers.py unit/test_judging.py",
+    **{f"judging/{name}": _PLAN for name in ("bound", "calls", "diagnosis", "inputs", "plan", "probes")},
+    "judging/callers": "unit/test_callers.py unit/test_judging.py",
+    "judging/tensors": "unit/test_callers.py unit/test_judging.py",
+    "judging": "unit/test_judging_observer.py unit/test_bench_net.py unit/test_judging.py",
     "library": "unit/test_operator.py unit/test_threads.py unit/test_devices.py unit/test_fused.py",
     "graph": "unit/test_layers.py unit/test_hostile_symbols.py unit/test_fused.py",
     "checkpoints": "unit/test_checkpoint.py unit/test_hostile_checkpoints.py unit/test_download.py "
@@ -89,9 +94,8 @@ def drawn(part, count, seed):
     """Draw `count` random faults as tuples (path in the checkout, operator, its arguments, occurrence)."""
     modules = sorted(
         path
-        for room in ROOMS
-        for path in ([PACKAGE / room] if room.endswith(".py") else (PACKAGE / room).rglob("*.py"))
-        if part in str(path.relative_to(ROOT))
+        for path in PACKAGE.rglob("*.py")
+        if part in str(path.relative_to(ROOT)) and str(path.relative_to(PACKAGE)).startswith(tuple(ROOMS))
     )
     every = [item.mutations[0] for item in all_faults(modules, {})]
     random.Random(seed).shuffle(every)
