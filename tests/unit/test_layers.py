@@ -14,7 +14,7 @@ from fashion_infer._mxnet import plugin
 from fashion_infer.checkpoints import editions
 from fashion_infer.errors import CheckpointError, UsageError
 from fashion_infer.graph import input_size, symbol
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
+from fashion_infer.graph.layers import Convolution, ConvolutionShape, Dense, Flatten, MaxPool, Relu, Tanh, walk
 
 
 @pytest.mark.parametrize(
@@ -187,3 +187,13 @@ def test_input_sizes_that_cannot_be_derived():
     size_refused(lambda nodes: nodes[3].update(op="transpose"))
     size_refused(lambda nodes: [n.update(op="Flatten") for n in nodes if n["op"] == "FullyConnected"])
     size_refused(lambda nodes: nodes[4]["attrs"].update(kernel="(x, 2)"))
+
+
+@given(st.tuples(*[st.integers(1, 4)] * 2), st.integers(4, 9), st.integers(4, 9), st.integers(1, 5), st.integers(1, 4))
+def test_operations_and_bytes_of_a_convolution(sizes, height, width, filters, taps):
+    """Windows of NumPy's count the multiply-adds, and its arrays the bytes."""
+    shape = ConvolutionShape(*sizes, height, width, filters, taps)
+    x, k = np.zeros(shape.data, np.float32), np.zeros(shape.weights, np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (taps, taps), axis=(2, 3))
+    assert shape.operations == 2 * windows.size * filters
+    assert shape.bytes == x.nbytes + k.nbytes + 4 * sizes[0] * filters * windows[0, 0, :, :, 0, 0].size
