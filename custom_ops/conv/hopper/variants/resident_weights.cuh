@@ -56,13 +56,12 @@ struct ColumnTile {
   static constexpr int kFilters = kCount, kStepBytes = 4 * kCount * 16, kUnit = 2 * kCount * 16, kLow = kCount * 16;
 };
 
-// The weights of a warp's eight filters. If there are more warps than groups of eight filters, kShare warps have the
-// same filters, and divide the units among them.
+// The weights of a warp's eight filters. kShare warps have the same filters, and divide the units among them.
 template <typename Layout>
 struct ResidentWeights {
   static constexpr int kFilters = Layout::kFilters, kGroups = kFilters / kTogether, kWarps = kPackers / 32;
   static constexpr int kShare = kWarps / kGroups;
-  static_assert(kShare == 1 || kShare == 2 || kShare == 4, "or their units do not follow one another evenly");
+  static_assert(kShare == 2 || kShare == 4, "or their units do not follow one another evenly");
 
   int lane,          // this thread's lane
       first,         // the warp's first filter
@@ -94,7 +93,7 @@ struct ResidentWeights {
     if (share == 0) all[lane / 4 * pitch + count + lane % 4] = 0.0f;
     copy_async_wait_all();
     __syncwarp();  // needed before a named barrier too, because lanes executed different numbers of iterations
-    if (kShare > 1) named_barrier(kResidentWeights, kPackers);
+    named_barrier(kResidentWeights, kPackers);
   }
 
   // Returns the scale of the lane's filter. *fits receives whether no weight is unsplittable; unscale[filter] receives
@@ -145,7 +144,7 @@ struct ResidentWeights {
 #pragma unroll
       for (int n = 0; n < kAhead; ++n) {
         const SplitPair parts = split_pair(v[n][0], v[n][1]);
-        uint8_t* const here = to + (kShare == 1 ? n / 2 * kStep + n % 2 * Layout::kUnit : n * (kShare / 2 * kStep));
+        uint8_t* const here = to + n * (kShare / 2 * kStep);
         if (begin + n < units) {
           *reinterpret_cast<uint32_t*>(here) = parts.hi;
           *reinterpret_cast<uint32_t*>(here + Layout::kLow) = parts.lo;
