@@ -135,13 +135,14 @@ class _Judge:
         self._threaded = runs_threads(file)
         self._images = images or few_images(self._threaded)
         self._needs_thousands = False
+        self._server = isolated.Server()
 
     def judged(self, layers: Sequence[Layer], others: Sequence[Layer]) -> List[ShapeVerdict]:
         """Judge layers and other sizes; shapes that the kernel does not support are left out."""
         asked = [*layers, *others]
         kinds = (False, True) if self._threaded else (False,)  # without and with a search for races
         builds = [sanitized.begin(self._file, self._library, races) for races in kinds]
-        with ThreadPoolExecutor(1) as pool:  # the sanitizers' process uses another core
+        with self._server, ThreadPoolExecutor(1) as pool:  # the sanitizers' process uses another core
             memory = pool.submit(self._of_sanitizers, builds, asked)
             jobs = [self._job(each, number, len(asked)) for number, each in enumerate(asked)]
             outcomes = list(self._until_it_hangs(jobs))
@@ -157,7 +158,7 @@ class _Judge:
         What the file prints goes to stderr once, not for each shape.
         """
         hung, printed = 0, ""
-        for outcome in isolated.outcomes(jobs, self._tick):
+        for outcome in self._server.outcomes(jobs, self._tick):
             yield outcome
             if outcome.printed and not printed:
                 printed = outcome.printed
@@ -244,7 +245,7 @@ class _Judge:
             return found
         if layer.what == OTHER and not self._needs_thousands:
             return found
-        (outcome,) = isolated.run_each([self._job(layer, 0, 1, loading.TRIAL_IMAGES)], self._tick)
+        (outcome,) = self._server.run_each([self._job(layer, 0, 1, loading.TRIAL_IMAGES)], self._tick)
         again = self._of(layer, outcome)
         if again is None or not again.right:
             return found
@@ -266,7 +267,7 @@ class _Judge:
                 first = self._images * first_seconds(shapes[0].shape)
                 jobs.append(self._of_plan("try_sequence", arguments, shapes[0], first))
                 places.append(numbers)
-        outcomes = isolated.run_each(jobs, self._tick)
+        outcomes = self._server.run_each(jobs, self._tick)
         self._change(
             found, asked, places, [one._replace(cause=one.cause and Cause("other_layers")) for one in outcomes]
         )
@@ -291,7 +292,7 @@ class _Judge:
             first = max(_FIRST, min(patience, _SLOWER * MANY * before.op_seconds))
             job = self._of_plan("try_many", arguments, asked[at], first)
             jobs.append(job._replace(first_calls=2))  # the second one has many images
-        self._change(found, asked, [[at] for at in places], isolated.run_each(jobs, self._tick))
+        self._change(found, asked, [[at] for at in places], self._server.run_each(jobs, self._tick))
 
     def _change(self, found: List[Optional[ShapeVerdict]], asked, places, outcomes: Sequence[Outcome]) -> None:
         """Replace verdicts by those of further jobs on the same layers, whose places are in `places`."""

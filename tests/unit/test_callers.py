@@ -118,6 +118,12 @@ def file(tmp_path_factory):
     return written(tmp_path_factory.mktemp("callers"), TEXT)
 
 
+@pytest.fixture(scope="module")
+def server():
+    with isolated.Server() as server:
+        yield server
+
+
 def shape_of(name, images=16):
     """Return the shape that selects a fault. With 16 images, each tensor's size is a multiple of 64 bytes."""
     return ConvolutionShape(images, 2, 9, 11, FILTERS[name], 3)
@@ -232,7 +238,7 @@ def job(file, *arguments, function="calls_of", **options):
     )
 
 
-def test_the_end_of_a_process_has_a_cause(file):
+def test_the_end_of_a_process_has_a_cause(file, server):
     guarded = (16,), Conditions(guarded=True)
     wanted = [
         (("null",), "crash", {"null": True, "call": 1, "images": 1, "during": "call"}),
@@ -246,41 +252,41 @@ def test_the_end_of_a_process_has_a_cause(file):
         (("reads data after", *guarded), "past_end", {"tensor": "x", "bytes": 0}),
         (("writes long after", *guarded), "past_end", {"tensor": "y", "bytes": 40}),
     ]
-    outcomes = isolated.run_each([job(file, *arguments) for arguments, _, _ in wanted])
+    outcomes = server.run_each([job(file, *arguments) for arguments, _, _ in wanted])
     for (arguments, code, details), outcome in zip(wanted, outcomes):
         assert outcome.cause.code == code, arguments
         assert details.items() <= outcome.cause.details.items(), arguments
 
 
-def test_each_job_has_its_own_time_limits(file):
+def test_each_job_has_its_own_time_limits(file, server):
     jobs = [
         job(file, "hangs", (16,), seconds=60, first_seconds=0.3),
         job(file, "hangs", (1, 16), seconds=3),
         job(file, "hangs", (1,), seconds=60, first_seconds=30),
     ]
     begin = time.monotonic()
-    outcomes = isolated.run_each(jobs)
+    outcomes = server.run_each(jobs)
     assert [outcome.cause and outcome.cause.code for outcome in outcomes] == ["hangs", "time_limit", None]
     assert outcomes[1].cause.details["images"] == 16
     assert outcomes[2].result == [True]
     assert time.monotonic() - begin < 50
 
 
-def test_jobs_return_in_order(file):
+def test_jobs_return_in_order(file, server):
     shares = []
     jobs = [job(file, "nothing", (1,) * count) for count in (3, 1, 2)]
-    outcomes = isolated.run_each(jobs, lambda share, what: shares.append(share))
+    outcomes = server.run_each(jobs, lambda share, what: shares.append(share))
     assert [outcome.result for outcome in outcomes] == [[True] * 3, [True], [True] * 2]
     assert shares == [0, 1 / 3, 2 / 3]
 
 
-def test_an_error_of_the_job_is_raised(file):
+def test_an_error_of_the_job_is_raised(file, server):
     with pytest.raises(DeviceError, match="no such device"):
-        isolated.run_each([job(file, function="fails")])
+        server.run_each([job(file, function="fails")])
 
 
-def test_what_a_job_prints_is_returned(file):
-    (outcome,) = isolated.run_each([job(file, "prints")])
+def test_what_a_job_prints_is_returned(file, server):
+    (outcome,) = server.run_each([job(file, "prints")])
     assert outcome.printed.splitlines() == ["B is 1", "B is 16"]
 
 

@@ -80,59 +80,75 @@ class Outcome(NamedTuple):
 Tick = Callable[[float, str], None]
 
 
-def run_each(jobs: Sequence[Job], tick: Tick = lambda share, what: None) -> List[Outcome]:
-    """Run jobs as `outcomes` does; return their outcomes in the order of the jobs."""
-    return list(outcomes(jobs, tick))
+class Server:
+    """A context in which jobs run. The server process starts with the first job, and ends with the context."""
 
+    _process: Optional[subprocess.Popen] = None
+    _connection: Connection
 
-def outcomes(jobs: Sequence[Job], tick: Tick = lambda share, what: None) -> Iterator[Outcome]:
-    """Run jobs, each in its own process, and yield their outcomes in the order of the jobs.
+    def __enter__(self) -> "Server":
+        return self
 
-    No further job is started after the generator is closed. FashionInferError if a kernel cannot be loaded or the job's
-    function raises it.
+    def __exit__(self, *exception: Any) -> None:
+        self._end()
 
-    `tick` is called with the share of the jobs that have ended, 0 to 1, and the name of the next one.
-    """
-    if not jobs:
-        return
-    with _server() as server:
+    def run_each(self, jobs: Sequence[Job], tick: Tick = lambda share, what: None) -> List[Outcome]:
+        """Run jobs as `outcomes` does; return their outcomes in the order of the jobs."""
+        return list(self.outcomes(jobs, tick))
+
+    def outcomes(self, jobs: Sequence[Job], tick: Tick = lambda share, what: None) -> Iterator[Outcome]:
+        """Run jobs, each in its own process, and yield their outcomes in the order of the jobs.
+
+        No further job is started after the generator is closed. FashionInferError if a kernel cannot be loaded or the
+        job's function raises it.
+
+        `tick` is called with the share of the jobs that have ended, 0 to 1, and the name of the next one.
+        """
+        if not jobs:
+            return
+        if self._process is None:
+            self._start()
         try:
-            server.send(list(jobs))
+            self._connection.send(list(jobs))
             for number, job in enumerate(jobs):
                 tick(number / len(jobs), job.what)
-                sent = server.recv()
+                sent = self._connection.recv()
                 if isinstance(sent, FashionInferError):
                     raise sent
                 if isinstance(sent, str):
                     raise RuntimeError(f"the judge failed:\n{sent}")
                 yield sent
+            jobs = ()
         except (EOFError, ConnectionError):
             raise CheckFailed(f"{jobs[0].path} ended the process that tries it") from None
+        finally:
+            if jobs:  # the server would still run the rest of them
+                self._end()
 
+    def _start(self) -> None:
+        ours, its = socket.socketpair()
+        path = ":".join(part for part in sys.path if part)
+        # malloc fills blocks of its threads' caches with nothing (`here`), and prints to the terminal, not to stderr.
+        tunables = [os.environ.get("GLIBC_TUNABLES", ""), "glibc.malloc.tcache_count=0"]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _SERVER, str(its.fileno()), path],
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            pass_fds=(its.fileno(),),
+            start_new_session=True,
+            env={**os.environ, "LIBC_FATAL_STDERR_": "1", "GLIBC_TUNABLES": ":".join(filter(None, tunables))},
+        )
+        its.close()
+        self._connection = Connection(ours.detach())
 
-@contextlib.contextmanager
-def _server() -> Iterator[Connection]:
-    """Return a context with a connection to a new server process. On its exit, the process and its children end."""
-    ours, its = socket.socketpair()
-    path = ":".join(part for part in sys.path if part)
-    # malloc fills blocks of its threads' caches with nothing (`here`), and prints to the terminal, not to stderr.
-    tunables = [os.environ.get("GLIBC_TUNABLES", ""), "glibc.malloc.tcache_count=0"]
-    server = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, str(its.fileno()), path],
-        stdin=subprocess.DEVNULL,
-        stdout=2,
-        pass_fds=(its.fileno(),),
-        start_new_session=True,
-        env={**os.environ, "LIBC_FATAL_STDERR_": "1", "GLIBC_TUNABLES": ":".join(filter(None, tunables))},
-    )
-    its.close()
-    try:
-        with Connection(ours.detach()) as connection:
-            yield connection
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+    def _end(self) -> None:
+        """End the server and its children."""
+        process, self._process = self._process, None
+        if process is not None:
+            self._connection.close()
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def abort_reason(printed: str) -> Tuple[str, str]:
@@ -158,12 +174,18 @@ def signal_name(number: int) -> str:
 
 
 def serve(descriptor: int) -> None:
-    """Run the jobs that come over a socket, each in a forked process, and send the outcomes in the order of the jobs.
+    """Run the jobs that come over a socket, until its other end is closed."""
+    parent = Connection(descriptor)
+    with contextlib.suppress(EOFError):
+        while True:
+            _run_jobs(parent, parent.recv())
+
+
+def _run_jobs(parent: Connection, jobs: Sequence[Job]) -> None:
+    """Run each job in a forked process, and send the outcomes in the order of the jobs.
 
     Two jobs on the CPU run at once, because the kernels of most files have one thread.
     """
-    parent = Connection(descriptor)
-    jobs = parent.recv()
     _warm_up(jobs)
     alone = len(os.sched_getaffinity(0)) < 2 or any(job.backend != "cpu" for job in jobs)
     running: Dict[int, _JobProcess] = {}
