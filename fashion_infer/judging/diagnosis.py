@@ -182,8 +182,8 @@ def _whole(evidence: Evidence) -> Optional[Cause]:
 def _precision(evidence: Evidence) -> Optional[Cause]:
     """All indices are right, and the products are not precise."""
     probe, got = evidence.probes["precision"], evidence.precision_output
-    if precision_class(probe, got) != IMPRECISE or not np.isfinite(got).all():
-        return None
+    if precision_class(probe, got) != IMPRECISE or not np.isfinite(got).all() or got[probe.wanted == 0].any():
+        return None  # where there is no product, an error is not that of one
     whole = _whole(evidence)
     if whole is not None:
         return whole
@@ -205,7 +205,7 @@ def _noisy(evidence: Evidence) -> Optional[Cause]:
     probe, got = evidence.probes["precision"], evidence.precision_output
     seen = probe.wanted != 0
     error = np.abs(got[seen] / probe.wanted[seen] - 1)
-    if not (error <= _NOISE).all() or (error > 2.0**-11).mean() < 0.9:
+    if not (error <= _NOISE).all() or (error > 2.0**-11).mean() < 0.9 or got[~seen].any():
         return None
     return Cause("imprecise", {"error": relative_error(probe, got)})
 
@@ -675,20 +675,18 @@ def _named(number: int, shape: ConvolutionShape, tensor: str) -> str:
     return f" ({name})" if name else ""
 
 
+_WEIGHT_SIZES = ["K", "K+1", "K-1", "K*K", "C*K", "C*K*K", "M*K", "M*K*K", "C", "M", "M*C", "C*C*K*K"]
+_DATA_SIZES = ["H", "W", "H-K+1", "W-K+1", "W-K", "W-1", "W+1", "H*W", "C*H*W", "H*H", "W*W", "W*C", "M*H*W"]
+_DATA_SIZES += ["H*(W-K+1)", "(H-K+1)*W", "(H-K+1)*(W-K+1)"]
+
+
 def size_name(number: int, shape: ConvolutionShape, tensor: str = "x") -> str:
     """Return the sizes or products of sizes that a number equals, such as "W-K+1", or "H = W-K+1"; "" for none."""
-    _, C, H, W, M, K = shape
-    height, width = H - K + 1, W - K + 1
-    if tensor == "k":
-        names = {"K": K, "K+1": K + 1, "K-1": K - 1, "K*K": K * K, "C*K": C * K, "C*K*K": C * K * K, "M*K": M * K}
-        names.update({"M*K*K": M * K * K, "C": C, "M": M, "M*C": M * C, "C*C*K*K": C * C * K * K})
-    else:
-        names = {"H": H, "W": W, "H-K+1": height, "W-K+1": width, "W-K": W - K, "W-1": W - 1, "W+1": W + 1}
-        names.update({"H*W": H * W, "C*H*W": C * H * W, "H*H": H * H, "W*W": W * W, "H*(W-K+1)": H * width})
-        names.update({"(H-K+1)*W": height * W, "(H-K+1)*(W-K+1)": height * width, "W*C": W * C, "M*H*W": M * H * W})
-    if H == W:  # one name for each
-        names = {name: size for name, size in names.items() if name not in ("H", "H-K+1", "H*H", "W*W", "(H-K+1)*W")}
-    return " = ".join(name for name, size in names.items() if size == number > 1)
+    sizes = dict(zip("CHWMK", shape[1:]))
+    names = _WEIGHT_SIZES if tensor == "k" else _DATA_SIZES
+    if shape.H == shape.W:  # one name for each
+        names = [name for name in names if name not in ("H", "H-K+1", "H*H", "W*W", "(H-K+1)*W")]
+    return " = ".join(name for name in names if eval(name, {}, sizes) == number > 1)
 
 
 def _pixels_used(evidence: Evidence) -> Tuple[np.ndarray, np.ndarray]:
