@@ -25,6 +25,7 @@ from .verdict import ShapeVerdict
 
 _PROBED = 256  # images of a probe's call, at most
 _FAR = 8.0  # times the float32 bound: no transform of a float32 kernel is so far off
+_UNDERFLOW = 2.0**-12  # of the largest output: more than what halving the operands changes, exact but for underflow
 _REPEATS = 3  # further calls on the same inputs that show whether results differ
 _FEW_REPEATS = 2  # of calls with many images
 _MOST_RACE_CALLS = 100
@@ -232,7 +233,16 @@ class ShapeTrial:
             cause = Cause("not_all_written", {"count": self._unwritten})
         if cause is None and self._output.size and not self._right(self._inputs(1)):
             cause = Cause("later_call")  # the first call, also of one image, was correct
-        return self._blaming(found, cause or Cause(bound.INCORRECT))
+        return self._blaming(found, cause or self._nonlinear(inputs) or Cause(bound.INCORRECT))
+
+    def _nonlinear(self, inputs: Inputs) -> Optional[Cause]:
+        """Return the cause that half of the weights, or of the data, does not give half of the output."""
+        output = self._call(inputs).output.copy()
+        for tensor, half in (("weights", Inputs(inputs.x, inputs.k / 2)), ("data", Inputs(inputs.x / 2, inputs.k))):
+            error = np.abs(2 * self._call(half).output - output).max()
+            if np.isfinite(error) and error > _UNDERFLOW * np.abs(output).max():
+                return Cause("not_linear", {"tensor": tensor})
+        return None
 
     def _blaming(self, found: ComparedOutputs, cause: Cause) -> Cause:
         """Return the cause, after making its comparison the one that the verdict shows."""
@@ -263,7 +273,8 @@ class ShapeTrial:
         if found not in bound.CLASSES or any(each.off(y, precise).any() for each, y in made):
             return self._unexplained(images)
         if precise and random is not None and random.precision != found and random.of_bound > _FAR:
-            return self._blaming(random._replace(off=random.error == random.largest), Cause(bound.INCORRECT))
+            cause = self._nonlinear(self._inputs(images)) or Cause(bound.INCORRECT)
+            return self._blaming(random._replace(off=random.error == random.largest), cause)
         self._precision = bound.worst(self._precision, found)
         if self._precision == bound.CLASSES[0]:  # a float32 kernel has no reason to be less precise later
             self._allowed = self._precision
@@ -282,7 +293,7 @@ class ShapeTrial:
             return None
         if self._differs(whole, y) or self._differs(half, halved):  # sums in an order that varies
             return None if right else self._unsteady(whole)
-        return Cause("not_linear")
+        return Cause("not_linear", {"tensor": "data"})
 
     def _unexplained(self, images: int) -> Cause:
         """Return why probes are incorrect after a correct call, though they show no other computation."""

@@ -166,7 +166,7 @@ TABLE: Dict[str, Reason] = {
     "zeros_not_written": Reason("for data of zeros, outputs are not written", "write every output, a zero too"),
     # ---- arithmetic
     "less_precise": Reason("right in {precision}, not in {wanted}"),
-    "not_linear": Reason("half of the data does not give half of the output, so it does not compute a convolution"),
+    "not_linear": Reason("half of the {tensor} does not give half of the output, as if values were changed before use"),
     # ---- what the probes show (`diagnosis`)
     "zero_data": Reason("for data of zeros {output} is {value:.6g} instead of 0"),
     "constant_added": Reason("{value:.6g} is added to every output", "start each sum at 0"),
@@ -176,7 +176,7 @@ TABLE: Dict[str, Reason] = {
     "whole_numbers": Reason("outputs are whole numbers: a sum or a product is kept in an integer", "sum in a float"),
     "imprecise": Reason(
         "a single product is off by {error:.2g} of itself: more than half precision or TF32 rounds",
-        "keep operands in float32, TF32 or half",
+        "keep operands and sums in float32, TF32 or half",
     ),
     "images": Reason("outputs of images {images} are {state}, those of the others are right"),
     "border": Reason("outputs with {where} are {state}", "compare h with H - K + 1 and w with W - K + 1"),

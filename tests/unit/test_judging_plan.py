@@ -185,6 +185,8 @@ def test_half_of_the_data_gives_half_of_the_output():
     """Sums of half precision lose bits of small numbers, which is correct; a threshold in float32 is not."""
     assert verdict(plain(CORRECT["half sums"].run)).right
     assert not verdict(lambda x, k, _: exact(np.where(abs(x) < 1e-2, 0, x), k)).right
+    for weights in (lambda k: np.clip(k, -0.1, 0.1), lambda k: np.where(abs(k) < 0.1, 0, k)):
+        assert verdict(lambda x, k, _, weights=weights: exact(x, weights(k))).code == "not_linear"
 
 
 def test_failed_calls_and_harm():
