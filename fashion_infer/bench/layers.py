@@ -10,7 +10,6 @@ OTHERS = "other networks"
 # Values of C for which a layer counts as a network's first. Its inputs are pixels from 0 to 255; the inputs of other
 # layers are from -1 to 1.
 IMAGE_CHANNELS = (1, 3)
-SETS = ("course", "others", "all")
 # Typical layers of networks other than the course's, as (C, side of the image, M, K, batch size on a GPU): first
 # layers, 3x3 and 5x5 layers from the middle of a network, and 1x1 layers.
 _OTHERS = (

@@ -22,7 +22,7 @@ class BenchRequest(NamedTuple):
     kernels: str = "all"  # comma-separated kernels ("all" or "ladder" for all) and paths of kernel files
     files: Tuple[KernelFile, ...] = ()  # those that `kernels` names, in the same order
     formats: Optional[str] = None  # value of the option --format
-    layers: Optional[str] = None  # a set in `layers.SETS`, measured instead of `editions`
+    layers: Optional[str] = None  # "course", "others" or "all" (`layers.of_set`), measured instead of `editions`
 
 
 def check_numbers(request: BenchRequest) -> None:

@@ -48,11 +48,6 @@ def _call(details: Details) -> str:
     return f" {'after' if details.get('during') == 'after' else 'in'} a call with {said}"
 
 
-def _listed(names) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
-
-
 def _size(count: int) -> str:
     return f"{count / 2**20:,.0f} MiB" if count >= 1 << 20 else f"{count / 2**10:,.0f} KiB"
 

@@ -6,7 +6,7 @@ import hashlib
 import time
 import traceback
 from pathlib import Path
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Sequence
 
 import numpy as np
 
@@ -17,17 +17,6 @@ from ..system import isolation
 
 ABI = 1
 _ACCEPTS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(bindings.ConvSize))
-FOUND = {
-    1: "the output was complete before forward ran: work outside Op Time",
-    2: "the output changed after Op Time was taken: work outside Op Time",
-    4: "data or weights were changed",
-    8: "not all of the output was written",
-}
-
-
-def said(findings: int) -> Tuple[str, ...]:
-    """Return the names of the bits that are set in a record's findings."""
-    return tuple(text for bit, text in FOUND.items() if findings & bit)
 
 
 class Plugin(NamedTuple):

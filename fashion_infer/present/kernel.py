@@ -4,7 +4,7 @@ from typing import List, Sequence
 
 from .content import Part, Table, Text, number, table
 
-_OUTSIDE = "work outside Op Time"  # the last words of the finding, in `kernel_files.plugin.FOUND`
+_OUTSIDE = "work outside Op Time"  # the last words of the notes in `reasons.TABLE`
 
 
 def marked(name: str, findings: Sequence[str]) -> str:
