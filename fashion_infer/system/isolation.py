@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 from pathlib import PurePath
-from typing import List, Sequence
+from typing import Sequence
 
 from ..errors import CheckFailed
 
@@ -71,7 +71,7 @@ def run(arguments: Sequence[str], kernels: Sequence[str], timeout: float = TIMEO
         return code
     doing = what if _STARTED in said else "the run"
     if code < 0:
-        raise CheckFailed(f"{doing} crashed: {_signal_name(-code)}")
+        raise CheckFailed(f"{doing} crashed: {signal_name(-code)}")
     raise CheckFailed(f"{doing} ended the process with exit code {code}")
 
 
@@ -123,10 +123,11 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
     child.wait()
 
 
-def _signal_name(number: int) -> str:
-    known: List[str] = [signal.strsignal(number) or ""]
+def signal_name(number: int) -> str:
+    """Return name and description of a signal, such as "SIGSEGV (Segmentation fault)"."""
     try:
-        known.insert(0, signal.Signals(number).name)
+        name = signal.Signals(number).name
     except ValueError:
-        known.insert(0, f"signal {number}")
-    return f"{known[0]} ({known[1]})" if known[1] else known[0]
+        name = f"signal {number}"
+    said = signal.strsignal(number)
+    return f"{name} ({said})" if said else name

@@ -29,6 +29,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from ...errors import CheckFailed, FashionInferError
 from ...kernel_files import formats, loading
+from ...system.isolation import signal_name
 from ..calls import Cause
 from . import here
 
@@ -158,16 +159,6 @@ def abort_reason(printed: str) -> Tuple[str, str]:
         if words:
             return code, words[0].strip()
     return "crash", ""
-
-
-def signal_name(number: int) -> str:
-    """Return name and description of a signal, such as "SIGSEGV (Segmentation fault)"."""
-    known = [signal.strsignal(number) or ""]
-    try:
-        known.insert(0, signal.Signals(number).name)
-    except ValueError:
-        known.insert(0, f"signal {number}")
-    return f"{known[0]} ({known[1]})" if known[1] else known[0]
 
 
 # ---- in the server
