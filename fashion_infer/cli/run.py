@@ -48,6 +48,6 @@ def command(request, as_json, confusion, mistakes):
         terminal.show(present.parts(result))
     running.check_submission(request, result)
     if confusion:
-        pictures.draw_confusion(confusion, result, result.class_names)
+        pictures.draw_confusion(confusion, result)
     if mistakes:
-        pictures.draw_mistakes(mistakes, result, result.images, result.class_names)
+        pictures.draw_mistakes(mistakes, result)

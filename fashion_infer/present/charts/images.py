@@ -87,11 +87,11 @@ def title(result) -> str:
     return f"{result.model}, correctness {result.correctness} on {result.n} images"
 
 
-def draw_confusion(path: str, result, class_names) -> None:
-    confusion(path, result.labels, result.predictions, class_names, title(result))
+def draw_confusion(path: str, result) -> None:
+    confusion(path, result.labels, result.predictions, result.class_names, title(result))
 
 
-def draw_mistakes(path: str, result, images: np.ndarray, class_names) -> None:
+def draw_mistakes(path: str, result) -> None:
     wrong = result.predictions != result.labels
-    chosen = images[wrong], result.predictions[wrong]
-    sheet(path, *chosen, class_names, f"mistakes of {title(result)}", result.labels[wrong])
+    chosen = result.images[wrong], result.predictions[wrong]
+    sheet(path, *chosen, result.class_names, f"mistakes of {title(result)}", result.labels[wrong])

@@ -38,9 +38,9 @@ def draw(folder: Path, measured) -> List[str]:
     if measured.networks and measured.networks.cases:  # an incorrect network is not timed
         charts[NETWORK] = lambda path: charts_of_benchmarks.draw_networks(path, measured.networks)
     fused = measured.runs[1]
-    charts[sections.CONFUSION] = lambda path: images.draw_confusion(path, fused, fused.class_names)
+    charts[sections.CONFUSION] = lambda path: images.draw_confusion(path, fused)
     if (fused.predictions != fused.labels).any():
-        charts[sections.SHEET] = lambda path: images.draw_mistakes(path, fused, fused.images, fused.class_names)
+        charts[sections.SHEET] = lambda path: images.draw_mistakes(path, fused)
     for name, chart in charts.items():
         chart(str(folder / name))
     return list(charts)

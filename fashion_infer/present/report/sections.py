@@ -77,11 +77,10 @@ def _ratio(name: str, ratio: float, than: str) -> Fact:
 def mistakes(measured, sheet: Optional[str]) -> List[Part]:
     """Make the section; `sheet` is the file name of the picture with the misclassified images, None without one."""
     result = measured.runs[1]
-    names = result.class_names
     wrong = int((result.predictions != result.labels).sum())
     files = ("--confusion", CONFUSION, *(("--mistakes", SHEET) if wrong else ()))
     command = measured.request.run_command(result.model, result.n, measured.backend, "fused", 1, *files)
-    rows = _most_frequent(result, names)
+    rows = _most_frequent(result)
     worst = f" Most often {rows[0][0]} is taken for {rows[0][1]}, {rows[0][2]} times." if rows else ""
     shares = "in percent of each true class, true by predicted"
     matrix = f"Confusion matrix of {result.model} on {result.n:,} images, {shares}.{worst}"
@@ -99,8 +98,9 @@ def mistakes(measured, sheet: Optional[str]) -> List[Part]:
     return found
 
 
-def _most_frequent(result, names) -> List[List]:
+def _most_frequent(result) -> List[List]:
     """Return [true class, predicted class, number of images] of the pairs of classes that are confused most often."""
+    names = result.class_names
     counts = np.zeros((len(names), len(names)), int)
     np.add.at(counts, (result.labels, result.predictions), 1)
     np.fill_diagonal(counts, 0)
