@@ -246,17 +246,13 @@ def _result(
         data_location=images.location,
         notice="; ".join(filter(None, (chosen.notice, model.checkpoint.notice))) or None,
         images=images.images,
-        class_names=_class_names(images, model, execution.scores.shape[1]),
+        # The classes of a custom dataset have numbers as names.
+        class_names=tuple(map(str, range(run.network.classes))) if images.source == dataset.OWN else model.class_names,
         submission=found,
         expected=models.expected(request, images.source, run.n),
         normalisation=model.normalisation and model.normalisation._asdict(),
         waited=execution.waited,
     )
-
-
-def _class_names(images: dataset.Images, model: LoadedModel, classes: int) -> Tuple[str, ...]:
-    """Return the names of the classes. For the user's own dataset, they are numbers."""
-    return tuple(map(str, range(classes))) if images.source == dataset.OWN else model.class_names
 
 
 def _check_classes(classes: int, images: dataset.Images, model: LoadedModel) -> None:

@@ -182,7 +182,10 @@ def _check_kind(name: str, kind: Any, value: Any) -> None:
     if value is None and type(None) in getattr(kind, "__args__", ()):
         return
     elif kind in (int, Optional[int]):
-        _check_number(name, value, "a whole number")
+        try:
+            operator.index(value)  # accepts NumPy's integers too
+        except TypeError:
+            raise UsageError(f"{name} must be a whole number, not {value!r}") from None
     elif kind == Optional[float]:
         if not isinstance(value, numbers.Real) or isinstance(value, bool):
             raise UsageError(f"{name} must be a number, not {value!r}")
@@ -195,13 +198,6 @@ def _check_kind(name: str, kind: Any, value: Any) -> None:
         raise UsageError(f"{name} must be text, not {value!r}")
     elif not value or "\0" in value:
         raise UsageError(f"{name} is empty" if not value else f"{name} contains a zero byte")
-
-
-def _check_number(name: str, value: Any, wanted: str) -> None:
-    try:
-        operator.index(value)  # accepts NumPy's integers too
-    except TypeError:
-        raise UsageError(f"{name} must be {wanted}, not {value!r}") from None
 
 
 def is_normalising(name: str, value: float) -> bool:

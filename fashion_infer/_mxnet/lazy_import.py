@@ -124,10 +124,6 @@ def _financial(name):
     return lambda np: moved
 
 
-def _in1d(np):
-    return lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs)
-
-
 # Key: a name; value: a function that returns the name's value for the installed NumPy.
 _REMOVED = {
     "Inf": lambda np: np.inf,
@@ -139,7 +135,7 @@ _REMOVED = {
     "PZERO": lambda np: 0.0,
     "alltrue": lambda np: np.all,
     "bool": lambda np: bool,
-    "in1d": _in1d,
+    "in1d": lambda np: lambda ar1, ar2, *args, **kwargs: np.isin(np.ravel(ar1), ar2, *args, **kwargs),
     "msort": lambda np: lambda a: np.sort(a, axis=0),
     "product": lambda np: np.prod,
     "round_": lambda np: np.round,

@@ -63,8 +63,9 @@ class Convolutions(Benchmark):
         self._x, self._weight = x, weight
         case.checked, case.auto = case.batch, library.chosen_kernel(x.shape, weight.shape, self.machine.backend)
         limits = work.limits()
-        case.rows += [Measurement(name, LIMIT, summary=_LIMITS[name]) for name in _names(limits)]
         timed = [limit for limit, _ in limits]
+        names = dict.fromkeys(limit.name for limit in timed)
+        case.rows += [Measurement(name, LIMIT, summary=_LIMITS[name]) for name in names]
         table = {info.name: info for info in library.table(self.machine.backend)}
         steps = library.steps(self.machine.backend)
         for name in dict.fromkeys(case.auto if name == "auto" else name for name in self._kernels):
@@ -109,7 +110,3 @@ class Convolutions(Benchmark):
                 library.check_kernel(name, backend)
                 names.append(name)
         return names
-
-
-def _names(limits) -> List[str]:
-    return list(dict.fromkeys(limit.name for limit, _ in limits))

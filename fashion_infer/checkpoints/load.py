@@ -30,7 +30,8 @@ def load(path: PathOrText, epoch: int = 1, trusted: bool = False) -> Checkpoint:
 
 def _load(path: str, epoch: int) -> Checkpoint:
     if Path(path).is_file():
-        beginning = _beginning(path)
+        with open_regular(path) as file:
+            beginning = file.read(len(_HDF5))
         named = Path(path).suffix == minidnn.SUFFIX and beginning != _HDF5
         if named or minidnn.recognised(beginning):
             return minidnn.load(path)
@@ -43,8 +44,3 @@ def _load(path: str, epoch: int) -> Checkpoint:
     if Path(path + "-symbol.json").is_file() or mxnet_pair.params_files(path):
         return mxnet_pair.load(path, epoch)
     raise CheckpointError(f"no checkpoint at {path}: neither this file nor {path}-symbol.json exists")
-
-
-def _beginning(path: str) -> bytes:
-    with open_regular(path) as file:
-        return file.read(len(_HDF5))

@@ -1,7 +1,5 @@
 """Completions that a shell offers for an option's value. Each function imports only what it needs, for speed."""
 
-import os
-
 from click.shell_completion import CompletionItem
 
 _FILES = ("FILE", "PATH", "PREFIX", "IMAGE", "SUBMISSION", ".json", ".csv")  # parts of the metavars that are files
@@ -86,8 +84,3 @@ NAMES = {
     "against_saved": _saved,
 }
 _OR_FILE = ("kernel", "kernels", "more")  # parameters whose value is a name or a file
-
-
-def is_completing():
-    """Return whether a shell started this process to complete a command line."""
-    return "_FASHION_INFER_COMPLETE" in os.environ

@@ -184,8 +184,8 @@ def _call(argv):
     """Find the command and call it, without click's own `main`, which exits with 1 for a broken pipe."""
     if argv[:1] in (["help"], ["version"]):
         argv = [*argv[1:], f"--{argv[0]}"]
-    if candidates.is_completing():
-        return cli.main(args=argv, prog_name=PROGRAM)  # a shell completes a command line
+    if "_FASHION_INFER_COMPLETE" in os.environ:  # a shell completes a command line
+        return cli.main(args=argv, prog_name=PROGRAM)
     with cli.make_context(PROGRAM, list(argv), obj=argv) as context:
         return cli.invoke(context)
 

@@ -58,7 +58,9 @@ def load(
     "fashion-mnist", which is downloaded if no folder has it, or "synthetic" if the download fails."""
     source = source_of(source, data_dir, images, labels)
     if source == OWN:
-        return _load_own(n, own.load(data_dir, images, labels))
+        found = own.load(data_dir, images, labels)
+        check_n(n, len(found.images))
+        return Images(found.images[:n], found.labels[:n], OWN, found.location)
     check_n(n)
     if source == SYNTHETIC:
         return _load_synthetic(n)
@@ -89,11 +91,6 @@ def resized(images: Images, size: int) -> np.ndarray:
         result = resize(images.images, size)
         cache(name, result)
     return result
-
-
-def _load_own(n: Optional[int], found: own.OwnDataset) -> Images:
-    check_n(n, len(found.images))
-    return Images(found.images[:n], found.labels[:n], OWN, found.location)
 
 
 def _load_synthetic(n: Optional[int]) -> Images:

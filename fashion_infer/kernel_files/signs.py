@@ -157,7 +157,3 @@ def _bound_names(node: ast.stmt) -> List[str]:
     if isinstance(node, ast.ImportFrom):
         return [alias.asname or alias.name for alias in node.names]
     return []
-
-
-def never(code, suffix):
-    return None

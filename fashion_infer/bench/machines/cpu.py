@@ -40,7 +40,8 @@ class Cpu:
         _keep_freed_memory()
 
     def describe(self, peers: Sequence[str]) -> Tuple[Dict, Dict]:
-        device = {"name": _cpu_name(), "instructions": bindings.cpu_isa(), "threads": self.threads}
+        name = proc("cpuinfo", "model name") or "CPU"
+        device = {"name": name, "instructions": bindings.cpu_isa(), "threads": self.threads}
         packages = dict.fromkeys(others.find(peer).package for peer in peers)
         return device, {"numpy": np.__version__, **{package: _version(package) for package in packages}}
 
@@ -156,10 +157,6 @@ def _keep_freed_memory() -> None:
     if mallopt:
         mallopt(_M_MMAP_MAX, 0)
         mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
-
-
-def _cpu_name():
-    return proc("cpuinfo", "model name") or "CPU"
 
 
 def _version(package):

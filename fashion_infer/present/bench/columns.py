@@ -47,11 +47,7 @@ def name(row: Measurement, case: BenchCase) -> str:
 
 
 def _ms(row: Measurement, case: BenchCase) -> Any:
-    return "WRONG" if row.status == WRONG else number(row.median_ms, _form(case))
-
-
-def _form(case: BenchCase) -> str:
-    return ".4g" if case.shape is None else ".3f"
+    return "WRONG" if row.status == WRONG else number(row.median_ms, ".4g" if case.shape is None else ".3f")
 
 
 def _rate(scale: float, on_a_cpu: bool) -> Callable[[Measurement, BenchCase], Any]:
