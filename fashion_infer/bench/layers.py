@@ -28,8 +28,6 @@ _CPU_DIVISOR = 10  # on a CPU, batch sizes are divided by this number
 
 
 class BenchLayer(NamedTuple):
-    """A convolution to measure."""
-
     edition: str
     number: int  # position among the convolutions of the edition or of the other networks, from 1
     shape: ConvolutionShape  # with the number of images on a GPU when the layer is measured in a set of layers

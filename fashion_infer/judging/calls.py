@@ -26,8 +26,6 @@ USUAL = Conditions()
 
 
 class Called(NamedTuple):
-    """A completed call."""
-
     output: np.ndarray  # (B,M,H-K+1,W-K+1) float32; the next call may overwrite it
     stray: str = ""  # code of a write outside the tensors or after the return: a key of `reasons`
     inputs_changed: bool = False

@@ -62,8 +62,6 @@ Prediction = Callable[[Probe, np.ndarray], np.ndarray]
 
 
 class Evidence:
-    """The readings of all probes of a shape."""
-
     def __init__(
         self, shape: ConvolutionShape, comparison: Any, outputs: Dict[str, np.ndarray], probes: Sequence[Probe]
     ):

@@ -22,7 +22,6 @@ class Inputs(NamedTuple):
 
     @property
     def shape(self) -> ConvolutionShape:
-        """The sizes of the call."""
         B, C, H, W = self.x.shape
         return ConvolutionShape(B, C, H, W, len(self.k), self.k.shape[2])
 
@@ -35,11 +34,9 @@ class KeyedStream:
 
     @classmethod
     def fresh(cls) -> "KeyedStream":
-        """Create a stream with a new random key, which nobody can guess."""
         return cls(secrets.token_bytes(32))
 
     def take(self, count: int) -> bytes:
-        """Return the next `count` bytes."""
         return b"".join(self._block(min(_BLOCK, count - start)) for start in range(0, count, _BLOCK))
 
     def words(self, count: int) -> np.ndarray:
@@ -61,7 +58,6 @@ class KeyedStream:
         return np.r_[radius * np.cos(angle), radius * np.sin(angle)][:count]
 
     def shuffled(self, things) -> Tuple:
-        """Return the things in a random order."""
         return tuple(things[int(index)] for index in np.argsort(self.words(len(things)), kind="stable"))
 
     def fill(self, values: np.ndarray, dtype: str) -> None:
@@ -83,7 +79,6 @@ class Seed(NamedTuple):
 
     @classmethod
     def fresh(cls) -> "Seed":
-        """Create a seed that nobody can guess."""
         return cls(secrets.randbits(128))
 
     @property

@@ -32,8 +32,6 @@ _MOST_RACE_CALLS = 100
 
 
 class Options(NamedTuple):
-    """How much of the plan a shape undergoes."""
-
     images: int = 3  # images of most calls
     many: int = 0  # images of one larger call; 0 for none
     race_seconds: float = 0.0  # time for further calls of a kernel with threads
@@ -105,8 +103,6 @@ def supported(kernel: LoadedKernel, shape: ConvolutionShape) -> bool:
 
 
 class ShapeTrial:
-    """The calls of one shape."""
-
     def __init__(self, caller: Caller, what: str, shape: ConvolutionShape, stream: KeyedStream, options: Options):
         self._caller, self._what, self._shape, self._stream = caller, what, shape, stream
         self._options = options
@@ -120,11 +116,9 @@ class ShapeTrial:
         self._notes: Dict[str, Cause] = {}
 
     def verdict(self) -> ShapeVerdict:
-        """Make all calls, and return what they show."""
         return self._made(self._judged)
 
     def one_call(self, images: int) -> ShapeVerdict:
-        """Make one call on fresh inputs."""
         return self._made(lambda: self._fresh(images))
 
     def _made(self, work) -> ShapeVerdict:

@@ -10,8 +10,6 @@ Details = Dict[str, Any]
 
 
 class Reason(NamedTuple):
-    """What a code says."""
-
     sentence: Union[str, Callable[[Details], str]]  # a format of the details, or a function of them
     remedy: str = ""
     section: str = ""  # of docs/why.md
@@ -19,13 +17,11 @@ class Reason(NamedTuple):
 
 
 def sentence(cause: Cause) -> str:
-    """Return the sentence of a cause."""
     made = TABLE[cause.code].sentence
     return made(dict(cause.details)) if callable(made) else made.format(**cause.details)
 
 
 def as_dict(cause: Cause) -> Dict[str, Any]:
-    """Convert a cause with its words for JSON."""
     reason = TABLE[cause.code]
     return {
         "code": cause.code,

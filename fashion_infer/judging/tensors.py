@@ -75,7 +75,6 @@ class GuardedTensors:
         return "writes_outside" if any(touched) else ""
 
     def changed(self, inputs: Inputs) -> bool:
-        """Whether the data or the weights differ from the inputs."""
         return not (same_bits(self.x, inputs.x) and same_bits(self.k, inputs.k))
 
     def ends(self) -> Tuple[int, ...]:
@@ -96,7 +95,6 @@ class PagedTensors(GuardedTensors):
         self._maps = [_Paged(4 * int(np.prod(size))) for size in (largest.data, largest.weights, largest.output)]
 
     def hold(self, inputs: Inputs, output: np.float32, guard: str = "nan") -> None:
-        """Write the inputs, fill the output with a value, and fill the rests with NaN or with numbers."""
         shape = inputs.shape
         sizes = (shape.data, shape.weights, shape.output)
         held = [paged.tensor(size) for paged, size in zip(self._maps, sizes)]
@@ -106,7 +104,6 @@ class PagedTensors(GuardedTensors):
         self._zones = _filled((none, held[0][1], held[1][1], held[2][1]), guard)
 
     def ends(self) -> Tuple[int, ...]:
-        """Return the addresses of the protected pages after data, weights and output."""
         return tuple(paged.end for paged in self._maps)
 
 
@@ -152,7 +149,6 @@ class GuardedDeviceTensors(GuardedTensors):  # pragma: no cover (needs a CUDA de
         return (self._apart[0], self._apart[1], self._apart[2])
 
     def download(self) -> None:
-        """Wait for the device, and copy the tensors back."""
         self._checked("cuCtxSynchronize")
         if not self._exact:
             self._copy("cuMemcpyDtoH_v2", self._whole, self.memory)
@@ -161,7 +157,6 @@ class GuardedDeviceTensors(GuardedTensors):  # pragma: no cover (needs a CUDA de
             self._copy("cuMemcpyDtoH_v2", at, tensor)
 
     def spoil(self) -> None:
-        """Overwrite the data and the weights of the last call with NaN, on the device too."""
         super().spoil()
         if self._whole and self.places:
             self._copy("cuMemcpyHtoD_v2", self._whole, self.memory)

@@ -67,7 +67,6 @@ class HostCaller(Caller):
 
     @property
     def can(self) -> Tuple[str, ...]:  # type: ignore[override]
-        """The conditions that this caller sets."""
         found = ["moved", "guarded", "examine", "output", "guard"]
         if self.backend == "cpu":
             found += ["threads"] if openmp() is not None else []
@@ -76,7 +75,6 @@ class HostCaller(Caller):
         return tuple(found)
 
     def call(self, inputs: Inputs, conditions: Conditions = USUAL) -> Called:
-        """Call the kernel once; raise `Failed` if the call does not complete."""
         tensors = self._tensors_for(conditions)
         number = conditions.output == "number" and not self.zeroed
         tensors.hold(

@@ -54,8 +54,6 @@ _MESSAGES = (  # patterns of what glibc and libstdc++ print before they abort, a
 
 
 class Job(NamedTuple):
-    """A job for a process of its own."""
-
     path: str
     format: str
     backend: str
@@ -70,8 +68,6 @@ class Job(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The end of a job: a result, or a cause."""
-
     result: Any = None  # what the function returned
     cause: Optional[Cause] = None  # why there is no result
     seconds: float = 0.0
@@ -201,7 +197,6 @@ def _run_jobs(parent: Connection, jobs: Sequence[Job]) -> None:
 
 
 def _warm_up(jobs: Sequence[Job]) -> None:
-    """Import slow modules once."""
     with contextlib.suppress(Exception):
         for name in sorted({job.function.partition(":")[0] for job in jobs}):
             importlib.import_module(name)
@@ -210,8 +205,6 @@ def _warm_up(jobs: Sequence[Job]) -> None:
 
 
 class _JobProcess:
-    """A forked process that runs a job."""
-
     def __init__(self, job: Job, deep: bool = False):
         self._job, self._deep = job, deep
         self._notes = mmap.mmap(-1, mmap.PAGESIZE)
@@ -406,8 +399,6 @@ def _prepared(notes: mmap.mmap, printed: int, faults: int, sending: int) -> Conn
 
 
 class _Sigaction(ctypes.Structure):
-    """glibc's struct sigaction."""
-
     _fields_ = [
         ("handler", ctypes.c_void_p),
         ("mask", ctypes.c_ulong * 16),
@@ -417,8 +408,6 @@ class _Sigaction(ctypes.Structure):
 
 
 class _Stack(ctypes.Structure):
-    """glibc's stack_t."""
-
     _fields_ = [("pointer", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
 
 

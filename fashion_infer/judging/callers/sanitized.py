@@ -100,15 +100,11 @@ _HARMLESS = re.compile(r"bound evaluates to non-positive value 0\b")
 
 
 class SanitizedCall(NamedTuple):
-    """A call for the program."""
-
     inputs: Inputs
     threads: Optional[int] = None  # None for one per processor
 
 
 class SanitizedRun(NamedTuple):
-    """What the program showed."""
-
     outputs: List[Optional[np.ndarray]]  # of each completed call; None if the call failed with a message
     causes: List[Cause]  # errors at lines of the user's files, first one first
 
@@ -137,7 +133,6 @@ class SanitizedBuild:
 
     @property
     def ready(self) -> bool:
-        """Whether the build has ended."""
         return not self._thread.is_alive()
 
     def program(self) -> Optional[Path]:
@@ -248,7 +243,6 @@ def _own_files(file: KernelFile, within: Optional[Path]) -> Dict[str, str]:
 
 
 def _run(command: Sequence[str], place: Path, seconds: float) -> str:
-    """Run the program, and return what it printed on stderr."""
     with (place / "stderr").open("w+b") as errors:
         run = subprocess.Popen(
             command,
