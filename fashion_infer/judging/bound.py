@@ -130,7 +130,9 @@ def compare(
     """
     most = CLASSES.index(allowed)
     count = len(y)
-    picked = np.arange(count) if count <= _ALL else _picked(stream, count)
+    picked = np.arange(count)
+    if count > _ALL:  # the first image, the last one, and some that nobody can predict
+        picked = np.unique(np.r_[0, count - 1, stream.below(count, _PICKED - 2)])
     exact = _Exact(y[picked], inputs, picked, random)
     kind, wrong_images = exact.kind, np.zeros(count, bool)
     if count > _ALL:
@@ -139,7 +141,7 @@ def compare(
         if kind > most or (not exact.rounded_everywhere and (by_group[0] > _FAR_SUM).any()):
             kind = len(_INEXACT)
             wrong_images = np.repeat(by_group[min(exact.usual, most)] > 1, _GROUP)[:count]
-            wrong_images[picked] |= exact.wrong_images
+            wrong_images[picked] |= exact.off.any(axis=(1, 2, 3))
             picked = _located(wrong_images)
             exact = _Exact(y[picked], inputs, picked, random)
     kind = kind if kind <= most else len(_INEXACT)
@@ -197,11 +199,6 @@ class _Exact:
         outside = self._outside[self.usual]
         return outside if outside.any() else self._outside[0]
 
-    @property
-    def wrong_images(self) -> np.ndarray:
-        """Which images have an incorrect output."""
-        return np.asarray(self.off.any(axis=(1, 2, 3)))
-
 
 def _limits(n: int, total, root, exact, count):
     """Return the largest errors of the classes float32, tf32 or half, and half sums.
@@ -217,11 +214,6 @@ def _limits(n: int, total, root, exact, count):
     walk = np.sqrt(root**2 / 2 + exact**2 / 3)
     sums = np.minimum(n * 2.0**-11 * total, _DEVIATIONS * _WALK * n**0.5 * walk + 2.0**-11 * exact)
     return plain, operands + plain, operands + sums + plain
-
-
-def _picked(stream: KeyedStream, images: int) -> np.ndarray:
-    """Return the first image, the last image, and some that nobody can predict."""
-    return np.unique(np.r_[0, images - 1, stream.below(images, _PICKED - 2)])
 
 
 def _located(wrong: np.ndarray) -> np.ndarray:

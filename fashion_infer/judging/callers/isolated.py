@@ -257,8 +257,8 @@ class _JobProcess:
         os.close(self._faults)
         return outcome
 
-    def _text(self) -> str:
-        return os.pread(self._printed, _PRINTED, 0).decode(errors="replace")
+    def _text(self, start: int = 0) -> str:
+        return os.pread(self._printed, _PRINTED, start).decode(errors="replace")
 
     def _because(self, code: str, **details: Any) -> Outcome:
         """Return the outcome of a process that ended without a result; the details say in which call."""
@@ -277,15 +277,11 @@ class _JobProcess:
         if number == signal.SIGKILL and _oom_kills() > self._kills:
             return self._because("memory", signal=name, bytes=usage.ru_maxrss << 10)
         if number == signal.SIGABRT:
-            code, words = abort_reason(self._last_text())
+            code, words = abort_reason(self._text(max(0, os.fstat(self._printed).st_size - _PRINTED)))
             return self._because(code, signal=name, words=words)
         if number in _FAULTS:
             return self._of_fault(number, name)
         return self._because("crash", signal=name)
-
-    def _last_text(self) -> str:
-        size = os.fstat(self._printed).st_size
-        return os.pread(self._printed, _PRINTED, max(0, size - _PRINTED)).decode(errors="replace")
 
     def _of_fault(self, number: int, name: str) -> Outcome:
         info = os.pread(self._faults, 24, 0)

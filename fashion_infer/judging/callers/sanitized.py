@@ -10,6 +10,7 @@ threads share by mistake stays in memory. What the file leaves unwritten holds N
 import contextlib
 import errno
 import hashlib
+import itertools
 import os
 import re
 import signal
@@ -167,7 +168,9 @@ class SanitizedBuild:
             except OSError as error:
                 self.note = f"the program with sanitizers cannot be started: {error.strerror}"
                 return None
-            causes = causes_of(said, _own_files(self._file, self._within), calls)
+            path = self._file.path.resolve()
+            own = {str(one): one.name for one in (path, *neighbours.of(path, self._within).all)}
+            causes = causes_of(said, own, calls)
             if not causes and "fops call 1" not in said:
                 self.note = f"the program with sanitizers does not start: {said.strip()[-200:]}"
                 return None
@@ -236,12 +239,6 @@ def begin(file: KernelFile, library: Optional[Path] = None, races: bool = False)
     return SanitizedBuild(file, library, races=races)
 
 
-def _own_files(file: KernelFile, within: Optional[Path]) -> Dict[str, str]:
-    """Return the user's files: {absolute path: name}."""
-    path = file.path.resolve()
-    return {str(one): one.name for one in (path, *neighbours.of(path, within).all)}
-
-
 def _run(command: Sequence[str], place: Path, seconds: float) -> str:
     with (place / "stderr").open("w+b") as errors:
         run = subprocess.Popen(
@@ -281,17 +278,13 @@ def _outputs(made: np.ndarray, calls: Sequence[SanitizedCall], said: str) -> Lis
 
 
 def causes_of(said: str, own: Dict[str, str], calls: Sequence[SanitizedCall]) -> List[Cause]:
-    """Return the errors at lines of the user's files, one for each line, first one first.
+    """Return the errors at lines of the user's files ({absolute path: name}), one for each line, first one first.
 
     What UndefinedBehaviorSanitizer says of a line is the reason of what AddressSanitizer says of it.
     """
     found: Dict[Tuple[bool, int], Cause] = {}
-    for cause in [
-        *_undefined(said, own, calls),
-        *_memory(said, own, calls),
-        *_races(said, own),
-        *_leaks(said, own, calls),
-    ]:
+    reports = (_undefined(said, own, calls), _memory(said, own, calls), _races(said, own), _leaks(said, own))
+    for cause in itertools.chain(*reports):
         found.setdefault((cause.code == "leak", cause.details["line"]), cause)
     return list(found.values())
 
@@ -482,7 +475,7 @@ def _tensor(stack: str) -> str:
     return next((name for function, name in _TENSORS.items() if function in stack), "")
 
 
-def _leaks(said: str, own: Dict[str, str], calls: Sequence[SanitizedCall]) -> Iterator[Cause]:
+def _leaks(said: str, own: Dict[str, str]) -> Iterator[Cause]:
     """Return the memory that nearly every call leaves behind: the last one's address may still be in a register."""
     ended = len(re.findall(r"^fops status 0", said, re.MULTILINE))
     if "fops end" not in said or ended < 3:
