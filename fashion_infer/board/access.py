@@ -27,7 +27,12 @@ def address(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-def person_of(session: Session, credentials: HTTPAuthorizationCredentials | None) -> Person:
+OpenStore = Annotated[Store, Depends(store)]
+Reading = Annotated[Session, Depends(reading)]
+Address = Annotated[str, Depends(address)]
+
+
+def person_of(session: Reading, credentials: Credentials) -> Person:
     """Return the owner of a request's token; HTTPException 401 if the token is missing, unknown or revoked."""
     found = authenticate(session, credentials.credentials) if credentials else None
     if found is None:
@@ -35,16 +40,7 @@ def person_of(session: Session, credentials: HTTPAuthorizationCredentials | None
     return found.person
 
 
-OpenStore = Annotated[Store, Depends(store)]
-Reading = Annotated[Session, Depends(reading)]
-Address = Annotated[str, Depends(address)]
-
-
-def _person(session: Reading, credentials: Credentials) -> Person:
-    return person_of(session, credentials)
-
-
-Someone = Annotated[Person, Depends(_person)]
+Someone = Annotated[Person, Depends(person_of)]
 
 
 async def body(request: Request, most: int, what: str = "the submission") -> bytes:

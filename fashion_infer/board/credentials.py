@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Dict, NamedTuple, Optional, Tuple
 
+import platformdirs
+
 from ..errors import DataError, UsageError
 
 URL, TOKEN = "FASHION_INFER_BOARD", "FASHION_INFER_BOARD_TOKEN"  # environment variables
@@ -17,8 +19,7 @@ class KnownBoard(NamedTuple):
 
 
 def _file() -> Path:
-    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return Path(folder) / "fashion-infer" / "boards.json"
+    return platformdirs.user_config_path("fashion-infer") / "boards.json"
 
 
 def _read() -> Dict[str, Tuple[str, Optional[str]]]:

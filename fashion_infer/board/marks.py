@@ -107,10 +107,8 @@ def _canvas(session: Session, of_class: Class, students: List[StudentMarks]) -> 
 
 
 def _moodle(session: Session, of_class: Class, students: List[StudentMarks]) -> List[Tuple[Any, ...]]:
-    rows: List[Tuple[Any, ...]] = [("username", f"fashion-infer {of_class.name}", "feedback")]
-    for one in students:
-        rows.append((one.person.name, _points(one.counts)[0], _reason(session, one)))
-    return rows
+    rows = [(one.person.name, _points(one.counts)[0], _reason(session, one)) for one in students]
+    return [("username", f"fashion-infer {of_class.name}", "feedback"), *rows]
 
 
 def _reason(session: Session, one: StudentMarks) -> str:

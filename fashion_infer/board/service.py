@@ -5,7 +5,7 @@ import time
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
@@ -20,9 +20,8 @@ from .settings import BoardSettings
 from .store.admission import NotTaken
 from .store.audit import RefusedSignIns
 from .store.database import Store, url_of
-from .store.models import now
+from .store.models import QueueRow, now
 from .store.queries import NotFound, waiting
-from .store.queue import states
 
 _SILENT = 60  # seconds without a dispatcher's report after which the dispatcher counts as dead
 # Headers of the answers. They restrict a page to files of this service, and forbid inline scripts and frames.
@@ -66,7 +65,7 @@ def create_app(settings: BoardSettings) -> FastAPI:
 def healthz(request: Request, session: Reading) -> JSONResponse:
     """Return 200 if the database answers, dispatchers report, and queues with waiting jobs have graders; else 503."""
     session.execute(text("SELECT 1"))
-    queues = states(session)
+    queues = session.scalars(select(QueueRow)).all()
     seen = {one.backend: one.seen_at for one in queues if one.seen_at is not None}
     silent = [backend for backend, at in seen.items() if (now() - at).total_seconds() > _SILENT]
     if not seen and time.monotonic() - request.app.state.began > _SILENT:

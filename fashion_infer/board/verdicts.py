@@ -61,14 +61,11 @@ def sentence(status: str, judgement: Any, verdict: Optional[Dict[str, Any]], tim
 
 
 def findings(verdict: Dict[str, Any]) -> List[VerdictFinding]:
-    def read() -> List[VerdictFinding]:
-        found = []
-        for one in verdict["findings"]:
-            text = f"{one['text']} ({one['where']})" if one["where"] else str(one["text"])
-            found.append(VerdictFinding(str(one["follows"]), text, str(one.get("advice", ""))))
-        return found
+    def finding(one: Dict[str, Any]) -> VerdictFinding:
+        text = f"{one['text']} ({one['where']})" if one["where"] else str(one["text"])
+        return VerdictFinding(str(one["follows"]), text, str(one.get("advice", "")))
 
-    return _list_or_empty(read)
+    return _list_or_empty(lambda: list(map(finding, verdict["findings"])))
 
 
 def source_lines(content: bytes, name: str, said: List[str]) -> List[SourceLine]:

@@ -31,7 +31,7 @@ from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import people, queue
 from fashion_infer.board.store.database import Store, url_of
 from fashion_infer.board.store.expectation import expected, slots_of
-from fashion_infer.board.store.models import JobRow, Judgement, LogLine, SubmissionRow
+from fashion_infer.board.store.models import JobRow, Judgement, LogLine, QueueRow, SubmissionRow
 from fashion_infer.board.store.queue import Claimed
 from fashion_infer.board.upload import packed
 from fashion_infer.errors import DeviceError, UsageError
@@ -152,7 +152,7 @@ class TestDispatcher:
         dispatcher.step()
         with small.store.read() as session:
             assert slots_of(session, "cpu") == 2 and slots_of(session, "gpu") == 0
-            assert {state.backend for state in queue.states(session)} == {"cpu", "gpu"}
+            assert {state.backend for state in session.scalars(select(QueueRow))} == {"cpu", "gpu"}
 
     def test_a_cancelled_grader_ends_and_frees_its_slot(self, small):
         small.change(deadline=None)
@@ -181,7 +181,7 @@ class TestDispatcher:
         graders.stop(job.lease)
         graders.start(job)
         end = time.monotonic() + 30
-        while not any(one.event.kind != "log" for one in graders.new_messages()):
+        while not any(event.kind != "log" for _, event in graders.new_messages()):
             assert time.monotonic() < end
             time.sleep(0.02)
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, Dict, List, Optional
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from ..store.expectation import ExpectedWait
 
@@ -45,7 +45,7 @@ class SubmissionDocument(ApiDocument):
 
 
 class LogLineDocument(ApiDocument):
-    number: int
+    number: int = Field(validation_alias="id")
     at: datetime
     text: str
 

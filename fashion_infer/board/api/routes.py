@@ -150,7 +150,7 @@ async def log(
         with store.read() as session:
             found = queries.find(session, identifier, person_of(session, credentials))
             lines = queries.log_lines(session, found, after)
-            shown = [LogLineDocument(number=line.id, at=line.at, text=line.text) for line in lines]
+            shown = [LogLineDocument.model_validate(line) for line in lines]
             # After an answer with the largest number of lines, the log may have more, so that it has not ended.
             return LogDocument(lines=shown, status=found.status, ended=found.status in ENDED and len(lines) < 1000)
 

@@ -31,16 +31,16 @@ def login(request: Request, store: OpenStore, session: Reading, address: Address
     cookie, guard = web.gate(request)
     if not cookie or fields.get("csrf") != guard:
         return _login(request, 403, "This page was open for too long, or your browser refused its cookie. Try again.")
-    token, made = fields.get("token", "").strip(), None
+    token, session_cookie = fields.get("token", "").strip(), None
     known, meant = people.authenticate(session, token), people.named_by(session, token)
     session.close()  # so that guessed tokens do not make others wait for a lock
     if known is not None:
         with store.write() as writing:
-            made = sessions.sign_in(writing, token, address)
-    if made is None:
+            session_cookie = sessions.sign_in(writing, token, address)
+    if session_cookie is None:
         return _refused(request, SignInAttempt(address), meant)
     answer = see(request, "/")
-    web.set_cookie(request, answer, "board", made.cookie, int(sessions.LIFE.total_seconds()), "lax")
+    web.set_cookie(request, answer, "board", session_cookie, int(sessions.LIFE.total_seconds()), "lax")
     web.drop_cookie(request, answer, "gate")
     return answer
 

@@ -12,7 +12,7 @@ from ..store.database import Store
 from ..store.models import FIRST, INCORRECT, JUDGED, now
 from ..store.queries import waiting
 from ..store.queue import Claimed
-from .graders import DIED, Event, GraderMessage, Graders
+from .graders import DIED, Event, Graders, Message
 
 _log = logging.getLogger("fashion_infer.board.queue")
 PAUSE = 0.1  # pause in seconds between two steps
@@ -26,7 +26,7 @@ class Dispatcher:
     def __init__(self, store: Store, graders: Graders, owner: str):
         self._store, self._graders, self._owner = store, graders, owner
         self._running: Dict[str, Claimed] = {}  # running jobs by lease
-        self._unwritten: List[GraderMessage] = []  # graders' messages that are not yet written to the database
+        self._unwritten: List[Message] = []  # graders' messages that are not yet written to the database
         self._began: Set[str] = set()  # leases whose grader has sent a message
         # No job starts before this time. Otherwise a job whose grader dies at once would start ten times a second.
         self._rest = 0.0
@@ -79,12 +79,12 @@ class Dispatcher:
         try:
             self._graders.start(claimed)
         except Exception as error:  # Ray may raise any error
-            self._unwritten.append(GraderMessage(claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
+            self._unwritten.append((claimed.lease, Event(DIED, f"cannot start: {type(error).__name__}")))
         return True
 
     def _write(self) -> None:
         """Write the graders' messages to the database in their order. If this fails, the next call writes them."""
-        said = [one for one in self._unwritten if one.lease in self._running]
+        said = [(lease, event) for lease, event in self._unwritten if lease in self._running]
         if not said:
             self._unwritten = []
             return

@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from ..store.models import FAILED, INCORRECT, JUDGED, REFUSED, TEST
 from ..store.queue import Claimed, JudgingOutcome
@@ -30,6 +30,9 @@ class Event(NamedTuple):
     kind: str  # "log"; "outcome"; "unable" if the machine could not judge; "died" without another last message
     text: str = ""  # a line of the log, or the reason of the last message
     outcome: Optional[JudgingOutcome] = None  # of "outcome" and "unable"
+
+
+Message = Tuple[str, Event]  # the lease of the job, and what its grader did
 
 
 def command_of(grader: Optional[str]) -> List[str]:
@@ -116,18 +119,13 @@ def _outcome(verdict: Dict[str, Any], text: str, seconds: float) -> JudgingOutco
     )
 
 
-class GraderMessage(NamedTuple):
-    lease: str
-    event: Event
-
-
 class Graders:
     """Runs graders with a command (see `command_of`). Subclasses implement where they run."""
 
     def __init__(self, grader: Optional[str]):
         self._grader = grader
         self.broken = False  # True if this process can no longer start graders
-        self._messages: queue.SimpleQueue[GraderMessage] = queue.SimpleQueue()
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
 
     def slots(self) -> Dict[str, int]:
         """Return the largest number of graders that can run at the same time, by backend."""
@@ -141,7 +139,7 @@ class Graders:
     def stop(self, lease: str) -> None:
         raise NotImplementedError
 
-    def new_messages(self) -> List[GraderMessage]:
+    def new_messages(self) -> List[Message]:
         found = []
         while True:
             try:
@@ -163,14 +161,14 @@ class Graders:
         try:
             for event in events:
                 ended = ended or event.kind != "log"
-                self._messages.put(GraderMessage(lease, event))
+                self._messages.put((lease, event))
         except Exception as error:  # of any kind, because the dispatcher waits for a last message
             why = " ".join(str(error).split())[:200] or type(error).__name__
             if not ended:
-                self._messages.put(GraderMessage(lease, Event(DIED, f"{type(error).__name__}: {why}")))
+                self._messages.put((lease, Event(DIED, f"{type(error).__name__}: {why}")))
                 return
         if not ended:
-            self._messages.put(GraderMessage(lease, Event(DIED, "the grader ended without an outcome")))
+            self._messages.put((lease, Event(DIED, "the grader ended without an outcome")))
 
 
 class LocalGraders(Graders):

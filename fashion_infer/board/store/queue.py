@@ -78,10 +78,6 @@ def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
     return found
 
 
-def states(session: Session) -> List[QueueRow]:
-    return list(session.scalars(select(QueueRow)))
-
-
 def enqueue(session: Session, submission: SubmissionRow, backend: str, purpose: str, at: datetime) -> JobRow:
     person = session.get_one(Person, submission.person_id)
     queue = state_of(session, backend)

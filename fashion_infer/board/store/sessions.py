@@ -3,7 +3,7 @@
 import hmac
 import secrets
 from datetime import timedelta
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session, joinedload
@@ -16,12 +16,8 @@ LIFE = timedelta(hours=12)  # time after which a session expires
 MOST = 20  # largest number of sessions per person; a new one beyond it ends the oldest
 
 
-class SignedIn(NamedTuple):
-    session: WebSession
-    cookie: str
-
-
-def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedIn]:
+def sign_in(session: Session, token: str, address: str = "") -> Optional[str]:
+    """Begin a session of a token's owner, and return its cookie; None for an invalid token."""
     found = authenticate(session, token)
     if found is None:
         return None
@@ -29,17 +25,17 @@ def sign_in(session: Session, token: str, address: str = "") -> Optional[SignedI
     older = select(WebSession.id).where(WebSession.person_id == found.person_id).order_by(WebSession.id.desc())
     session.execute(delete(WebSession).where(WebSession.id.in_(session.scalars(older.offset(MOST - 1)).all())))
     cookie = secrets.token_urlsafe(32)
-    made = WebSession(
-        person_id=found.person_id,
-        token_id=found.id,
-        hashed=hashed(cookie),
-        csrf=secrets.token_urlsafe(32),
-        expires_at=now() + LIFE,
+    session.add(
+        WebSession(
+            person_id=found.person_id,
+            token_id=found.id,
+            hashed=hashed(cookie),
+            csrf=secrets.token_urlsafe(32),
+            expires_at=now() + LIFE,
+        )
     )
-    session.add(made)
     record(session, found.person.name, "sign in", "", found.person.class_id, address)
-    session.flush()
-    return SignedIn(made, cookie)
+    return cookie
 
 
 def signed_in(session: Session, cookie: str) -> Optional[WebSession]:
