@@ -9,8 +9,8 @@ from .. import devices
 from ..data import dataset
 from ..inference.model import LoadedModel
 from ..request import BlockRequest
+from . import cluster, nodes, sources
 from . import job as jobs
-from . import sources
 from .folder import ResultFolder
 from .job import BlockJob
 from .sources import Source
@@ -85,18 +85,10 @@ def execute(
     else:
         of, data_source = [sources.drawn(request.n or dataset.TEST_SIZE)], dataset.SYNTHETIC
     jobs.plan(request.but(backend="cpu"), model, of, invert, held)  # raises errors of the plan before Ray starts
-    with _connected(request):
+    with nodes.connected(request.ray) if request.ray else contextlib.nullcontext():
         job = jobs.plan(_placed(request), model, of, invert, held)
         with bar(job.blocks.images) as progress:
             return classify(job, request.ray, progress)._replace(data_source=data_source)
-
-
-def _connected(request: BlockRequest) -> ContextManager[None]:
-    if request.ray is None:
-        return contextlib.nullcontext()
-    from . import nodes
-
-    return nodes.connected(request.ray)
 
 
 def _placed(request: BlockRequest) -> BlockRequest:
@@ -105,8 +97,6 @@ def _placed(request: BlockRequest) -> BlockRequest:
         return request
     if request.ray is None:
         return request.but(backend=devices.choose("auto", request.device, "fused").backend)
-    from . import nodes
-
     return request.but(backend="gpu" if nodes.shares("gpu", 1) else "cpu")
 
 
@@ -142,8 +132,6 @@ def _executed(job: BlockJob, missing: Iterator[int], address: Optional[str]) -> 
     if address is None:
         worker = BlockWorker(job.spec, platform.node())
         return (worker.classify(job.blocks.block(index)) for index in missing)
-    from . import cluster
-
     return cluster.execute(job, missing, address)
 
 

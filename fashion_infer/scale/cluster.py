@@ -8,6 +8,9 @@ import pickle
 import platform
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
+import numpy as np
+import pyarrow
+
 from ..errors import DeviceError, FashionInferError
 from . import nodes
 from .job import BlockJob, ImageBlock, Spec, chunks
@@ -118,7 +121,8 @@ class _Worker:
             self._failed = error
 
     def __call__(self, batch: Any) -> Any:
-        return _rows([self._done(row) for row in batch.to_pylist()])
+        done = [self._done(row) for row in batch.to_pylist()]
+        return pyarrow.table({"done": pyarrow.array(done, pyarrow.large_binary())})
 
     def _done(self, row: Dict[str, Any]) -> bytes:
         if self._worker is None:
@@ -141,7 +145,6 @@ class _Worker:
 
 
 def _read(batch: Any, shared: List[Any]) -> Any:
-    import pyarrow
     import ray
 
     spec: Spec = ray.get(shared[0])
@@ -160,18 +163,10 @@ def _read(batch: Any, shared: List[Any]) -> Any:
 
 
 def _pixels(row: Dict[str, Any], side: int) -> Optional[Pixels]:
-    import numpy as np
-
     if row.get("images") is None:
         return None
     labels = None if row["labels"] is None else np.frombuffer(row["labels"], "<i8")
     return Pixels(np.frombuffer(row["images"], np.uint8).reshape(-1, 1, side, side), labels)
-
-
-def _rows(done: List[bytes]) -> Any:
-    import pyarrow
-
-    return pyarrow.table({"done": pyarrow.array(done, pyarrow.large_binary())})
 
 
 def _pickled_error(error: Exception) -> bytes:
