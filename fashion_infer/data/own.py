@@ -12,6 +12,7 @@ import numpy as np
 from ..errors import DataError, UsageError
 from ..system import inputs, paths
 from ..system.paths import PathOrText
+from ..system.text import one_line
 from . import idx
 
 # Names of a dataset's two files, (images, labels), in the order in which a folder is searched for them.
@@ -92,7 +93,7 @@ def array(path: Path, which: int = 0) -> np.ndarray:
                 with zipfile.ZipFile(stream) as archive, archive.open(_member(archive, path, which)) as member:
                     return _npy(member, path)
     except (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, ValueError) as error:
-        raise DataError(f"{path} is not a complete NumPy array ({_reason(error)}): {_DAMAGED}") from None
+        raise DataError(f"{path} is not a complete NumPy array ({one_line(error)}): {_DAMAGED}") from None
     gzipped = beginning.startswith(idx.GZIP)
     if gzipped or beginning.startswith(b"\0\0"):
         magic, dimensions = ((idx.IMAGES_MAGIC, 3), (idx.LABELS_MAGIC, 1))[which]
@@ -119,7 +120,7 @@ def npy_header(stream: IO[bytes], path: Path) -> Tuple[Tuple[int, ...], bool, np
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
         shape, fortran, dtype = read(stream)
     except Exception as error:  # the header is a Python literal, and its parser may raise any error
-        raise DataError(f"{path} is not a complete NumPy array ({_reason(error)}): {_DAMAGED}") from None
+        raise DataError(f"{path} is not a complete NumPy array ({one_line(error)}): {_DAMAGED}") from None
     if dtype.kind not in "uib":
         raise DataError(f"{path} holds {dtype}, not integers: 0 to 255 for pixels, classes for labels")
     if any(extent < 0 for extent in shape):
@@ -131,10 +132,6 @@ def _npy(stream: IO[bytes], path: Path) -> np.ndarray:
     shape, fortran, dtype = npy_header(stream, path)
     size = math.prod(shape) * dtype.itemsize
     return idx.content(stream, size, path, _DAMAGED).view(dtype).reshape(shape, order="F" if fortran else "C")
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def as_images(array: np.ndarray, path: Path) -> np.ndarray:

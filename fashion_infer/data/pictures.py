@@ -22,6 +22,7 @@ import numpy as np
 
 from ..errors import DataError
 from ..system import inputs
+from ..system.text import one_line
 
 SIZE = 28  # pixels per side
 # Limits of a picture's number of pixels, and of its width and height in pixels. They are checked before decoding.
@@ -87,8 +88,7 @@ def _decoded(file: Union[str, BinaryIO], path: str) -> np.ndarray:
     except MemoryError:
         raise DataError(f"{path} is a picture too large for memory: reduce it first") from None
     except Exception as error:  # decoders raise any error for a damaged file: struct.error, ZeroDivisionError, ...
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"{path} is not a readable picture ({reason})") from None
+        raise DataError(f"{path} is not a readable picture ({one_line(error)})") from None
 
 
 def _check_size(path: str, size) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from ..errors import DeviceError
 from ..system import installation
+from ..system.text import one_line
 from . import records
 from .records import Record, demangle
 
@@ -29,7 +30,7 @@ class CuptiSource:
             lacks = "" if missing.split(".")[0] == "cupti" else f"; {missing} is missing"
             raise DeviceError(f"{_advice()}{lacks}") from None
         except Exception as error:
-            raise DeviceError(f"CUPTI cannot be loaded ({_one_line(error)}): {_advice()}") from None
+            raise DeviceError(f"CUPTI cannot be loaded ({one_line(error)}): {_advice()}") from None
         self._kinds = [getattr(self._cupti.ActivityKind, kind) for kind in _KINDS]
         self._on = False
         self._raw: List[Tuple[str, Tuple]] = []
@@ -47,7 +48,7 @@ class CuptiSource:
             self._offset = time.time_ns() - self._cupti.get_timestamp()
         except Exception as error:  # cupti-python has several classes, one of them for a missing driver
             raise DeviceError(
-                f"CUPTI cannot record ({_one_line(error)}): is another profiler attached, or the driver too old?"
+                f"CUPTI cannot record ({one_line(error)}): is another profiler attached, or the driver too old?"
             ) from None
         self._on = True
 
@@ -103,10 +104,6 @@ def _call_name(ask: Callable[[Any, int], str], domain: Any, number: int) -> str:
 
 
 _names: Dict[Tuple[Any, int], str] = {}
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
 
 
 def _advice() -> str:

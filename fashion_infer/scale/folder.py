@@ -12,6 +12,7 @@ from pyarrow import fs, parquet
 
 from ..errors import DataError
 from ..system.files import folder_made, replacing
+from ..system.text import one_line
 from . import places
 
 MANIFEST = "_job.json"  # readers of Parquet folders skip names that begin with _
@@ -125,7 +126,7 @@ class ResultFolder:
         try:
             yield
         except (OSError, ValueError, pyarrow.ArrowException) as error:  # ValueError: a name that is not UTF-8
-            raise DataError(f"cannot write {self.place} ({places.words(error)})") from None
+            raise DataError(f"cannot write {self.place} ({one_line(error)})") from None
 
 
 def _difference(known: Dict[str, Any], facts: Dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import time
 from typing import Any, Dict, Iterator, List, Set, TextIO, cast
 
 from ..errors import DeviceError, UsageError
+from ..system.text import one_line
 
 AUTO = "auto"
 _ANSWER = 5.0  # time limit in seconds for the answer of a head node's port; Ray itself would try for a minute
@@ -40,8 +41,7 @@ def connected(address: str) -> Iterator[None]:
         with _silent():
             _connect(ray, address)
     except (ConnectionError, OSError, RuntimeError, ValueError) as error:
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise DeviceError(f"cannot join a Ray cluster at {address} ({said})") from None
+        raise DeviceError(f"cannot join a Ray cluster at {address} ({one_line(error)})") from None
     hush()
     stdout, sys.stdout = sys.stdout, cast(TextIO, _OutputWithoutRay(sys.stdout))
     try:

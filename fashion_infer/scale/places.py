@@ -11,6 +11,7 @@ from pyarrow import fs
 
 from ..errors import DataError
 from ..system import paths
+from ..system.text import one_line
 
 _WILD = "*?["
 
@@ -36,7 +37,7 @@ def filesystem(place: str) -> Tuple[fs.FileSystem, str]:
     try:
         return fs.FileSystem.from_uri(place)
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise DataError(f"cannot open {place} ({words(error)})") from None
+        raise DataError(f"cannot open {place} ({one_line(error)})") from None
 
 
 def joined(place: str, name: str) -> str:
@@ -57,7 +58,7 @@ def files(name: str) -> Tuple[List[FileEntry], bool]:
             wild = any(sign in os.path.basename(place) for sign in _WILD) and not os.path.lexists(place)
         found = list(_matching(name, place) if wild else _below(name, place))
     except (OSError, ValueError, pyarrow.ArrowException) as error:
-        raise DataError(f"cannot read {name} ({words(error)})") from None
+        raise DataError(f"cannot read {name} ({one_line(error)})") from None
     if not found:
         raise DataError(f"no file matches {name}" if wild else f"{name} has no files")
     return found, wild or found[0].place == place
@@ -89,7 +90,3 @@ def _listed(name: str, place: str, system: fs.FileSystem, path: str, deep: bool,
         hidden = any(part[0] in "._" for part in below.split("/"))
         if info.type == fs.FileType.File and not (deep and hidden) and fnmatch.fnmatchcase(below, pattern):
             yield FileEntry(joined(name, below), joined(place, below), info.size, info.mtime_ns or 0)
-
-
-def words(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

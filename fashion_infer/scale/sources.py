@@ -12,6 +12,7 @@ from pyarrow import parquet, types
 
 from ..data import idx, own, pictures, synthetic
 from ..errors import DataError
+from ..system.text import one_line
 from . import places
 
 # Suffixes of file names by kind. They are used for files in a folder that the user names. A file that the user names is
@@ -98,13 +99,13 @@ class stream_of:
             system, path = places.filesystem(self._place)
             self._stream = system.open_input_file(path)
         except (OSError, pyarrow.ArrowException) as error:
-            raise DataError(f"cannot read {self._name} ({places.words(error)})") from None
+            raise DataError(f"cannot read {self._name} ({one_line(error)})") from None
         return self._stream
 
     def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
         self._stream.close()
         if isinstance(error, (OSError, pyarrow.ArrowException)):
-            raise DataError(f"cannot read {self._name} ({places.words(error)})") from None
+            raise DataError(f"cannot read {self._name} ({one_line(error)})") from None
 
 
 def _source(kind: str, entry: places.FileEntry, named: bool) -> Optional[Source]:
@@ -175,7 +176,8 @@ def image_column(schema: pyarrow.Schema, name: str) -> str:
     known = [column for column in _NAMES if column in schema.names] or (schema.names if len(schema.names) == 1 else [])
     if not known:
         raise DataError(f"{name} has no column of images: name the column {' or '.join(_NAMES)}")
-    kind = _storage(schema.field(known[0]).type)
+    kind = schema.field(known[0]).type
+    kind = kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
     if not (_is_binary(kind) or _is_list(kind) or (types.is_struct(kind) and kind.get_field_index("bytes") >= 0)):
         raise DataError(f"{name}: column {known[0]} must hold pixels or encoded pictures, but its type is {kind}")
     return known[0]
@@ -220,10 +222,6 @@ def _squares(pixels: np.ndarray, rows: int, name: str) -> np.ndarray:
     if len(pixels) % rows or side * side != each or side < 2:
         raise DataError(f"{name} has rows of about {each} pixels: all images must be squares of the same size")
     return pixels.reshape(rows, 1, side, side)
-
-
-def _storage(kind: pyarrow.DataType) -> pyarrow.DataType:
-    return kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
 
 
 def _is_binary(kind: pyarrow.DataType) -> bool:

@@ -23,6 +23,11 @@ def shown(text: str) -> str:
     return "".join(_escaped(c) if unicodedata.category(c) in _UNSHOWN else c for c in text)
 
 
+def one_line(error: BaseException) -> str:
+    """Return an error's message on one line; the name of its class if it has none."""
+    return " ".join(str(error).split()) or type(error).__name__
+
+
 def excerpt(text: object) -> str:
     """Return an excerpt of a value from a file, for a message: its first 60 characters, escaped by `shown`."""
     text = str(text)
