@@ -4,6 +4,7 @@ MXNet gets numbers in place of the nodes' names (see `rewrite.with_numbered_name
 """
 
 import json
+import math
 import time
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -101,11 +102,11 @@ class BoundGraph:
         numbers = [rewrite.number_of(node["name"]) for node in nodes if node["op"] not in ("null", FUSED_OPERATOR)]
         return [number for number in numbers if number is not None]
 
-    def seen(self, batch: int) -> bool:
-        return batch in self._executors
-
-    def prepare(self, batch: int) -> None:  # one thread at a time may call this; `forward` may run in several
+    def prepare(self, batch: int) -> bool:
+        """Make the executor for slices of this size; return whether it is new. One thread at a time may call this."""
+        new = batch not in self._executors
         self._executor(batch)
+        return new
 
     def forward(self, images: np.ndarray, watch: Stopwatch) -> np.ndarray:
         """Run one slice (n,C,H,W), uint8 or float32; return the output, (n, ...) float32. DeviceError if that fails."""
@@ -162,9 +163,7 @@ class BoundGraph:
         internals = self._symbol.get_internals()
         _, outputs, _ = self._inferred(internals, 1)
         for name, shape in zip(internals.list_outputs(), outputs):
-            size = 4
-            for extent in shape:
-                size *= int(extent)
+            size = 4 * math.prod(map(int, shape))
             number = rewrite.number_of(name.rpartition("_")[0])
             if size > _LARGEST_OUTPUT and number is not None:
                 node = excerpt(self._graph["nodes"][number]["name"])

@@ -1,5 +1,6 @@
 """The class `Checkpoint`, to which every file format is read, and checks of its weights."""
 
+import math
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
@@ -30,11 +31,7 @@ def check_finite(weights: Mapping[str, np.ndarray], source: str) -> None:
 
 def check_size(shapes: Mapping[str, Sequence[int]]) -> None:
     """Raise ValueError if float32 arrays of these shapes together exceed `LARGEST_WEIGHTS`; `shapes` is by name."""
-    sizes = []
-    for shape in shapes.values():
-        sizes.append(4)
-        for extent in shape:  # Python's integers do not overflow
-            sizes[-1] *= int(extent)
+    sizes = [4 * math.prod(map(int, shape)) for shape in shapes.values()]  # Python's integers do not overflow
     if sum(sizes) > LARGEST_WEIGHTS:
         largest = list(shapes)[sizes.index(max(sizes))]
         raise ValueError(

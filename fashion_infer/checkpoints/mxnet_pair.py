@@ -5,6 +5,7 @@ process. The format is that of NDArray::Load in MXNet 1.9.1 (src/ndarray/ndarray
 little-endian. An array without a magic is of the oldest version.
 """
 
+import math
 import os
 import struct
 from pathlib import Path
@@ -115,7 +116,7 @@ class _Reader:
         self.ahead(size)
         content = self.file.read(size)
         if len(content) != size:
-            raise ValueError("it changed while it was read_params")
+            raise ValueError("it changed while it was read")
         return content
 
     def numbers(self, code: str, count: int = 1) -> Tuple[int, ...]:
@@ -160,9 +161,7 @@ class _Reader:
         if code not in _DTYPES:
             raise ValueError(f"an array has the unknown element type {code}")
         dtype = np.dtype(_DTYPES[code])
-        size = dtype.itemsize
-        for extent in shape:  # Python's integers do not overflow
-            size *= extent
+        size = dtype.itemsize * math.prod(shape)  # Python's integers do not overflow
         offset = self.ahead(size)
         self.file.seek(size, os.SEEK_CUR)
         return _Stored(offset, dtype, shape)
@@ -171,7 +170,7 @@ class _Reader:
         self.file.seek(stored.offset)
         values = np.empty(stored.shape, stored.dtype)
         if self.file.readinto(values.reshape(-1).view(np.uint8)) != values.nbytes:  # type: ignore[attr-defined]
-            raise ValueError("it changed while it was read_params")
+            raise ValueError("it changed while it was read")
         return values
 
 
@@ -181,7 +180,7 @@ def read_params(path: Path, wanted: Callable[[str], bool] = lambda name: True) -
         with open_regular(path) as file:
             return _read_params(_Reader(file), wanted)
     except OSError as error:
-        raise CheckpointError(f"cannot read_params {path}: {error.strerror or error}") from None
+        raise CheckpointError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, UnicodeDecodeError, MemoryError, OverflowError, struct.error) as error:
         raise CheckpointError(f"{path} is not a complete .params file of MXNet: {error}") from None
 

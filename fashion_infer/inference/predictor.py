@@ -103,7 +103,8 @@ class Predictor:
         with mxnet_lock:  # for MXNet, and because the process has only one op-time log
             for start in range(0, len(images), self.batch_size):
                 part = images[start : start + self.batch_size]
-                self._warm(part)
+                if self._bound.prepare(len(part)) and self._cold:
+                    self._bound.forward(part, self._bound.stopwatch())
                 op_times.drain()
                 scores.append(self._bound.forward(part, watch))
                 records += op_times.drain()
@@ -111,14 +112,6 @@ class Predictor:
                     each(start, len(part))
             times = assemble(self._graph, records, self._of_mxnet(), self._bound.seconds(watch))
             return np.concatenate(scores), times
-
-    def _warm(self, part: np.ndarray) -> None:
-        """Prepare for slices of this size. If the first run would be slow, run the slice once without measuring it."""
-        if self._bound.seen(len(part)):
-            return
-        self._bound.prepare(len(part))
-        if self._cold:
-            self._bound.forward(part, self._bound.stopwatch())
 
     def convolved(self, images: int) -> List[Tuple[str, np.ndarray, np.ndarray, np.ndarray]]:
         """Return name, data, weights and output of each of our operator's nodes in the last slice of this size."""
