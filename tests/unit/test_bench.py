@@ -299,34 +299,6 @@ def test_a_kernel_that_does_not_support_the_layer(invoke, monkeypatch):
     assert rows(json.loads(out)["cases"][0])["naive"]["status"] == "skipped"
 
 
-BAD = [
-    ("naive",),
-    ("--kernels", "fast"),
-    ("--kernels", "naive,,"),
-    ("--batch", "0"),
-    ("--batch", "x"),
-    ("--repeat", "-1"),
-    ("--warmup", "0"),
-    ("--edition", "fa1999"),
-    ("--layers", "all", "--edition", "fa2017"),
-    ("--against", "blas"),
-    ("--plot", "k.pdf"),
-    ("--json", "k.json"),
-    ("--kernels", "auto", "--json", "k.json"),
-    ("--plot", "k.png", "--markdown", "k.png"),
-    ("--save", "../k"),
-    ("--against-saved", "nobody"),
-    ("--fail-above", "5%"),
-    ("--against-saved", "k", "--fail-above", "-1%"),
-]
-
-
-@pytest.mark.parametrize("words", BAD, ids=" ".join)
-def test_mistakes_are_one_line(invoke, words):
-    code, out, err = invoke(*CPU, *words)
-    assert code == 2 and err.count("\n") == 1 and not out
-
-
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("DefaultCPUAllocator: can't allocate memory")])
 def test_out_of_memory(invoke, monkeypatch, error):
     monkeypatch.setattr(cpu.Cpu, "convolution", raising(error))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import reference
 import test_bench
+from test_bench import raising
 
 from fashion_infer.bench import network as bench
 from fashion_infer.bench import random_network
@@ -80,13 +81,6 @@ class LastImageMissing(FusedNetwork):
             return found
         out[:-1] = found[:-1]
         return out
-
-
-def raising(error):
-    def call(*arguments, **options):
-        raise error
-
-    return call
 
 
 def outputs(network, images):
@@ -207,15 +201,6 @@ def test_progress_is_shown_on_a_terminal_and_tables_in_a_pipe():
     os.close(ours)
     assert program.returncode == 0 and b"100%" in seen and b" left" in seen
     assert "images/s" in out and " left" not in out and "\x1b" not in out and b"images/s" not in seen
-
-
-BAD = [("--batch", "1,x"), ("--against", "cudnn"), ("--plot", "k.pdf"), ("--markdown", "/nowhere/k.md")]
-
-
-@pytest.mark.parametrize("words", BAD, ids=" ".join)
-def test_mistakes_are_one_line(invoke, words):
-    code, out, err = invoke(*CPU, *words)
-    assert code == 2 and err.count("\n") == 1 and not out
 
 
 class TestCompiler:
