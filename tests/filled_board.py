@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from datetime import datetime, timedelta, timezone
 
 from sqlalchemy import text
@@ -258,6 +259,18 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
         for index in range(waiting):
             waits(session, everybody[index % people_], index // people_)
     return tokens
+
+
+def new_token(app, name):
+    """Give a person a new token, and return it."""
+    with app.state.store.write() as session:
+        return people.new_token(session, session.query(Person).filter_by(name=name).one())
+
+
+def enter(client, token):
+    """Send the page's form with a token; return the response."""
+    guard = re.search(r'name="csrf" value="(\w+)"', client.get("/login").text)[1]
+    return client.post("/login", data={"csrf": guard, "token": token})
 
 
 def empty(app):

@@ -136,15 +136,9 @@ def app(data):
     made.state.store.close()
 
 
-def fresh_token(app, name):
-    with app.state.store.write() as session:
-        return people.new_token(session, session.query(fill.models.Person).filter_by(name=name).one())
-
-
 def sign_in(app, token):
     client = TestClient(app, follow_redirects=False)
-    guard = re.search(r'name="csrf" value="(\w+)"', client.get("/login").text)[1]
-    return client, client.post("/login", data={"csrf": guard, "token": token})
+    return client, fill.enter(client, token)
 
 
 def rows(app):
@@ -158,7 +152,7 @@ def rows(app):
 def test_invalid_tokens_are_limited_but_a_valid_one_works(app):
     """All requests come from the same address, as on a campus, within one minute of the service's clock."""
     app.state.refused = RefusedSignIns(app.state.store, Clock())
-    token = fresh_token(app, "Ann")
+    token = fill.new_token(app, "Ann")
     wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
     codes = [sign_in(app, wrong)[1] for _ in range(A_MINUTE + 2)]
     assert codes[0].status_code == 401 and codes[-1].status_code == 429
@@ -168,10 +162,10 @@ def test_invalid_tokens_are_limited_but_a_valid_one_works(app):
 
 
 def test_an_instructor_sees_refused_sign_ins(app):
-    token = fresh_token(app, "Ann")
+    token = fill.new_token(app, "Ann")
     for wrong in (token[:-64] + "0" * 64, *["nonsense"] * 3):
         sign_in(app, wrong)
-    client, _ = sign_in(app, fresh_token(app, "Ida"))
+    client, _ = sign_in(app, fill.new_token(app, "Ida"))
     text = client.get("/class/audit").text
     assert re.search(r">Ann</td><td[^>]*>sign in refused</td>", text)
     assert re.search(r">somebody</td><td[^>]*>sign in refused \(3 times that day\)</td>", text)
@@ -202,7 +196,7 @@ def test_requests_without_a_session_add_no_rows(app):
 
 
 def test_the_sessions_of_a_person_are_limited(app):
-    token, first = fresh_token(app, "Ann"), None
+    token, first = fill.new_token(app, "Ann"), None
     for _ in range(sessions.MOST + 5):
         client, _ = sign_in(app, token)
         first = first or client

@@ -60,19 +60,9 @@ def the(app, table, **by):
         return session.query(getattr(fill.models, table)).filter_by(**by).one()
 
 
-def enter(client, token):
-    guard = re.search(r'name="csrf" value="(\w+)"', client.get("/login").text)[1]
-    return client.post("/login", data={"csrf": guard, "token": token})
-
-
-def token_of(app, name):
-    with app.state.store.write() as session:
-        return people.new_token(session, session.query(fill.models.Person).filter_by(name=name).one())
-
-
 def test_a_token_opens_a_session_and_signing_out_ends_it(app):
     client = client_of(app)
-    answer = enter(client, f"  {token_of(app, 'Eve')}\n")
+    answer = fill.enter(client, f"  {fill.new_token(app, 'Eve')}\n")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     said = next(value for name, value in answer.headers.multi_items() if name == "set-cookie" and "board=" in value)
     assert "HttpOnly" in said and "SameSite=lax" in said and "Path=/" in said and "Secure" not in said
@@ -87,7 +77,7 @@ def test_a_token_opens_a_session_and_signing_out_ends_it(app):
 
 def test_a_sign_in_form_of_another_site_is_refused(app):
     """A sign-in form of another site is refused (login CSRF): it has neither the CSRF cookie nor the CSRF token."""
-    token, client = token_of(app, "Eve"), client_of(app)
+    token, client = fill.new_token(app, "Eve"), client_of(app)
     assert client.post("/login", data={"token": token}).status_code == 403
     client.get("/login")
     assert client.post("/login", data={"token": token, "csrf": "0" * 64}).status_code == 403
@@ -226,7 +216,7 @@ def test_people_are_added_with_tokens_that_are_shown_once(app):
     assert the(app, "Person", name="Xia").role == "assistant"
     assert the(app, "AuditEntry", what="Yan as student").actor == "Ida"
     for name, token in tokens.items():
-        assert enter(client_of(app), token).status_code == 303, name
+        assert fill.enter(client_of(app), token).status_code == 303, name
 
 
 @pytest.mark.parametrize("text", [
@@ -243,9 +233,9 @@ def test_instructors_replace_and_revoke_tokens(app):
     client, eve = client_of(app, "Ida"), the(app, "Person", name="Eve").id
     answer = post(client, f"/people/{eve}/token", do="new")
     token = re.search(r"fib_\w+", answer.text)[0]
-    assert enter(client_of(app), token).status_code == 303
+    assert fill.enter(client_of(app), token).status_code == 303
     assert post(client, f"/people/{eve}/token", do="revoke").status_code == 303
-    assert enter(client_of(app), token).status_code == 401
+    assert fill.enter(client_of(app), token).status_code == 401
     own = the(app, "Person", name="Ida").id
     assert post(client, f"/people/{own}/token", do="revoke").status_code == 422
     assert client.get("/class").status_code == 200
