@@ -6,6 +6,7 @@ from pathlib import Path
 from fashion_infer.system import files
 
 SAMPLES = Path(__file__).resolve().parent / "submissions"
+TEMPLATES = SAMPLES.parents[1] / "fashion_infer" / "kernel_files" / "templates"
 SHAPES = ((2, 13, 40, 4), (1, 28, 6, 5))
 HEAD = (
     'extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K)'

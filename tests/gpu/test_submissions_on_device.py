@@ -10,6 +10,7 @@ import numpy as np
 import planted_bugs
 import profiles
 import pytest
+from planted_bugs import SAMPLES, TEMPLATES
 from profiles import drawn
 
 from fashion_infer import _mxnet
@@ -26,8 +27,6 @@ from fashion_infer.system import compilers
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(compilers.find_nvcc() is None, reason="no nvcc")]
 ROOT = Path(__file__).resolve().parent.parent.parent
-SAMPLES = ROOT / "tests" / "submissions"
-TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 ON_GPU = [entry for entry in formats.FORMATS if entry.backend == "gpu"]
 HALF = ("gpu-names.cu", "gpu-2020-half.cu", "gpu-wmma-tf32.cu")
 _LIMITED = (*HALF, "gpu-cublas.cu", "gpu-edition-sizes.cu", "gpu-solve.cu")

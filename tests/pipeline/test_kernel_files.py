@@ -13,7 +13,7 @@ import kernel_loading
 import profiles
 import pytest
 import reference
-from planted_bugs import codes_of, path_of
+from planted_bugs import TEMPLATES, codes_of, path_of
 
 from fashion_infer import check, infer
 from fashion_infer.errors import CheckFailed, DeviceError, UsageError
@@ -22,7 +22,6 @@ from fashion_infer.library import devices, kernels
 from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parents[2]
-TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 CPU = [entry.name for entry in formats.FORMATS if entry.backend == "cpu"]
 RUN = ("run", "--data", "synthetic", "--n", "200")
 BENCH = ("bench", "conv", "--against", "none", "--batch", "40", "--repeat", "1")

@@ -1,18 +1,16 @@
 """A report on kernel files."""
 
 import json
-from pathlib import Path
 
 import profiles
 import pytest
 import small_report
-from planted_bugs import path_of
+from planted_bugs import TEMPLATES, path_of
 
 from fashion_infer.errors import DeviceError
 from fashion_infer.report import gather
 
 pytestmark = pytest.mark.slow
-FILE = Path(__file__).resolve().parents[2] / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
 HARMFUL = path_of("past-height")
 
 
@@ -37,11 +35,11 @@ def test_a_report_on_a_kernel_file(tmp_path, monkeypatch):
 
     for benchmark in (gather.Convolutions, gather.Networks):
         monkeypatch.setattr(benchmark, "measure", left_out)
-    out, measured, _ = small_report.made(tmp_path / "report", kernel=str(FILE), kernel_format="c-cpu")
+    out, measured, _ = small_report.made(tmp_path / "report", kernel=str(TEMPLATES / "conv.cpp"), kernel_format="c-cpu")
     assert measured.wrong == [] and measured.kernel.right and measured.changed == 0
     listed = json.loads((out / "report.json").read_text())["files"]
     assert sorted([*listed, "report.json"]) == sorted(path.name for path in out.iterdir())
     written = (out / "report.md").read_text()
-    assert "## Your kernel: conv.cpp" in written and f"--kernel {FILE} --format c-cpu" in written
+    assert "## Your kernel: conv.cpp" in written and f"--kernel {TEMPLATES / 'conv.cpp'} --format c-cpu" in written
     assert "left out" in written and "No profiler" not in written
     assert json.loads((out / "run-operator.json").read_text())["submission"]["correct"] is True

@@ -1,14 +1,13 @@
 """Kernel files in `bench conv`. The device is a NumPy stand-in, as in test_bench.py."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import kernel_loading
 import numpy as np
 import pytest
 import reference
-from planted_bugs import path_of
+from planted_bugs import TEMPLATES, path_of
 from test_bench import Tensors
 
 import fashion_infer
@@ -19,7 +18,6 @@ from fashion_infer.graph.layers import ConvolutionShape
 from fashion_infer.kernel_files import loading
 from fashion_infer.library import bindings, kernels
 
-ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 
@@ -71,7 +69,7 @@ def correct_alone(monkeypatch):
 
 @pytest.mark.parametrize("host_memory, call", [(False, ("device", 7)), (True, ("host", 1))])
 def test_a_file_runs_on_device_or_host_memory(work, host_memory, call):
-    path = ROOT / "fashion_infer/kernel_files/templates/conv.cpp"
+    path = TEMPLATES / "conv.cpp"
     row, contender = check_file(work, path, host_memory=host_memory)
     assert (row.status, row.precision, row.findings, row.step) == ("ok", "float32", (), None) and row.error < 1e-6
     assert row.file == str(path) and row.summary == f"{path} (c-cpu)"
@@ -85,7 +83,7 @@ def test_a_file_runs_on_device_or_host_memory(work, host_memory, call):
 
 def test_a_wrong_image_of_the_benchmarks_own_call_is_found(work, tmp_path, correct_alone):
     file = tmp_path / "five.cpp"
-    template = (ROOT / "fashion_infer/kernel_files/templates/conv.cpp").read_text()
+    template = (TEMPLATES / "conv.cpp").read_text()
     file.write_text(template.replace("b < (size_t)B", "b < (size_t)(B < 5 ? B : 5)"))
     row, contender = check_file(work, file)
     assert contender is None and (row.status, row.precision) == ("wrong", "incorrect")
@@ -117,7 +115,7 @@ def test_device_usable(monkeypatch):
 
 
 def test_from_python(tmp_path):
-    path = Path(fashion_infer.__file__).parent / "kernel_files/templates/conv.cpp"
+    path = TEMPLATES / "conv.cpp"
     first, second = (fashion_infer.bench_conv(path, against="none", batch=5, repeat=4) for _ in range(2))
     (case,) = first.cases
     assert first.wrong == [] and str(path) in [row.file for row in case.rows]

@@ -1,16 +1,14 @@
 """The judge of kernel files on the CPU: planted bugs have their codes, correct files none."""
 
 import kernel_loading
-import planted_bugs
 import pytest
-from planted_bugs import PLANTED, RIGHT, SHAPES, codes_of, path_of
+from planted_bugs import PLANTED, RIGHT, SHAPES, TEMPLATES, codes_of, path_of
 from profiles import drawn, pick
 
 from fashion_infer.errors import UsageError
 from fashion_infer.judging import judge
 from fashion_infer.judging.verdict import OTHER
 
-TEMPLATES = planted_bugs.SAMPLES.parents[1] / "fashion_infer" / "kernel_files" / "templates"
 pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 

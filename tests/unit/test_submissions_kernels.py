@@ -16,7 +16,7 @@ import reference
 import skips
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted_bugs import HEAD, SAMPLES, path_of
+from planted_bugs import HEAD, SAMPLES, TEMPLATES, path_of
 
 from fashion_infer.errors import DeviceError, UsageError
 from fashion_infer.kernel_files import build, formats, plugin
@@ -24,7 +24,6 @@ from fashion_infer.library import bindings, devices, kernels, op_times
 from fashion_infer.system import compilers
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-TEMPLATES = ROOT / "fashion_infer" / "kernel_files" / "templates"
 RIGHT = [
     *(TEMPLATES / name for name in ("conv.cpp", "cpu-new-forward.cc", "new-forward.h")),
     *map(path_of, ("plain.c", "cpu-stride.cc", "helper/conv.cpp")),
