@@ -2,7 +2,6 @@
 
 import contextlib
 import gzip
-import io
 import json
 import os
 import shutil
@@ -14,6 +13,7 @@ import zlib
 from pathlib import Path
 
 import hostile_checkpoints
+import image_files
 import numpy as np
 from PIL import Image
 
@@ -134,17 +134,6 @@ def _png(width, height, bits=1, rows=None):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
 
 
-def _idx(array):
-    array = np.asarray(array, np.uint8)
-    return struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape) + array.tobytes()
-
-
-def _npy(array):
-    content = io.BytesIO()
-    np.save(content, array)
-    return content.getvalue()
-
-
 def _files(folder: Path) -> None:
     """Create devices, pictures, custom datasets and prefixes."""
     at = lambda name: Path(folder) / name  # noqa: E731
@@ -169,26 +158,26 @@ def _files(folder: Path) -> None:
     Image.fromarray(np.array([[np.nan, 1]], np.float32)).save(at("nan.tiff"))
     Image.new("L", (28, 28), 0).save(at("good.png"))
     # Custom datasets: files of images and of labels.
-    at("own-images").write_bytes(_idx(np.zeros((20, 28, 28))))
-    at("own-labels").write_bytes(_idx(np.arange(20) % 10))
-    at("own-11-classes").write_bytes(_idx(np.arange(20) % 11))
-    at("own-19-labels").write_bytes(_idx(np.zeros(19)))
-    at("own-none").write_bytes(_idx(np.zeros((0, 28, 28))))
-    at("own-not-square").write_bytes(_idx(np.zeros((20, 28, 20))))
+    at("own-images").write_bytes(image_files.idx(np.zeros((20, 28, 28))))
+    at("own-labels").write_bytes(image_files.idx(np.arange(20) % 10))
+    at("own-11-classes").write_bytes(image_files.idx(np.arange(20) % 11))
+    at("own-19-labels").write_bytes(image_files.idx(np.zeros(19)))
+    at("own-none").write_bytes(image_files.idx(np.zeros((0, 28, 28))))
+    at("own-not-square").write_bytes(image_files.idx(np.zeros((20, 28, 20))))
     at("own-huge").write_bytes(struct.pack(">IIII", 2051, 2**31, 2**10, 2**10))
-    at("own-bomb.gz").write_bytes(gzip.compress(_idx(np.zeros((20, 28, 28)))) + 1024 * _ZEROS)
+    at("own-bomb.gz").write_bytes(gzip.compress(image_files.idx(np.zeros((20, 28, 28)))) + 1024 * _ZEROS)
     np.save(at("own-floats.npy"), np.zeros((20, 28, 28)))
     np.save(at("own-objects.npy"), np.array([{}], object))
     np.save(at("own-colours.npy"), np.zeros((20, 28, 28, 3), np.uint8))
     header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (1048576, 1024, 1024), }"
     at("own-claims.npy").write_bytes(b"\x93NUMPY\x01\0" + struct.pack("<H", 118) + header.ljust(117) + b"\n")
     with zipfile.ZipFile(at("own-zip-bomb.npz"), "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("images.npy", _npy(np.zeros((20, 28, 28), np.uint8)) + bytes(32 << 20))
+        archive.writestr("images.npy", image_files.npy(np.zeros((20, 28, 28), np.uint8)) + bytes(32 << 20))
     # Files with the names that both MNIST and Fashion-MNIST use. `data fetch --to {mnist}` must not change them.
     for name in ("mnist", "own", "fifo-dataset", "folder-dataset", "sparse-dataset"):
         at(name).mkdir()
     for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
-        content = _idx(np.zeros((20, 28, 28) if "images" in name else 20))
+        content = image_files.idx(np.zeros((20, 28, 28) if "images" in name else 20))
         (at("mnist") / name).write_bytes(gzip.compress(content))
         os.mkfifo(at("fifo-dataset") / name)
         (at("folder-dataset") / name).mkdir()

@@ -6,6 +6,7 @@ import io
 import itertools
 import struct
 
+import image_files
 import numpy as np
 import profiles
 import pyarrow
@@ -25,10 +26,6 @@ def read_all(names, size, side=28, invert=None):
     """Read all images of some files, block by block; return them as one array."""
     blocks = Blocks(sources.of([str(name) for name in names]), size)
     return np.concatenate([reading.read(blocks.block(i), side, invert).images for i in range(len(blocks))])
-
-
-def idx_file(images):
-    return struct.pack(">4I", 2051, len(images), 28, 28) + images.tobytes()
 
 
 def write_parquet(path, values, name="image", **options):
@@ -82,7 +79,7 @@ def test_files_of_different_formats(images, tmp_path_factory, lengths, size, dat
         elif form == "npz":
             np.savez_compressed(names[-1], images=some, labels=np.zeros(length, int))
         elif form.startswith("idx"):
-            (gzip.open if form.endswith("gz") else open)(names[-1], "wb").write(idx_file(some))
+            (gzip.open if form.endswith("gz") else open)(names[-1], "wb").write(image_files.idx(some))
         else:
             write_parquet(names[-1], COLUMNS["bytes"](some), row_group_size=7)
         start += length
@@ -96,7 +93,7 @@ def test_a_folder_is_read_in_order_without_labels_and_hidden_files(images, tmp_p
     np.save(tmp_path / "labels.npy", images[1][:30])
     np.save(tmp_path / ".hidden.npy", images[0][:5])
     (tmp_path / "t10k-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 2049, 0))
-    (tmp_path / "a-idx3-ubyte").write_bytes(idx_file(images[0][:10]))
+    (tmp_path / "a-idx3-ubyte").write_bytes(image_files.idx(images[0][:10, 0]))
     np.save(below / "x.npy", images[0][10:20])
     assert np.array_equal(read_all([tmp_path], 8), images[0][:30])
     assert [source.name for source in sources.of([f"{tmp_path}/c*.npy"])] == [f"{tmp_path}/c.npy"]
@@ -118,20 +115,14 @@ def test_a_uri_of_a_pyarrow_filesystem(images, tmp_path):
 
 
 BAD = {
-    "cut.npy": lambda x: _npy(x)[:-1],
-    "cut-idx3-ubyte": lambda x: idx_file(x)[:-1],
-    "fortran.npy": lambda x: _npy(np.asfortranarray(x)),
-    "flat.npy": lambda x: _npy(x.reshape(-1)),
-    "floats.npy": lambda x: _npy(x / 255),
+    "cut.npy": lambda x: image_files.npy(x)[:-1],
+    "cut-idx3-ubyte": lambda x: image_files.idx(x)[:-1],
+    "fortran.npy": lambda x: image_files.npy(np.asfortranarray(x)),
+    "flat.npy": lambda x: image_files.npy(x.reshape(-1)),
+    "floats.npy": lambda x: image_files.npy(x / 255),
     "cut.parquet": lambda x: b"PAR1" + bytes(50),
     "cut.png": lambda x: png(x[0])[:60],
 }
-
-
-def _npy(array):
-    content = io.BytesIO()
-    np.save(content, array)
-    return content.getvalue()
 
 
 @pytest.mark.parametrize("name", BAD)

@@ -7,6 +7,7 @@ import random
 import re
 import struct
 
+import image_files
 import mutate
 import numpy as np
 import profiles
@@ -21,21 +22,6 @@ from fashion_infer.graph import layers as kinds
 from fashion_infer.graph import symbol
 
 CPU = ("--backend", "cpu")
-
-
-def idx_bytes(array):
-    """Return an IDX file as the format's page defines it.
-
-    It has two zero bytes, 8 for unsigned bytes, the number of dimensions, the sizes in big-endian order, and the data.
-    """
-    head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
-    return head + np.ascontiguousarray(array, np.uint8).tobytes()
-
-
-def npy_bytes(array):
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
 
 
 @pytest.fixture
@@ -54,7 +40,7 @@ def put(folder, form, images, labels):
         return (folder / "set.npz",) * 2
     paths = [folder / (name + (".gz" if form == "idx.gz" else "")) for name in names]
     for path, array in zip(paths, (images, labels)):
-        content = idx_bytes(array) if form.startswith("idx") else npy_bytes(array)
+        content = image_files.idx(array) if form.startswith("idx") else image_files.npy(array)
         path.write_bytes(gzip.compress(content) if form == "idx.gz" else content)
     return tuple(paths)
 
@@ -132,31 +118,31 @@ def header(shape, descr="|u1"):
     return stream.getvalue()
 
 
-IMAGES = idx_bytes(np.zeros((4, 28, 28)))
-LABELS = idx_bytes(np.zeros(4))
+IMAGES = image_files.idx(np.zeros((4, 28, 28)))
+LABELS = image_files.idx(np.zeros(4))
 WRONG = {
     "empty": (b"", LABELS),
     "text": (b"images", LABELS),
     "images for labels": (IMAGES, IMAGES),
     "floats in IDX": (b"\0\0\x0d\x03" + IMAGES[4:], LABELS),
     "a header of terabytes": (struct.pack(">IIII", 2051, 2**31, 2**10, 2**10), LABELS),
-    "counts differ": (IMAGES, idx_bytes(np.zeros(5))),
-    "none": (idx_bytes(np.zeros((0, 28, 28))), idx_bytes(np.zeros(0))),
-    "not square": (idx_bytes(np.zeros((4, 28, 20))), LABELS),
-    "a pixel": (idx_bytes(np.zeros((4, 1, 1))), LABELS),
-    "colours": (npy_bytes(np.zeros((4, 28, 28, 3), np.uint8)), LABELS),
-    "floats": (npy_bytes(np.zeros((4, 28, 28))), LABELS),
-    "objects": (npy_bytes(np.array([{}])), LABELS),
-    "out of range": (npy_bytes(np.full((4, 28, 28), 256)), LABELS),
-    "negative": (npy_bytes(np.full((4, 28, 28), -1)), LABELS),
-    "an array that is cut off": (npy_bytes(np.zeros((4, 28, 28), np.uint8))[:-1], LABELS),
+    "counts differ": (IMAGES, image_files.idx(np.zeros(5))),
+    "none": (image_files.idx(np.zeros((0, 28, 28))), image_files.idx(np.zeros(0))),
+    "not square": (image_files.idx(np.zeros((4, 28, 20))), LABELS),
+    "a pixel": (image_files.idx(np.zeros((4, 1, 1))), LABELS),
+    "colours": (image_files.npy(np.zeros((4, 28, 28, 3), np.uint8)), LABELS),
+    "floats": (image_files.npy(np.zeros((4, 28, 28))), LABELS),
+    "objects": (image_files.npy(np.array([{}])), LABELS),
+    "out of range": (image_files.npy(np.full((4, 28, 28), 256)), LABELS),
+    "negative": (image_files.npy(np.full((4, 28, 28), -1)), LABELS),
+    "an array that is cut off": (image_files.npy(np.zeros((4, 28, 28), np.uint8))[:-1], LABELS),
     "an array of terabytes": (header((2**20, 2**10, 2**10)), LABELS),
     "a header that is cut off": (header((4, 28, 28))[:40], LABELS),
     "a header that is a program": (b"\x93NUMPY\x01\0\x20\0__import__('os').abort()       \n", LABELS),
     "an archive that is none": (b"PK\x03\x04" + bytes(50), LABELS),
-    "labels in two columns": (IMAGES, npy_bytes(np.zeros((4, 10), int))),
-    "negative labels": (IMAGES, npy_bytes(np.array([0, 1, -1, 2]))),
-    "labels of 2**40": (IMAGES, npy_bytes(np.array([0, 1, 2**40, 2]))),
+    "labels in two columns": (IMAGES, image_files.npy(np.zeros((4, 10), int))),
+    "negative labels": (IMAGES, image_files.npy(np.array([0, 1, -1, 2]))),
+    "labels of 2**40": (IMAGES, image_files.npy(np.array([0, 1, 2**40, 2]))),
 }
 
 
