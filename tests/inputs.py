@@ -49,3 +49,9 @@ def with_specials(x, rng, count=2):
     x = np.array(x, np.float32)
     x.reshape(-1)[rng.integers(0, x.size, count)] = rng.choice([np.inf, -np.inf, np.nan], count)
     return x
+
+
+def parts(rng, n):
+    """Return three slices of n items: the first half, the last item, and a random part."""
+    begin = int(rng.integers(n))
+    return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]

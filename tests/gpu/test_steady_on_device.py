@@ -24,18 +24,12 @@ SEED = st.integers(0, 2**32 - 1)
 CHAINS = chains.large()
 
 
-def parts(rng, n):
-    """Return three slices of n items: the first half, the last item, and a random part."""
-    begin = int(rng.integers(n))
-    return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
-
-
 def check_network(torch, chain, n, kind, seed):
     rng = np.random.default_rng(seed)
     network = chain.fused(chain.weights(seed, kind != "normal"), backend="gpu")
     x = chain.items(n, kind, seed)
     whole, tensor = network.forward(x), torch.as_tensor(x).cuda()
-    for part in [slice(None), *parts(rng, n)]:
+    for part in [slice(None), *inputs.parts(rng, n)]:
         for _ in range(3):  # from the second pass on, a CUDA graph runs
             np.testing.assert_array_equal(network.forward(x[part]), whole[part])
         np.testing.assert_array_equal(on_device(torch, network, tensor[part]).cpu().numpy(), whole[part])
@@ -95,7 +89,7 @@ def test_kernels(name):
             return
         status, whole = library.on_device(name, x, weight)
         assert status == library.OK, library.message()
-        for part in parts(rng, n):
+        for part in inputs.parts(rng, n):
             some = np.ascontiguousarray(x[part])
             if library.takes(name, library.conv_of(some, weight)):
                 np.testing.assert_array_equal(library.on_device(name, some, weight)[1], whole[part])

@@ -3,8 +3,6 @@
 import _ctypes
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,7 +46,7 @@ def test_help_and_version_as_commands(invoke, words, same):
     assert invoke(*words.split()) == invoke(*same.split())
 
 
-def test_a_missing_gpu_is_refused_before_anything_is_imported(tmp_path):
+def test_a_missing_gpu_is_refused_before_anything_is_imported(tmp_path, run_python):
     """Without a GPU, `--backend gpu` is refused before NumPy is imported and the missing checkpoint is noticed."""
     code = """
 import sys
@@ -58,7 +56,7 @@ from fashion_infer.cli.main import main
 try: main(["run", "--backend", "gpu", "--checkpoint", "nowhere"])
 except SystemExit as end: print(end.code, "numpy" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = run_python(code, cwd=tmp_path)
     assert done.stdout == "4 False\n" and done.stderr.count("\n") == 1
 
 
@@ -199,6 +197,6 @@ def test_public_names_are_those_of_their_modules():
 
 
 @pytest.mark.parametrize("name, heavy", [("__version__", "numpy"), ("UsageError", "numpy"), ("Result", "mxnet")])
-def test_importing_a_name_does_not_import_too_much(name, heavy):
+def test_importing_a_name_does_not_import_too_much(name, heavy, run_python):
     words = f"import sys, fashion_infer; fashion_infer.{name}; sys.exit({heavy!r} in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0
+    assert run_python(words).returncode == 0

@@ -6,6 +6,7 @@ import struct
 import mutate
 import numpy as np
 import pytest
+from test_checkpoint import refused, same_bits
 
 from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, minidnn, zoo
 from fashion_infer.errors import CheckpointError
@@ -51,10 +52,6 @@ def written(weights, biases=0.0):
     return content
 
 
-def same_bits(found, wanted):
-    return found.keys() == wanted.keys() and all(found[k].tobytes() == wanted[k].tobytes() for k in wanted)
-
-
 @pytest.fixture
 def file(weights, tmp_path):
     path = tmp_path / "weights-86.bin"
@@ -89,14 +86,6 @@ def test_the_format_is_recognised_by_content(original, file, tmp_path):
     assert load.load(str(renamed)).attributes["edition"] == "fa2020"
     hdf5.save(tmp_path / "a.bin", original)
     assert same_bits(load.load(str(tmp_path / "a.bin")).weights, original.weights)
-
-
-def refused(path):
-    with pytest.raises(CheckpointError) as error:
-        load.load(str(path))
-    text = str(error.value)
-    assert "\n" not in text and error.value.exit_code == 3
-    return text
 
 
 def test_truncated(file):

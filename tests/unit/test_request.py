@@ -2,8 +2,6 @@
 
 import dataclasses
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -173,7 +171,7 @@ def test_infer_and_run_have_all_options_of_a_request(invoke):
         infer(side=28)
 
 
-def test_help_imports_little():
+def test_help_imports_little(run_python):
     code = (
         "import sys; from fashion_infer.cli import main\n"
         "try: main.main(sys.argv[1:])\n"
@@ -182,5 +180,4 @@ def test_help_imports_little():
         "{'numpy', 'rich', 'pooch', 'mxnet', 'h5py', 'matplotlib', 'jinja2'}), file=sys.stderr)"
     )
     for words in (["--help"], ["run", "--help"]):
-        done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
-        assert done.stderr.strip() == "[]"
+        assert run_python(code, *words).stderr.strip() == "[]"

@@ -22,18 +22,12 @@ def default_threads():
     bindings.set_threads(None)
 
 
-def parts(rng, n):
-    """Return three slices of n items: the first half, the last item, and a random part."""
-    begin = int(rng.integers(n))
-    return [slice(0, (n + 1) // 2), slice(n - 1, n), slice(begin, int(rng.integers(begin, n)) + 1)]
-
-
 def check(run, x, rng, threads, fewer):
     """Check that run() on parts of x with `fewer` threads gives the same bits as on all of x with `threads` threads."""
     bindings.set_threads(threads)
     whole = run(x)
     bindings.set_threads(fewer)
-    for part in [slice(None), *parts(rng, len(x))]:
+    for part in [slice(None), *inputs.parts(rng, len(x))]:
         np.testing.assert_array_equal(run(x[part]), whole[part])
 
 

@@ -72,20 +72,14 @@ def test_a_files_output_goes_to_stderr_with_its_name(capfd):
     assert err == "[prints.cpp] B = 2\n[prints.cpp] M = 3\n[prints.cpp] no newline\n"
 
 
-def in_a_process(name, timeout=60):
-    """Call a kernel file once in a separate process; return the finished process."""
+def test_output_before_exit_is_printed(run_python):
     code = (
         "import sys, numpy as np\n"
         "from fashion_infer.kernel_files import formats, loading\nfrom fashion_infer.library import kernels\n"
         "name = loading.load(formats.recognise(sys.argv[1])).name\n"
         "kernels.convolve(np.ones((2, 1, 4, 4)), np.ones((3, 1, 2, 2)), name)\nprint('done')"
     )
-    command = [sys.executable, "-c", code, str(path_of(name))]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, cwd=ROOT)
-
-
-def test_output_before_exit_is_printed():
-    end = in_a_process("exits")
+    end = run_python(code, path_of("exits"))
     assert (end.returncode, end.stdout) == (255, "")
     assert end.stderr == "[exits.cpp] not today\n"
 
