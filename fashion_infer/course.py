@@ -45,7 +45,9 @@ def request(
         raise UsageError(f"{edition} had no program '{program}'; it had {', '.join(had)}")
     preset = PROGRAMS[program]
     if preset.arguments == ("n",) and model is not None:
-        model, n = None, _only_n(program, str(model), n)
+        if n is not None or not model.isdecimal():
+            raise UsageError(f"{program} takes one argument: the number of test images")
+        n, model = int(model), None
     if not preset.arguments:
         if model is not None or n is not None:
             raise UsageError(f"{program} takes no arguments, because it runs the baseline on all 10000 images")
@@ -61,9 +63,3 @@ def request(
         mode="operator",
         **options,
     )
-
-
-def _only_n(program: str, first: str, second: Optional[int]) -> int:
-    if second is not None or not first.isdecimal():
-        raise UsageError(f"{program} takes one argument: the number of test images")
-    return int(first)

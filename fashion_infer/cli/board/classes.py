@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import click
@@ -85,19 +86,13 @@ def new(store, class_name, edition, rubric, backend, **limits):
     asked = rubrics.read(rubric, edition) if rubric else rubrics.default(edition or "fa2017")
     text = Path(rubric).read_text(encoding="utf-8") if rubric else rubrics.default_text(asked.edition)
     if rubric and edition:
-        text = _with_edition(text, asked.edition)
+        text = re.sub(r"(?m)^edition\s*=.*$", f'edition = "{asked.edition}"', text, count=1)
     where = backend or (asked.backend if asked.backend != "auto" else "gpu")
     deadline = _deadline(limits)
     with store.write() as session:
         people.new_class(session, class_name, asked.network, where, text, deadline, **_limits(limits))
     then = f"board join --class {class_name} people.csv > tokens.csv"
     click.echo(f"class {class_name}: {asked.network} on the {where}; next: {then}")
-
-
-def _with_edition(text, edition):
-    import re
-
-    return re.sub(r"(?m)^edition\s*=.*$", f'edition = "{edition}"', text, count=1)
 
 
 @classes.command(
