@@ -2,6 +2,7 @@
 
 import io
 import struct
+import zlib
 
 import numpy as np
 
@@ -19,3 +20,14 @@ def npy(array):
     content = io.BytesIO()
     np.save(content, array)
     return content.getvalue()
+
+
+def png(width, height, bits=1, rows=None):
+    """Return a grey PNG; `rows` are its rows of pixels, each after a zero byte, by default black ones."""
+    rows = rows or (b"\0" + bytes(-(-width * bits // 8))) * height
+
+    def chunk(kind, part):
+        return struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part))
+
+    header = struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")

@@ -9,7 +9,6 @@ import socket
 import stat
 import struct
 import zipfile
-import zlib
 from pathlib import Path
 
 import hostile_checkpoints
@@ -124,16 +123,6 @@ NODES = {"null-node": 3, "full-node": 7}  # character devices and their minor nu
 _ZEROS = gzip.compress(bytes(1 << 20))  # a gzip file may consist of several members in a row
 
 
-def _png(width, height, bits=1, rows=None):
-    rows = rows or (b"\0" + bytes(-(-width * bits // 8))) * height
-
-    def chunk(kind, part):
-        return struct.pack(">I", len(part)) + kind + part + struct.pack(">I", zlib.crc32(kind + part))
-
-    header = struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
-
-
 def _files(folder: Path) -> None:
     """Create devices, pictures, custom datasets and prefixes."""
     at = lambda name: Path(folder) / name  # noqa: E731
@@ -146,10 +135,10 @@ def _files(folder: Path) -> None:
     at("sparse").touch()
     os.truncate(at("sparse"), 1 << 40)
     # Pictures.
-    at("wide.png").write_bytes(_png(60_000, 1))  # 87 bytes
-    at("tall.png").write_bytes(_png(1, 60_000))
-    at("bomb.png").write_bytes(_png(9500, 9500))  # Pillow warns at this size
-    at("larger-bomb.png").write_bytes(_png(16_000, 16_000))  # Pillow refuses this size
+    at("wide.png").write_bytes(image_files.png(60_000, 1))  # 87 bytes
+    at("tall.png").write_bytes(image_files.png(1, 60_000))
+    at("bomb.png").write_bytes(image_files.png(9500, 9500))  # Pillow warns at this size
+    at("larger-bomb.png").write_bytes(image_files.png(16_000, 16_000))  # Pillow refuses this size
     at("broken.wmf").write_bytes(b"\xd7\xcd\xc6\x9a" + bytes(36))
     at("broken.avif").write_bytes(b"\0\0\0\x1cftypavif" + bytes(80))
     at("program.eps").write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n(touched) (w) file\n")

@@ -3,9 +3,8 @@
 import colorsys
 import io
 import random
-import struct
-import zlib
 
+import image_files
 import mutate
 import numpy as np
 import profiles
@@ -229,15 +228,8 @@ def test_values_of_unknown_scale_are_refused(values, tmp_path):
 
 def png(values):
     """Return the bytes of a grey PNG with 8 or 16 bits per pixel."""
-    height, width = values.shape
-    bits = 8 * values.dtype.itemsize
     rows = b"".join(b"\0" + row.astype(values.dtype.newbyteorder(">")).tobytes() for row in values)
-
-    def chunk(kind, content):
-        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
-
-    header = struct.pack(">IIBBBBB", width, height, bits, 0, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return image_files.png(*reversed(values.shape), 8 * values.dtype.itemsize, rows)
 
 
 @pytest.mark.parametrize("dark", [False, True])
