@@ -103,19 +103,6 @@ def test_an_unknown_format_is_a_one_line_error(one_line, tmp_path):
     assert "unknown format 'x'" in one_line(2, *RUN, "--kernel", file, "--format", "x")[0]
 
 
-def test_format_needs_a_kernel_file(one_line):
-    for command in (
-        [*RUN, "--kernel", "naive"],
-        [*BENCH, "--kernels", "naive"],
-        ["report", "--out", "x", "--kernel", "naive"],
-        ["verify", "--kernel", "naive"],
-    ):
-        line, out = one_line(2, *command, "--format", "c-cpu")
-        assert "--format needs a kernel file" in line and out == ""
-    line, _ = one_line(2, *BENCH, "--kernels", "a.cu,b.cu", "--format", "c-gpu,c-gpu,c-gpu")
-    assert "3 formats for 2 kernel files" in line
-
-
 @pytest.mark.slow
 def test_format_selects_one_of_two_formats(invoke, one_line, tmp_path):
     """--format selects one of the two formats in a file. `make test-all` also tests `verify` and `profile`."""
