@@ -25,7 +25,7 @@ from .verdict import ShapeVerdict
 
 _PROBED = 256  # images of a probe's call, at most
 _FAR = 8.0  # times the float32 bound: no transform of a float32 kernel is so far off
-_UNDERFLOW = 2.0**-12  # of the largest output: more than what halving the operands changes, exact but for underflow
+_UNDERFLOW = 2.0**-12  # of the largest output; halving operands changes less, by underflow alone
 _REPEATS = 3  # further calls on the same inputs that show whether results differ
 _FEW_REPEATS = 2  # of calls with many images
 _MOST_RACE_CALLS = 100
