@@ -126,27 +126,33 @@ def test_a_rubric_allows_what_the_compiler_says(tmp_path, monkeypatch):
     assert len(json.dumps([one["explain"] for one in documents])) < 20_000
 
 
-COMPILED = """import torch
-
-@torch.compile
-def conv_forward(x, k):
-    return torch.nn.functional.conv2d(x, k) + 0.0
-"""
+CONV2D = "import torch\n\ndef conv_forward(x, k):\n    return torch.nn.functional.conv2d(x, k) + 0.0\n"
+PYTHON = {
+    # KernelBot's first form; its types are in a module that only KernelBot has.
+    "kernelbot": "from task import input_t\nimport torch\n\n"
+    "def custom_kernel(data: input_t):\n    x, k = data\n    return torch.nn.functional.conv2d(x, k)\n",
+    "leetgpu": "import torch\n\ndef solve(image, taps, output, height, width, rows, columns):\n"
+    "    output[...] = torch.nn.functional.conv2d(image[None, None], taps[None, None])[0, 0]\n",
+    "imports": "from impl import conv_forward\n",
+    "compiles": CONV2D.replace("\n\n", "\n\n@torch.compile\n"),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not pick(False, True), reason="PyTorch compiles for a minute: part of make test-all")
+@pytest.mark.parametrize("name", drawn(list(PYTHON)[: pick(3, 4)], 1))
 @pytest.mark.skipif(available().lacking({"landlock": 1, "seccomp": 1, "rlimits": 1, "stopped": 1}), reason="no sandbox")
-def test_a_file_that_pytorch_compiles_is_ranked(tmp_path, monkeypatch):
+def test_files_in_python_are_ranked(name, tmp_path, monkeypatch):
     """PyTorch's compiler starts processes, which is possible in the calls that do not count."""
     pytest.importorskip("torch")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "conv.py").write_text(COMPILED)
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "submission.py").write_text(PYTHON[name])
+    (tmp_path / "team" / "impl.py").write_text(CONV2D if name == "imports" else "")
     small = rubric.parse(Path(SMALL).read_text(), "small")
     asked = small._replace(
         edition="", layers=(rubric.RubricLayer(1, 9, 4, 3),), limits=rubric.RubricLimits(seconds=300)
     )
-    (found,) = grade.grade(grade.GradeRequest((str(tmp_path / "conv.py"),), asked))
+    (found,) = grade.grade(grade.GradeRequest((str(tmp_path / "team"),), asked))
     assert (found.findings, found.ranked, found.marks.points) == ((), True, 100), found.printed
 
 

@@ -3,8 +3,8 @@
 import ctypes
 import importlib.util
 import os
-import sys
 import time
+from pathlib import Path
 from typing import Any, Callable, Dict, NamedTuple
 
 from . import abi
@@ -66,21 +66,13 @@ def _python(path: str, gpu: bool) -> WorkerKernel:
     os.environ["TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"] = "0"  # they have more bytes than a box may write
     import torch
 
-    spec = importlib.util.spec_from_file_location("submission", path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{path} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["submission"] = module  # Triton looks up a kernel's module here
-    spec.loader.exec_module(module)
-    if callable(getattr(module, "conv_forward", None)):
-
-        def function(x, k, y):
-            return module.conv_forward(x, k)
-
-    else:
-
-        def function(x, k, y):
-            return module.custom_kernel((x, k, y))
+    # The sandbox shows this file of the package, but not the package.
+    place = Path(__file__).parents[2] / "kernel_files" / "functions.py"
+    spec = importlib.util.spec_from_file_location("functions", place)
+    assert spec is not None and spec.loader is not None
+    functions = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(functions)
+    function, _ = functions.load(Path(path), "submission")
 
     def view(address: int, *shape: int):
         count = 1
@@ -96,9 +88,7 @@ def _python(path: str, gpu: bool) -> WorkerKernel:
         y = view(call.y, conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
         start = time.perf_counter()
         result = function(view(call.x, conv.B, conv.C, conv.H, conv.W), view(call.k, conv.M, conv.C, conv.K, conv.K), y)
-        if result.shape != y.shape:
-            raise ValueError(f"it returned a tensor of shape {tuple(result.shape)}, not {tuple(y.shape)}")
-        if result is not y:
+        if functions.checked(result, tuple(y.shape)) is not y:
             y[...] = result
         call.op_seconds = -1.0 if gpu else time.perf_counter() - start
         return abi.OK

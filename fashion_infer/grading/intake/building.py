@@ -12,6 +12,7 @@ from ...errors import DeviceError
 from ...judging import judge
 from ...judging.callers.here import runs_threads
 from ...kernel_files import build as builds
+from ...kernel_files import functions
 from ...system import cache_limits, compilers, installation
 from ...system.files import vanishing
 from ...system.text import shown
@@ -56,7 +57,7 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
             raise DeviceError("submissions in Python need PyTorch: pip install torch")
         sites = tuple(path for path in sys.path if path.endswith("-packages") and Path(path).is_dir())
         # The worker may read the system's compiler and Python's headers, with which PyTorch's compilers work.
-        read = (*sites, *_SYSTEM, sysconfig.get_paths()["include"])
+        read = (functions.__file__, str(submission.folder), *sites, *_SYSTEM, sysconfig.get_paths()["include"])
         return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=read, packages=sites)
     if recognised.format.language == "machine code":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
