@@ -24,6 +24,7 @@ _MOST = 1 << 16  # largest number of bytes of a message
 _LOOK = 0.05  # seconds between two checks of the worker's resources
 # Shortest time of a bracket in seconds. The lag, which varies, is subtracted, and the result must not be 0 or less.
 _LEAST = 1e-6
+_MOST_SECONDS = 1e6  # a worker that reports a longer time for a call is lying
 _STARTING = 30.0  # time limit in seconds for the start of a worker, until it has confined itself
 
 
@@ -202,7 +203,7 @@ def _called(said: bytes, number: int, seconds: float) -> TimedBracket:
         if fields[0] != b"done" or int(fields[1]) != number:
             raise ValueError
         op, layer = float(fields[3]), float(fields[4])
-        if not (math.isfinite(op) and math.isfinite(layer)):
+        if not (abs(op) < _MOST_SECONDS and abs(layer) < _MOST_SECONDS):  # nor NaN
             raise ValueError
         message = fields[6].decode(errors="replace")[:512]
         return TimedBracket(seconds, int(fields[2]), op, layer, int(fields[5]), message)
