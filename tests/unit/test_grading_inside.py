@@ -390,3 +390,12 @@ def test_a_cgroup_needs_its_controllers(monkeypatch, tmp_path):
     assert group.out_of_memory
     done = subprocess.run(group.entered(["/bin/echo", "a b"]), capture_output=True, text=True)
     assert done.stdout == "a b\n" and int((group.path / "cgroup.procs").read_text()) > 1
+
+
+def test_a_cgroup_allows_no_memory_for_the_tensors(monkeypatch, tmp_path):
+    """They count as memory of the referee, which writes to them first."""
+    monkeypatch.setenv("FASHION_INFER_CGROUP", str(tmp_path))
+    (tmp_path / "cgroup.subtree_control").write_text("memory pids\n")
+    box = Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 2), shared=1 << 30)
+    start(box, BARE._replace(cgroup=True), [PYTHON, "-c", ""], ()).kill()
+    assert [int(file.read_text()) for file in tmp_path.glob("*/memory.max")] == [257 << 20]

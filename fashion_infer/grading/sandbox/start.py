@@ -32,7 +32,8 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
         folder = cgroup.parent()
         if folder is not None:
             with contextlib.suppress(OSError):
-                group = cgroup.Group(folder, box.limits.memory + box.shared, box.limits.threads)
+                # The tensors count as memory of the referee, which writes to them first.
+                group = cgroup.Group(folder, box.limits.memory + box.limits.disk, box.limits.threads)
     told, info = os.pipe()
     words = list(command)
     if layers.bubblewrap:
