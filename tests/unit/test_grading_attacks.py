@@ -42,7 +42,8 @@ def asked(tmp_path_factory):
 def test_an_attack_gets_its_verdict_and_the_grader_still_works(path, asked):
     # The honest kernel has a long time limit, because tests share their cores, and coarse times, which take less time.
     patient = asked._replace(limits=asked.limits._replace(seconds=30.0), timing=asked.timing._replace(spread=0.2))
-    (attacked,), (honest,) = judged(asked, path), judged(patient, HONEST)
+    # So has a file in Python, which first imports PyTorch.
+    (attacked,), (honest,) = judged(patient if path.suffix == ".py" else asked, path), judged(patient, HONEST)
     check(path, attacked)
     # On busy cores a worker may wake up so late that the clocks disagree. That finding costs no points.
     found = [finding for finding in honest.findings if finding.code != "clocks"]
