@@ -84,7 +84,8 @@ def run_filter(program, machine, number, *arguments):
         at += yes if {0x15: value == k, 0x35: value >= k, 0x45: bool(value & k)}[operation] else no
 
 
-THREAD, NEW_USER = 0x003D0F00, 0x10000000  # the flags of pthread_create, and CLONE_NEWUSER
+# The flags of pthread_create, CLONE_FILES and CLONE_NEWUSER.
+THREAD, OPEN_FILES, NEW_USER = 0x003D0F00, 0x400, 0x10000000
 # Numbers of system calls, from Linux's tables; those that the filter names are compared with the kernel's headers.
 NUMBERS = {"x86_64": {"read": 0, "ioctl": 16, "futex": 202}, "aarch64": {"read": 63, "ioctl": 29, "futex": 98}}
 for column, numbers in enumerate(NUMBERS.values()):
@@ -97,11 +98,13 @@ for column, numbers in enumerate(NUMBERS.values()):
 REFUSES = ("ptrace", "bpf", "io_uring_setup", "mount", "unshare", "keyctl", "process_vm_readv", "process_vm_writev",
            "setsid", "setpgid", "setresuid", "timer_create", "mq_open", "mq_notify", "shmget", "semget", "msgget",
            "shmat", "shmctl", "msgsnd", "mq_timedsend", "io_setup", "io_submit", "vmsplice", "setpriority",
-           "ioprio_set", "memfd_secret", "userfaultfd", "setns", "pidfd_getfd")  # fmt: skip
+           "ioprio_set", "memfd_secret", "userfaultfd", "setns", "pidfd_getfd", "seccomp",
+           "landlock_create_ruleset", "setxattr", "inotify_init1")  # fmt: skip
 OF_ITSELF = "sched_setaffinity", "prlimit64", "sched_setscheduler", "sched_setattr"
 F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_DUPFD_CLOEXEC = 8, 10, 15, 1024, 1030
+F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW = 6, 7, 37, 38
 FIOSETOWN, SIOCSPGRP, FIONBIO = 0x8901, 0x8902, 0x5421
-PDEATHSIG, DUMPABLE, NAME, PTRACER = 1, 4, 15, 0x59616D61  # of prctl
+PDEATHSIG, DUMPABLE, NAME, SECCOMP, FUTEX_HASH, PTRACER = 1, 4, 15, 22, 78, 0x59616D61  # of prctl
 SHARED, SHARED_VALIDATE, PRIVATE, ANONYMOUS = 1, 3, 2, 32  # of mmap
 
 
@@ -118,17 +121,18 @@ def test_calls_that_the_filter_allows_and_refuses(machine, processes, gpu):
     assert all(answer(name) == ALLOW for name in ("read", "mmap", "ioctl", "futex"))
     assert all(answer(name) == REFUSED for name in REFUSES)
     assert answer("clone", THREAD) == ALLOW and answer("clone3") == NO_SUCH_CALL
-    assert answer("clone", NEW_USER) == REFUSED
+    assert answer("clone", NEW_USER) == answer("clone", THREAD & ~OPEN_FILES) == REFUSED
     assert answer("clone", 17) == answer("execve") == starts
     assert all(answer(name) == starts for name in ("fork", "vfork") if name in numbers)
     assert answer("memfd_create") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 1) == answer("connect") == (ALLOW if gpu else REFUSED)
     assert answer("socket", 2) == REFUSED
     assert all(answer("fcntl", 3, command) == REFUSED for command in (F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE))
+    assert all(answer("fcntl", 3, lock) == REFUSED for lock in (F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW))
     assert answer("fcntl", F_SETSIG, F_DUPFD_CLOEXEC) == answer("ioctl", FIOSETOWN, FIONBIO) == ALLOW
     assert answer("ioctl", 3, FIOSETOWN) == answer("ioctl", 3, SIOCSPGRP) == REFUSED
     assert answer("prctl", NAME) == ALLOW
-    assert all(answer("prctl", option) == REFUSED for option in (PDEATHSIG, DUMPABLE, PTRACER))
+    assert all(answer("prctl", option) == REFUSED for option in (PDEATHSIG, DUMPABLE, SECCOMP, FUTEX_HASH, PTRACER))
     for name in OF_ITSELF:
         assert answer(name, 0) == ALLOW and answer(name, 1) == REFUSED
         assert answer(name, 77) == (REFUSED if processes == ALWAYS else ALLOW)
@@ -137,6 +141,9 @@ def test_calls_that_the_filter_allows_and_refuses(machine, processes, gpu):
     assert answer("mmap", 0, 4096, 3, PRIVATE | ANONYMOUS) == ALLOW
     for name in ("kill", "tgkill"):
         assert answer(name, 77) == ALLOW and answer(name, 1) == (ALLOW if processes == ALWAYS else REFUSED)
+    for name, others in (("kill", [77]), ("tgkill", [77, 78])):
+        assert answer(name, *others, signal.SIGSTOP) == ALLOW
+        assert answer(name, *others, signal.SIGCONT) == (ALLOW if processes == ALWAYS else REFUSED)
 
 
 @pytest.mark.parametrize("column, header", [(0, "asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
@@ -145,10 +152,7 @@ def test_call_numbers_equal_the_kernels_headers(column, header):
     tables = seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF
     calls = {name: numbers for table in tables for name, numbers in table.items()}
     calls.update((name, numbers) for name, (numbers, _, _) in seccomp._BY_ARGUMENT.items())
-    calls.update(
-        (name, getattr(seccomp, f"_{name.upper()}"))
-        for name in ("kill", "tgkill", "clone", "clone3", "mmap", "seccomp")
-    )
+    calls.update((name, getattr(seccomp, f"_{name.upper()}")) for name in ("kill", "tgkill", "clone", "clone3", "mmap"))
     known = defined(
         [f"__NR_{name}" for name in calls], header, "-D__ARCH_WANT_SYS_CLONE3", "-D__ARCH_WANT_MEMFD_SECRET"
     )

@@ -8,6 +8,7 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import struct
 from typing import Dict, List, NamedTuple, Tuple
 
@@ -25,7 +26,9 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
     "mq_open": (240, 180), "mq_unlink": (241, 181), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "msgget": (68, 186), "msgsnd": (69, 189),
     "msgrcv": (70, 188), "msgctl": (71, 187), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191),
-    "semtimedop": (220, 192), "vmsplice": (278, 75),
+    "semtimedop": (220, 192), "vmsplice": (278, 75), "seccomp": (317, 277), "landlock_create_ruleset": (444, 444),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7), "setxattrat": (463, 463),
+    "inotify_init": (253, _NONE), "inotify_init1": (294, 26),
     # changes of the user, for whom the kernel counts tasks (see `sandbox.box`)
     "setuid": (105, 146), "setreuid": (113, 145), "setresuid": (117, 147), "setfsuid": (122, 151),
     # scheduling of the user's other processes, such as the referee
@@ -49,7 +52,6 @@ _ALWAYS: Dict[str, Tuple[int, int]] = {
 }  # fmt: skip
 _SOCKETS = {"socket": (41, 198), "socketpair": (53, 199), "connect": (42, 203), "bind": (49, 200), "listen": (50, 201)}
 _PROCESSES = {"fork": (57, _NONE), "vfork": (58, _NONE), "execve": (59, 221), "execveat": (322, 281)}
-_SECCOMP = (317, 277)
 _MEMFD = {"memfd_create": (319, 279)}
 _KILL, _TGKILL, _CLONE, _CLONE3, _SOCKET = (62, 129), (234, 131), (56, 220), (435, 435), (41, 198)
 _MMAP = (9, 222)
@@ -57,16 +59,15 @@ _MMAP = (9, 222)
 _BY_ARGUMENT = {
     # F_SETOWN and FIOSETOWN choose the process that gets a descriptor's signals; such signals could end the referee.
     # F_SETSIG chooses the signal, which could be SIGCONT. A lease makes other processes wait when they open the file.
-    "fcntl": ((72, 25), 1, {"F_SETOWN": 8, "F_SETSIG": 10, "F_SETOWN_EX": 15, "F_SETLEASE": 1024, "F_NOTIFY": 1026}),
+    # Locks of ranges are memory of the kernel, which is not counted as a process's, as are filters and hash tables.
+    "fcntl": ((72, 25), 1, {"F_SETLK": 6, "F_SETLKW": 7, "F_SETOWN": 8, "F_SETSIG": 10, "F_SETOWN_EX": 15,
+                            "F_OFD_SETLK": 37, "F_OFD_SETLKW": 38, "F_SETLEASE": 1024, "F_NOTIFY": 1026}),
     "ioctl": ((16, 29), 1, {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}),
     # The referee could not read the memory of a process that is not dumpable. Other processes could trace one that has
     # named them. A subreaper's orphans are not those of the box's first process.
-    "prctl": (
-        (157, 167),
-        0,
-        {"PR_SET_PDEATHSIG": 1, "PR_SET_DUMPABLE": 4, "PR_SET_CHILD_SUBREAPER": 36, "PR_SET_PTRACER": 0x59616D61},
-    ),
-}
+    "prctl": ((157, 167), 0, {"PR_SET_PDEATHSIG": 1, "PR_SET_DUMPABLE": 4, "PR_SET_SECCOMP": 22,
+                              "PR_SET_CHILD_SUBREAPER": 36, "PR_FUTEX_HASH": 78, "PR_SET_PTRACER": 0x59616D61}),
+}  # fmt: skip
 # Calls whose first argument is a process. It may only be the caller; otherwise a submission could set the affinity and
 # the limits of a referee that runs as the same user.
 _OF_ITSELF = {
@@ -79,7 +80,7 @@ _OF_ITSELF = {
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000  # numbers from this one on belong to x86_64's other calling convention, x32
 
-_CLONE_THREAD = 0x00010000
+_CLONE_THREAD, _CLONE_FILES = 0x00010000, 0x00000400
 _CLONE_NEW = 0x7E020080  # any new namespace
 _AF_UNIX, _MAP_SHARED = 1, 1
 _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -104,7 +105,8 @@ class Rules(NamedTuple):
     memory_files: bool = False  # memfd_create, which CUDA uses
     # Shared mappings. Once a process has unmapped one, its memory is no longer counted as that process's memory.
     shared_memory: bool = False
-    signals_to: int = 0  # id of the only process to which signals may be sent, the process's own id; 0 for any process
+    # Id of the only process to which signals other than SIGCONT may be sent, the process's own; 0 for any process.
+    signals_to: int = 0
 
 
 def supported() -> bool:
@@ -142,7 +144,9 @@ def program(rules: Rules, machine: str = "") -> bytes:
     # Refuse clone3 with ENOSYS, so that the C library assumes an old kernel and calls clone, whose flags a filter can
     # see.
     code += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    by_argument(_CLONE, 0, [(_ANY_BIT, 0, 1, _CLONE_NEW), refuse, (_ANY_BIT, 0, 1, _CLONE_THREAD), allow, start])
+    # A thread shares the process's descriptors, whose number is limited.
+    thread = [(_ANY_BIT, 0, 3, _CLONE_THREAD), (_ANY_BIT, 0, 1, _CLONE_FILES), allow, refuse]
+    by_argument(_CLONE, 0, [(_ANY_BIT, 0, 1, _CLONE_NEW), refuse, *thread, start])
     for called, argument, values in _BY_ARGUMENT.values():
         tests = [step for value in values.values() for step in ((_EQUAL, 0, 1, value), refuse)]
         by_argument(called, argument, [*tests, allow])
@@ -150,11 +154,12 @@ def program(rules: Rules, machine: str = "") -> bytes:
         by_argument(called, 0, [(_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, rules.signals_to), allow, refuse])
     if not rules.shared_memory:
         by_argument(_MMAP, 3, [(_ANY_BIT, 0, 1, _MAP_SHARED), refuse, allow])
-    equalities = [(_KILL, rules.signals_to), (_TGKILL, rules.signals_to)] if rules.signals_to else []
+    if rules.signals_to:
+        to_itself = [(_LOAD, 0, 0, _ARGUMENTS_AT), (_EQUAL, 0, 1, rules.signals_to), allow, refuse]
+        for called, argument in ((_KILL, 1), (_TGKILL, 2)):
+            by_argument(called, argument, [(_EQUAL, 0, 1, signal.SIGCONT), refuse, *to_itself])
     if rules.unix_sockets:
-        equalities.append((_SOCKET, _AF_UNIX))
-    for called, value in equalities:  # allow the call only if its first argument has this value
-        by_argument(called, 0, [(_EQUAL, 0, 1, value), allow, refuse])
+        by_argument(_SOCKET, 0, [(_EQUAL, 0, 1, _AF_UNIX), allow, refuse])
     code.append(allow)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
 
@@ -172,7 +177,7 @@ def install(rules: Rules) -> int:
     asking = rules.processes == ASKING
     found = libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if found == 0:
-        number = _SECCOMP[list(_AUDIT).index(platform.machine())]
+        number = _ALWAYS["seccomp"][list(_AUDIT).index(platform.machine())]
         found = libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER if asking else 0, described)
     if found < 0:
         number = ctypes.get_errno()

@@ -3,6 +3,7 @@
 
 #include <mqueue.h>
 #include <sched.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mount.h>
@@ -10,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
+#include <sys/xattr.h>
 
 static void reads_files_and_folders() {
   const char* files[] = {"/etc/passwd", "/etc/shadow", "/etc/hostname", "/proc/1/environ", "/proc/self/../../etc/passwd"};
@@ -113,6 +115,8 @@ static void continues_while_stopped() {
   tell("a message that continues a stopped process", syscall(SYS_mq_notify, 0, &continues) == 0);
   unsigned long context = 0;
   tell("the kernel's own input and output", syscall(SYS_io_setup, 8, &context) == 0);
+  tell("a signal from another thread", kill(getpid(), SIGCONT) == 0);
+  tell("the same to a thread", syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), SIGCONT) == 0);
 }
 
 static bool hidden(int flags, int file) {  // no process's resident size shows it
@@ -138,6 +142,15 @@ static void hides_memory() {
   tell("memory by another's number", syscall(SYS_shmctl, 0, IPC_STAT, nullptr) >= 0 || errno != EPERM);
   tell("a System V message queue", syscall(SYS_msgget, IPC_PRIVATE, IPC_CREAT | 0600) >= 0);
   tell("System V semaphores", syscall(SYS_semget, IPC_PRIVATE, 1, IPC_CREAT | 0600) >= 0);
+  struct flock range{F_WRLCK, SEEK_SET, 0, 1, 0};
+  const int own = open("/tmp/own", O_RDWR | O_CREAT, 0600);
+  tell("a lock of a range", fcntl(own, F_SETLK, &range) == 0);
+  tell("attributes and access lists of files", fsetxattr(own, "user.a", "", 0, 0) == 0);
+  close(own);
+  tell("events of files", inotify_init1(0) >= 0);
+  tell("a filter", syscall(SYS_seccomp, 1, 0, nullptr) == 0 || errno != EPERM);
+  tell("rules of Landlock", syscall(444, nullptr, 0, 1) >= 0);
+  tell("a table of futexes", prctl(78, 1, 1ul << 20, 0) == 0);
 }
 
 static void slows_the_referee() {
