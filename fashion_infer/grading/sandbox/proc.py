@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, TypeVar
 
 STOPPED = (b"T", b"t", b"Z", b"X")  # states of a thread that runs no instruction until it is continued
 _ENDED = (b"Z", b"X")
@@ -13,7 +13,10 @@ _IN_MEMORY = (b"/dev/zero", b"/memfd:", b"/SYSV", b"/dev/shm/")  # names of mapp
 # interrupted on its way into the stop needs a few microseconds to get there.
 _STILL = 100e-6  # seconds
 _EXITING = 2.0  # seconds in which a process that exits and has no memory any more must end
+_INODE = 1792  # bytes of the kernel's memory for a file, folder or link in a tmpfs, which the tmpfs's size leaves out
 _STILL_TICKS = 2  # ticks, if the kernel does not count nanoseconds; the thread must use fewer
+
+_Size = TypeVar("_Size")
 
 
 class Used(NamedTuple):
@@ -77,11 +80,27 @@ def used(pid: int) -> Dict[str, Used]:
 
 def memory(pid: int) -> UsedMemory:
     """Return the memory of a process, nothing if it has ended; Unreadable if it lives and the kernel does not say."""
+    return _read(pid, _memory) or UsedMemory()
+
+
+def inodes(pid: int, folder: str) -> int:
+    """Return how many bytes the files in a process's tmpfs take, without their contents. Errors are as in `memory`."""
+
+    def count(pid: int) -> Optional[int]:
+        with contextlib.suppress(OSError):
+            about = os.statvfs(f"/proc/{pid}/root{folder}")
+            return about.f_files - about.f_ffree
+        return None
+
+    return _INODE * (_read(pid, count) or 0)
+
+
+def _read(pid: int, read: Callable[[int], Optional[_Size]]) -> Optional[_Size]:
     end = time.monotonic() + _EXITING
     while True:
-        found = _memory(pid)
+        found = read(pid)
         if found is not None or not alive(pid):
-            return found or UsedMemory()
+            return found
         if time.monotonic() > end:  # its first thread has ended, or it is not dumpable
             raise Unreadable
         time.sleep(1e-3)

@@ -12,7 +12,7 @@ from ...judging import reasons
 from ...judging.callers.isolated import abort_reason, signal_name
 from ...judging.calls import Cause, Failed
 from . import proc
-from .box import Box
+from .box import TEMPORARY, Box
 from .cgroup import Group
 from .gate import Gate
 from .proc import Used, UsedMemory
@@ -98,6 +98,8 @@ class Sandboxed:
             raise Broken("not_stopped")
         self._ran = self._times()
         self._look([self._worker])  # `watch` misses threads that were started after its last check
+        if not proc.alive(self._worker):  # what it used before it ended cannot be measured
+            raise self.ended() or Broken("closed_channel")
         return at
 
     def _end_helpers(self) -> None:
@@ -164,6 +166,7 @@ class Sandboxed:
         found = {pid: proc.memory(pid) for pid in members}
         most, own = self._limits.memory, self._box.shared
         private, shared, files = (sum(one[at] for one in found.values()) for at in range(3))
+        private += proc.inodes(self._first, TEMPORARY) if self._first else 0
         over = private + max(0, shared - own) > most or files > most + own
         worker = found.get(self._worker)
         # Memory that was freed before this check. On a GPU the driver's files are too large for this.

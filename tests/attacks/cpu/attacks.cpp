@@ -64,6 +64,17 @@ CONV_FORWARD {
   memcpy(y + left * image, y + rest * image, sizeof(float) * image);
 }
 
+//// exits-after-its-word: exit: exit code 0. After its last call, so that nothing shows what memory it used.
+#include "channel.h"
+
+CONV_FORWARD {
+  convolve(x, k, y, B, M, C, H, W, K);
+  if (B != 20) return;
+  sleep(2);  // a call that takes longer than the timing is the only one
+  answer("done 0 0 2 0 0 ");
+  _exit(0);
+}
+
 //// exits-early: exit: exit code 0
 CONV_FORWARD { _exit(0); }
 
@@ -89,6 +100,20 @@ CONV_FORWARD {
       close(file);
     }
   tell("more than 256 MiB on disk", written > 256l << 20);
+  convolve(x, k, y, B, M, C, H, W, K);
+}
+
+//// fills-inodes: memory_limit. Empty files take memory of the kernel, but none of a tmpfs's size.
+CONV_FORWARD {
+  static volatile char held[1 << 29];
+  int i = 0;
+  for (int file = 0; file >= 0 && i < 300000; ++i) {
+    char name[32];
+    snprintf(name, sizeof name, "/tmp/%d", i);
+    file = open(name, O_WRONLY | O_CREAT, 0600);
+    close(file);
+  }
+  for (size_t at = 0; i == 1 && at < sizeof held; at += 4096) held[at] = 1;  // without bubblewrap there is no tmpfs
   convolve(x, k, y, B, M, C, H, W, K);
 }
 
