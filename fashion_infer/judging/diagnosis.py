@@ -187,7 +187,7 @@ def _precision(evidence: Evidence) -> Optional[Cause]:
         return whole
     x, k = probe.inputs.x[: evidence.shape.B], probe.inputs.k
     for change in (np.trunc, np.rint):
-        for what, data, weights in (("weights", x, change(k)), ("data", change(x), k)):
+        for what, data, weights in (("k", x, change(k)), ("x", change(x), k)):
             predicted = convolve(data, weights)
             if (np.abs(got - predicted) <= 2.0**-9 * predicted).all():
                 return Cause("whole_operand", {"tensor": what})

@@ -224,6 +224,7 @@ _add("sum_not_reset", "sum of all", output(lambda y, s: y.astype(np.float64).rav
 _add("sum_not_reset", "sum of a row", output(lambda y, s: y.cumsum(axis=3)))
 _add("sum_not_reset", "sum of a plane", output(lambda y, s: y.reshape(s.B, s.M, -1).cumsum(axis=2).reshape(y.shape)))
 _add("whole_numbers", "int sum", output(lambda y, s: np.trunc(y)))
+_add("whole_operand", "int weights", lambda x, k: convolve(x, np.rint(k)))
 _add("all_zero", "all zero", output(lambda y, s: 0 * y))
 _add("not_written", "nothing", output(lambda y, s: np.full_like(y, np.nan)))
 
