@@ -50,11 +50,8 @@ class Reading(NamedTuple):
 
     def agrees(self, predicted: np.ndarray, images) -> bool:
         """Whether all outputs of the images are as predicted; NaN predicts nothing."""
-        with np.errstate(invalid="ignore", over="ignore"):
-            limit = np.maximum(
-                self.tolerance, self.tolerance / max(1.0, np.abs(self.probe.wanted).max()) * np.abs(predicted)
-            )
-            return bool((np.isnan(predicted) | (np.abs(self.got[images] - predicted) <= limit)).all())
+        limit = self.tolerance * np.maximum(1.0, np.abs(predicted) / max(1.0, np.abs(self.probe.wanted).max()))
+        return bool((np.isnan(predicted) | (np.abs(self.got[images] - predicted) <= limit)).all())
 
 
 # A prediction: the outputs of some images (an array of their indices) of a probe, with NaN where it predicts nothing.

@@ -123,7 +123,8 @@ class ShapeTrial:
 
     def _made(self, work) -> ShapeVerdict:
         try:
-            cause = work()
+            with np.errstate(invalid="ignore", over="ignore"):  # outputs may be any bits
+                cause = work()
         except Failed as error:
             cause, self._last = Cause(error.code, error.details), None
         return ShapeVerdict(

@@ -235,6 +235,18 @@ def test_nan_tells_its_origin(kernel, code):
     assert verdict(origins_of(kernel)).code == code
 
 
+def test_a_signalling_nan_is_incorrect():
+    """NumPy warns of its conversion, in a call on data that are mostly zeros."""
+
+    def kernel(x, k, _):
+        y = np.float32(exact(x, k))
+        if np.mean(x == 0) > 0.5:
+            put(y.view("u4"), (0, 0, 0, 0), 0x7F800001)
+        return y
+
+    assert not verdict(kernel).right
+
+
 @pytest.mark.parametrize("bits", [NEVER, 0x7FFFFFFF])
 def test_nan_of_a_gpu_tells_its_origin_by_its_bits(bits):
     """A GPU file with host pointers gets outputs of NaN whatever the conditions say; here it leaves three filters."""
