@@ -14,10 +14,10 @@ _IMPOSSIBLE = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def as_text(verdict: GradeVerdict) -> str:
-    lines = [f"{verdict.name}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
+    lines = [f"{shown(verdict.name)}: {verdict.marks.points:g} of {verdict.marks.out_of:g} points"]
     if verdict.kernel:
         network = f"{verdict.rubric.network} on the {verdict.backend.upper()}"
-        lines[0] += f" ({verdict.kernel}, format {verdict.format}, {network})"
+        lines[0] += f" ({shown(verdict.kernel)}, format {verdict.format}, {network})"
     if verdict.status != JUDGED:
         lines.append(f"  {verdict.status}: {verdict.reason}")
     for mark in verdict.marks.marks:

@@ -18,6 +18,7 @@ from .rubric import Rubric
 from .verdict import FAILED, GradeVerdict
 
 _SUMMARY = "marks.csv"  # name of the table of all marks
+_LONGEST = 240  # largest number of bytes of a subfolder's name, before a number
 
 
 def written(found: GradeVerdict, form: str) -> str:
@@ -94,11 +95,12 @@ class Folder:
 
 def _names(sources: Sequence[str]) -> Dict[str, str]:
     """Return the name of each source's subfolder, by the source's path as verdicts have it; UsageError if reserved. No
-    name begins with a period, which hides a folder, or with a hyphen, which programs take for an option."""
+    name begins with a period, which hides a folder, or with a hyphen, which programs take for an option, or is so long
+    that a number could not follow."""
     found: Dict[str, str] = {}
     for source in sources:
         name = os.fsencode(Path(source).resolve().name).decode(errors="replace")
-        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".-") or "submission"
+        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".-").encode()[:_LONGEST].decode(errors="ignore") or "submission"
         if stem.lower() == _SUMMARY and len(sources) > 1:
             raise UsageError(f"{shlex.quote(source)} has the name of the table of all marks: rename it")
         name, number = stem, 2

@@ -274,7 +274,7 @@ def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
     earned = marks.of(asked, seen) if status == "judged" else marks.nothing(asked, "cpu")
     reason = "" if status == "judged" else "it says why"
     return verdict.GradeVerdict(
-        "team <1> & \x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked,
+        "team <1> &\n\x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked,
         {"available": "all", "in_force": {}, "bubblewrap": True}, tuple(found), earned, seen.samples, seen.fill_ms,
         printed, 1.0, 2.0, {"cpu": "one"}, verdict.now(),
     )  # fmt: skip
@@ -297,7 +297,7 @@ SCORES = {"full": 100, "wrong": 10, "refused": 0, "failed": 0}
 def test_text_has_points_and_advice(name):
     text = results.written(VERDICTS[name], "text")
     assert all(line.isprintable() for line in text.split("\n"))  # control characters from a submission are escaped
-    assert f"{SCORES[name]} of 100 points" in text
+    assert f"co: {SCORES[name]} of 100 points" in text.splitlines()[0]  # a name cannot forge a line
     if name == "wrong":
         assert BAD[0].text in text and reasons.TABLE["clocks"].remedy in text and "not ranked" in text
     assert ("it says why" in text) == (name in ("refused", "failed"))
@@ -360,6 +360,8 @@ def test_results_hide_what_the_rubric_hides():
 def test_names_of_result_folders(tmp_path):
     names = results._names(["-rf", ".hidden", "a/team", "b/team", "a b;c"])
     assert list(names.values()) == ["rf", "hidden", "team", "team-2", "a_b_c"]
+    longest = results._names([f"{folder}/{255 // len(letter.encode()) * letter}" for letter in "xé" for folder in "ab"])
+    assert len(set(longest.values())) == 4 and all(len(name.encode()) < 256 for name in longest.values())
     with pytest.raises(UsageError):
         results._names(["team", "Marks.csv"])
     assert results._names(["marks.csv"]) == {"marks.csv": "marks.csv"}  # a single submission gets no folder
