@@ -86,15 +86,16 @@ def run_filter(program, machine, number, *arguments):
 
 # The flags of pthread_create, CLONE_FILES and CLONE_NEWUSER.
 THREAD, OPEN_FILES, NEW_USER = 0x003D0F00, 0x400, 0x10000000
-# Numbers of system calls, from Linux's tables; those that the filter names are compared with the kernel's headers.
-NUMBERS = {"x86_64": {"read": 0, "ioctl": 16, "futex": 202}, "aarch64": {"read": 63, "ioctl": 29, "futex": 98}}
+# Numbers of system calls that the filter names, which are compared with the kernel's headers, and of others.
+CALLS = {
+    **seccomp._ALWAYS, **seccomp._SOCKETS, **seccomp._PROCESSES, **seccomp._MEMFD, **seccomp._OF_ITSELF,
+    **{name: numbers for name, (numbers, _, _) in seccomp._BY_ARGUMENT.items()},
+    "kill": seccomp._KILL, "tgkill": seccomp._TGKILL, "clone": seccomp._CLONE, "clone3": seccomp._CLONE3,
+    "mmap": seccomp._MMAP,
+}  # fmt: skip
+NUMBERS = {"x86_64": {"read": 0, "futex": 202}, "aarch64": {"read": 63, "futex": 98}}
 for column, numbers in enumerate(NUMBERS.values()):
-    for table in (seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF):
-        numbers.update({name: each[column] for name, each in table.items() if each[column] != -1})
-    numbers.update({name: called[column] for name, (called, _, _) in seccomp._BY_ARGUMENT.items()})
-    numbers.update(
-        {name: getattr(seccomp, f"_{name.upper()}")[column] for name in ("kill", "tgkill", "clone", "clone3", "mmap")}
-    )
+    numbers.update({name: each[column] for name, each in CALLS.items() if each[column] != -1})
 REFUSES = ("ptrace", "bpf", "io_uring_setup", "mount", "unshare", "keyctl", "process_vm_readv", "process_vm_writev",
            "setsid", "setpgid", "setresuid", "timer_create", "mq_open", "mq_notify", "shmget", "semget", "msgget",
            "shmat", "shmctl", "msgsnd", "mq_timedsend", "io_setup", "io_submit", "vmsplice", "setpriority",
@@ -149,16 +150,12 @@ def test_calls_that_the_filter_allows_and_refuses(machine, processes, gpu):
 @pytest.mark.parametrize("column, header", [(0, "asm/unistd_64.h"), (1, "asm-generic/unistd.h")])
 def test_call_numbers_equal_the_kernels_headers(column, header):
     """aarch64 uses the generic numbers."""
-    tables = seccomp._ALWAYS, seccomp._SOCKETS, seccomp._PROCESSES, seccomp._MEMFD, seccomp._OF_ITSELF
-    calls = {name: numbers for table in tables for name, numbers in table.items()}
-    calls.update((name, numbers) for name, (numbers, _, _) in seccomp._BY_ARGUMENT.items())
-    calls.update((name, getattr(seccomp, f"_{name.upper()}")) for name in ("kill", "tgkill", "clone", "clone3", "mmap"))
     known = defined(
-        [f"__NR_{name}" for name in calls], header, "-D__ARCH_WANT_SYS_CLONE3", "-D__ARCH_WANT_MEMFD_SECRET"
+        [f"__NR_{name}" for name in CALLS], header, "-D__ARCH_WANT_SYS_CLONE3", "-D__ARCH_WANT_MEMFD_SECRET"
     )
     assert "__NR_ptrace" in known
-    found = {name: known.get(f"__NR_{name}", -1) for name in calls}
-    wrong = {name: each for name, each in calls.items() if each[column] != found[name]}
+    found = {name: known.get(f"__NR_{name}", -1) for name in CALLS}
+    wrong = {name: each for name, each in CALLS.items() if each[column] != found[name]}
     # Headers may be too old to have a call. From 424 on, all architectures use the same numbers.
     assert all(found[name] < 0 and each[0] == each[1] >= 424 for name, each in wrong.items()), wrong
 
