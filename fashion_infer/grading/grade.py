@@ -216,8 +216,7 @@ def _safely(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, 
 
 
 def _unexpected(error: Exception) -> str:
-    words = plain(" ".join(f"{type(error).__name__}: {error}".split())[:300])
-    return f"the grader failed while it judged the submission: {words}"
+    return plain(f"the grader failed while it judged the submission: {type(error).__name__}: {error}")
 
 
 def _judge(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]) -> GradeVerdict:

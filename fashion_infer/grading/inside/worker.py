@@ -91,7 +91,7 @@ class Worker:
                 self._spin = True
             self._kernel = kernels.load(kind, path, gpu)
         except BaseException as error:  # any exception of the submission is reported to the referee
-            self._say(failed=" ".join(f"{type(error).__name__}: {error}".split())[:500])
+            self._say(failed=f"{type(error).__name__}: {error}"[:500])
             return
         self._say(loaded=kernels.described(self._kernel))
 
@@ -120,7 +120,7 @@ class Worker:
                 status = self._device.settle(call) or status
         except BaseException as error:
             status = abi.DEVICE_ERROR
-            call.message = " ".join(f"{type(error).__name__}: {error}".split()).encode()[:500]
+            call.message = f"{type(error).__name__}: {error}".encode(errors="replace")[:500]
         seconds = (time.perf_counter() - start) / len(calls)
         for each in calls:
             findings |= each.findings
