@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from fashion_infer.grading.inside import abi, landlock, seccomp
+from fashion_infer.grading.inside import abi, kernels, landlock, seccomp, worker
 from fashion_infer.grading.inside.seccomp import ALWAYS, ASKING, NEVER
 from fashion_infer.grading.sandbox import Box, Broken, Limits, available, cgroup, proc, run
 from fashion_infer.grading.sandbox import box as boxes
@@ -107,6 +108,18 @@ F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW = 6, 7, 37, 38
 FIOSETOWN, SIOCSPGRP, FIONBIO = 0x8901, 0x8902, 0x5421
 PDEATHSIG, DUMPABLE, NAME, SECCOMP, FUTEX_HASH, PTRACER = 1, 4, 15, 22, 78, 0x59616D61  # of prctl
 SHARED, SHARED_VALIDATE, PRIVATE, ANONYMOUS = 1, 3, 2, 32  # of mmap
+
+
+def test_an_error_of_any_text_is_reported():
+    def run(call):
+        raise ValueError("\udcff\0\n" + 999 * "é")
+
+    referee, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with referee, channel:
+        one = worker.Worker(channel)
+        one._kernel = kernels.WorkerKernel(run, False, True, False, 1)
+        one._go(b"7")
+        assert referee.recv(1 << 16).startswith(b"done 7 %d " % abi.DEVICE_ERROR)
 
 
 @pytest.mark.parametrize("machine", ARCHITECTURES)
