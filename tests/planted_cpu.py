@@ -249,6 +249,7 @@ BY_VERDICT = {
     "a sum for all outputs": ("sum_not_reset", "stale_output", naive(store=_STORE, read="  // HERE").replace("  for (int b", "  float sum = 0;\n  for (int b", 1).replace("          float sum = 0;\n", "")),
     "a static sum": ("carries_over", "stale_output", naive(before="#include <vector>\n", store="static std::vector<float> old; old.resize(64); old[0] += sum; " + _STORE, write="  // HERE")),
     "memory without zeros": ("unstable", "uninitialised_read", naive(store="float* one = (float*)malloc(4);\n          *one += sum; " + _STORE.replace("sum", "*one"), write="  // HERE")),
+    "a thread that is left": ("returns_early", "returns_early", naive(store=_STORE + "; std::thread([] {}).detach()", write="  // HERE")),
     "outputs without a value": ("not_all_written", None, naive(store="float all[4] = {0}; all[0] += sum; if (w) " + _STORE)),
 }  # fmt: skip
 

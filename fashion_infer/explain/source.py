@@ -74,6 +74,12 @@ def product(lines: Sequence[str]) -> Optional[int]:
     return found[0] if len(set(found)) == 1 else None
 
 
+def only(lines: Sequence[str], array: str) -> Optional[int]:
+    """Return the line with an index of an array, such as a macro; None unless there is exactly one."""
+    found = [number for number, row in enumerate(lines, 1) if array and re.search(rf"\b{array}\s*\[", _code(row))]
+    return found[0] if len(found) == 1 else None
+
+
 def output_store(lines: Sequence[str]) -> Optional[int]:
     """Return the line that stores to the output; None unless there is exactly one."""
     names = _derived(lines, set(_parameters(lines)), pointers=True)
@@ -112,6 +118,15 @@ def lasting(lines: Sequence[str]) -> Optional[LineStore]:
     pattern = re.compile(r"\s*static\s+(?!const|inline)[\w:<>,*&\s]*?[*>\s](\w+)\s*(?:\[[^;]*\])?\s*(?:[={][^;]*)?;")
     found = ((number, pattern.match(_code(row))) for number, row in enumerate(lines, 1) if re.search(r"[*<\[]", row))
     return next((LineStore(number, match[1], False) for number, match in found if match), None)
+
+
+def threads(lines: Sequence[str]) -> Optional[LineStore]:
+    """Return the first line that detaches a thread, or the first that begins one."""
+    for pattern in (r"\bdetach\s*\(", r"\bstd::(?:j?thread|async)\b|\bpthread_create\s*\("):
+        for number, row in enumerate(lines, 1):
+            if re.search(pattern, _code(row)):
+                return LineStore(number, "", False)
+    return None
 
 
 def writable(lines: Sequence[str]) -> Optional[LineStore]:

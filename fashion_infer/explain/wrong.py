@@ -93,6 +93,7 @@ def _of_cause(path: Path, cause: Cause, line: int) -> KernelFinding:
     """Make a finding of a cause of the verdict, at a line."""
     reason = reasons.TABLE[cause.code]
     code = reason.section or cause.code
+    code = "out_of_bounds_write" if "out_of_bounds" in code and cause.details.get("verb") == "writes" else code
     remedy = _REMEDIES.get(code) or _REMEDIES.get(cause.code) or reason.remedy or "compare the line with the definition"
     words = reasons.sentence(cause)
     words = words if _own(path, cause) else f"{path.name}:{line}: {words}"
@@ -104,7 +105,7 @@ def _place(path: Path, cause: Cause) -> Optional[KernelFinding]:
     lines = neighbours.text_of(path).splitlines()
     for pattern, search in ((_START, source.start), (_PRODUCT, source.product), (_STORE, source.output_store)):
         if pattern.match(cause.code):
-            line = search(lines)
+            line = search(lines) or source.only(lines, str(cause.details.get("used", "")).partition("[")[0])
             return _of_cause(path, cause, line) if line else None
     return None
 
@@ -134,7 +135,8 @@ def _with_its_images(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: f
     build = sanitized.begin(file) if case else None
     if not case or not build:
         return []
-    shape = ConvolutionShape(*case.shape)._replace(B=min(_MOST, case.shape.B))
+    most = case.shape.B if case.code in ("crash", "stack") else _MOST  # an array may grow with the images
+    shape = case.shape._replace(B=min(most, case.shape.B))
     inputs = random_inputs(Seed(0).stream(*shape[1:]), shape)
     run = build.run([sanitized.SanitizedCall(inputs)], min(_TOOL, seconds))
     causes = [one for one in (run.causes if run else []) if _own(file.path, one)]
@@ -162,6 +164,8 @@ def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[Ke
             store, what = source.not_reset(lines), "adds to a sum that starts with the value of the output before"
         elif code in _KEPT:
             store, what, finding = source.lasting(lines), "its contents last from call to call", code
+        elif code == "returns_early":
+            store, what, finding = source.threads(lines), "begins a thread, or lets one go", code
         elif code == "inputs_changed":
             store, what, finding = source.writable(lines), "a pointer to an input without const", code
         elif code in _UNWRITTEN:

@@ -266,7 +266,7 @@ TABLE: Dict[str, Reason] = {
     # ---- how a process ended
     "crash": Reason(lambda d: f"it crashed{_call(d)}: {d['signal']}"),
     "time_limit": Reason(lambda d: f"it did not end within {d['seconds']:g} s{_call(d)}"),
-    "hangs": Reason(lambda d: f"it did not end within {d['seconds']:g} s{_call(d)}: it hangs"),
+    "hangs": Reason(lambda d: f"it did not end within {d['seconds']:g} s{_call(d)}: it hangs, or is far too slow"),
     "exit": Reason(lambda d: f"it ended the process with exit code {d['status']}{_call(d)}"),
     "divides_by_zero": Reason(lambda d: f"{_place(d)}it divides a whole number by zero{_call(d)}"),
     "illegal_instruction": Reason(lambda d: f"it crashed{_call(d)}: {d['signal']}"),

@@ -40,7 +40,7 @@ _PRINTED = 1 << 14  # bytes of what a job printed that are returned
 _FAULTS = (signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
 _NUMBERS = struct.Struct("<qqd")  # calls begun, calls ended, time of the last call's begin
 _HIGH = 100  # descriptors of this module begin here, so that those with signals' numbers are free
-_DEEP = 100 << 20  # bytes of stack for a repeated job; exec leaves a gap of 128 MiB below the stack
+_DEEP, _GAP = 100 << 20, 128 << 20  # bytes of stack for a repeated job, and that exec leaves free below the stack
 _THREAD_STACK = 64 << 20  # bytes of stack for its threads
 _FRAME = 1 << 16  # bytes: size of the stack for signal handlers
 _FPE_INTDIV = 1  # si_code of an integer division
@@ -335,7 +335,7 @@ def _below_stack(address: int) -> bool:
     limit = _stack_limit()
     ends = re.search(r"^[0-9a-f]+-([0-9a-f]+) .*\[stack\]$", Path("/proc/self/maps").read_text(), re.MULTILINE)
     top = int(ends[1], 16) if ends else 0
-    return bool(limit) and top - max(limit, _DEEP) <= address < top - limit + mmap.PAGESIZE
+    return bool(limit) and top - max(limit, _GAP) <= address < top - limit + mmap.PAGESIZE
 
 
 def _oom_kills() -> int:
