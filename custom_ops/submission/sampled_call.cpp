@@ -94,9 +94,9 @@ void take(int, siginfo_t*, void* context) {
   errno = saved;
 }
 
-// Starts the timer, or stops it if `microseconds` is 0.
-void clock(int microseconds) {
-  const itimerval every = {{0, microseconds}, {0, microseconds}};
+// Starts the timer, or stops it if `microseconds` is 0. The first interval is `first` microseconds.
+void clock(int microseconds, int first) {
+  const itimerval every = {{0, microseconds}, {0, first}};
   setitimer(ITIMER_PROF, &every, nullptr);
 }
 
@@ -107,11 +107,12 @@ void begin() {
   action.sa_sigaction = take, action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigaction(SIGPROF, &action, nullptr);
   before = used(), ran_before = ran(), began = std::chrono::steady_clock::now();
-  clock(kInterval);
+  static int calls = 0;
+  clock(kInterval, 1 + ++calls * 617 % kInterval);  // with equal intervals, the beginning would have no samples
 }
 
 void end() {
-  clock(0);
+  clock(0, 0);
   const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   fastest = fastest > 0 ? std::min(fastest, took) : took;
   const double worked = used() - before;

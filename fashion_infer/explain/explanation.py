@@ -22,6 +22,7 @@ from .findings import KernelFinding
 from .samples import SampledProgram
 
 SECONDS = 60  # time limit of the sanitizers together, and of the profilers of one layer together
+_SLOW = 20  # time limit of a call that shows whether a file that reached its time limit is slow, in seconds
 _MOST = 5  # largest number of findings
 _NO_LINES = "findings by line are for C, C++ and CUDA files"
 _BATCH, _REPEAT = {"cpu": 100, "gpu": 1000}, 5
@@ -89,9 +90,14 @@ def explain(
         verdict = judge.check(file, edition, device=device)
     file, missing = verdict.file, []  # type: ignore[var-annotated]
     if not verdict.right:
-        if program and not program.exception():
-            program.result().close()
         found, missing = why_wrong(verdict)
+        if program and not program.exception():
+            with program.result() as sampled:
+                ended = [one for one in verdict.wrong if one.code in ("hangs", "time_limit")]
+                if ended and not found:  # it may be too slow
+                    run = sampled.run(ended[0].shape, _SLOW, 8)
+                    found = slow_cpu.of_run(file.path, sampled.vectors, run)[:_MOST]
+                    missing = [] if found else missing
         return Explanation(verdict, "", tuple(found), tuple(missing), listing=_listing(file, asm, missing))
     if sanitize and file.backend == "gpu":
         missing += _sanitized(verdict)
@@ -171,7 +177,7 @@ def why_slow(
             with program or SampledProgram(file) as sampled:
                 run, said = sampled.run(tried.shape, seconds), sampled.vectors
             found = slow_cpu.of_run(file.path, said, run, timed.milliseconds, timed.ours)
-            return SlowReport(tuple(found[:_MOST]), (), run.figures(tried.shape), run.loop_lines)
+            return SlowReport(tuple(found[:_MOST]), (), run.figures, run.loop_lines)
         shape = tried.shape._replace(B=_BATCH["gpu"])
         raw = ncu.measure(file, shape, seconds, profiler, say=missing.append)
         found, notes = slow_gpu.findings(raw, file.path, file.format, timed.milliseconds, timed.ours)

@@ -60,6 +60,14 @@ class MachineLoop:
         return found
 
     @property
+    def indirect(self) -> List[str]:
+        """Loads of pointers or indices from addresses that change with each iteration."""
+        written = {_register(text) for text in self.texts}
+        loads = self.of(rf"(?:movslq|mov) {_MEMORY},%[re]|vp(?:add|mul)\w+ {_MEMORY}")
+        names = ({_name(name) for name in re.findall(r"%\w+", re.findall(_MEMORY, text)[0])} for text in loads)
+        return [text for text, used in zip(loads, names) if used & written]
+
+    @property
     def reloaded(self) -> List[str]:
         """Stores to an address from which the loop also loads, as it does for sums in memory."""
         read = {at for text in self.texts if not re.match(_STORE, text) for at in re.findall(_MEMORY, text)}

@@ -46,17 +46,19 @@ class CpuRun(NamedTuple):
     peak: float = 0.0  # this machine's operations per second in multiply-adds on registers; 0 if not measured
     samples: int = 0  # number of samples
     threads: int = 0  # number of threads that did a part of the work
+    busiest: float = 1.0  # fraction of the working samples in the thread that has most
     waiting: float = 0.0  # fraction of the samples in the code of GNU's OpenMP library
     waits: Tuple[Tuple[int, float], ...] = ()  # (line that calls OpenMP, fraction of the samples), largest first
     lines: Tuple[Tuple[int, float], ...] = ()  # (line of the file, fraction of the working samples), largest first
     loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most of the time
+    loop_at: Tuple[Optional[int], ...] = ()  # the line of the file of each of them
     loop_share: float = 0.0  # fraction of the working samples in that loop
     loop_lines: Tuple[int, ...] = ()  # lines of the file with samples of that loop, most samples first
     calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # calls in the loop: (function, its fraction, line)
     libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # (library function, fraction, calling line)
     parts: float = 0.0  # number of parts of dynamically scheduled loops per call
     asleep: float = 0.0  # fraction of the time in which the calling thread neither worked nor waited for a processor
-    images: int = _IMAGES  # number of images per call
+    shape: ConvolutionShape = ConvolutionShape(_IMAGES, 0, 0, 0, 0, 0)  # the call's
     # Processor seconds per image of the same convolution in other forms ("sum", "row", "tile"): on one thread, on all.
     remedies: Mapping[str, Tuple[float, float]] = {}
 
@@ -67,25 +69,30 @@ class CpuRun(NamedTuple):
         alone, together = self.remedies.get("row", (1.0, 1.0))
         return max(1.0, min(cores, cores * alone / together))
 
+    def line_of(self, texts: Sequence[str]) -> Optional[int]:
+        """Return the line of the first of some instructions of the loop; None if it is unknown."""
+        return next((line for line, text in zip(self.loop_at, self.loop) if line and text in texts), None)
+
     def after(self, form: str) -> Optional[float]:
         """Return the fraction of the working time that the same convolution takes in another form; None if unknown."""
         if form == "rows":  # rows of several filters: between one row and a tile
             row, tile = self.after("row"), self.after("tile")
             return math.sqrt(row * tile) if row and tile else None
-        busy = self.processor * (1 - self.waiting) / self.images
+        busy = self.processor * (1 - self.waiting) / self.shape.B
         return self.remedies[form][self.threads > 1] / busy if form in self.remedies and busy > 0 else None
 
-    def figures(self, shape: ConvolutionShape) -> Dict[str, Any]:
+    @property
+    def figures(self) -> Dict[str, Any]:
         """Return the kernel's figures next to the machine's limits; {} if nothing was measured.
 
         The figures are GFLOP/s, threads and processors, and the tensors' bytes with the sizes of the caches.
         """
         if not self.seconds:
             return {}
-        one = shape._replace(B=1)
+        one = self.shape._replace(B=1)
         return {
-            "images": self.images,
-            "gflop_s": 1e-9 * self.images * one.operations / self.seconds,
+            "images": self.shape.B,
+            "gflop_s": 1e-9 * self.shape.operations / self.seconds,
             "peak_gflop_s": 1e-9 * self.peak,
             "threads": self.threads,
             "processors": len(os.sched_getaffinity(0)),
@@ -144,34 +151,34 @@ class SampledProgram:
         """GCC's report on vectorisation."""
         return self._report.read_text(errors="replace") if self._report.is_file() else ""
 
-    def run(self, shape: ConvolutionShape, seconds: float) -> CpuRun:
+    def run(self, shape: ConvolutionShape, seconds: float, images: int = _IMAGES) -> CpuRun:
         """Measure calls of a shape within a time limit.
 
         Few images may be too few for all threads, so a kernel of which one thread works is called again with as many
         as a run has, or as many as the time allows.
         """
         end = time.monotonic() + seconds
-        run = self._measured(shape, _IMAGES, end)
+        run = self._measured(shape._replace(B=images), end)
         if run.threads == 1 and run.regions and len(os.sched_getaffinity(0)) > 1:
             one = shape._replace(B=1)
             floats = one.C * one.H * one.W + one.outputs
             left = min(_LONGEST, (end - time.monotonic()) / 4)
-            images = min(_MANY, int(_IMAGES * left / run.seconds), _LARGEST // floats)
-            again = self._measured(shape, images, end) if images > 2 * _IMAGES else run
+            images = min(_MANY, int(run.shape.B * left / run.seconds), _LARGEST // floats)
+            again = self._measured(shape._replace(B=images), end) if images > 2 * run.shape.B else run
             run = again if again.seconds else run
         return run
 
-    def _measured(self, shape: ConvolutionShape, images: int, end: float) -> CpuRun:
-        said = self._called(shape, images, _CALLS, end - time.monotonic())
-        return of(self._program, said, self._path)._replace(images=images)
+    def _measured(self, shape: ConvolutionShape, end: float) -> CpuRun:
+        said = self._called(shape, _CALLS, end - time.monotonic())
+        return of(self._program, said, self._path)._replace(shape=shape)
 
-    def _called(self, shape: ConvolutionShape, images: int, calls: int, seconds: float, *more: str) -> str:
-        words = map(str, (images, shape.C, shape.H, shape.M, shape.K, calls))
+    def _called(self, shape: ConvolutionShape, calls: int, seconds: float, *more: str) -> str:
+        words = map(str, (shape.B, shape.C, shape.H, shape.M, shape.K, calls))
         return programs.output([str(self._program), *words, *more], seconds, self._program.parent)
 
     def uninitialised(self, shape: ConvolutionShape, seconds: float) -> Optional[int]:
         """Return the first line that computes with memory which nothing has written; None if no line does."""
-        said = self._called(shape, 2, 2, seconds, "poison")
+        said = self._called(shape._replace(B=2), 2, seconds, "poison")
         at = re.search(r"^trapped 1 ([0-9a-f]+)$", said, re.MULTILINE)
         return _lines(self._program, [int(at[1], 16)], self._path).get(int(at[1], 16)) if at else None
 
@@ -207,18 +214,22 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
     waits = Counter(lines[at] for _, at, _, _ in waiting if at in lines)
     by_line = Counter(lines[at] for _, at, _, _ in working if at in lines)
     by_function: Dict[Tuple[str, Optional[int]], int] = Counter(
-        (name if name != "-" else file, lines.get(at)) for _, at, file, name in working if file != "-"
+        (file if name.startswith(("-", "_Z")) else name, lines.get(at)) for _, at, file, name in working if file != "-"
     )
     hits = Counter(at for _, at, file, _ in working if file == "-")
-    inside, instructions, called = _loop(program, hits)
+    code, called = _loop(program, hits)
+    inside = (code[0][0], code[-1][0]) if code else (0, -1)
+    lines.update(_lines(program, [at for at, _ in code], path))
     called_at = _lines(program, sorted({at for _, _, at in called}), path)
     in_loop = Counter(lines[at] for at in hits.elements() if at in lines and inside[0] <= at <= inside[1])
     return run._replace(
-        threads=sum(number >= _WORKED * even for number in by_thread.values()),
+        busiest=max(by_thread.values()) / len(working),
+        threads=min(sum(number >= _WORKED * even for number in by_thread.values()), len(os.sched_getaffinity(0))),
         waiting=len(waiting) / len(rows),
         waits=tuple((line, number / len(rows)) for line, number in waits.most_common()),
         lines=tuple((line, number / len(working)) for line, number in by_line.most_common()),
-        loop=tuple(instructions),
+        loop=tuple(text for _, text in code),
+        loop_at=tuple(lines.get(at) for at, _ in code),
         loop_share=sum(number for at, number in hits.items() if inside[0] <= at <= inside[1]) / len(working),
         loop_lines=tuple(line for line, _ in in_loop.most_common()),
         calls=tuple((name, number / len(working), called_at.get(at)) for name, number, at in called),
@@ -252,11 +263,11 @@ def _lines(program: Path, addresses: Sequence[int], path: Path) -> Dict[int, int
     return found
 
 
-def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[str], List[Tuple[str, int, int]]]:
+def _loop(program: Path, hits: Dict[int, int]) -> Tuple[List[Tuple[int, str]], List[Tuple[str, int, int]]]:
     """Find the hot loop: the smallest loop with at least half as many samples as the loop with most samples.
 
-    Samples in a function that a loop calls count for the loop. Returned are the loop's first and last address, its
-    instructions, and its calls as (function, the function's samples, address of the call).
+    Samples in a function that a loop calls count for the loop. Returned are the loop's instructions with their
+    addresses, and its calls as (function, the function's samples, address of the call).
     """
     code: List[Tuple[int, str]] = []
     owner: Dict[int, str] = {}
@@ -277,28 +288,24 @@ def _loop(program: Path, hits: Dict[int, int]) -> Tuple[Tuple[int, int], List[st
         branch = _BRANCH.match(text)
         if branch and int(branch["to"], 16) < at and owner.get(int(branch["to"], 16)) == owner[at]:
             first = int(branch["to"], 16)
-            inside = [word for place, word in code if first <= place <= at]
+            inside = [(place, word) for place, word in code if first <= place <= at]
             own = sum(number for place, number in hits.items() if first <= place <= at)
-            called = {name for word in inside for name in [_called(word)] if name} - {owner[at]}
+            called = {name for _, word in inside for name in [_called(word)] if name} - {owner[at]}
             if own < _CALLER * total:
                 called.discard(_POINTED)  # its samples may be those of functions that other loops call
             by_function[_POINTED] = total - by_function[owner[at]]
-            loops.append((own + sum(by_function[name] for name in called), first, at, inside))
+            loops.append((own + sum(by_function[name] for name in called), inside))
     # A jump without a condition may lead back from a part of a loop that lies behind it. Such a loop counts only if
     # the others have few samples.
-    tested = [loop for loop in loops if not loop[3][-1].startswith("jmp")]
+    tested = [loop for loop in loops if not loop[1][-1][1].startswith("jmp")]
     if max((score for score, *_ in tested), default=0) >= total / 2:
         loops = tested
     most = max((score for score, *_ in loops), default=0)
     if not most:
-        return (0, -1), [], []
-    _, first, last, inside = min((one for one in loops if one[0] >= most / 2), key=lambda one: one[2] - one[1])
-    by_function[_POINTED] = total - by_function[owner[first]]
-    calls = [
-        (name, by_function[name], at)
-        for at, text in code
-        if first <= at <= last
-        for name in [_called(text)]
-        if name and name != owner[first]
-    ]
-    return (first, last), inside, sorted(calls, key=lambda call: -call[1])
+        return [], []
+    _, inside = min((one for one in loops if one[0] >= most / 2), key=lambda one: one[1][-1][0] - one[1][0][0])
+    function = owner[inside[0][0]]
+    by_function[_POINTED] = total - by_function[function]
+    named = [(_called(text), at) for at, text in inside]
+    calls = [(name, by_function[name], at) for name, at in named if name and name != function]
+    return inside, sorted(calls, key=lambda call: -call[1])

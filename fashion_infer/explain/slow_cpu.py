@@ -17,9 +17,9 @@ from .machine_loop import MachineLoop
 
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)
     "double": ("use float throughout, and literals such as 0.0f", None),
-    "int_to_float": ("convert before the loop over the taps", None),
+    "int_to_float": ("compute indices in integers, and convert before the loop over the taps", None),
     "call_in_loop": ("let the compiler see the function's body, or write it into the loop", None),
-    "library_in_loop": ("allocate, clear and copy memory once, outside of the loops", None),
+    "library_in_loop": ("allocate, clear and copy memory once, outside of the loops, and write no text there", None),
     "waiting_inside": (
         "give each thread its own outputs in the outermost loop, so that it waits only at the end; a dynamic schedule "
         "needs large chunks",
@@ -30,6 +30,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "branch_in_loop": ("let the loops begin and end at the border, so that no product needs a condition", None),
     "false_sharing": ("sum in a local variable, and store once", None),
     "one_thread": ("share images or filters among threads: #pragma omp parallel for, without large chunks", None),
+    "extra_instructions": ("keep images and weights in flat arrays, and compute an index outside of the loop", None),
     "strided_inner_loop": ("let the innermost loop walk along w, where neighbours lie side by side", "shifted"),
     "alias": ("keep the sum in a local variable, or declare the pointers __restrict__: no two then overlap", None),
     "serial_sum": (
@@ -37,7 +38,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
         "shifted",
     ),
     "sum_in_memory": ("keep the sums of several filters and neighbouring outputs in registers", "direct"),
-    "parallel_inside": ("make the outermost loop the parallel one, over images: one region per call", None),
+    "parallel_inside": ("make the outermost loop the parallel one, over images: start threads once per call", None),
     "atomics": ("let one thread own an output, sum in a local variable, and store once", None),
     "integer_division": ("count rows and columns along in nested loops, in place of / and %", None),
     "no_products": ("read the input where the product needs it, or copy once what several products use", "direct"),
@@ -51,15 +52,23 @@ _STAGES = ("sum", "row", "rows", "tile")  # forms, in the order in which remedie
 _SEVERAL = 4  # stores of a loop over rows that uses a pixel for several filters
 _REFUTED = 0.95  # fraction of the time that remains, above which a measurement refutes a finding
 _REGIONS = 200  # limit for the parallel regions per call, above which there is a finding; about three times the images
+_REGION = 100e-6  # seconds of a parallel region, below which its beginning and its end cost
 _WAITING = 0.15  # least fraction of the time for a finding: a smaller wait may be due to other work of the machine
 _EMPTY_LOOP = 0.2  # least fraction of the time in a loop that multiplies nothing, for a finding
 _CALLED = 0.1  # least fraction of the time in functions that the hot loop calls, or of libraries, for a finding
 _STORED = 0.3  # stores per multiply-add above which sums should be kept in registers
 _ALONE = 1.5  # several threads worked if a call's processor time is this multiple of its duration, or more
+_SAMPLES = 100  # least number of samples that show how threads share the work
 _NEAR = 6  # largest distance, in lines, between a statement and the head of its loop
 FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
+_EXTRA, _PLAIN = 0.8, 8  # time of a plain loop, and its instructions per product: what has more has a finding
 _LOADS = 0.4  # accesses of memory per vector of multiply-adds in our kernels
 _PART = 50e-6  # seconds of a dynamic schedule's part, below which its handing out costs
+_LIBRARIES = (  # (functions of libraries, code of the finding)
+    (r"pthread_create", "parallel_inside"),
+    (r"mutex|\bsem_|rwlock|spin_", "waiting_inside"),
+    ("", "library_in_loop"),
+)
 _SERIAL = "adds up one output, each addition waiting for the one before: not in vectors"
 _SLEEPS = r"\b(?:u|nano)?sleep\w*\s*\(|\block\w*\s*[({]|\bf(?:read|write|printf)\s*\(|\bprintf\s*\(|std::c(?:out|err)"
 _BOUNDS = (
@@ -121,7 +130,7 @@ def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]
 
     for cost in costs:
         if cost.finding.code in _PARTS:
-            save(cost.finding, 1 - cost.share)
+            save(cost.finding, 1 - min(cost.share, 0.99 * left))
     for cost in costs:
         measured = cost.form and run.after(cost.form) is not None
         if cost.finding.code not in (*_PARTS, "one_thread") and not measured:
@@ -129,7 +138,7 @@ def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]
     for form in _STAGES:
         for cost in costs:
             if cost.finding.code == "one_thread" and form == _STAGES[-1]:
-                save(cost.finding, 1 / run.scaling, left)
+                save(cost.finding, max(1 / run.scaling, 1 - cost.share), left)
         group, after = [cost for cost in costs if cost.form == form], run.after(form)
         factor, whole = min(1.0, (after or 1.0) / max(left, 1e-9)), sum(cost.share for cost in group)
         for cost in group if after is not None else ():
@@ -147,7 +156,8 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
         if re.search(pattern, lines[number - 1])
     ]
     hot = next(iter([*adding, *run.loop_lines]), None)
-    inside = run.regions > _REGIONS and run.waiting > _WAITING
+    working = run.processor * (1 - run.waiting) / max(1, run.threads)
+    inside = run.regions > max(_REGIONS, working / _REGION) and run.waiting > _WAITING
     waits = [] if inside else [(number, part) for number, part in run.waits if not _at_the_end(lines, number)]
     waited = sum(part for _, part in waits)
     # A kernel that waits often spends the rest of the time in its loop.
@@ -160,10 +170,17 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
 
     alone = _one_thread(path, run)
     found += [_Cost(alone, "")] if alone else []
+    in_libraries = busy * sum(part for _, part, _ in run.libraries)
+    if in_libraries > _CALLED:
+        names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
+        code = next(code for pattern, code in _LIBRARIES if re.search(pattern, " ".join(names)))
+        words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
+        add(code, in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
     # A caller whose other threads work more than it does waits for them, as in a pool of threads.
     helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
     line = next((number for number, text in enumerate(lines, 1) if re.search(_SLEEPS, text.split("//")[0])), None)
-    if run.asleep > _WAITING and not (waits or inside or helped) and (line or not run.regions):
+    waiting = waits or inside or helped or any(cost.finding.code in _PARTS[2:] for cost in found)
+    if run.asleep > _WAITING and not waiting and (line or not run.regions):
         words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"
         add("idle_time", run.asleep, line, words, asleep=run.asleep)
     if inside:
@@ -187,17 +204,21 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
         loop = MachineLoop(run.loop)
         form = "row" if loop.vectors or loop.stores else "sum"
         add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
-    in_libraries = busy * sum(part for _, part, _ in run.libraries)
-    if in_libraries > _CALLED:
-        names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
-        words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
-        add("library_in_loop", in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
     shared = [number for number in _shared_sums(lines) if number in run.loop_lines]
     if shared and run.threads != 1:
         words = "threads add to neighbouring numbers, which share a cache line"
         add("false_sharing", 0.85 * share, shared[0], words, "sum", lines=shared)
     if hot:
         of_loop(add, lines, reasons(path, said), run._replace(loop_share=share), hot)
+        loop = MachineLoop(run.loop)
+        extra = not any(cost.form == "sum" for cost in found) and (run.after("sum") or 1.0) < _EXTRA
+        if extra and loop.products and not loop.vectors and not loop.stores:
+            each, texts = len(run.loop) / loop.products, loop.indirect
+            if texts or each > _PLAIN:
+                words = f"has {each:.0f} instructions for every product"
+                words = "reads a pointer or an index from memory for every product" if texts else words
+                other = next((number for number in run.loop_lines if number != hot), hot)
+                add("extra_instructions", share, run.line_of(texts) or other, words, "sum", loop=run.loop[:40])
     return found
 
 
@@ -208,19 +229,22 @@ def _at_the_end(lines: Sequence[str], number: int) -> bool:
 
 
 def _one_thread(path: Path, run: samples.CpuRun) -> Optional[KernelFinding]:
-    """Return the finding that one thread does all the work, for the reason that the environment shows, if any."""
+    """Return the finding that one thread does most of the work, for the reason that the environment shows, if any."""
     cores = len(os.sched_getaffinity(0))
+    if run.threads > 1 and run.samples >= _SAMPLES and not run.parts and run.busiest * cores >= _ALONE:
+        what, evidence = "one thread does most of the work", {"busiest": run.busiest, "processors": cores}
+        return made(path, "one_thread", None, what, evidence, 1 - 1 / cores / run.busiest)
     # On a busy machine the timer's signals may all reach one thread, but the others still use processor time.
     if cores == 1 or run.threads != 1 or run.processor >= _ALONE * run.seconds:
         return None
-    evidence = {"threads": 1, "seconds": run.seconds, "processor_seconds": run.processor, "images": run.images}
+    evidence = {"threads": 1, "seconds": run.seconds, "processor_seconds": run.processor, "images": run.shape.B}
     limit = next((name for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT") if os.environ.get(name) == "1"), None)
     what = f"one of {cores} processors works"
     if run.regions and limit:
         found = made(path, "one_thread", None, f"{what}: the environment has {limit}=1", evidence, 1 - 1 / cores)
         return replace(found, remedy=f"unset {limit}, and let OpenMP use all processors")
     if run.regions:
-        what = f"{what} in a call with {run.images:,} images"
+        what = f"{what} in a call with {run.shape.B:,} images"
     return made(path, "one_thread", None, what, evidence, 1 - 1 / cores)
 
 
@@ -265,27 +289,28 @@ def of_loop(
     divisions = loop.of(r"i?div[bwlq]?\b")
     if divisions:
         words = "divides integers, or takes remainders, in the innermost loop"
-        add("integer_division", 0.8 * share, hot, words, form, instructions=divisions)
+        add("integer_division", 0.8 * share, run.line_of(divisions) or hot, words, form, instructions=divisions)
         return  # a division takes longer than the sum waits, and is the reason why there are no vectors
-    atomics = loop.of("lock")
+    fences, atomics = loop.of(r"mfence|lock or\w* \$0x0,"), loop.of("lock")
     if atomics:
-        words = "adds with an atomic instruction for every product"
+        words = f"{'has a memory fence' if atomics == fences else 'adds with an atomic instruction'} for every product"
         add("atomics", 0.8 * share, hot, words, "sum", instructions=atomics)
         return
     doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
     if doubles:
         words = "computes in double: half as many numbers in a vector, and conversions"
         add("double", 0.6 * share, hot, words, form, instructions=doubles[:10])
-    integers = loop.of(r"v?cvt(?:si2ss|dq2ps|usi2ss|udq2ps)")
+    integers = loop.of(r"v?cvt(?:u?si2s[sd]|u?dq2p[sd]|t?[sp][sd]2u?(?:si|dq))")
     if integers:
-        words = "converts integers to float for every product"
-        add("int_to_float", 0.6 * share, hot, words, form, instructions=integers[:10])
+        words = "converts between integers and floats for every product"
+        add("int_to_float", 0.6 * share, run.line_of(integers) or hot, words, form, instructions=integers[:10])
     if called or not run.loop:
         return
     products = loop.products
     why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
     # What the loop iterates over is guessed from the names in the line. State the guess only for a measured loop.
     over = _goes_over(lines, hot) if run.samples and not loop.contiguous else ""
+    over = "" if over == "channels" and run.shape.C == 1 else over
     gathers = loop.of(r"v?(?:gather|insertps)")
     branches = loop.of(r"j(?!mp)|cmov")
     condition = _condition(lines, hot) if len(branches) > 1 or loop.of(".*mask|v?blend|v?pcmp|.*{%k") else None
@@ -301,11 +326,14 @@ def of_loop(
         add("strided_inner_loop", 0.85 * share, hot, words, "row", over=over, missed=why[:5], instructions=gathers)
     elif gathers and not condition:
         words = "gathers its numbers one by one into vectors"
+        words += ", at indices that it reads from memory" if loop.indirect else ""
         add("strided_inner_loop", 0.8 * share, hot, words, "row", instructions=gathers)
     elif not loop.vectors and loop.chained and loop.carried and not loop.stores:
         add("serial_sum", 0.8 * share, hot, _SERIAL, "row", additions=loop.sums[:10])
     elif not loop.vectors and loop.overlapping:
         words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
+        if any(re.search(r"\bvolatile\b", line.partition("//")[0]) for line in lines):
+            words = "stores its sums for every product, as volatile demands"
         # A store to one address in every iteration is the sum of one output.
         several = "rows" if loop.stores >= _SEVERAL else "row"
         after = "sum" if loop.chained or _fixed_store(loop) else several

@@ -106,10 +106,12 @@ def test_without_a_line_one_sentence_says_what_to_try(tmp_path, code):
 
 
 @pytest.mark.parametrize(
-    "code, line", [("weights_flipped", 13), ("border", 14), ("constant_added", 9), ("cached", None)]
-)
-def test_the_line_that_a_wrong_index_is_in(tmp_path, code, line):
-    file = recognised(tmp_path, planted_cpu.naive(before="// y = 1\n"))
+    "code, line, more",
+    [("weights_flipped", 13, ""), ("border", 14, ""), ("constant_added", 9, ""), ("cached", None, ""),
+     ("weights_flipped", 13, ";\nother += 2 * w")],
+)  # fmt: skip
+def test_the_line_that_a_wrong_index_is_in(tmp_path, code, line, more):
+    file = recognised(tmp_path, planted_cpu.naive(before="// y = 1\n", term=planted_cpu._TERM + more))
     details = {"used": "k[m,c,3,4]", "belongs": "k[m,c,p,q]", "where": "w = 0", "state": "wrong", "value": 1.0}
     shape = ShapeVerdict("a", ConvolutionShape(2, 4, 14, 14, 6, 5), Cause(code, details), "incorrect")
     found, _ = wrong.findings(Verdict(file, (shape,)), 60)
@@ -297,10 +299,10 @@ def test_figures_without_binutils(tmp_path, monkeypatch):
     for processor, codes in ((0.9, []), (0.6, ["one_thread"])):
         found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run._replace(processor=processor))
         assert [one.code for one in found] == codes
-    figures = run.figures(ConvolutionShape(3, 12, 33, 33, 24, 7))
+    figures = run._replace(shape=ConvolutionShape(64, 12, 33, 33, 24, 7)).figures
     assert figures["image_bytes"] == 4 * (12 * 33 * 33 + 24 * 27 * 27) and figures["weight_bytes"] == 4 * 24 * 12 * 49
     assert figures["gflop_s"] == pytest.approx(2 * figures["images"] * 24 * 27 * 27 * 12 * 49 / 0.5 / 1e9)
-    assert samples.of(tmp_path / "program", "killed", tmp_path / "conv.cpp").figures(SHAPE) == {}
+    assert samples.of(tmp_path / "program", "killed", tmp_path / "conv.cpp").figures == {}
 
 
 @pytest.mark.parametrize(
@@ -390,7 +392,7 @@ def test_shares_are_exclusive_and_give_the_time_after_each_remedy():
     assert [one.after_ms for one in found] == pytest.approx([20, 10, 5])
 
 
-BUSY = samples.CpuRun(1.0, 1.0, samples=9, threads=2, loop=SCALAR, loop_share=0.9, loop_lines=(3,), images=10,
+BUSY = samples.CpuRun(1.0, 1.0, samples=9, threads=2, loop=SCALAR, loop_share=0.9, loop_lines=(3,), shape=SHAPE,
                       remedies={"sum": (0.05, 0.05), "row": (0.02, 0.02), "tile": (0.01, 0.01)})  # fmt: skip
 
 
@@ -410,6 +412,35 @@ def test_what_a_remedy_brings_is_measured(tmp_path, run, codes, after):
     found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run, 1000)
     assert [one.code for one in found] == codes
     assert [one.after_ms for one in found] == pytest.approx(after, rel=0.05)
+
+
+INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1:3], "inc %rcx", "jne 1 <f>")
+
+
+@pytest.mark.parametrize(
+    "run, codes",
+    [
+        (BUSY._replace(libraries=(("pthread_create", 0.9, 1),), asleep=0.5), ["parallel_inside"]),
+        (BUSY._replace(libraries=(("pthread_mutex_lock", 0.9, 1),), asleep=0.5), ["waiting_inside"]),
+        (BUSY._replace(libraries=(("malloc", 0.9, 1),), asleep=0.5), ["library_in_loop", "idle_time"]),
+        (BUSY._replace(loop=INDIRECT), ["extra_instructions", "serial_sum"]),
+        (BUSY._replace(loop=INDIRECT, processor=0.5), ["serial_sum"]),  # the index costs nothing
+        (BUSY._replace(regions=300, waiting=0.5), ["serial_sum"]),  # each region has enough work
+        (BUSY._replace(regions=30_000, waiting=0.5), ["parallel_inside", "serial_sum"]),
+    ],
+)
+def test_a_cause_has_the_evidence_for_it(tmp_path, run, codes):
+    (tmp_path / "conv.cpp").write_text(f"usleep(1);\nfor (;;)\n{ADDS}")
+    found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run)
+    assert [one.code for one in found][: len(codes)] == codes and sum(one.share for one in found) <= 1
+
+
+def test_one_thread_that_has_most_of_the_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(slow_cpu.os, "sched_getaffinity", lambda _: set(range(4)))
+    (tmp_path / "conv.cpp").write_text(ADDS)
+    for busiest, codes in ((0.3, []), (0.9, ["one_thread"])):
+        run = BUSY._replace(samples=200, loop=(), loop_lines=(), busiest=busiest)
+        assert [one.code for one in slow_cpu.of_run(tmp_path / "conv.cpp", "", run)] == codes
 
 
 @pytest.mark.parametrize("ours, code", [({"direct": 400.0}, None), ({"direct": 50.0}, "little_reuse")])
