@@ -46,6 +46,7 @@ class Explanation(NamedTuple):
     listing: str = ""
     figures: Mapping[str, Any] = {}  # on a CPU: the call's figures and this machine's limits
     notes: Tuple[str, ...] = ()  # what is no finding, such as the time outside of Op Time
+    hot: Sequence[int] = ()  # on a CPU: numbers of the source lines of the loop with the most samples
 
     @property
     def right(self) -> bool:
@@ -107,29 +108,10 @@ def explain(
     number = layer or len(layers)
     tried = layers[number - 1]
     timed = _timed(file, chosen, number, device)
-    slow = why_slow(file, tried, profiler, SECONDS, timed, program.result() if program else None)
-    return Explanation(
-        verdict,
-        tried.what,
-        slow.findings,
-        (*missing, *slow.missing),
-        timed.standing,
-        timed.milliseconds,
-        timed.between,
-        _listing(file, asm, missing, slow.hot),
-        slow.figures,
-        (*dict.fromkeys(text for one in layers for text in one.findings), *slow.notes),
-    )
-
-
-class SlowReport(NamedTuple):
-    """Findings on a correct file's speed on one layer."""
-
-    findings: Tuple[KernelFinding, ...] = ()
-    missing: Tuple[str, ...] = ()  # tools that are not installed, or could not run
-    figures: Mapping[str, Any] = {}  # on a CPU: the call's figures and this machine's limits
-    hot: Sequence[int] = ()  # on a CPU: numbers of the source lines of the loop with the most samples
-    notes: Tuple[str, ...] = ()
+    slow = why_slow(verdict, tried, profiler, SECONDS, timed, program.result() if program else None)
+    shown = _listing(file, asm, missing, slow.hot)
+    notes = dict.fromkeys(text for one in layers for text in one.findings)
+    return slow._replace(missing=(*missing, *slow.missing), listing=shown, notes=(*notes, *slow.notes))
 
 
 class TimedLayer(NamedTuple):
@@ -157,33 +139,34 @@ def _check_layer(edition: str, layer: Optional[int]) -> None:
 
 
 def why_slow(
-    file: KernelFile,
+    verdict: Verdict,
     tried: ShapeVerdict,
     profiler: bool = True,
     seconds: float = SECONDS,
     timed: Optional[TimedLayer] = None,
     program: Optional[SampledProgram] = None,
-) -> SlowReport:
+) -> Explanation:
     """Return findings on a correct file's speed on one layer, within a limit of `seconds`.
 
     `program` is the file's program for the CPU, if it is already built; it is closed afterwards.
     """
+    file, timed = verdict.file, timed or TimedLayer()
+    made = Explanation(verdict, tried.what, (), (), timed.standing, timed.milliseconds, timed.between)
     if file.format.adapter is None:
-        return SlowReport(missing=(_NO_LINES,))
+        return made._replace(missing=(_NO_LINES,))
     missing: List[str] = []
-    timed = timed or TimedLayer()
     try:
         if file.backend == "cpu":
             with program or SampledProgram(file) as sampled:
                 run, said = sampled.run(tried.shape, seconds), sampled.vectors
             found = slow_cpu.of_run(file.path, said, run, timed.milliseconds, timed.ours)
-            return SlowReport(tuple(found[:_MOST]), (), run.figures, run.loop_lines)
+            return made._replace(findings=tuple(found[:_MOST]), figures=run.figures, hot=run.loop_lines)
         shape = tried.shape._replace(B=_BATCH["gpu"])
         raw = ncu.measure(file, shape, seconds, profiler, say=missing.append)
         found, notes = slow_gpu.findings(raw, file.path, file.format, timed.milliseconds, timed.ours)
-        return SlowReport(tuple(found[:_MOST]), tuple(missing), notes=tuple(notes))
+        return made._replace(findings=tuple(found[:_MOST]), missing=tuple(missing), notes=tuple(notes))
     except DeviceError as error:
-        return SlowReport(missing=(*missing, str(error)))
+        return made._replace(missing=(*missing, str(error)))
 
 
 def why_wrong(verdict: Verdict, seconds: float = SECONDS) -> Tuple[List[KernelFinding], List[str]]:

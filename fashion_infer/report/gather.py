@@ -360,8 +360,7 @@ def _explained(verdict: Verdict, seconds: float, harm: str = "") -> explanation.
     if harm or not verdict.right:
         found, missing = explanation.why_wrong(verdict, seconds)
         return explanation.Explanation(verdict, "", tuple(found), tuple(missing))
-    slow = explanation.why_slow(verdict.file, verdict.layers[-1], seconds=seconds)
-    return explanation.Explanation(verdict, verdict.layers[-1].what, slow.findings, slow.missing)
+    return explanation.why_slow(verdict, verdict.layers[-1], seconds=seconds)
 
 
 def measure_profile(words: Sequence[str], result: Result, command: str) -> ReportProfile:
