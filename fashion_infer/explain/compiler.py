@@ -6,29 +6,23 @@ of an untrusted file are untrusted, too: their size and the time to read them ar
 """
 
 import dataclasses
-import os
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import DataError
 from ..kernel_files import build, neighbours
 from ..kernel_files.formats import KernelFile
 from ..system import inputs
-from . import listing, ncu, slow_cpu, slow_gpu
+from . import listing, machine_loop, ncu, slow_cpu, slow_gpu
 from .findings import KernelFinding, plain_name
 from .machine_loop import MachineLoop
 from .samples import CpuRun
 
 _MOST = 5  # largest number of findings
 _LARGEST = 8 << 20  # size limit of GCC's assembly, and of a report, in bytes
-_LOOPS, _LONGEST = 1000, 500  # largest number of loops of a file, and of instructions of an innermost loop
-_DEEPEST, _WIDEST = 20, 200  # number of loops that are examined, and of characters that are read of an instruction
-_FUNCTION = re.compile(r"([A-Za-z_][\w.$]*):")
-_LABEL = re.compile(r"(\.L\w+):")
-_PLACE = re.compile(r"\s*\.loc (\d{1,9}) (\d{1,9})\b")
-_JUMP = re.compile(r"j(?!mp)\w+ (\.L\w+)$")
+_LONGEST, _DEEPEST = 500, 20  # largest number of instructions of an innermost loop, and of loops that are examined
 _CALL = re.compile(r"call (\w[\w.$]*)$")
 _VECTORISED = r"^([^:\n]+):(\d{1,9}):\d+: (?:optimized|note): +loop vectorized"  # GCC 8 writes "note"
 _PRODUCT = re.compile(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b")
@@ -104,47 +98,8 @@ class _InnerLoop(NamedTuple):
         return loop.vectors or bool(loop.of(r"v?mulp[sd]")), loop.products
 
 
-class _MachineFunction(NamedTuple):
-    name: str
-    code: List[Tuple[Optional[int], str]]  # (line of the kernel file, instruction)
-    loops: List[Tuple[int, int]]  # positions of the first and the last instruction
-
-
-def _functions(assembly: str, path: Path) -> Iterator[_MachineFunction]:
-    """Yield the functions of a translation unit. Stop in the function in which the unit exceeds _LOOPS loops."""
-    names = re.findall(r'^\t\.file (\d{1,9}) (?:"[^"\n]*" )?"([^"\n]+)"', assembly, re.MULTILINE)
-    own = {number for number, name in names if _unescaped(name) == str(path.resolve())}
-    function, labels, line, count = _MachineFunction("", [], []), {}, None, 0  # type: ignore[var-annotated]
-    for row in assembly.splitlines():
-        if row.startswith("\t."):
-            place = _PLACE.match(row)
-            line = (int(place[2]) if place[1] in own else None) if place else line
-        elif row.startswith("\t"):
-            text = row[:_WIDEST].strip().replace("\t", " ").replace(", ", ",")
-            function.code.append((line, text))
-            jump = _JUMP.match(text)
-            if jump and jump[1] in labels:
-                function.loops.append((labels[jump[1]], len(function.code) - 1))
-                count += 1
-                if count > _LOOPS:
-                    return
-        elif _LABEL.match(row):
-            labels[row.partition(":")[0]] = len(function.code)
-        elif _FUNCTION.match(row):
-            yield function
-            function, labels = _MachineFunction(row.partition(":")[0], [], []), {}
-    yield function
-
-
-def _unescaped(name: str) -> str:
-    """Return the path that a quoted name stands for. In the name, bytes that are not printable are octal escapes."""
-    octal = re.compile(rb"\\([0-7]{3}|.)")
-    plain = octal.sub(lambda match: bytes([int(match[1], 8) % 256]) if len(match[1]) == 3 else match[1], name.encode())
-    return os.fsdecode(plain)
-
-
 def _loops(assembly: str, path: Path) -> List[_InnerLoop]:
-    functions = list(_functions(assembly, path))
+    functions = list(machine_loop.functions(assembly, path))
     multiplying = {one.name for one in functions if not one.loops and any(_PRODUCT.match(text) for _, text in one.code)}
     found = []
     for function in functions:

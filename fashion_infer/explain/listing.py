@@ -12,7 +12,7 @@ from ..errors import DeviceError
 from ..kernel_files import build, loading, neighbours
 from ..kernel_files.formats import KernelFile
 from ..system import compilers, programs
-from . import device_call
+from . import device_call, machine_loop
 
 _BUILD = 60  # time limit of a compilation, in seconds
 _LINE = re.compile(r'//## File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -34,8 +34,12 @@ def of_cpu(file: KernelFile, hot: Sequence[int] = ()) -> str:
         programs.output(assembly_command(command, file, target), _BUILD, place, {"LC_ALL": "C"})
         text = target.read_text() if target.is_file() else ""
     lines = neighbours.text_of(file.path).splitlines()
+    by_line: Dict[int, List[str]] = {}
+    for number, instruction in (row for one in machine_loop.functions(text, file.path) for row in one.code):
+        by_line.setdefault(number or 0, []).append(instruction)
+    by_line.pop(0, None)
     shown = [" ".join(command)]
-    for number, texts in sorted(_by_line(text, file.path).items()):
+    for number, texts in sorted(by_line.items()):
         if number <= len(lines) and (not hot or number in hot):
             shown.append(f"{file.path.name}:{number}: {lines[number - 1].strip()}")
             shown += [f"    {one}" for one in texts]
@@ -49,23 +53,6 @@ def assembly_command(command: Sequence[str], file: KernelFile, target: Path) -> 
     dropped = {*sources, "-shared", "-lpthread"} - {kept}
     words = [word for word in command if word not in dropped and not word.startswith("-Wl,")]
     return [*words, "-g", "-S", "-o", str(target)]
-
-
-def _by_line(assembly: str, path: Path) -> Dict[int, List[str]]:
-    """Return the instructions of each line of a file, from assembly with `.loc` directives."""
-    files = {
-        number: name for number, name in re.findall(r'^\s*\.file (\d+) (?:"[^"]*" )?"([^"]+)"', assembly, re.MULTILINE)
-    }
-    own = {number for number, name in files.items() if Path(name).name == path.name}
-    found: Dict[int, List[str]] = {}
-    line: Optional[int] = None
-    for row in assembly.splitlines():
-        place = re.match(r"\s*\.loc (\d+) (\d+)", row)
-        if place:
-            line = int(place[2]) if place[1] in own else None
-        elif line is not None and re.match(r"\t[a-z]", row) and not row.startswith("\t."):
-            found.setdefault(line, []).append(row.strip().replace("\t", " "))
-    return found
 
 
 def of_gpu(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no cover (needs a GPU; tests/gpu runs it)

@@ -1,13 +1,20 @@
 """The instructions of a loop of a CPU kernel, and what they show: vectors, sums, loads and stores."""
 
+import os
 import re
-from typing import Dict, List, Sequence, Set
+from pathlib import Path
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 _ADD = r"v?(?:fn?m(?:add|sub)\w*|add)"
 _STORE = r"v?mov\w+ %[xyz]mm\d+,[-+.\w]*\((?!%rsp|%rbp)"
 _FLOATS = r"v?(?:f?n?m(?:add|sub|ul)\w*|add|sub|mov[aul]\w*|movss|broadcasts)[sp]?[sd]?\b"
 _MEMORY = r"[-+.\w]*\((?!%rsp)[^)]*\)"  # not on the stack, where registers are spilled
 _READS_TARGET = r"(?:add|sub|mul|div|min|max|xor|pxor|v?fn?m)"  # instructions that also read the register they write
+_LOOPS, _WIDEST = 1000, 200  # largest number of loops of a file, and of characters that are read of an instruction
+_FUNCTION = re.compile(r"([A-Za-z_][\w.$]*):")
+_LABEL = re.compile(r"(\.L\w+):")
+_PLACE = re.compile(r"\s*\.loc (\d{1,9}) (\d{1,9})\b")
+_JUMP = re.compile(r"j(?!mp)\w+ (\.L\w+)$")
 
 
 class MachineLoop:
@@ -115,3 +122,44 @@ def _register(text: str) -> str:
     """Return the general register that an instruction writes; "" if it writes none."""
     match = re.search(r"[ ,](%r\w+|%e\w+)$", text)
     return _name(match[1]) if match and not re.match(r"cmp|test|bt\b|push", text) else ""
+
+
+class MachineFunction(NamedTuple):
+    """A function of an assembly."""
+
+    name: str
+    code: List[Tuple[Optional[int], str]]  # (line of the kernel file, instruction)
+    loops: List[Tuple[int, int]]  # positions of the first and the last instruction
+
+
+def functions(assembly: str, path: Path) -> Iterator[MachineFunction]:
+    """Yield the functions of a translation unit. Stop in the function in which the unit exceeds _LOOPS loops."""
+    names = re.findall(r'^\t\.file (\d{1,9}) (?:"[^"\n]*" )?"([^"\n]+)"', assembly, re.MULTILINE)
+    own = {number for number, name in names if _unescaped(name) == str(path.resolve())}
+    function, labels, line, count = MachineFunction("", [], []), {}, None, 0  # type: ignore[var-annotated]
+    for row in assembly.splitlines():
+        if row.startswith("\t."):
+            place = _PLACE.match(row)
+            line = (int(place[2]) if place[1] in own else None) if place else line
+        elif row.startswith("\t"):
+            text = row[:_WIDEST].strip().replace("\t", " ").replace(", ", ",")
+            function.code.append((line, text))
+            jump = _JUMP.match(text)
+            if jump and jump[1] in labels:
+                function.loops.append((labels[jump[1]], len(function.code) - 1))
+                count += 1
+                if count > _LOOPS:
+                    return
+        elif _LABEL.match(row):
+            labels[row.partition(":")[0]] = len(function.code)
+        elif _FUNCTION.match(row):
+            yield function
+            function, labels = MachineFunction(row.partition(":")[0], [], []), {}
+    yield function
+
+
+def _unescaped(name: str) -> str:
+    """Return the path that a quoted name stands for. In the name, bytes that are not printable are octal escapes."""
+    octal = re.compile(rb"\\([0-7]{3}|.)")
+    plain = octal.sub(lambda match: bytes([int(match[1], 8) % 256]) if len(match[1]) == 3 else match[1], name.encode())
+    return os.fsdecode(plain)
