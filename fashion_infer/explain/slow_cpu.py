@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..kernel_files import neighbours
-from . import samples
+from . import samples, source
 from .findings import KernelFinding, at_line, by_share, timed
 from .machine_loop import MachineLoop
 
@@ -147,7 +147,7 @@ def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]
 
 
 def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
-    lines = neighbours.text_of(path).splitlines()
+    lines = source.without_comments(neighbours.text_of(path))
     # Samples may also fall on the head of the loop. Prefer the line whose statement adds a product, or adds.
     adding = [
         number
@@ -178,7 +178,7 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
         add(code, in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
     # A caller whose other threads work more than it does waits for them, as in a pool of threads.
     helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
-    line = next((number for number, text in enumerate(lines, 1) if re.search(_SLEEPS, text.split("//")[0])), None)
+    line = next((number for number, text in enumerate(lines, 1) if re.search(_SLEEPS, text)), None)
     waiting = waits or inside or helped or any(cost.finding.code in _PARTS[2:] for cost in found)
     if run.asleep > _WAITING and not waiting and (line or not run.regions):
         words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"

@@ -1,4 +1,4 @@
-"""Finds lines in a CPU kernel's source for faults that no sanitizer reports.
+"""Finds lines in a CPU kernel's source for faults that no sanitizer reports. Comments must be blanked.
 
 The search uses regular expressions, not a parser. It names a line only if the line's text shows the fault.
 """
@@ -29,8 +29,7 @@ class LineStore(NamedTuple):
 def stores(lines: Sequence[str]) -> List[LineStore]:
     """Return the assignments with `=` and `+=`; declarations of variables are left out."""
     found = []
-    for number, row in enumerate(lines, 1):
-        text = _code(row)
+    for number, text in enumerate(lines, 1):
         for match in re.finditer(r"(?P<add>\+=)|(?<![-=!<>+*/%&|^])=(?!=)", text):
             target, rest = _target(text[: match.start()]), text[match.end() :].replace(" ", "")
             declares = re.search(rf"{_TYPE}[\s*&]*$", text[: match.start()].rstrip()[: -len(target) or None])
@@ -47,7 +46,7 @@ def without_comments(text: str) -> List[str]:
 
 
 def launch(lines: Sequence[str], kernel: str = "") -> Optional[int]:
-    """Return the line that launches a kernel; without its name, of the only launch. Comments must be blanked."""
+    """Return the line that launches a kernel; without its name, of the only launch."""
     name = re.split(r"[<(]", kernel.split("::")[-1])[0].split()[-1:] or [""]
     all_launches = [number for number, row in enumerate(lines, 1) if "<<<" in row]
     own = [number for number in all_launches if name[0] and re.search(rf"\b{re.escape(name[0])}\b", lines[number - 1])]
@@ -55,7 +54,7 @@ def launch(lines: Sequence[str], kernel: str = "") -> Optional[int]:
 
 
 def body(lines: Sequence[str], function: str) -> Tuple[int, int]:
-    """Return the first and last line of a function's definition; (0, 0) if there is none. Comments must be blanked."""
+    """Return the first and last line of a function's definition; (0, 0) if there is none."""
     text = "\n".join(lines)
     head = re.search(rf"\b{function}\s*\([^;{{}}]*\)\s*\{{", text)
     if not head:
@@ -69,14 +68,14 @@ def body(lines: Sequence[str], function: str) -> Tuple[int, int]:
 
 def product(lines: Sequence[str]) -> Optional[int]:
     """Return the line that adds a product to a sum; None unless there is exactly one."""
-    found = [store.line for store in stores(lines) if store.adds and "*" in _code(lines[store.line - 1])]
-    found = found or [number for number, row in enumerate(lines, 1) if re.search(r"\bfmaf?\s*\(", _code(row))]
+    found = [store.line for store in stores(lines) if store.adds and "*" in lines[store.line - 1]]
+    found = found or [number for number, row in enumerate(lines, 1) if re.search(r"\bfmaf?\s*\(", row)]
     return found[0] if len(set(found)) == 1 else None
 
 
 def only(lines: Sequence[str], array: str) -> Optional[int]:
     """Return the line with an index of an array, such as a macro; None unless there is exactly one."""
-    found = [number for number, row in enumerate(lines, 1) if array and re.search(rf"\b{array}\s*\[", _code(row))]
+    found = [number for number, row in enumerate(lines, 1) if array and re.search(rf"\b{array}\s*\[", row)]
     return found[0] if len(found) == 1 else None
 
 
@@ -94,12 +93,12 @@ def start(lines: Sequence[str]) -> Optional[int]:
     if not at or not re.fullmatch(r"\w+", target):
         return None
     pattern = re.compile(rf"\b{target}\s*(?:=(?!=)|[({{]|;)")
-    return next((number for number in range(at - 1, 0, -1) if pattern.search(_code(lines[number - 1]))), None)
+    return next((number for number in range(at - 1, 0, -1) if pattern.search(lines[number - 1])), None)
 
 
 def _parameters(lines: Sequence[str]) -> List[str]:
     """Return the parameters that are pointers or tensors that may be stored to."""
-    return re.findall(_PARAMETER, "\n".join(map(_code, lines)), re.MULTILINE)
+    return re.findall(_PARAMETER, "\n".join(lines), re.MULTILINE)
 
 
 def stale(lines: Sequence[str]) -> Optional[LineStore]:
@@ -116,7 +115,7 @@ def kept(lines: Sequence[str]) -> Optional[LineStore]:
 def lasting(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first static pointer, array or container, whose contents last from call to call."""
     pattern = re.compile(r"\s*static\s+(?!const|inline)[\w:<>,*&\s]*?[*>\s](\w+)\s*(?:\[[^;]*\])?\s*(?:[={][^;]*)?;")
-    found = ((number, pattern.match(_code(row))) for number, row in enumerate(lines, 1) if re.search(r"[*<\[]", row))
+    found = ((number, pattern.match(row)) for number, row in enumerate(lines, 1) if re.search(r"[*<\[]", row))
     return next((LineStore(number, match[1], False) for number, match in found if match), None)
 
 
@@ -124,7 +123,7 @@ def threads(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first line that detaches a thread, or the first that begins one."""
     for pattern in (r"\bdetach\s*\(", r"\bstd::(?:j?thread|async)\b|\bpthread_create\s*\("):
         for number, row in enumerate(lines, 1):
-            if re.search(pattern, _code(row)):
+            if re.search(pattern, row):
                 return LineStore(number, "", False)
     return None
 
@@ -133,7 +132,7 @@ def writable(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the only pointer to an input without const; None unless there is one."""
     inputs = "|".join(re.findall(r"\bconst\s+\w+\s*\*\s*(?:__restrict(?:__)?\s+)?(\w+)\s*[,)]", "\n".join(lines)))
     pattern = re.compile(rf"(?:const_cast\s*<\s*\w+\s*\*\s*>|\(\s*\w+\s*\*\s*\))\s*\(?&?(?:{inputs})\b")
-    found = [number for number, row in enumerate(lines, 1) if inputs and pattern.search(_code(row))]
+    found = [number for number, row in enumerate(lines, 1) if inputs and pattern.search(row)]
     return LineStore(found[0], "", False) if len(found) == 1 else None
 
 
@@ -145,7 +144,7 @@ def not_reset(lines: Sequence[str]) -> Optional[LineStore]:
             begun = [one.line for one in everything if one.target == store.target and not one.adds]
             declared = [number for number in range(1, store.line + 1) if _declaration([lines[number - 1]], store.name)]
             first = max([number for number in begun + declared if number <= store.line], default=None)
-            between = "\n".join(map(_code, lines[first - 1 : store.line])) if first else ""
+            between = "\n".join(lines[first - 1 : store.line]) if first else ""
             if first and (_lasting(lines, store) or len(re.findall(r"\bfor\s*\(", between)) >= _ALL_OUTPUTS):
                 return store
     return None
@@ -153,7 +152,7 @@ def not_reset(lines: Sequence[str]) -> Optional[LineStore]:
 
 def not_zeroed(lines: Sequence[str]) -> Optional[LineStore]:
     """Return the first addition to a local array, or memory from malloc or new, to which nothing else is stored."""
-    text, everything = "\n".join(map(_code, lines)), stores(lines)
+    text, everything = "\n".join(lines), stores(lines)
     for store in everything:
         name = store.name
         heap = rf"\b{name}\s*=\s*(?:\([^()]*\)\s*)?(?:(?:std::)?malloc\s*\(|new\s+\w+\s*\[[^;]*\];)"
@@ -172,14 +171,14 @@ def _lasting(lines: Sequence[str], store: LineStore) -> bool:
 def _declaration(lines: Sequence[str], name: str) -> str:
     """Return the last line that declares a variable; "" if none does."""
     pattern = re.compile(rf"{_TYPE}[\s*&]*(?:__restrict(?:__)?\s+)?(?:\w+\s*,\s*)*\b{re.escape(name)}\s*[\[({{=;,]")
-    return next((row for row in map(_code, reversed(lines)) if pattern.search(row)), "") if name else ""
+    return next((row for row in reversed(lines) if pattern.search(row)), "") if name else ""
 
 
 def _derived(lines: Sequence[str], names: Set[str], pointers: bool = False) -> Set[str]:
     """Return names and the names of variables and macros computed from them; with `pointers`, only of pointers."""
     found = set(names)
     mark = r"\*\s*(?:__restrict(?:__)?\s+)?" if pointers else r"\b"
-    for row in map(_code, lines):
+    for row in lines:
         macro = re.match(r"\s*#\s*define\s+(\w+)(?:\([^)]*\))?\s+(.*)", row)
         if macro and pointers:
             found |= {macro[1]} if found & set(re.findall(r"\w+", macro[2])) else set()
@@ -187,10 +186,6 @@ def _derived(lines: Sequence[str], names: Set[str], pointers: bool = False) -> S
         for name, value in re.findall(rf"{mark}(\w+)\s*=(?!=)\s*([^;]*)", row):
             found |= {name} if found & set(re.findall(r"\w+", value)) else set()
     return found
-
-
-def _code(row: str) -> str:
-    return row.split("//")[0]
 
 
 def _target(text: str) -> str:

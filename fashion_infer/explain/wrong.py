@@ -102,7 +102,7 @@ def _of_cause(path: Path, cause: Cause, line: int) -> KernelFinding:
 
 def _place(path: Path, cause: Cause) -> Optional[KernelFinding]:
     """Return a finding at the line that a cause is about; None unless the source has exactly one such line."""
-    lines = neighbours.text_of(path).splitlines()
+    lines = source.without_comments(neighbours.text_of(path))
     for pattern, search in ((_START, source.start), (_PRODUCT, source.product), (_STORE, source.output_store)):
         if pattern.match(cause.code):
             line = search(lines) or source.only(lines, str(cause.details.get("used", "")).partition("[")[0])
