@@ -49,7 +49,6 @@ class CpuRun(NamedTuple):
     busiest: float = 1.0  # fraction of the working samples in the thread that has most
     waiting: float = 0.0  # fraction of the samples in the code of GNU's OpenMP library
     waits: Tuple[Tuple[int, float], ...] = ()  # (line that calls OpenMP, fraction of the samples), largest first
-    lines: Tuple[Tuple[int, float], ...] = ()  # (line of the file, fraction of the working samples), largest first
     loop: Tuple[str, ...] = ()  # instructions of the innermost loop that takes most of the time
     loop_at: Tuple[Optional[int], ...] = ()  # the line of the file of each of them
     loop_share: float = 0.0  # fraction of the working samples in that loop
@@ -212,7 +211,6 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
     even = len(working) / len(by_thread)
     lines = _lines(program, sorted({at for _, at, _, _ in places if at}), path)
     waits = Counter(lines[at] for _, at, _, _ in waiting if at in lines)
-    by_line = Counter(lines[at] for _, at, _, _ in working if at in lines)
     by_function: Dict[Tuple[str, Optional[int]], int] = Counter(
         (file if name.startswith(("-", "_Z")) else name, lines.get(at)) for _, at, file, name in working if file != "-"
     )
@@ -227,7 +225,6 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
         threads=min(sum(number >= _WORKED * even for number in by_thread.values()), len(os.sched_getaffinity(0))),
         waiting=len(waiting) / len(rows),
         waits=tuple((line, number / len(rows)) for line, number in waits.most_common()),
-        lines=tuple((line, number / len(working)) for line, number in by_line.most_common()),
         loop=tuple(text for _, text in code),
         loop_at=tuple(lines.get(at) for at, _ in code),
         loop_share=sum(number for at, number in hits.items() if inside[0] <= at <= inside[1]) / len(working),
