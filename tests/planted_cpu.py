@@ -17,12 +17,15 @@ _LOOPS = """\
 }}
 """
 _TERM = "x[((b * C + c) * (size_t)H + h + p) * W + w + q] * k[((m * C + c) * K + p) * K + q]"
-_STORE = "y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sum"
+_PLACE = "y[((b * M + m) * (size_t)Ho + h) * Wo + w]"
+_STORE = f"{_PLACE} = sum"
+_CHANNELS = "          for (int c = 0; c < C; ++c)\n"
 
 
-def naive(before="", rows="Ho", term=_TERM, store=_STORE, read="", write=""):
+def naive(before="", rows="Ho", term=_TERM, store=_STORE, read="", write="", outer=""):
     """Return a kernel with the seven loops of the definition, in which the arguments replace some parts."""
-    return _HEAD.format(before=before) + _LOOPS.format(rows=rows, term=term, store=store, read=read, write=write)
+    head = _HEAD.format(before=before) + outer
+    return head + _LOOPS.format(rows=rows, term=term, store=store, read=read, write=write)
 
 
 def shifted(
@@ -54,34 +57,12 @@ def shifted(
 
 _OMP = "#pragma omp parallel for\n"
 SLOW = {
-    "strided_inner_loop": _HEAD.format(before="") + f"""\
-{_OMP}  for (int b = 0; b < B; ++b)
-    for (int m = 0; m < M; ++m)
-      for (int h = 0; h < Ho; ++h)
-        for (int w = 0; w < Wo; ++w) {{
-          float sum = 0;
-          for (int p = 0; p < K; ++p)
-            for (int q = 0; q < K; ++q)
-              for (int c = 0; c < C; ++c)
-                sum += {_TERM};  // HERE
-          {_STORE};
-        }}
-}}
-""",
-    "alias": _HEAD.format(before="") + f"""\
-{_OMP}  for (int b = 0; b < B; ++b)
-    for (int m = 0; m < M; ++m)
-      for (int h = 0; h < Ho; ++h)
-        for (int w = 0; w < Wo; ++w) {{
-          float* out = y + ((b * M + m) * (size_t)Ho + h) * Wo + w;
-          *out = 0;
-          for (int c = 0; c < C; ++c)
-            for (int p = 0; p < K; ++p)
-              for (int q = 0; q < K; ++q)
-                *out += {_TERM};  // HERE
-        }}
-}}
-""",
+    "strided_inner_loop": naive(outer=_OMP, read="  // HERE")
+    .replace(_CHANNELS, "")
+    .replace("q < K; ++q)\n", f"q < K; ++q)\n{_CHANNELS}"),
+    "alias": naive(outer=_OMP, store="", read="  // HERE")
+    .replace("sum +=", "*out +=")
+    .replace("float sum = 0;", f"float* out = &{_PLACE};\n          *out = 0;"),
     "no_restrict": _HEAD.format(before="") + f"""\
 {_OMP}  for (int b = 0; b < B; ++b)
     for (int m = 0; m + 6 <= M || m < M; m += 6)
@@ -109,23 +90,11 @@ SLOW = {
 }}
 """,
     "int_to_float": shifted(before="int table[64];\n", outer=_OMP, inner="row[w] += weight * from[w] + table[w % 64];  // HERE"),
-    "false_sharing": _HEAD.format(before="#include <omp.h>\n") + f"""\
-  static float sums[256];
-#pragma omp parallel for
-  for (int b = 0; b < B; ++b)
-    for (int m = 0; m < M; ++m)
-      for (int h = 0; h < Ho; ++h)
-        for (int w = 0; w < Wo; ++w) {{
-          const int t = omp_get_thread_num();
-          sums[t] = 0;
-          for (int c = 0; c < C; ++c)
-            for (int p = 0; p < K; ++p)
-              for (int q = 0; q < K; ++q)
-                sums[t] += {_TERM};  // HERE
-          y[((b * M + m) * (size_t)Ho + h) * Wo + w] = sums[t];
-        }}
-}}
-""",
+    "false_sharing": naive(
+        "#include <omp.h>\nstatic float sums[256];\n", store=f"{_PLACE} = sums[t]", read="  // HERE", outer=_OMP
+    )
+    .replace("sum +=", "sums[t] +=")
+    .replace("float sum = 0;", "const int t = omp_get_thread_num();\n          sums[t] = 0;"),
     "one_thread": shifted(),
     "call_in_loop": shifted(before='__attribute__((noinline)) static float product(float a, float b) { asm(""); return a * b; }\n', outer=_OMP, inner="row[w] += product(weight, from[w]);  // HERE"),
     "double": shifted(outer=_OMP, inner="row[w] = row[w] + 1.0 * weight * from[w];  // HERE"),
@@ -259,7 +228,7 @@ def marked(text):
     return [number for number, line in enumerate(text.splitlines(), 1) if "// HERE" in line]
 
 
-_SUM = _OMP + _LOOPS.format(rows="Ho", term=_TERM, read="", store=_STORE, write="")
+_SUM = naive(outer=_OMP)
 _FLAT = """\
       for (int h = 0; h < Ho; ++h)
         for (int w = 0; w < Wo; ++w) {{
@@ -295,10 +264,10 @@ _IMAGES = _HEAD.format(before="") + _OMP + "  for (int b = 0; b < B; ++b)\n    f
 # Slow kernels beside the same with one remedy applied: (code of the finding, slow, after the remedy).
 PAIRS = {
     "threads": ("one_thread", shifted(), shifted(outer=_OMP)),
-    "loops turned around": ("serial_sum", _HEAD.format(before="") + _SUM, shifted(outer=_OMP)),
+    "loops turned around": ("serial_sum", _SUM, shifted(outer=_OMP)),
     "channels not innermost": ("strided_inner_loop", SLOW["strided_inner_loop"], shifted(outer=_OMP)),
-    "a local sum": ("alias", SLOW["alias"], _HEAD.format(before="") + _SUM),
-    "a sum for each thread": ("false_sharing", SLOW["false_sharing"], _HEAD.format(before="") + _SUM),
+    "a local sum": ("alias", SLOW["alias"], _SUM),
+    "a sum for each thread": ("false_sharing", SLOW["false_sharing"], _SUM),
     "float for double": ("double", SLOW["double"], shifted(outer=_OMP)),
     "rows not innermost": ("strided_inner_loop", _IMAGES + " {\n" + _ROWS, shifted(outer=_OMP)),
     "rows that do not overlap": (
@@ -326,6 +295,6 @@ PAIRS = {
     "nested loops": (
         "integer_division",
         _IMAGES + "\n" + _FLAT.replace("{{", "{").replace("}}", "}"),
-        _HEAD.format(before="") + _SUM,
+        _SUM,
     ),
 }  # fmt: skip

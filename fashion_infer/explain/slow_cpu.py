@@ -19,7 +19,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "double": ("use float throughout, and literals such as 0.0f", None),
     "int_to_float": ("compute indices in integers, and convert before the loop over the taps", None),
     "call_in_loop": ("let the compiler see the function's body, or write it into the loop", None),
-    "library_in_loop": ("allocate, clear and copy memory once, outside of the loops, and write no text there", None),
+    "library_in_loop": ("call them outside of the loops: allocate, clear and copy once, and write no text", None),
     "waiting_inside": (
         "give each thread its own outputs in the outermost loop, so that it waits only at the end; a dynamic schedule "
         "needs large chunks",
@@ -314,6 +314,8 @@ def of_loop(
     gathers = loop.of(r"v?(?:gather|insertps)")
     branches = loop.of(r"j(?!mp)|cmov")
     condition = _condition(lines, hot) if len(branches) > 1 or loop.of(".*mask|v?blend|v?pcmp|.*{%k") else None
+    if len(branches) > 1 and not loop.vectors and "control flow" in " ".join(why):
+        condition, form = condition or hot, "row"  # as in std::vector::at
     if products and condition and (not loop.vectors or gathers):
         words = "tests a condition for every product"
         add("branch_in_loop", 0.65 * share, condition, words, form, branches=branches)
@@ -369,7 +371,7 @@ def _difference(path: Path, run: samples.CpuRun) -> KernelFinding:
     accesses = loop.accesses / max(1, loop.products)
     parts = {
         "one_thread": (cores / max(1, run.threads), f"{run.threads} of {cores} processors work"),
-        "narrow_vectors": (widest / width, f"computes {width} numbers per instruction, not {widest}"),
+        "narrow_vectors": (widest / width, f"has vectors of {width}, not of {widest} numbers"),
         "little_reuse": (
             accesses / _LOADS,
             f"accesses memory {accesses:.1f} times per multiply-add of its hottest loop",

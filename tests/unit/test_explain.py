@@ -79,8 +79,7 @@ def test_memory_for_fewer_images_than_the_call_that_failed(tmp_path):
 
 
 _FRESH = "float* row = new float[4]; row[w % 4] *= 0.5f; "
-_ROW = "row[w % 4]"
-_PLACE = planted_cpu._STORE.partition(" =")[0]
+_ROW, _PLACE = "row[w % 4]", planted_cpu._PLACE
 UNWRITTEN = {  # lines marked HERE compute with memory that nothing has written
     "a variable": planted_cpu.naive(read="  // HERE").replace("float sum = 0", "float sum"),
     "memory from new": planted_cpu.naive(
@@ -189,6 +188,8 @@ def test_what_is_said_of_a_loop_follows_from_its_instructions_and_the_report(tmp
     assert compiler.of_assembly(path, fresh) == []
     why = "conv.cpp:1:5: missed: not vectorized: control flow in loop."
     assert [one.code for one in compiler.of_assembly(path, fresh, why)] == ["not_vectorised"]
+    checked = fresh.replace("\tjne", "\tjle\t.L9\n\tjne")  # as in std::vector::at
+    assert [one.code for one in compiler.of_assembly(path, checked, why)] == ["branch_in_loop"]
 
 
 _INNER = "\t.loc 1 1 1\n.L{0}:\n\tmulss\t(%rax,%rcx), %xmm0\n\taddss\t%xmm0, %xmm1\n\tjne\t.L{0}\n"
