@@ -98,7 +98,8 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
         other = own[1] if len(own) > 1 else line
         if line is None:
             return None
-        first, second = _written_first(report, line, other or line)
+        read_first = re.search(r"between Read\b", report.head)
+        first, second = (other or line, line) if read_first else (line, other or line)
         missing = f"{name}:{first} writes shared memory that :{second} uses in the same phase"
         between = any(_TAIL.search(row) for row in lines[min(first, second) : max(first, second) - 1])
         wrap = " of the next round of the loop" if between or second < first else ""
@@ -151,11 +152,6 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
         at = calls[0] if len(calls) == 1 else None
         return make("failed_call", what, at, "check what the call returns: sizes and pointers must fit the memory")
     return None
-
-
-def _written_first(report: Report, line: int, other: int) -> Tuple[int, int]:
-    """Return the two lines in the order (line that writes, line that uses the value)."""
-    return (other, line) if re.search(r"between Read\b", report.head) else (line, other)
 
 
 def _made(

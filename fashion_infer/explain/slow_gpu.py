@@ -123,6 +123,11 @@ class _Found:
         evidence["kernel"] = self.kernel
         self.all.append(at_line(self._path, line, code, what, remedy, evidence, share, step or None, gain))
 
+    @property
+    def launch(self) -> Optional[int]:
+        """The line that launches the kernel."""
+        return source.launch(self.code, self.kernel)
+
     def has(self, code: str) -> bool:
         """Return whether there is a finding with a code."""
         return any(one.code == code for one in self.all)
@@ -252,11 +257,6 @@ def _difference(tables: Mapping[str, Any], path: Path, shape: ConvolutionShape) 
     return found.all
 
 
-def _inputs(shape: ConvolutionShape) -> int:
-    """Return the number of elements of the input."""
-    return math.prod(shape.data)
-
-
 def _idle_threads(found: _Found, counts: _KernelCounts) -> None:
     m, outputs = counts.metrics, counts.shape.outputs
     blocks, threads = m.get("launch__grid_size", 0.0), m.get("launch__block_size", 0.0)
@@ -267,10 +267,10 @@ def _idle_threads(found: _Found, counts: _KernelCounts) -> None:
         what = f"{blocks:,.0f} blocks of {threads:,.0f} threads for {outputs:,} outputs: "
         what += f"{idle:.0%} of the threads compute nothing"
         evidence = {"threads": blocks * threads, "outputs": outputs, "lanes": lanes}
-        found.add("idle_threads", 0.3 + idle / 2, what, _launch(found), **evidence)
+        found.add("idle_threads", 0.3 + idle / 2, what, found.launch, **evidence)
     elif lanes < 0.6:
         what = f"{1 - lanes:.0%} of a warp's lanes are idle on average"
-        found.add("idle_threads", 1 - lanes, what, _launch(found), lanes=lanes)
+        found.add("idle_threads", 1 - lanes, what, found.launch, lanes=lanes)
 
 
 def _small_grid(found: _Found, counts: _KernelCounts) -> None:
@@ -280,7 +280,7 @@ def _small_grid(found: _Found, counts: _KernelCounts) -> None:
     if sms and blocks and blocks < sms:
         what = f"{blocks:,.0f} blocks leave {sms - blocks:,.0f} of {sms:,.0f} SMs idle"
         share = 0.6 + 0.4 * (1 - blocks / sms)
-        found.add("small_grid", share, what, _launch(found), blocks=blocks, multiprocessors=sms)
+        found.add("small_grid", share, what, found.launch, blocks=blocks, multiprocessors=sms)
 
 
 def _tail(found: _Found, counts: _KernelCounts) -> None:
@@ -288,12 +288,7 @@ def _tail(found: _Found, counts: _KernelCounts) -> None:
     last = math.ceil(waves) - waves
     if 1 < waves < 6 and last > 0.1:
         what = f"{waves:.2f} waves of blocks: the last one fills {1 - last:.0%} of the GPU"
-        found.add("tail", last / math.ceil(waves), what, _launch(found), waves=waves)
-
-
-def _launch(found: _Found) -> Optional[int]:
-    """Return the line that launches the kernel."""
-    return source.launch(found.code, found.kernel)
+        found.add("tail", last / math.ceil(waves), what, found.launch, waves=waves)
 
 
 def _stores(found: _Found, counts: _KernelCounts) -> None:
@@ -308,10 +303,10 @@ def _stores(found: _Found, counts: _KernelCounts) -> None:
             share = (0.9 if again else 0.6) * (1 - shape.outputs / stores)
             what = f"{stores:,.0f} stores for {shape.outputs:,} outputs: the sum is stored again and again"
             found.add("sum_in_global_memory", share, what, line, **evidence)
-        elif stores > 1.5 * _inputs(shape):
+        elif stores > 1.5 * math.prod(shape.data):
             what = f"{4 * stores:,.0f} bytes are stored for {4 * shape.outputs:,} bytes of output"
             found.add("unrolled_in_memory", 0.85, what, line, **evidence)
-    elif stores > 4 * _inputs(shape) and not code.of(_PRODUCTS):
+    elif stores > 4 * math.prod(shape.data) and not code.of(_PRODUCTS):
         what = f"{stores:,.0f} stores and no product: the input is written out as a matrix"
         found.add("unrolled_in_memory", 0.99, what, line, **evidence)
 
@@ -393,7 +388,7 @@ def _occupancy(found: _Found, counts: _KernelCounts) -> None:
         found.add("too_many_registers", share, what, None, **evidence)
     elif least == "shared_mem" and warps < 20 and counts.busy < 0.5 and not found.has("small_grid"):
         what = f"the shared memory of a block leaves {room}"
-        found.add("few_warps", 0.9 * (1 - counts.busy), what, _launch(found), **evidence)
+        found.add("few_warps", 0.9 * (1 - counts.busy), what, found.launch, **evidence)
 
 
 def _divisions(found: _Found, counts: _KernelCounts) -> None:
@@ -410,7 +405,7 @@ def _divisions(found: _Found, counts: _KernelCounts) -> None:
 def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:
     """Values are read from global memory for each product, or staged in shared memory several times."""
     code, shape = counts.code, counts.shape
-    read, needed = code.threads(counts.reads), _inputs(shape) + math.prod(shape.weights)
+    read, needed = code.threads(counts.reads), math.prod(shape.data) + math.prod(shape.weights)
     per_product = code.warps(counts.reads) / counts.products
     line = code.line(counts.reads, _executed)
     if counts.multiplies and per_product > 0.5 and not counts.stages:

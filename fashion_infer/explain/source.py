@@ -4,7 +4,7 @@ The search uses regular expressions, not a parser. It names a line only if the l
 """
 
 import re
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Set, Tuple
 
 _TYPE = r"\b(?:float|double|int|long|short|size_t|auto|(?:std::)?(?:vector|array)<[^;()]*>)"
 _PARAMETER = (
@@ -191,13 +191,9 @@ def _derived(lines: Sequence[str], names: Set[str], pointers: bool = False) -> S
 def _target(text: str) -> str:
     """Return the left-hand side at the end of a text, such as `y[i * (n + 1)]`; "" if there is none."""
     at, depth = len(text.rstrip()), 0
-    for at, character in _backwards(text.rstrip()):
+    for at, character in reversed(list(enumerate(text.rstrip()))):
         depth += (character in "])") - (character in "[(")
         if depth < 0 or (depth == 0 and not re.match(r"[\w.*\[(>-]", character)):
             at += 1
             break
     return text[at:].strip()
-
-
-def _backwards(text: str) -> Iterator[Tuple[int, str]]:
-    return ((at, text[at]) for at in range(len(text) - 1, -1, -1))
