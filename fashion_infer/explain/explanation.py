@@ -58,15 +58,9 @@ class Explanation(NamedTuple):
         return {
             "verdict": self.verdict.sentence,
             "correct": self.right,
-            "layer": self.layer,
-            "milliseconds": self.milliseconds,
-            "between": list(self.between),
-            "standing": self.standing._asdict() if self.standing else None,
+            **{name: value for name, value in self._asdict().items() if name not in ("verdict", "hot")},
+            "standing": self.standing and self.standing._asdict(),
             "findings": [one.as_dict() for one in self.findings],
-            "missing": list(self.missing),
-            "listing": self.listing,
-            "figures": dict(self.figures),
-            "notes": list(self.notes),
         }
 
 
