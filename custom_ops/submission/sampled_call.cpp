@@ -1,15 +1,15 @@
 // A program that calls the plug-in of a kernel file for the CPU, and finds where the time is spent. It is compiled together
 // with the file, by the file's own options.
 //
-//   sampled_call IMAGES CHANNELS SIDE FILTERS TAPS CALLS [poison]
+//   sampled_call IMAGES CHANNELS SIDE FILTERS TAPS CALLS [trap|poison]
 //
 // SIDE is the images' height and width, TAPS the filters' height and width. The program makes CALLS calls on the same
 // inputs, but no further call after one second of processor time. At regular intervals of processor time, it records the
 // address at which a thread is. It also counts how often OpenMP begins a parallel region. Afterwards it measures what
 // remedies bring on the same sizes (`remedies`), and this machine's peak: the rate of multiply-adds in registers.
 //
-// With "poison", the output and all memory from malloc and new hold signalling NaNs, and the first computation with one
-// ends the program, which prints its address.
+// With "trap", the first operation without a valid result, such as 0 / 0, ends the program, which prints its address.
+// With "poison", the output and all memory from malloc and new hold signalling NaNs as well, which no operation accepts.
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fenv.h>
@@ -307,13 +307,13 @@ void trapped(int, siginfo_t* about, void*) {
   _exit(0);
 }
 
-void poison() {
+void trap(bool poisoned) {
   void* frame[1];
   backtrace(frame, 1);
   struct sigaction action = {};
   action.sa_sigaction = trapped, action.sa_flags = SA_SIGINFO;
   sigaction(SIGFPE, &action, nullptr);
-  poisoning = true;
+  poisoning = poisoned;
   feenableexcept(FE_INVALID);
 }
 }  // namespace
@@ -375,15 +375,15 @@ int main(int words, char** word) {
   std::vector<float> x(B * C * S * S), k(M * C * K * K), y(outputs);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 256);
   for (size_t i = 0; i < k.size(); ++i) k[i] = static_cast<float>(i * 104729 % 201) / 100 - 1;
-  const bool poisoned = words > 7 && !strcmp(word[7], "poison");
+  const bool traps = words > 7, poisoned = traps && !strcmp(word[7], "poison");
   for (int64_t call = 0; call < numbers[5]; ++call) {
     std::fill(y.begin(), y.end(), plugin->zero_output ? 0.0f : NAN);
     fops_plugin_call one = {};
     one.conv = {B, C, S, S, M, K, FOPS_FLOAT32};
     one.x = x.data(), one.k = k.data(), one.y = y.data();
-    if (poisoned) {
-      if (!plugin->zero_output) fill(y.data(), 4 * outputs);
-      poison();
+    if (traps) {
+      if (poisoned && !plugin->zero_output) fill(y.data(), 4 * outputs);
+      trap(poisoned);
       const int status = plugin->run(&one);
       fedisableexcept(FE_INVALID), poisoning = false;
       printf("call %lld: status %d\n", static_cast<long long>(call), status);
@@ -395,7 +395,7 @@ int main(int words, char** word) {
     if (processor > 1) numbers[5] = call + 1;
     printf("call %lld: status %d, %g s\n", static_cast<long long>(call), status, one.op_seconds);
   }
-  if (poisoned) return 0;
+  if (traps) return 0;
   print();
   fflush(stdout);
   remedies({static_cast<int>(B), static_cast<int>(C), static_cast<int>(S), static_cast<int>(M), static_cast<int>(K),

@@ -175,9 +175,12 @@ class SampledProgram:
         words = map(str, (shape.B, shape.C, shape.H, shape.M, shape.K, calls))
         return programs.output([str(self._program), *words, *more], seconds, self._program.parent)
 
-    def uninitialised(self, shape: ConvolutionShape, seconds: float) -> Optional[int]:
-        """Return the first line that computes with memory which nothing has written; None if no line does."""
-        said = self._called(shape._replace(B=2), 2, seconds, "poison")
+    def invalid(self, shape: ConvolutionShape, seconds: float, poison: bool = False) -> Optional[int]:
+        """Return the first line with an operation that has no valid result; None if there is none.
+
+        With `poison`, that is also one with memory which nothing has written.
+        """
+        said = self._called(shape._replace(B=2), 2, seconds, "poison" if poison else "trap")
         at = re.search(r"^trapped 1 ([0-9a-f]+)$", said, re.MULTILINE)
         return _lines(self._program, [int(at[1], 16)], self._path).get(int(at[1], 16)) if at else None
 

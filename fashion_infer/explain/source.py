@@ -96,6 +96,13 @@ def start(lines: Sequence[str]) -> Optional[int]:
     return next((number for number in range(at - 1, 0, -1) if pattern.search(lines[number - 1])), None)
 
 
+def offset(lines: Sequence[str]) -> Optional[int]:
+    """Return the line that gives the sum a first value other than zero, or else the one that stores the output."""
+    at = start(lines)
+    zero = at and re.search(r"(?:[=({]\s*[-+]?[0.]+f?|[({])\s*[;,)}]", lines[at - 1])
+    return at if at and not zero else output_store(lines)
+
+
 def _parameters(lines: Sequence[str]) -> List[str]:
     """Return the parameters that are pointers or tensors that may be stored to."""
     return re.findall(_PARAMETER, "\n".join(lines), re.MULTILINE)

@@ -27,20 +27,24 @@ _FEW = 2  # number of images in a call under a sanitizer
 _MANY = ("images_from", "many_images", "images", "not_all_written", "unstable", "reads_outside")
 _MOST = 64  # images of such a call on the CPU
 # Reasons that a use of memory may have which nothing has written.
-_UNWRITTEN = """uninitialised unstable race later_call cached carries_over accumulates sum_not_reset computes_nan
+_UNWRITTEN = """uninitialised unstable race later_call cached carries_over accumulates sum_not_reset
     optimiser_hides places incorrect not_linear zero_data constant_added reads_outside""".split()  # noqa: SIM905
+_COMPUTED = ("computes_nan", "nan_of_zeros")  # the judge has shown that no memory holds them before
 _KEPT = ("kept_weights", "kept_pointer", "cached", "other_layers")  # reasons that what lasts between calls may have
-# Codes whose line is the one that adds the products, the one that stores the output, or where the sum begins.
+# Codes whose line is the one that adds the products, the one that stores the output, or where the sum begins; an offset
+# is in the last two.
 _PRODUCT = re.compile(r"weights_|data_|channels_|taps_|uses_|lacks_|[kx]_strides|windows_|padded|stride$|\w+_channel$|"
                       r"one_(?:image|filter)|other_(?:image|filter)|whole_numbers|imprecise|less_precise|reads_outside"
                       r"|several_channels")  # fmt: skip
 _STORE = re.compile(r"output_|border|places|filters_from|images|(?:zeros_)?not_(?:all_)?written|relu|absolute|doubled|"
                     r"factor|clipped|writes_|all_zero")  # fmt: skip
-_START = re.compile(r"constant_|zero_data|sum_not_reset|accumulates")
+_OFFSET = re.compile(r"constant_|zero_data")
+_START = re.compile(r"sum_not_reset|accumulates")
 _REMEDIES = {
     "race": "let one thread own an output, and declare sums inside of the parallel loop",
     "accumulates": "begin the sum at zero for each output, and store it",
     "uninitialised_read": "set the memory to zero, or store to it, before you read it",
+    "computes_nan": "do not divide by what may be 0, nor take the root or the logarithm of what may be negative",
     "out_of_bounds_read": "compare the index with 0 and with the sides of the tensor",
     "out_of_bounds_write": "compare the index with 0 and with the sides: H - K + 1 and W - K + 1 for outputs",
     "array_too_small": "give the array as many elements as the loop uses, computed from the layer's sizes",
@@ -66,8 +70,8 @@ def findings(verdict: Verdict, seconds: float) -> Tuple[List[KernelFinding], Lis
             found = tool(file, cases, seconds)
         if not found:
             found = by_source(file.path, [one.code for one in ordered], file.backend)
-        if not found and file.backend == "cpu" and any(one.code in _UNWRITTEN for one in cases):
-            found = _unwritten(file, cases, seconds)
+        if not found and file.backend == "cpu" and any(one.code in (*_UNWRITTEN, *_COMPUTED) for one in cases):
+            found = _invalid(file, cases, seconds)
     except DeviceError as error:
         said.append(str(error))
     if not found:
@@ -103,7 +107,13 @@ def _of_cause(path: Path, cause: Cause, line: int) -> KernelFinding:
 def _place(path: Path, cause: Cause) -> Optional[KernelFinding]:
     """Return a finding at the line that a cause is about; None unless the source has exactly one such line."""
     lines = source.without_comments(neighbours.text_of(path))
-    for pattern, search in ((_START, source.start), (_PRODUCT, source.product), (_STORE, source.output_store)):
+    rules = (
+        (_OFFSET, source.offset),
+        (_START, source.start),
+        (_PRODUCT, source.product),
+        (_STORE, source.output_store),
+    )
+    for pattern, search in rules:
         if pattern.match(cause.code):
             line = search(lines) or source.only(lines, str(cause.details.get("used", "")).partition("[")[0])
             return _of_cause(path, cause, line) if line else None
@@ -122,6 +132,8 @@ def _no_line(cause: Cause, verdict: Verdict) -> str:
         why, what = "the sanitizers see no race", "compare how threads share the outputs with the number of threads"
     elif cause.code in reasons.HARMFUL:
         why, what = "the sanitizers see no error in memory with few images", "compile with -O0 -g, and run it in gdb"
+    elif cause.code == "not_linear":
+        why, what = "no error in memory leads to it", "look for what clips, rounds or leaves out a value"
     else:
         why, what = "no error in memory leads to it", "compare the indices with the verdict's, for one image and filter"
     other = [name for name in verdict.by_edition if name not in verdict.right_for]
@@ -179,22 +191,27 @@ def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[Ke
     return []
 
 
-def _unwritten(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) -> List[KernelFinding]:
-    """Find the line that uses memory which nothing has written: by GCC's warnings, and by signalling NaNs."""
+def _invalid(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) -> List[KernelFinding]:
+    """Find the line that computes NaN, or else the one that uses memory which nothing has written.
+
+    GCC's warnings show such memory, and so do signalling NaNs in it, at a line that is valid without them.
+    """
     path, end = file.path, time.monotonic() + seconds
+    code, what = "uninitialised_read", "computes with memory that nothing has written"
+    evidence = {"trap": "FE_INVALID"}
     with SampledProgram(file, "-O1", "-Wuninitialized", "-Wmaybe-uninitialized") as program:
         warned = re.search(
             rf"{re.escape(path.name)}:(\d+):\d+: warning: (.*) \[-W(?:maybe-)?uninitialized\]", program.warnings
         )
-        if warned:
+        line = program.invalid(cases[0].shape, min(_TOOL, end - time.monotonic()))
+        if any(one.code in _COMPUTED for one in cases):
+            code, what = "computes_nan", "the result of an operation is no number, as that of 0 / 0"
+        elif warned:
             line, what, evidence = int(warned[1]), f"a variable may have no value: {warned[2]}", {"warning": warned[2]}
         else:
-            trapped = program.uninitialised(cases[0].shape, min(_TOOL, end - time.monotonic()))
-            if trapped is None:
-                return []
-            line, what, evidence = trapped, "computes with memory that nothing has written", {"trap": "FE_INVALID"}
-    words = f"{path.name}:{line}: {what}"
-    return [at_line(path, line, "uninitialised_read", words, _REMEDIES["uninitialised_read"], evidence)]
+            poisoned = program.invalid(cases[0].shape, min(_TOOL, end - time.monotonic()), poison=True)
+            line = poisoned if poisoned != line else None
+    return [at_line(path, line, code, f"{path.name}:{line}: {what}", _REMEDIES[code], evidence)] if line else []
 
 
 # ---- compute-sanitizer

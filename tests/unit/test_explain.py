@@ -98,6 +98,15 @@ def test_memory_that_nothing_has_written_has_a_line(tmp_path, name):
     assert first.code == "uninitialised_read" and first.line in planted_cpu.marked(text) and not said
 
 
+@pytest.mark.parametrize("factor", ["((h * 0.0f) / (h * 0.0f))", "std::log(-1.0f - w)"])
+def test_an_operation_without_a_result_has_a_line_and_is_not_memory(tmp_path, factor):
+    text = planted_cpu.naive(before="#include <cmath>\n", term=f"{planted_cpu._TERM} * {factor}", read="  // HERE")
+    file = recognised(tmp_path, text)
+    (first,), _ = wrong.findings(verdict_of(file, "computes_nan"), 60)
+    assert first.code == "computes_nan" and first.line in planted_cpu.marked(text)
+    assert not [one for one in wrong.findings(verdict_of(file, "unstable"), 60)[0] if "uninit" in one.code]
+
+
 @pytest.mark.parametrize("code", ["crash", "time_limit", "other_layers"])
 def test_without_a_line_one_sentence_says_what_to_try(tmp_path, code):
     found, said = wrong.findings(verdict_of(recognised(tmp_path, planted_cpu.naive()), code), 60)
@@ -106,7 +115,7 @@ def test_without_a_line_one_sentence_says_what_to_try(tmp_path, code):
 
 @pytest.mark.parametrize(
     "code, line, more",
-    [("weights_flipped", 13, ""), ("border", 14, ""), ("constant_added", 9, ""), ("cached", None, ""),
+    [("weights_flipped", 13, ""), ("border", 14, ""), ("constant_added", 14, ""), ("cached", None, ""),
      ("weights_flipped", 13, ";\nother += 2 * w")],
 )  # fmt: skip
 def test_the_line_that_a_wrong_index_is_in(tmp_path, code, line, more):
