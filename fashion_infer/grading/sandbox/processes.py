@@ -166,7 +166,8 @@ class Sandboxed:
         found = {pid: proc.memory(pid) for pid in members}
         most, own = self._limits.memory, self._box.shared
         private, shared, files = (sum(one[at] for one in found.values()) for at in range(3))
-        private += proc.inodes(self._first, TEMPORARY) if self._first else 0
+        if self._first and self._worker:  # before `settle`, its root may still be the system's
+            private += proc.inodes(self._first, TEMPORARY)
         over = private + max(0, shared - own) > most or files > most + own
         worker = found.get(self._worker)
         # Memory that was freed before this check. On a GPU the driver's files are too large for this.
