@@ -9,8 +9,7 @@
 #include <arm_neon.h>
 #endif
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 #if defined(__AVX512F__)
 constexpr int kLanes = 16;
@@ -65,5 +64,4 @@ static inline Vector multiply_add(Vector a, float b, Vector c) {
 #endif
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

@@ -13,8 +13,7 @@
 
 #include "base/simd.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 constexpr int kTileRows = 16, kTileColumns = 16, kTileDepth = 32;
 constexpr int64_t kTileStride = 64;                               // bytes of a full row
@@ -116,5 +115,4 @@ class EmulatedTiles {
   uint32_t tiles_[8][kTileRows][kTileColumns];
 };
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

@@ -9,8 +9,7 @@
 #include "conv/cpu/lines.h"
 #include "conv/kernel.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 // A tile has kPositions positions of a row and a block of kBlockFilters filters: kBlockLines lines of 16 filters, or kDeep
 // vectors. With AVX-512, a tile is 14 x 2 vectors in 28 of 32 registers: 28 multiply-adds for 2 loads of weights and 14
@@ -108,5 +107,4 @@ static inline void pack_block(const float* k, int64_t filters, int64_t depth, in
     }
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

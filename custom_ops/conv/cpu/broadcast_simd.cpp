@@ -19,8 +19,7 @@
 #include "conv/cpu/inputs.h"
 #include "conv/cpu/kernels.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 namespace {
 
@@ -162,5 +161,4 @@ fops_status conv_broadcast(const fops_conv& conv, const void* x, const float* k,
   return convolve(conv, static_cast<const float*>(x), k, y);
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

@@ -16,8 +16,7 @@
 #include "conv/cpu/inputs.h"
 #include "conv/kernel.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 // Limits for the bytes of a band's inputs in place: kPointBytes for 1x1 filters, so that the inputs stay in a second-level
 // cache, and kBandBytes for larger filters. These use each input so often that a third-level cache is as fast: one image
@@ -122,5 +121,4 @@ static inline Cut cut_of(const fops_conv& c, bool copies, int threads) {
   return cut;
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

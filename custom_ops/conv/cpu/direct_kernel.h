@@ -9,8 +9,7 @@
 #include "base/simd.h"
 #include "base/summation.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 // Number of filters, and of vectors of positions, in a tile. With 32 registers 8 x 3 is faster than 6 x 4 (175 instead of
 // 157 GFLOP/s on one Sapphire Rapids core), because loads of vectors cross cache lines, and loads of weights do not.
@@ -151,5 +150,4 @@ static inline TileSums tile_sums_of(int64_t filters, int64_t vectors, int64_t me
   return tile_sums_of(filters, vectors, merges, std::make_integer_sequence<int, kFilters * kWide * kKinds>());
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

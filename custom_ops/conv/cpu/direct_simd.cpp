@@ -18,8 +18,7 @@
 #include "conv/cpu/kernels.h"
 #include "conv/cpu/shifted_kernel.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 namespace {
 
@@ -183,5 +182,4 @@ fops_status conv_direct(const fops_conv& conv, const void* x, const float* k, fl
   return convolve(conv, static_cast<const float*>(x), k, y);
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

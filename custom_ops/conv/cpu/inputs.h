@@ -8,8 +8,7 @@
 #include "base/simd.h"
 #include "fashion_ops.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 constexpr int64_t kFarBytes = 1 << 20;  // tensors with more bytes are considered too large for the near caches
 
@@ -36,5 +35,4 @@ static inline void widen(const uint8_t* x, int64_t count, float* to) {
 }
 static inline void widen(const float* x, int64_t count, float* to) { memcpy(to, x, count * sizeof(float)); }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

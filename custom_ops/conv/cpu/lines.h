@@ -10,8 +10,7 @@
 #include <immintrin.h>
 #endif
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 constexpr int kLine = 16;
 typedef uint32_t Line __attribute__((vector_size(64), may_alias));
@@ -69,5 +68,4 @@ static inline void transpose(Line (&x)[kLine]) {
   exchange<1>(x);
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

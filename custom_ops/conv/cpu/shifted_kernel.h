@@ -10,8 +10,7 @@
 #include "base/summation.h"
 #include "conv/kernel.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 // Number of filters, and of vectors of positions, in a tile.
 constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
@@ -178,5 +177,4 @@ static inline void multiply_block(const Band& b, const float* S, const float* k,
   if (rest) pick(b, rows, (rest + kLanes - 1) / kLanes)(b, S + whole, k + m * b.depth, y + whole, rest);
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

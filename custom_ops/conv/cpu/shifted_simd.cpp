@@ -19,8 +19,7 @@
 #include "conv/cpu/kernels.h"
 #include "conv/cpu/shifted_kernel.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 namespace {
 
@@ -80,5 +79,4 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   return FOPS_OK;
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

@@ -13,8 +13,7 @@
 #include <immintrin.h>
 #endif
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 // Zeros, and numbers whose magnitude is in [2^-40, 2^51), can be split; these constants are the bits of the two limits.
 // With other magnitudes, a part, a product of parts or a sum could leave the range of normal numbers. (Within the limits
@@ -56,5 +55,4 @@ static inline Parts split(FloatLine a, FloatLine b) {
   return p;
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

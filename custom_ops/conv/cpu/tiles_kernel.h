@@ -12,8 +12,7 @@
 #include "conv/cpu/split.h"
 #include "conv/kernel.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 constexpr int kBlockTiles = 4;                                              // number of tiles of outputs in a block
 constexpr int64_t kStep = 16;                                               // number of channels in a step
@@ -180,5 +179,4 @@ static void multiply_band(const Tiling& t, const int64_t* offsets, const uint32_
   }
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

@@ -20,8 +20,7 @@
 #include "conv/cpu/kernels.h"
 #include "conv/cpu/tiles_kernel.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 namespace {
 
@@ -97,5 +96,4 @@ fops_status conv_tiles(const fops_conv& conv, const void* x, const float* k, flo
   return convolve_any<EmulatedTiles>(conv, x, k, y);
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

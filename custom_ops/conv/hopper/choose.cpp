@@ -7,8 +7,7 @@
 
 #include "gpu/divide.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // ---- among variants ----
 
@@ -356,5 +355,4 @@ Candidate choose_tiling(const fops_conv& c, const Plan& plan, int sms) {
                            [&](const Candidate& a, const Candidate& b) { return cost(a, sms) < cost(b, sms); });
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -7,8 +7,7 @@
 
 #include "conv/hopper/plan.h"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // ---- among variants ----
 
@@ -77,5 +76,4 @@ Candidate choose_tiling(const fops_conv& c, const Plan& plan, int sms);
 // Returns the offsets of the units of a plan's steps.
 Steps steps_for(const fops_conv& c, const Plan& plan);
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -7,8 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // The possible numbers of steps in a group. The numbers that occur with 5x5, 7x7, 3x3 and 1x1 filters come first.
 using UpToFour = std::integer_sequence<int, 4, 3, 1, 2>;
@@ -35,5 +34,4 @@ __device__ __forceinline__ void multiply_steps(float (&sum)[kRegisters], uint32_
     wgmma_ss<2 * kRegisters>(sum, weights + i * (kStepBytes / 16), pixels + places[i], i > 0 || keep, eight);
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

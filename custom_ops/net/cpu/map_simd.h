@@ -8,8 +8,7 @@
 #include "net/cpu/tanh_simd.h"
 #include "net/plan.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 // Returns the larger value, or NaN if either is NaN: a != a finds a NaN in a, and a > b selects b if b is NaN.
 static inline Vector larger_or_nan(Vector a, Vector b) { return a != a ? a : (a > b ? a : b); }
@@ -104,5 +103,4 @@ static inline void activate(Activation activation, int64_t count, const float* x
   }
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

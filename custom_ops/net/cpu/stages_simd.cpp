@@ -7,8 +7,7 @@
 #include "net/cpu/map_simd.h"
 #include "net/cpu/stages.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 namespace {
 
@@ -191,5 +190,4 @@ void dense(const Stage& s, const float* packed, const float* bias, int64_t rows,
 const CpuStages stages = {convolution_scratch, convolution_parts, convolution, map_scratch, map,
                           dense_panels,        dense_padded,      pack_dense,  dense};
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

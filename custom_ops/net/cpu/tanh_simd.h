@@ -8,8 +8,7 @@
 
 #include "base/simd.h"
 
-namespace fops {
-namespace FOPS_ISA {
+namespace fops::FOPS_ISA {
 
 static inline Vector tanh(Vector x) {
   const IntVector sign = reinterpret_cast<IntVector>(x) & INT32_MIN;
@@ -50,5 +49,4 @@ static inline void tanh(int64_t count, const float* x, float* y) {
   for (int64_t j = i; j < count; ++j) y[j] = rest[j - i];
 }
 
-}  // namespace FOPS_ISA
-}  // namespace fops
+}  // namespace fops::FOPS_ISA

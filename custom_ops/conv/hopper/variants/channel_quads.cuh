@@ -10,8 +10,7 @@
 #include "conv/cuda/dims.h"
 #include "gpu/isa/halves.cuh"
 
-namespace fops {
-namespace channel_quads {
+namespace fops::channel_quads {
 
 // For a number of groups of eight filters: columns is the number of mma tiles of 8 pixels that a warp computes at a
 // time, max_warps the maximum number of warps per block, min_blocks the minimum number of blocks per SM. Few filters
@@ -162,5 +161,4 @@ inline int64_t band_rows(const fops_conv& c, size_t limit) {
   return 0;
 }
 
-}  // namespace channel_quads
-}  // namespace fops
+}  // namespace fops::channel_quads

@@ -12,8 +12,7 @@
 #include "gpu/isa/wgmma.cuh"
 #include "gpu/largest.cuh"
 
-namespace fops {
-namespace column_major {
+namespace fops::column_major {
 
 constexpr int kTileColumns = 64;      // columns of outputs per task: the rows of a wgmma
 constexpr int kProducerThreads = 96;  // producer threads per team, each for one column of pixels
@@ -208,5 +207,4 @@ inline __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& t
   together();
 }
 
-}  // namespace column_major
-}  // namespace fops
+}  // namespace fops::column_major

@@ -5,8 +5,7 @@
 #include "conv/hopper/variants/column_major_tasks.cuh"
 #include "gpu/isa/halves.cuh"
 
-namespace fops {
-namespace column_major {
+namespace fops::column_major {
 
 // A team of two warpgroups computes 64 columns. Its consumer warpgroup multiplies, in turn with the other team's. In
 // its second warpgroup three producer warps split pixels, and place the words of a column's channels side by side, so
@@ -97,5 +96,4 @@ __device__ void split_weights(const Dims& d, float threshold, const float* __res
                                         shared.unscale, &shared.weights_need_fallback, split);
 }
 
-}  // namespace column_major
-}  // namespace fops
+}  // namespace fops::column_major

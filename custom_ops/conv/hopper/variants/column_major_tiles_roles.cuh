@@ -9,8 +9,7 @@
 #include "conv/hopper/variants/any_shape/staging.cuh"
 #include "conv/hopper/variants/column_major_tiles.cuh"
 
-namespace fops {
-namespace column_major {
+namespace fops::column_major {
 
 constexpr int kAhead = 6;  // a row of pixels is prefetched into L2 this many rows before it is staged
 
@@ -218,5 +217,4 @@ __device__ __forceinline__ void store_outputs(const Dims& d, const Tiling& tilin
     store_outputs<Form, false, false>(d, tiling, shared, team, x, outgoing, y);
 }
 
-}  // namespace column_major
-}  // namespace fops
+}  // namespace fops::column_major

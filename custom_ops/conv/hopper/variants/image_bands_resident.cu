@@ -15,8 +15,7 @@
 #include "conv/hopper/variants/image_bands.cuh"
 #include "conv/hopper/variants/resident.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 namespace {
 
 constexpr int kRows = 64;  // rows of a wgmma: one per position of a warpgroup
@@ -122,5 +121,4 @@ fops_status run_image_bands_resident(const fops_conv& c, const Chunks& chunks, i
   }
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -4,8 +4,7 @@
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants/image_bands.cuh"
 
-namespace fops {
-namespace output_row_pairs {
+namespace fops::output_row_pairs {
 
 using image_bands::Band;
 
@@ -288,5 +287,4 @@ __device__ bool split_weights(const Dims& d, float threshold, const float* __res
   return named_barrier_or(kRowPairsWeights, kAll, needs_fallback);
 }
 
-}  // namespace output_row_pairs
-}  // namespace fops
+}  // namespace fops::output_row_pairs

@@ -5,8 +5,7 @@
 #include "gpu/isa/halves.cuh"
 #include "gpu/isa/mma.cuh"
 
-namespace fops {
-namespace pixel_columns {
+namespace fops::pixel_columns {
 
 constexpr int kChunk = 16;  // outputs that a warp computes at a time: two mma tiles of 8 columns
 
@@ -151,5 +150,4 @@ __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const i
   }
 }
 
-}  // namespace pixel_columns
-}  // namespace fops
+}  // namespace fops::pixel_columns

@@ -13,8 +13,7 @@
 
 #include "conv/hopper/variants/pixel_columns.cuh"
 
-namespace fops {
-namespace pixel_columns {
+namespace fops::pixel_columns {
 
 constexpr int kFiltersOfTile = 4;  // filters per tile: two tiles have eight together
 
@@ -111,5 +110,4 @@ __device__ void multiply_pairs(const uint32_t (&weights)[kTiles][steps(K)][4], c
   }
 }
 
-}  // namespace pixel_columns
-}  // namespace fops
+}  // namespace fops::pixel_columns

@@ -5,8 +5,7 @@
 #include "gpu/isa/halves.cuh"
 #include "gpu/isa/mma.cuh"
 
-namespace fops {
-namespace quad_columns {
+namespace fops::quad_columns {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = 32 * kWarps;
@@ -229,5 +228,4 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
   }
 }
 
-}  // namespace quad_columns
-}  // namespace fops
+}  // namespace fops::quad_columns

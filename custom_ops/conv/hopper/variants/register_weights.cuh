@@ -6,8 +6,7 @@
 #include "conv/hopper/split.cuh"
 #include "conv/hopper/variants/any_shape/staging.cuh"
 
-namespace fops {
-namespace register_weights {
+namespace fops::register_weights {
 
 constexpr int kFilters = 64;  // filters per block: the rows of a wgmma
 constexpr int kGroups = 2;    // consumer warpgroups
@@ -252,5 +251,4 @@ __device__ __noinline__ void fallback_task(const Dims& d, const Tiling& tiling, 
   together();
 }
 
-}  // namespace register_weights
-}  // namespace fops
+}  // namespace fops::register_weights

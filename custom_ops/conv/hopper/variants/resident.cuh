@@ -6,8 +6,7 @@
 #include "conv/hopper/variants/any_shape/staging.cuh"
 #include "conv/hopper/variants/resident_weights.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // Warps 0 to 7 split weights, warps 8 to 15 split pixels, and the last four compute addresses. Then the first warps
 // multiply.
@@ -135,5 +134,4 @@ inline bool plan_resident(const fops_conv& c, int positions, int filters, int st
   return *shared <= 227 * 1024 - sizeof(ResidentShared) - 1024 && int64_t{plan->spans} * c.B <= sms;
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

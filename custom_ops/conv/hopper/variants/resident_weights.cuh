@@ -8,8 +8,7 @@
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/split.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 constexpr int kPackers = 256;          // number of threads that split weights
 constexpr int kTogether = 8;           // filters per warp
@@ -155,5 +154,4 @@ struct ResidentWeights {
   }
 };
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -12,8 +12,7 @@
 #include "gpu/isa/shared_memory.cuh"
 #include "gpu/largest.cuh"
 
-namespace fops {
-namespace warpgroup_images {
+namespace fops::warpgroup_images {
 
 constexpr int K = 5;
 constexpr int kFilters = 16;
@@ -144,5 +143,4 @@ struct Operands {
   }
 };
 
-}  // namespace warpgroup_images
-}  // namespace fops
+}  // namespace fops::warpgroup_images

@@ -6,8 +6,7 @@
 #include "conv/hopper/epilogue.cuh"
 #include "conv/hopper/variants/warpgroup_images.cuh"
 
-namespace fops {
-namespace warpgroup_images {
+namespace fops::warpgroup_images {
 
 // Stores kOnce times four outputs of a thread, from index `first` on. All loads precede the stores. Instead of outputs
 // past index `last`, those at `last` are stored again, with the same values: a branch per four outputs would keep the
@@ -54,5 +53,4 @@ __device__ __forceinline__ void store_halves(const Dims& d, const float* outgoin
   }
 }
 
-}  // namespace warpgroup_images
-}  // namespace fops
+}  // namespace fops::warpgroup_images

@@ -4,8 +4,7 @@
 #include "conv/hopper/scheduler.cuh"
 #include "conv/hopper/variants/warpgroup_images.cuh"
 
-namespace fops {
-namespace warpgroup_images {
+namespace fops::warpgroup_images {
 
 constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; maximum slots (staged images) per team
 
@@ -95,5 +94,4 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
   publish({0, 0.0f, 0.0f, Path::end});
 }
 
-}  // namespace warpgroup_images
-}  // namespace fops
+}  // namespace fops::warpgroup_images

@@ -11,8 +11,7 @@
 #include "conv/hopper/variants/any_shape/launch.h"
 #include "gpu/isa/cluster.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // The sums of a task, which the blocks of a cluster keep for one another in global memory.
 template <int kColumns>
@@ -75,5 +74,4 @@ struct KeptSums {
   }
 };
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

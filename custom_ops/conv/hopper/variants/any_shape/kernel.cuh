@@ -11,8 +11,7 @@
 #include "conv/hopper/variants/any_shape/raw_rows.cuh"
 #include "gpu/isa/dependents.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // The roles of the warpgroups:
 //
@@ -375,5 +374,4 @@ __global__ void __launch_bounds__(bound_with_wgmma(Cut::kEarly ? kThreads + 128 
 #endif
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -6,8 +6,7 @@
 #include "conv/hopper/variants/any_shape/kernel.cuh"
 #include "conv/hopper/variants/any_shape/launch.h"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 template <typename Kernel>
 fops_status launch_kernel(const Call& call, Kernel* kernel) {
@@ -56,5 +55,4 @@ fops_status launch_form(const Call& call, const Choice& choice) {
   }
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -8,8 +8,7 @@
 #include "conv/hopper/split.cuh"
 #include "fashion_ops.h"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // A call's packed weights and scales, on the device.
 struct Packed {
@@ -39,5 +38,4 @@ fops_status launch_taps(const Call& call, const Choice& choice);     // for choi
 // Whether the kernel has code for this thread's device.
 bool usable();
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

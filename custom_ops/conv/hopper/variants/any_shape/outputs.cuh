@@ -6,8 +6,7 @@
 #include "conv/hopper/variants/any_shape/staging.cuh"
 #include "gpu/isa/streaming_store.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // The pixel at a task's position.
 struct Position {
@@ -159,5 +158,4 @@ __device__ __forceinline__ void store_taps(const Dims& d, const Columns& columns
   }
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

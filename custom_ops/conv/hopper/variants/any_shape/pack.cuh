@@ -8,8 +8,7 @@
 #include "gpu/band_scale.cuh"
 #include "gpu/isa/dependents.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 constexpr int kPackThreads = 512;
 constexpr int kImagesPerBlock = kPackThreads / 32;
@@ -63,5 +62,4 @@ __global__ void __launch_bounds__(kPackThreads, 4)
   }
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -13,8 +13,7 @@
 #include "conv/hopper/variants/any_shape/launch.h"
 #include "conv/hopper/variants/any_shape/staging.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 // The row of a slot that a lane loads.
 struct RowSpan {
@@ -169,5 +168,4 @@ __device__ Seen stage_raw(const Plan& plan, const Dims& d, const RawRows& raw, u
   return seen;
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

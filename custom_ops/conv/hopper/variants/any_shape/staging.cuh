@@ -7,8 +7,7 @@
 #include "gpu/divide.cuh"
 #include "gpu/isa/bulk_copy.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 constexpr int kProducerThreads = 224;  // two warpgroups without the warp that loads weights
 
@@ -215,5 +214,4 @@ __device__ Seen stage(const Plan& plan, const Dims& d, const X* x, const AnySpan
   return seen;
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -1,8 +1,7 @@
 // For any_shape.cu: the kernel's instances for few filters, whose tiles have the filters at several taps.
 #include "conv/hopper/variants/any_shape/launch.cuh"
 
-namespace fops {
-namespace hopper {
+namespace fops::hopper {
 
 fops_status launch_taps(const Call& call, const Choice& choice) {
   switch (choice.taps) {
@@ -12,5 +11,4 @@ fops_status launch_taps(const Call& call, const Choice& choice) {
   }
 }
 
-}  // namespace hopper
-}  // namespace fops
+}  // namespace fops::hopper

@@ -10,8 +10,7 @@
 #include "net/cuda/kernels/dense/dense.h"
 #include "net/plan.h"
 
-namespace fops {
-namespace fused_pixels {
+namespace fops::fused_pixels {
 
 // The weights are operand A of the mma, the pixels operand B. The low parts of the weights are multiplied first, then
 // the high parts, into the same accumulators. There are two layouts, chosen by the number of filters:
@@ -96,5 +95,4 @@ inline size_t shared_bytes(const Sizes& s, bool halves, bool pixels) {
          (halves ? 2 * half_bytes(s) : 4 * s.values);
 }
 
-}  // namespace fused_pixels
-}  // namespace fops
+}  // namespace fops::fused_pixels

@@ -9,8 +9,7 @@
 #include "gpu/isa/mma.cuh"
 #include "net/cuda/kernels/conv_pixels/products.cuh"
 
-namespace fops {
-namespace fused_pixels {
+namespace fops::fused_pixels {
 
 // There are kFull tiles of 16 filters and, if kRest, one tile of up to eight filters, with the high parts of their
 // weights in rows 0 to 7 and the low parts in rows 8 to 15.
@@ -105,5 +104,4 @@ struct OneOutput {
   }
 };
 
-}  // namespace fused_pixels
-}  // namespace fops
+}  // namespace fops::fused_pixels

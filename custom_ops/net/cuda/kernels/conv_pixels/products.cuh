@@ -7,8 +7,7 @@
 #include "net/cuda/kernels/conv_pixels/layout.cuh"
 #include "net/cuda/kernels/stages.h"
 
-namespace fops {
-namespace fused_pixels {
+namespace fops::fused_pixels {
 
 // The buffer in which a block collects an image's outputs: either floats, or the high parts (half precision) of all
 // outputs, followed by their low parts.
@@ -78,5 +77,4 @@ __device__ void multiply(const Way& way, const Sizes& s, const typename Way::Wei
   }
 }
 
-}  // namespace fused_pixels
-}  // namespace fops
+}  // namespace fops::fused_pixels

@@ -5,8 +5,7 @@
 #include "gpu/isa/halves.cuh"
 #include "net/cuda/kernels/conv_pixels/layout.cuh"
 
-namespace fops {
-namespace fused_pixels {
+namespace fops::fused_pixels {
 
 // Converts the bytes 0 and 2 of `two` to scaled halves without a conversion instruction: as a half, 0x6400 | b is 1024
 // + b, and the multiply-add that subtracts 1024 is exact.
@@ -101,5 +100,4 @@ __device__ bool stage(const Sizes& s, const float* source, float scale, uint32_t
   return exact;
 }
 
-}  // namespace fused_pixels
-}  // namespace fops
+}  // namespace fops::fused_pixels

@@ -15,8 +15,7 @@
 #include "gpu/isa/mma.cuh"
 #include "net/cuda/kernels/conv_pixels/products.cuh"
 
-namespace fops {
-namespace fused_pixels {
+namespace fops::fused_pixels {
 
 // kTiles_: number of tiles of eight filters.
 template <int kTiles_, int kWarps_>
@@ -99,5 +98,4 @@ struct TwoOutputs {
   }
 };
 
-}  // namespace fused_pixels
-}  // namespace fops
+}  // namespace fops::fused_pixels

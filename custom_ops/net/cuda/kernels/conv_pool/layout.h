@@ -4,8 +4,7 @@
 
 #include <cuda_runtime.h>
 
-namespace fops {
-namespace conv_pool {
+namespace fops::conv_pool {
 
 // A tap of one of the tile's filters: (channel, p, q). A tap outside the filter stands for a zero weight.
 struct Tap {
@@ -35,5 +34,4 @@ struct LaterLayer {
   static Tap tap(int step, int row, int k) { return {row, k / 8 * 2 + k % 2, step / 2, step % 2 * 4 + k % 8 / 2}; }
 };
 
-}  // namespace conv_pool
-}  // namespace fops
+}  // namespace fops::conv_pool
