@@ -30,7 +30,6 @@ fops_activation activation_of(const Stage& stage) {
   }
 }
 
-// Appends the nodes to *out as the planner's layers. Returns false if a node's input is not an earlier node.
 bool convert(const fops_node* nodes, int count, std::vector<Layer>* out) {
   for (int i = 0; i < count; ++i) {
     const fops_node& from = nodes[i];

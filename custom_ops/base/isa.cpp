@@ -12,7 +12,6 @@
 #include <iterator>
 
 namespace fops {
-
 namespace {
 
 #define FOPS_ISA_STRING(set) #set,

@@ -1,4 +1,3 @@
-// Which instruction set the fast kernels use on this machine.
 #pragma once
 
 // Calls the macro X with the name of each instruction set that the *_simd.cpp files are compiled for, the simplest set
@@ -26,7 +25,6 @@ Isa isa();
 // system grants it, and FASHION_OPS_AMX is not "off". The first call requests it from the operating system.
 bool amx();
 
-// Name of the instruction set: "avx512", "avx2", "neon" or "generic".
 const char* isa_name();
 
 }  // namespace fops

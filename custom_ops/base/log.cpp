@@ -6,7 +6,6 @@
 #include <mutex>
 
 namespace fops {
-
 namespace {
 
 constexpr size_t kCapacity = 65536;  // at most 7.4 MB of records; a full log drops its oldest record for each new one

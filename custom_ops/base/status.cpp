@@ -6,7 +6,6 @@
 #include <new>
 
 namespace fops {
-
 namespace {
 thread_local char message[1024] = "";
 }

@@ -9,7 +9,6 @@ namespace fops {
 //   return fail(FOPS_INVALID, "K is %lld, larger than the image", (long long)c.K);
 fops_status fail(fops_status status, const char* format, ...) __attribute__((format(printf, 2, 3)));
 
-// The calling thread's last message; "" if there is none.
 const char* last_message() noexcept;
 
 // Sets the message for the exception that is being handled, and returns its status. Call it in a catch (...) block.

@@ -9,7 +9,6 @@
 #include <cstdlib>
 
 namespace fops {
-
 namespace {
 
 struct Capture {

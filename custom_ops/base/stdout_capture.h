@@ -7,7 +7,6 @@
 
 namespace fops {
 
-// Prints "[name] line" on stderr.
 void tell(const char* name, const char* line) noexcept;
 
 // While an object exists, file descriptor 1 is a file in memory. Its destructor prints the captured lines on stderr, or

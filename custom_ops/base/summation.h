@@ -8,8 +8,7 @@
 // exceptions are a few sums of one part whose first term outweighs the rest; docs/precision.md says how many.
 //
 // With kWorst = 1 the bound would hold for every input, but 25 products would need four parts, which would slow the
-// course's convolutions by 8 to 19% (one AVX-512 core). With 3.5, 25 products stay in one part, and 588 are in 7 parts.
-//
+// course's convolutions by 8 to 19% (one AVX-512 core).
 // The parts depend only on the shape, so that results do not depend on threads, batches or caches.
 #pragma once
 

@@ -14,7 +14,6 @@
 #include <vector>
 
 namespace fops {
-
 namespace {
 
 thread_local bool inside_body = false;
@@ -42,7 +41,6 @@ int usable_cores() {
   return std::max(1, cores);
 }
 
-// A hint to the processor that this thread waits in a loop.
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -111,7 +109,6 @@ class Pool {
     kept_from_ = core;
   }
 
-  // Takes items of the current job, one at a time, until none is left.
   void drain(const std::function<void(int64_t, int)>& body, int64_t count, int worker) {
     inside_body = true;
     for (int64_t i; (i = next_.fetch_add(1, std::memory_order_relaxed)) < count;) body(i, worker);

@@ -1,4 +1,3 @@
-// The library's one thread pool.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,6 @@
 #include "conv/plugin.h"
 
 namespace fops {
-
 namespace {
 
 constexpr int64_t kMaxElements = INT64_C(1) << 40;  // 4 TB of float32; a larger shape is taken for a mistake

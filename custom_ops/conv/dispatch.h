@@ -13,7 +13,6 @@ fops_status validate(const fops_conv* conv);
 // Returns the backend's table of built-in kernels. kernel_count and kernel_at (conv/plugin.h) include registered kernels.
 KernelTable kernels_of(fops_backend backend);
 
-// Sets *out to the kernel that "auto" picks for this convolution.
 fops_status choose(fops_backend backend, const fops_conv& conv, const Kernel** out);
 
 // Sets *out to `kernel` if it takes this convolution; otherwise returns FOPS_UNSUPPORTED, and the message describes the

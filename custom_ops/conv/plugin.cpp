@@ -20,7 +20,6 @@
 
 namespace fops {
 
-// A registered kernel, with copies of its strings.
 struct Plugin {
   std::string name, summary, takes, precision;
   const fops_kernel_plugin* described;

@@ -23,7 +23,6 @@ fops_status register_kernel(const char* name, const fops_kernel_plugin* plugin);
 void examine(bool on) noexcept;
 bool examining() noexcept;  // whether the checks are on
 
-// Whether the kernel, built-in or registered, takes this convolution.
 bool takes(const Kernel& kernel, const fops_conv& conv);
 
 const fops_kernel_plugin& described(const Plugin& plugin);

@@ -33,8 +33,7 @@ struct WeightScale {
 
 // Returns the scale of the weights of a block's filters. It does not fit if a weight is an infinity, NaN or too large,
 // or is nonzero and, once scaled, below `minimum` (minimum 0: not checked). All `threads` threads of the block call
-// this function; `scratch` is one word of shared memory. Each thread has kAhead loads in flight, so that 256 threads
-// wait only once for the weights of 64 filters of 25 taps.
+// this function; `scratch` is one word of shared memory.
 __device__ inline WeightScale weight_scale(const float* __restrict__ weights, int count, float minimum, int threads,
                                            unsigned* scratch) {
   constexpr int kAhead = 8;

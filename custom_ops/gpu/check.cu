@@ -1,4 +1,3 @@
-// Converts CUDA errors to statuses with one-line messages.
 #include "gpu/check.h"
 
 namespace fops {

@@ -1,4 +1,3 @@
-// Counts the CUDA devices that this process can use, and sets the current device.
 #pragma once
 
 #include "gpu/check.h"

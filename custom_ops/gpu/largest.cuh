@@ -1,4 +1,3 @@
-// Finds the largest magnitude of many values, which determines their scale (gpu/isa/halves.cuh).
 #pragma once
 
 #include <cuda_runtime.h>

@@ -48,7 +48,7 @@ class Memory : private Owned<Kind> {
     return *this;
   }
 
-  // Makes sure that there are at least `bytes` bytes. `what` names the allocation in the message of a failure.
+  // `what` names the allocation in the message of a failure.
   fops_status reserve(size_t bytes, const char* what = Kind::kAllocate) {
     if (bytes <= bytes_) return FOPS_OK;
     FOPS_TRY(release());
@@ -81,7 +81,6 @@ struct DeviceKind {
 };
 using DeviceMemory = Memory<DeviceKind>;
 
-// Pinned host memory, from and to which the device can copy asynchronously.
 struct PinnedKind {
   using Handle = void*;
   static constexpr const char *kAllocate = "cudaMallocHost", *kRelease = "cudaFreeHost";
@@ -95,7 +94,6 @@ struct StreamKind {
   static constexpr const char* kRelease = "cudaStreamDestroy";
   static cudaError_t release(Handle stream) { return cudaStreamDestroy(stream); }
 };
-// A stream that does not synchronise with the default stream.
 class Stream : public Owned<StreamKind> {
  public:
   fops_status create() {

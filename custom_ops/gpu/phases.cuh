@@ -53,7 +53,6 @@ class PhaseReader {
   __device__ void look() {
     if (index < phases.count) pass(*reinterpret_cast<const volatile unsigned*>(counter) + given);
   }
-  // Does the same for a caller that knows how many tasks are taken.
   __device__ void pass(unsigned taken) {
     if (index < phases.count && taken >= (index - 1) * phases.tasks) fetch();
   }

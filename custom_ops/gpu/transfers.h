@@ -1,4 +1,3 @@
-// Transfers between ordinary host memory and a device, through pinned buffers.
 #pragma once
 
 #include <memory>

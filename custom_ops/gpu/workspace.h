@@ -1,4 +1,3 @@
-// Device memory for one pass. It is allocated and freed in stream order, and comes from the library's memory pool.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,6 @@ namespace fops {
 
 using Attributes = std::unordered_map<std::string, std::string>;
 
-// Returns the value of attribute `name`, or `otherwise` if there is none.
 inline std::string attribute(const Attributes& attributes, const char* name, const char* otherwise) {
   const auto found = attributes.find(name);
   return found == attributes.end() ? otherwise : found->second;

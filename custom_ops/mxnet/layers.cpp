@@ -7,18 +7,15 @@
 #include <vector>
 
 namespace fops {
-
 namespace {
 
 using Kind = Layer::Kind;
 
-// Returns the value of a boolean attribute, or `otherwise` if it is missing.
 bool truth(const Attributes& attributes, const char* key, bool otherwise) {
   const std::string value = attribute(attributes, key, otherwise ? "True" : "False");
   return value == "True" || value == "true" || value == "1";
 }
 
-// Whether an attribute has a value other than None.
 bool given(const Attributes& attributes, const char* key) {
   const std::string value = attribute(attributes, key, "None");
   return value != "None" && !value.empty();
@@ -44,7 +41,6 @@ long side(const Attributes& attributes, const char* key, size_t dimensions) {
   return sound ? numbers.front() : 0;
 }
 
-// Returns a pool's stride: 1 if it is not given, 0 if it is not the same in both dimensions.
 long pool_stride(const Attributes& attributes) {
   const std::string value = attribute(attributes, "stride", "None");
   return value == "()" || value == "[]" || value == "None" ? 1 : side(attributes, "stride", 2);

@@ -38,7 +38,6 @@ std::string text(const std::vector<unsigned int>& shape) {
   return out.str();
 }
 
-// Reads the attributes kernel and num_filter into *K and *M. Returns false, with the reason in *why, if one is invalid.
 bool sizes(const Attributes& attributes, int64_t* K, int64_t* M, std::string* why) {
   std::vector<long> kernel, filters;
   const std::string k = attribute(attributes, "kernel", ""), m = attribute(attributes, "num_filter", "");

@@ -26,9 +26,9 @@ class Executor {
   virtual fops_status set_weights(const std::vector<Weight>& weights) = 0;
 
   // Runs the network on the n items of `data` (n, C, H, W), float32 or uint8, and returns when the pass is complete.
-  // `out` (n, values of the last stage) receives float32 values. Both are in host memory. `seconds` receives the time
-  // of each stage without transfers. `upload` and `download` receive the times of the transfers, 0 on the CPU, unless
-  // they are null. Network ensures that there is one caller at a time.
+  // `out` (n, values of the last stage) receives float32 values. Both are in host memory. Adds the time of each stage
+  // without transfers to *seconds, and the times of the transfers, of which the CPU has none, to *upload and *download
+  // unless they are null. Network ensures that there is one caller at a time.
   virtual fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
                               double* upload, double* download) = 0;
 

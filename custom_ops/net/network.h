@@ -26,7 +26,6 @@ class Network {
   fops_status forward_device(int64_t n, const void* data, fops_dtype type, float* out, void* stream);
 
  private:
-  // Returns FOPS_OK if a pass with these arguments can run.
   fops_status ready(int64_t n, const void* data, fops_dtype type, const void* out) const;
 
   Plan plan_;

@@ -59,7 +59,6 @@ class Planner {
   }
 
  private:
-  // A number of consecutive layers of the chain.
   struct Stretch {
     bool there = false;       // whether there is at least one layer
     std::string name;         // names of the layers, joined by '+'
@@ -89,13 +88,11 @@ class Planner {
     return {true, before.name + "+" + layer.name, before.first, layer.number};
   }
 
-  // Adds layers to a stage's name and numbers.
   static void append(Stage* stage, const Stretch& more) {
     stage->name += "+" + more.name;
     stage->last_node = more.last;
   }
 
-  // Adds a stage that begins with this layer.
   Stage& open(Stage::Kind kind, const Layer& layer, const Item& out) {
     const Stretch taken = take(layer);
     Stage stage;
@@ -123,7 +120,6 @@ class Planner {
     return open(Stage::Kind::map, layer, item_);
   }
 
-  // Checks that a layer continues the chain.
   fops_status chain(int index) {
     const Layer& layer = layers_[index];
     if (layer.inputs.empty()) return refuse(layer, "it has no input");

@@ -52,10 +52,8 @@ std::chrono::steady_clock::time_point began;
 // in one call at least; the time in which the calling thread slept; the process's and the thread's time before a call.
 double fastest = 0, all_calls = 0, processor = 0, least = INFINITY, asleep = 0, before = 0, ran_before = 0;
 
-// Whether an address is in this program and not in a library.
 bool own(const char* address) { return address >= &__executable_start && address < &etext; }
 
-// Returns the processor time of this process in seconds.
 double used() {
   rusage now;
   getrusage(RUSAGE_SELF, &now);
@@ -72,7 +70,6 @@ double ran() {
   return 1e-9 * (running + ready);
 }
 
-// The handler of the timer's signal: takes a sample.
 void take(int, siginfo_t*, void* context) {
   const char* at = nullptr;
 #if defined(__x86_64__)
@@ -159,7 +156,6 @@ int base(dl_phdr_info* info, size_t, void* result) {
   return 1;  // stops after the first object, which is this program
 }
 
-// Returns the address to which this program was loaded.
 size_t loaded() {
   size_t at = 0;
   dl_iterate_phdr(base, &at);
@@ -286,8 +282,6 @@ void remedies(Call call) {
     printf("remedy %s %.9g %.9g\n", form.name, best[0], best[1]);
   }
 }
-
-// ---- poison
 
 bool poisoning = false;
 constexpr uint32_t kSignalling = 0x7fa00000;

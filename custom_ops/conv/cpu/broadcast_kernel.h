@@ -11,9 +11,8 @@
 
 namespace fops::FOPS_ISA {
 
-// A tile has kPositions positions of a row and a block of kBlockFilters filters: kBlockLines lines of 16 filters, or kDeep
-// vectors. With AVX-512, a tile is 14 x 2 vectors in 28 of 32 registers: 28 multiply-adds for 2 loads of weights and 14
-// loads of inputs. One Zen 5 core starts 2 multiply-adds and 2 loads per cycle.
+// A tile has kPositions positions of a row and a block of kBlockFilters filters: kBlockLines lines of 16 filters, or
+// kDeep vectors.
 constexpr int kBlockLines = kLanes == kLine ? 2 : 1, kBlockFilters = kBlockLines * kLine;
 constexpr int kDeep = kBlockFilters / kLanes;
 constexpr int kPositions = kLanes == kLine ? 14 : (kManyRegisters ? 6 : kLanes == 8 ? 6 : 2);
@@ -60,7 +59,6 @@ static void row_sums(const Products& p, const float* x, const float* weights, fl
 
 using RowSums = void (*)(const Products&, const float*, const float*, float*);
 
-// Returns the function row_sums<positions>; `positions` is 1 to kPositions.
 template <int... i>
 static RowSums row_sums_of(int64_t positions, std::integer_sequence<int, i...>) {
   static constexpr RowSums table[] = {row_sums<i + 1>...};

@@ -20,7 +20,6 @@
 #include "conv/cpu/kernels.h"
 
 namespace fops::FOPS_ISA {
-
 namespace {
 
 constexpr int64_t kBandBytes = 512 << 10;  // limit for the bytes of a band's inputs, to stay in a second-level cache
@@ -68,17 +67,15 @@ struct Weights {
   float* own;           // space in which an item packs the weights of one block; null if `packed` holds all blocks
 };
 
-// Computes the outputs of filter blocks [first, last) for the `rows` output rows of a band; y points at the band's first
-// output of filter 0. far_x and far_y say that the inputs or outputs are too large for the near caches: they are then
-// prefetched while the tiles of the previous row are computed. Prefetching outputs at the start of their tile, and inputs
-// before the band, took 3 to 12% longer (3x3 filters, 100 images of 56x56).
+// Computes the outputs of filter blocks [first, last) for the `rows` output rows of a band; y points at the band's
+// first output of filter 0. far_x and far_y say that the inputs or outputs are too large for the near caches: they are
+// then prefetched while the tiles of the previous row are computed.
 void band(const fops_conv& c, const Products& p, const float* x, const Weights& weights, int64_t rows, int64_t first,
           int64_t last, bool far_x, bool far_y, float* y) {
   const int64_t W_out = out_w(c), y_plane = out_h(c) * W_out, tiles = ceil_div(W_out, kPositions);
   const RowSums run[] = {row_sums_of(W_out / tiles), row_sums_of(ceil_div(W_out, tiles))};
   alignas(64) float sums[kLine * kBlockFilters] = {};
-  // If the band has few inputs, all of them are prefetched at once, because those of a channel are contiguous. This is 3%
-  // faster (64 input and 64 output channels, 3x3, 14x14).
+  // If the band has few inputs, all of them are prefetched at once, because those of a channel are contiguous.
   const int64_t ahead = c.C * rows * c.W * 4 < kFewBytes ? rows : std::min<int64_t>(rows, 2);
   if (far_x) fetch(c, x, ahead + c.K - 1);
   for (int64_t f = first; f < last; ++f) {

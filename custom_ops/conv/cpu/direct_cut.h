@@ -18,10 +18,9 @@
 
 namespace fops::FOPS_ISA {
 
-// Limits for the bytes of a band's inputs in place: kPointBytes for 1x1 filters, so that the inputs stay in a second-level
-// cache, and kBandBytes for larger filters. These use each input so often that a third-level cache is as fast: one image
-// of 56x56 with 128 input and 32 output channels and 7x7 filters reaches 203 GFLOP/s with a limit of 256 KB, and 225
-// GFLOP/s with 1 MB (two Zen 4 cores).
+// Limits for the bytes of a band's inputs in place: kPointBytes for 1x1 filters, so that the inputs stay in a
+// second-level cache, and kBandBytes for larger filters. These use each input so often that a third-level cache is as
+// fast.
 constexpr int64_t kPointBytes = 256 << 10, kBandBytes = 1 << 20;
 constexpr int64_t kCopiesBytes = 512 << 10;  // limit for the bytes of the shifted copies of a band and chunk
 
@@ -40,8 +39,7 @@ static inline bool merges_fit(const fops_conv& c) { return kMaskedLoads && (kLan
 static inline bool pieces_fit(const fops_conv& c) { return out_w(c) % kLanes == 0 || merges_fit(c); }
 
 // Copying a number takes about as long as this many multiply-adds; computing an output that is dropped takes M * K
-// multiply-adds per channel and q. On two Zen 4 cores, one image of 112x112 with 128 channels was faster in place, and
-// 100 images of 28x28 with 32 channels were faster with copies.
+// multiply-adds per channel and q.
 constexpr int64_t kCopy = 25;
 
 static inline bool copies_pay(const fops_conv& c) {
@@ -65,10 +63,9 @@ struct Cut {
   int64_t groups;       // number of groups of filter blocks
 };
 
-// Returns the number of chunks of channels if copies are made. With fewer channels per chunk, a band may have more rows.
-// A chunk is so small that a band can have at least 16 output rows, and four times as many as the K - 1 rows that it
-// shares with the next band. (With all 128 channels of a 28x28 image, a band for 7x7 filters would have one output row, for
-// which seven rows are copied.) But a chunk has about 100 products per output or more.
+// Returns the number of chunks of channels if copies are made. With fewer channels per chunk, a band may have more
+// rows. A chunk is so small that a band can have at least 16 output rows, and four times as many as the K - 1 rows that
+// it shares with the next band. But a chunk has about 100 products per output or more.
 static inline int64_t chunks_of(const fops_conv& c) {
   const int64_t height = std::min(out_h(c), std::max<int64_t>(16, 4 * (c.K - 1))) + c.K - 1;
   const int64_t fit = kCopiesBytes / (height * c.K * out_w(c) * 4), least = ceil_div(100, c.K * c.K);

@@ -16,10 +16,9 @@ namespace fops::FOPS_ISA {
 constexpr int kFilters = kManyRegisters ? 8 : 4, kWide = 3;
 constexpr int64_t kTileFloats = kFilters * kWide * kLanes;
 
-// A block of consecutive positions, up to kWide vectors of them, and the offsets of their inputs. A vector that extends into
-// the next output rows has its inputs in pieces: from lane bounds[g][v] on they are (g + 1) * skip floats further, and a
-// masked load merges them into the vector. One masked load per vector costs no time: 114 GFLOP/s with one, 110 without, 98
-// with two (8 x 3, one Zen 4 core, whose peak is 117).
+// A block of consecutive positions, up to kWide vectors of them, and the offsets of their inputs. A vector that extends
+// into the next output rows has its inputs in pieces: from lane bounds[g][v] on they are (g + 1) * skip floats further,
+// and a masked load merges them into the vector.
 constexpr int kMerges = 2, kKinds = kMaskedLoads ? kMerges + 1 : 1;  // most masked loads per vector; values of `merges`
 struct Block {
   int64_t begin, count;        // first position; number of positions
@@ -35,7 +34,6 @@ struct Products {
   int64_t stride, skip;  // weights from one filter to the next; inputs between two rows of positions (Block)
 };
 
-// Where the outputs are stored.
 struct Outputs {
   float* y;               // the place of position `first` of the first filter
   int64_t first, stride;  // a position; floats from one filter's outputs to the next filter's
@@ -138,8 +136,6 @@ static void tile_sums(const Products& p, const Block* b, int64_t count, const fl
 
 using TileSums = void (*)(const Products&, const Block*, int64_t, const float*, const float*, const Outputs&);
 
-// Returns the function tile_sums<filters, vectors, merges>. Its index i in the table is
-// ((filters - 1) * kWide + vectors - 1) * kKinds + merges.
 template <int... i>
 static TileSums tile_sums_of(int64_t filters, int64_t vectors, int64_t merges, std::integer_sequence<int, i...>) {
   static constexpr TileSums table[] = {tile_sums<i / kKinds / kWide + 1, i / kKinds % kWide + 1, i % kKinds>...};

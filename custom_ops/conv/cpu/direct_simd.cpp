@@ -19,10 +19,8 @@
 #include "conv/cpu/shifted_kernel.h"
 
 namespace fops::FOPS_ISA {
-
 namespace {
 
-// Computes to[i] = from[i], or with `add` to[i] += from[i], for `count` numbers.
 void put(const float* from, int64_t count, bool add, float* to) {
   if (add)
     for (int64_t i = 0; i < count; ++i) to[i] += from[i];
@@ -46,7 +44,6 @@ void drop_columns(const float* sums, int64_t width, int64_t filters, int64_t beg
   }
 }
 
-// The number of positions of `rows` output rows, including dropped ones.
 int64_t positions(const fops_conv& c, int64_t pitch, int64_t rows) { return (rows - 1) * pitch + out_w(c); }
 
 // Whether the blocks of `end` positions read no inputs past the last position: if the positions are whole vectors, or more

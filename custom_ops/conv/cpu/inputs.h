@@ -29,7 +29,6 @@ static inline void fetch(const fops_conv& c, const float* x, int64_t rows) {
     for (int64_t i = 0; i < rows * c.W; i += 16) __builtin_prefetch(x + channel * c.H * c.W + i, 0, 2);
 }
 
-// Converts `count` pixels to float32, or copies them if they are float32.
 static inline void widen(const uint8_t* x, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = x[i];
 }

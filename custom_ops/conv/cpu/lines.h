@@ -34,7 +34,6 @@ static inline FloatLine load_line(const T* x, int64_t count) {
   return load_line(some);
 }
 
-// Stores the first `count` numbers of a line.
 static inline void store_line(float* y, FloatLine x, int64_t count) {
 #if defined(__AVX512F__)
   _mm512_mask_storeu_ps(y, static_cast<__mmask16>((1u << count) - 1), reinterpret_cast<__m512>(x));

@@ -7,7 +7,6 @@
 #include "conv/cpu/kernels.h"
 
 namespace fops {
-
 namespace {
 
 template <typename T>

@@ -19,7 +19,6 @@ constexpr int kRows = kManyRegisters ? 6 : 4, kVectors = kManyRegisters ? 4 : 3;
 constexpr bool kKnownK = kManyRegisters;
 constexpr int64_t kSlack = kVectors * kLanes;  // positions per tile; also the number of floats after S that may be read
 
-// Sizes and strides of one band of output rows of one image.
 struct Band {
   int64_t C, K, M;
   int64_t plane;     // floats from S[c][q] to the next S[c][q]
@@ -102,7 +101,6 @@ static void micro_kernel(const Band& b, const float* S, const float* k, float* y
 
 using MicroKernel = void (*)(const Band&, const float*, const float*, float*, int64_t);
 
-// Returns the function micro_kernel<rows, vectors>. Its index i in the table is (rows - 1) * kVectors + vectors - 1.
 template <int kK, bool kParts, int... i>
 static MicroKernel pick(int64_t rows, int64_t vectors, std::integer_sequence<int, i...>) {
   static constexpr MicroKernel table[] = {micro_kernel<i / kVectors + 1, i % kVectors + 1, kK, kParts>...};

@@ -20,15 +20,13 @@
 #include "conv/cpu/shifted_kernel.h"
 
 namespace fops::FOPS_ISA {
-
 namespace {
 
 // Limit for the bytes of a band's S, so that a 1 MB second-level cache has space left for weights and outputs.
 constexpr int64_t kBandBytes = 512 << 10;
 
 // An output with more bytes than this is not in a near cache when it is written, so its lines are prefetched while the
-// sums are computed. That is faster both for a layer alone and for fa2017 in MXNet's graph, where a slice of 100 images
-// has 11.5 MB of output and the other layers run in between.
+// sums are computed.
 constexpr int64_t kFarBytes = 4 << 20;
 
 }  // namespace

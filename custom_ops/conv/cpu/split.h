@@ -16,11 +16,9 @@
 namespace fops::FOPS_ISA {
 
 // Zeros, and numbers whose magnitude is in [2^-40, 2^51), can be split; these constants are the bits of the two limits.
-// With other magnitudes, a part, a product of parts or a sum could leave the range of normal numbers. (Within the limits
-// the smallest part is 2^-63, the smallest product 2^-126, and the largest product 2^102.)
+// With other magnitudes, a part, a product of parts or a sum could leave the range of normal numbers.
 constexpr uint32_t kSmallest = (127u - 40) << 23, kLargest = (127u + 51) << 23;
 
-// Whether all `count` numbers can be split. Infinities and NaN cannot.
 static inline bool splittable(const float* x, int64_t count) {
   Line outside = {};
   for (int64_t i = 0; i < count; i += kLine) {

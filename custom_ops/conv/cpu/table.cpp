@@ -5,7 +5,6 @@
 #include "conv/cpu/kernels.h"
 
 namespace fops {
-
 namespace {
 
 bool any(const fops_conv&) { return true; }

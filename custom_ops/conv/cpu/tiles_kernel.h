@@ -130,7 +130,6 @@ static inline void tile_chain(Tiles& t, const int64_t* offsets, int64_t first, i
   (t.template store<j>(sums + j * kLine * kLine, kTileStride), ...);
 }
 
-// Calls tile_chain for `tiles` tiles, 1 to 4.
 template <class Tiles>
 static void tile_chain(Tiles& t, int64_t tiles, const int64_t* offsets, int64_t first, int64_t last, int64_t plane,
                        const uint32_t* const* x, const uint32_t* w, float* sums) {

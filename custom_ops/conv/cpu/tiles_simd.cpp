@@ -21,7 +21,6 @@
 #include "conv/cpu/tiles_kernel.h"
 
 namespace fops::FOPS_ISA {
-
 namespace {
 
 constexpr int64_t kBandBytes =

@@ -19,9 +19,8 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kPixels = 128;  // positions of outputs per block; they may belong to several images
 constexpr int kDepth = 8;     // taps per step
-// With more than kShort taps, groups of taps are summed separately, and their sums are added (kLong). In one long sum
-// of equal terms all additions may round in the same direction: a sum of 58 equal terms lost more than
-// docs/precision.md allows. A group has 16 taps if there are up to 256 taps, otherwise 32.
+// With more than kShort taps, groups of taps are summed separately, and their sums are added (kLong). A group has 16
+// taps if there are up to 256 taps, otherwise 32.
 constexpr int kShort = 25;
 constexpr int together(int taps) { return taps <= 256 ? 16 : 32; }
 

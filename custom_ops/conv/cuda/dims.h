@@ -1,5 +1,3 @@
-// A convolution's sizes as kernels receive them, numbers of values for the predicates takes_*, and a call with a typed
-// x.
 #pragma once
 
 #include <climits>

@@ -8,7 +8,6 @@ namespace fops {
 
 constexpr int kSide = 32;  // side of a block in threads, as in the course
 
-// A thread's output and its inputs: a window of the image, and a filter.
 template <typename X>
 struct OwnOutput {
   const Dims& d;
@@ -22,7 +21,6 @@ struct OwnOutput {
   __device__ float weight(int c, int p, int q) const { return filter[(c * d.K + p) * d.K + q]; }
 };
 
-// Returns the number of tiles of 32 x 32 outputs in all planes.
 inline __host__ __device__ long long output_tiles(const Dims& d) {
   return d.B * d.M * ceil_div(d.OH, kSide) * ceil_div(d.OW, kSide);
 }

@@ -6,7 +6,6 @@
 
 namespace fops {
 
-// Returns the table's row with the function `run`, one of those in kernels.h.
 const Kernel& ladder(Kernel::Run run);
 
 }  // namespace fops

@@ -1,4 +1,3 @@
-// Runs a registered kernel on tensors in device memory.
 #include "conv/device/plugin.h"
 
 #include <limits>
@@ -6,7 +5,6 @@
 #include "conv/cuda/dims.h"
 
 namespace fops {
-
 namespace {
 
 __global__ void widen(const uint8_t* pixels, float* values, int64_t count) {

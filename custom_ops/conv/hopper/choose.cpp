@@ -9,8 +9,6 @@
 
 namespace fops::hopper {
 
-// ---- among variants ----
-
 namespace {
 
 struct Traits {
@@ -72,8 +70,6 @@ Variant choose_variant(const fops_conv& c, bool half, int major, const std::func
   return Variant::none;
 }
 
-// ---- among tilings of the any-shape variant ----
-
 // The shared memory of a block on Hopper that is left for pixels and weights, in bytes.
 constexpr size_t kShared = 227 * 1024 - kSharedBytes - kOutgoingBytes - 1024;
 constexpr int kMinStages = 2, kPreferredStages = 4, kMaxReach = 8;
@@ -127,7 +123,6 @@ static int sums_of(const Plan& plan, int begin, int end) {
 static int strip_width(const fops_conv& c) { return 8 + static_cast<int>(c.K) - 1; }
 static int64_t strips_per_image(const fops_conv& c) { return ceil_div(out_w(c), 8); }
 
-// Returns the strips of a choice; all fields are 0 if it has none.
 static Strips strips_of(const fops_conv& c, const Choice& choice) {
   if (!choice.strips) return {};
   const int width = strip_width(c), per_image = static_cast<int>(strips_per_image(c));
@@ -141,7 +136,6 @@ static Strips strips_of(const fops_conv& c, const Choice& choice) {
           per_image > 1 ? inverse_of(per_image) : 0};
 }
 
-// Returns the number of pixels that are staged per slot for a task.
 static int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach) {
   const int64_t below = c.K - 1, eights = choice.eights();
   const int64_t pixels = choice.strips ? (eights + below * choice.strips) * strip_width(c)

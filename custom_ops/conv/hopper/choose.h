@@ -9,8 +9,6 @@
 
 namespace fops::hopper {
 
-// ---- among variants ----
-
 // The variants, in order of priority. The table in table.cu, which has their names, has the same order.
 enum class Variant {
   shifted_filters,
@@ -28,12 +26,10 @@ enum class Variant {
 };
 constexpr int kVariants = static_cast<int>(Variant::none);
 
-// Returns the variant of the highest priority that supports this convolution, or `none`. `half`: whether to use a single product of
-// halves (step 13). `major`: the major number of the GPU's compute capability. takes(variant): whether the variant
-// supports the shape and has code for this GPU.
+// Returns the variant of the highest priority that supports this convolution, or `none`. `half`: whether to use a
+// single product of halves (step 13). `major`: the major number of the GPU's compute capability. takes(variant):
+// whether the variant supports the shape and has code for this GPU.
 Variant choose_variant(const fops_conv& c, bool half, int major, const std::function<bool(Variant)>& takes);
-
-// ---- among tilings of the any-shape variant ----
 
 // A tiling: how the work is divided into tasks. An output has the same bits with every tiling. `columns` is the number
 // of positions per wgmma: 128; 112 or 72 if an image's last task would leave most of 128 positions empty; or 32 if
@@ -67,13 +63,10 @@ struct Candidate {
 // Returns the tilings to compare. The default tiling, whose plan is `plan`, comes first.
 std::vector<Candidate> tilings(const fops_conv& c, const Plan& plan, int sms);
 
-// Returns the estimated time of a candidate, in cycles.
 double cost(const Candidate& candidate, int sms);
 
-// Returns the cheapest candidate; the first one of equally cheap ones.
 Candidate choose_tiling(const fops_conv& c, const Plan& plan, int sms);
 
-// Returns the offsets of the units of a plan's steps.
 Steps steps_for(const fops_conv& c, const Plan& plan);
 
 }  // namespace fops::hopper

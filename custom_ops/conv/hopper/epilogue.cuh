@@ -7,7 +7,6 @@
 
 namespace fops {
 
-// Return `y` with its pointers advanced by `by` values.
 __host__ __device__ inline float* advanced(float* y, long long by) { return y + by; }
 __host__ __device__ inline HalvesOut advanced(HalvesOut y, long long by) {
   y.hi += by, y.lo += by;
@@ -60,7 +59,6 @@ __device__ inline void put_two(const HalvesOut& y, long long at, float2 v) {
   store_global(reinterpret_cast<__half2*>(y.hi + at), two.hi);
   store_global(reinterpret_cast<__half2*>(y.lo + at), two.lo);
 }
-// Returns the larger of two values; NaN if one of them is NaN.
 __device__ inline float larger_or_nan(float v, float minimum) {
   float larger;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(v), "f"(minimum));

@@ -13,8 +13,7 @@ namespace fops::hopper {
 using UpToFour = std::integer_sequence<int, 4, 3, 1, 2>;
 using UpToEight = std::integer_sequence<int, 7, 4, 5, 1, 6, 3, 8, 2>;
 
-// Calls `body` with `steps` as a compile-time constant. Compares `steps` with kFirst and kOthers in this order; the
-// last of them is not compared.
+// Calls `body` with `steps` as a compile-time constant.
 template <int kFirst, int... kOthers, typename Body>
 __device__ __forceinline__ void with_steps(std::integer_sequence<int, kFirst, kOthers...>, int steps,
                                            const Body& body) {

@@ -42,7 +42,6 @@ enum NamedBarrier : int {
   kPipelinedConsumers = 2,
 };
 
-// A barrier among the 128 threads of warpgroup `group` of the block.
 __device__ inline void warpgroup_sync(int group) { named_barrier(kWarpgroupBarrier + group, 128); }
 
 }  // namespace fops

@@ -91,8 +91,8 @@ struct Chunks {
   }
   // row_units: the number of units of a slot per row of a filter. column: the column of the filter at which a unit of
   // the row begins. units: the number of units of a slot for all rows. A row's columns are divided into blocks of
-  // `shift` times
-  // `taps` columns; units begin in the first `shift` columns of a block, and the rows of other taps cover the others.
+  // `shift` times `taps` columns; units begin in the first `shift` columns of a block, and the rows of other taps cover
+  // the others.
   FOPS_HOST_DEVICE int row_units(Slot s) const {
     const int per_block = shift / s.pixels(), block = shift * taps, last = (K % block + s.pixels() - 1) / s.pixels();
     return K / block * per_block + (last < per_block ? last : per_block);
@@ -142,17 +142,15 @@ inline bool many_images_per_row(const fops_conv& c) { return c.H * c.W < 512; }
 
 // Sets *chunks to the slots of C channels. If one to four channels are left over after the full slots, each further
 // slot has `narrow` (4, 2 or 1) of them, for neighbouring pixels; five to seven channels take a full slot. Returns
-// false for a
-// `narrow` that would leave half of a slot empty, or would need several slots after full ones: all chunks except the
-// last must have the same layout.
+// false for a `narrow` that would leave half of a slot empty, or would need several slots after full ones: all chunks
+// except the last must have the same layout.
 inline bool chunks_of(int C, int K, int narrow, Chunks* chunks) {
   const int left = C % 8 > 4 ? 0 : C % 8;
   *chunks = {C, K, C / 8 + (C % 8 > 4), (left + narrow - 1) / narrow, narrow, 1, 1, left ? 8 / narrow : 1};
   return left ? (narrow < 2 * left || narrow == 1) && (chunks->rest == 1 || !chunks->full) : narrow == 1;
 }
 
-// Returns the slots for which `rest` needs the fewest units. Example: 3 channels with K = 7 take 28 units in one slot,
-// and 21 units in three slots.
+// Returns the slots for which `rest` needs the fewest units.
 inline Chunks chunks_for(int C, int K) {
   Chunks best = {}, chunks;
   int minimum = 0;

@@ -69,8 +69,8 @@ struct PersistentTilesOf {
 };
 using PersistentTiles = PersistentTilesOf<>;
 
-// Calls f(first image, number of images) for pieces of a batch, so small that a piece has fewer than 2^30 tasks at
-// `each` tasks per image. There is nearly always one piece.
+// Calls f(sizes, first image) for pieces of a batch, so small that a piece has fewer than 2^30 tasks at `each` tasks per
+// image. There is nearly always one piece.
 template <typename F>
 fops_status in_pieces(long long images, long long each, F f) {
   const long long maximum = std::max(1LL, INT_MAX / 2 / each);

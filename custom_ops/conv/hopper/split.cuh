@@ -82,7 +82,6 @@ __device__ void choose_scale(const X* image, int count, float threshold, ImageSc
   if (lane == 0) *to = by;
 }
 
-// Prefetches the sample of an image into L2. A warp calls this.
 __device__ inline void prefetch_sample(const float* image, int count) {
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < 32 * kSamples; i += 32) prefetch_l2(image + sample_at(i, count));
@@ -158,7 +157,6 @@ __device__ inline void split_unit(const float* filter, int channel, int p, int q
   split_eight([&](int t) { return make_float2(weight(2 * t), weight(2 * t + 1)); }, hi, lo);
 }
 
-// Whether a word of two halves contains an infinity or NaN.
 __device__ inline bool not_finite(uint32_t halves) {
   const uint32_t magnitudes = halves & 0x7fff7fffu;
   return max(magnitudes & 0xffffu, magnitudes >> 16) >= 0x7c00u;
@@ -175,7 +173,6 @@ __device__ inline void drop_not_finite(uint32_t (&hi)[4], uint32_t (&lo)[4]) {
   for (int e = 0; e < 4; ++e) drop_not_finite(hi[e], lo[e]);
 }
 
-// Properties of the values that a thread has split.
 struct Seen {
   uint32_t low = 0;             // bitwise or of all low parts, two halves per word
   bool needs_fallback = false;  // whether a value is unsplittable

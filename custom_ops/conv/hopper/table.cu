@@ -84,7 +84,6 @@ fops_status check_gpu(int major, const char* kernel) {
   return fail(FOPS_UNSUPPORTED, "%s needs a GPU of compute capability 8.0 or newer; this one has %d.x", kernel, major);
 }
 
-// Runs the variant with a given name; the function for the library's table of kernels.
 template <Variant kVariant>
 fops_status run_named(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
   int major = 0;

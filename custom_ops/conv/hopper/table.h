@@ -8,7 +8,6 @@
 namespace fops {
 namespace hopper {
 
-// Returns the variants as rows of the library's table of kernels, with the names "tensor-core/NAME".
 std::vector<Kernel> variant_kernels();
 
 // Runs the variant that choose_variant picks. `half`: whether to omit the products with low parts, as step 13

@@ -14,7 +14,6 @@ namespace fops {
 
 // ---- a few bytes per thread, global to shared memory ----
 
-// Copies 4 bytes from global memory. `to` is an address in shared memory.
 __device__ inline void copy_async_4(uint32_t to, const void* from) {
 #if FOPS_SM_80
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
@@ -31,13 +30,11 @@ __device__ inline void copy_async_16(__half* to, const __half* from, bool inside
   *reinterpret_cast<uint4*>(to) = inside ? __ldg(reinterpret_cast<const uint4*>(from)) : make_uint4(0, 0, 0, 0);
 #endif
 }
-// Puts this thread's copies since the last call into a group.
 __device__ inline void copy_async_commit() {
 #if FOPS_SM_80
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-// Waits for all of this thread's groups except the latest.
 __device__ inline void copy_async_wait_but_one() {
 #if FOPS_SM_80
   asm volatile("cp.async.wait_group 1;" ::: "memory");
@@ -59,7 +56,6 @@ __device__ inline void prefetch_l1(const float* from) {
 
 // ---- global memory into L2 ----
 
-// Prefetches the cache line that contains `from`.
 __device__ inline void prefetch_l2(const void* from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
 
 // Prefetches `bytes` bytes from `from` on; each of `threads` threads prefetches 128 bytes at a time.
@@ -75,7 +71,6 @@ __device__ inline void bulk_prefetch_l2(const void* from, int bytes) {
 #endif
 }
 
-// Prefetches like bulk_prefetch_l2, but marks the lines to be evicted from L2 last.
 __device__ inline void bulk_prefetch_l2_kept(const void* from, int bytes) {
 #if FOPS_SM_90
   uint64_t evict_last;
@@ -109,7 +104,6 @@ __device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
                : "memory");
 #endif
 }
-// Puts this thread's bulk stores since the last call into a group.
 __device__ inline void bulk_commit() {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -121,7 +115,6 @@ __device__ inline void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 #endif
 }
-// Waits until all of this thread's groups have written their data.
 __device__ inline void bulk_wait_written() {
 #if FOPS_SM_90
   asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -173,7 +166,6 @@ __device__ inline void barrier_arrive(uint32_t barrier) {
 #endif
 }
 __device__ inline void barrier_arrive(uint64_t* barrier) { barrier_arrive(shared_address(barrier)); }
-// Waits until the phase with this parity (phase bit) is complete.
 __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
 #if FOPS_SM_90A
   asm volatile(
@@ -188,7 +180,6 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
   barrier_wait(shared_address(barrier), parity);
 }
 
-// Whether the phase with this parity is complete. Does not wait.
 __device__ inline bool barrier_done(uint64_t* barrier, uint32_t parity) {
   int done = 1;
 #if FOPS_SM_90A

@@ -46,7 +46,6 @@ __device__ inline void mma_k8(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t 
       : "r"(a0), "r"(a1), "r"(b0));
 }
 
-// The mma above for any GPU from sm_75 on: before sm_80, two instructions of half the depth.
 __device__ inline void mma_everywhere(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
 #if FOPS_SM_80
   mma(d, a, b0, b1);

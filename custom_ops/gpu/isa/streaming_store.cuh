@@ -5,7 +5,6 @@
 
 namespace fops {
 
-// Stores v at `to` if `valid`.
 __device__ inline void store_streaming_if(bool valid, float* to, float v) {
   asm volatile("{.reg .pred p; setp.ne.b32 p, %0, 0; @p st.global.cs.f32 [%1], %2;}" ::"r"(static_cast<int>(valid)),
                "l"(to), "f"(v)

@@ -42,7 +42,6 @@ __device__ inline float tanh_of_argument(float v) {
   return fabsf(v) < static_cast<float>(0.55 * kTanhArgument) ? small : large;
 }
 
-// Returns tanh(x).
 __device__ inline float tanh_scaled(float x) {
   const float r = reciprocal_approximate(exp2_approximate(fabsf(x) * static_cast<float>(kTanhArgument)) + 1.0f);
   const float large = copysignf(fmaf(r, -2.0f, 1.0f), x), u = x * x;

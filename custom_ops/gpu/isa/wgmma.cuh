@@ -113,7 +113,7 @@ FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 
 // The wgmma with A in registers. Of its warp's 16 rows, a lane holds row g in a[0] and a[2], and row g + 8 in a[1] and
 // a[3]; a[0] and a[1] are columns 2t and 2t + 1, and a[2] and a[3] are columns 2t + 8 and 2t + 9. `b` is the lower 32
-// bits of B's descriptor.
+// bits of B's descriptor; B's groups of eight columns are `eight` units of 16 bytes apart.
 template <int kColumns>
 __device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
 #if FOPS_SM_90A
@@ -245,7 +245,6 @@ __device__ inline void wgmma_wait_all() {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #endif
 }
-// Waits for all groups of wgmma except the latest kPending.
 template <int kPending>
 __device__ inline void wgmma_wait_but() {
 #if FOPS_SM_90A
@@ -337,7 +336,6 @@ __device__ inline void setmaxnreg_dec() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 #endif
 }
-// Sets the maximum to kCount, which is more than before. Waits until other warpgroups have released enough registers.
 template <int kCount>
 __device__ inline void setmaxnreg_inc() {
 #if FOPS_SM_90A

@@ -32,9 +32,8 @@ void softmax(int64_t count, const float* x, float* y) {
 
 namespace {
 
-// Limit for the bytes of a thread's two buffers of activations. The weights of a dense stage pass through the caches once
-// per slice, so a slice should not be small, but its activations should stay in the cache. For fa2017, which has 14.4 MB of
-// weights, a slice has up to 240 images.
+// Limit for the bytes of a thread's two buffers of activations. The weights of a dense stage pass through the caches
+// once per slice, so a slice should not be small, but its activations should stay in the cache.
 constexpr int64_t kSliceBytes = 8 << 20;
 constexpr int64_t kLargestSlice = 256;  // number of items
 
@@ -50,7 +49,6 @@ class Floats {
     const size_t page = bytes < kHugePage ? 64 : kHugePage;
     memory_.reset(static_cast<float*>(aligned_alloc(page, (bytes + page - 1) / page * page)));
     size_ = memory_ ? count : 0;
-    // The result is ignored, because the memory also works without huge pages.
     if (memory_ && page == kHugePage) madvise(memory_.get(), (bytes + page - 1) / page * page, MADV_HUGEPAGE);
     return memory_ != nullptr;
   }
@@ -192,7 +190,6 @@ class CpuExecutor : public Executor {
     }
   }
 
-  // Runs one stage on `count` items, with `share` threads.
   void stage(const Stage& s, int64_t count, const void* x, fops_dtype type, float* y, Scratch* scratch, int share) {
     const auto values = static_cast<const float*>(x);
     if (s.kind == Stage::Kind::dense) {
@@ -223,7 +220,6 @@ class CpuExecutor : public Executor {
     });
   }
 
-  // Calls body(i, worker) for i in [0, count), on `share` threads.
   template <typename Body>
   static void each(int64_t count, int share, const Body& body) {
     if (share > 1)

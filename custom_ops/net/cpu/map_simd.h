@@ -27,7 +27,6 @@ static inline Vector pairs(Vector a, Vector b) {
   return larger_or_nan(__builtin_shuffle(a, b, even), __builtin_shuffle(a, b, even + 1));
 }
 
-// The number of floats that `pool_pairs` needs in addition to its input.
 static inline int64_t pairs_scratch(int64_t rows, int64_t W) { return rows / 2 * W + 4 * kLanes; }
 
 // Computes the largest value of each 2x2 window of x, which has `rows` rows of W floats; y gets rows/2 rows of W/2 floats. A
@@ -49,7 +48,6 @@ static inline void pool_pairs(const float* x, int64_t rows, int64_t W, float* sc
     for (int64_t h = 0; h < rows / 2; ++h) neighbours(scratch + h * W, half, y + h * half);
 }
 
-// The number of floats that `pool_windows` needs in addition to its input.
 static inline int64_t windows_scratch(const Pool& pool, int64_t W) { return 2 * (W + pool.size + 2 * kLanes); }
 
 // Computes the largest value of each window of x, which has `rows` rows of W floats; y gets rows_out rows of W_out floats.

@@ -29,10 +29,8 @@ struct CpuStages {
                 float* scratch, float* y);
 };
 
-// Returns the functions for this machine's instruction set.
 const CpuStages& cpu_stages();
 
-// y[i] = exp(x[i]) / sum of all exp(x[j])
 void softmax(int64_t count, const float* x, float* y);
 
 #define FOPS_DECLARE(set)        \

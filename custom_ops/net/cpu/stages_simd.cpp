@@ -8,14 +8,10 @@
 #include "net/cpu/stages.h"
 
 namespace fops::FOPS_ISA {
-
 namespace {
-
-// ---- convolution ----------------------------------------------------------------------------
 
 constexpr int64_t kBandBytes = 512 << 10;  // limit for a band's shifted copies, half of a 1 MB second-level cache
 
-// How the rows of a convolution stage are divided into bands.
 struct Bands {
   fops_conv conv;       // the convolution of one item
   int64_t rows, plane;  // the convolution's output rows per band; floats from one shifted copy to the next
@@ -94,8 +90,6 @@ void convolution(const Stage& s, const void* x, fops_dtype type, const float* we
   }
 }
 
-// ---- map ------------------------------------------------------------------------------------
-
 int64_t map_scratch(const Stage& s) { return s.pool ? windows_scratch(s.pool, s.in.W) : 0; }
 
 // Uses pool_windows for every pool, because pool_pairs reads and writes beyond the ends of its tensors.
@@ -104,8 +98,6 @@ void map(const Stage& s, const float* x, float* scratch, float* y) {
     pool_windows(s.pool, x + c * s.in.H * s.in.W, s.in.H, s.in.W, scratch, y + c * s.out.H * s.out.W, s.out.H, s.out.W);
   activate(s.activation, s.out.size(), s.pool ? y : x, y);
 }
-
-// ---- dense ----------------------------------------------------------------------------------
 
 // Computes y = x w^T. A unit is an output of the layer. The sums of a tile, which has kRows rows and kVectors vectors of
 // units, are in registers. Weights are packed by panel, which has at most kVectors vectors of units: for each input, the
@@ -154,7 +146,6 @@ void dense_tile(const float* x, int64_t stride, const float* packed, int64_t dep
 
 using Tile = void (*)(const float*, int64_t, const float*, int64_t, bool, float*, int64_t);
 
-// Returns the function dense_tile<rows, vectors>.
 template <int... i>
 Tile tile(int rows, int vectors, std::integer_sequence<int, i...>) {
   static constexpr Tile table[] = {dense_tile<i / kVectors + 1, i % kVectors + 1>...};

@@ -13,7 +13,6 @@ namespace fops {
 // half-precision values are written once per allocation.
 class Buffers {
  public:
-  // Whether there already is memory for the slices in which a batch of n items is processed.
   bool enough_for(int64_t n) const { return made_ && slice(n) <= capacity_; }
 
   // Sets the steps, which are made again after weights change. Releases all memory if its layout does not fit the new

@@ -1,6 +1,5 @@
 // Remembers the arguments of the last call. The second call in a row with the same arguments is captured into a CUDA
-// graph, which that call and the following ones launch. This helps small batches, for which launching the kernels takes
-// longer than running them.
+// graph, which that call and the following ones launch.
 #pragma once
 
 #include <cstdint>

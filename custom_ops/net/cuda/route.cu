@@ -10,8 +10,7 @@
 namespace fops {
 namespace {
 
-// Returns the power of two that scales `bound` into [2^13, 2^14), a quarter of half precision's range. The exponent is
-// clamped to [-100, 100].
+// Returns the power of two that scales `bound` into [2^13, 2^14), a quarter of half precision's range.
 float scale_below(double bound) {
   int exponent = 0;
   std::frexp(bound, &exponent);  // bound < 2^exponent

@@ -15,7 +15,6 @@ constexpr int64_t kLeastPart = 1 << 20;
 // than is_pinned, and lets the graph be used again for data at another address.
 constexpr int64_t kLeastPinned = 1 << 16;
 
-// The times by the device's clock, in nanoseconds, when a part's first step began and ended.
 struct Span {
   uint64_t begin, end;
 };
@@ -71,7 +70,6 @@ fops_status Slices::reserve(Slot* slot, int64_t n, const Sliced& all) {
   return FOPS_OK;
 }
 
-// Runs a batch that fits into one slice, on one stream.
 fops_status Slices::run_at_once(const Sliced& all) {
   const HostBatch& batch = all.batch;
   const int64_t n = batch.n, in_bytes = n * steps_.in_bytes(batch.type), out_bytes = n * answer_bytes(batch);

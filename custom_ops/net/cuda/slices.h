@@ -43,7 +43,6 @@ class Slices {
   // Creates the streams and events. `marks`: maximum number of events between steps per pass (number of steps plus
   // one).
   fops_status open(size_t marks);
-  // The number of bytes per item that the slots need on the device, in addition to the steps' buffers.
   int64_t item_bytes(fops_dtype type) const { return kSlots * (steps_.in_bytes(type) + steps_.out_bytes() + 4); }
 
   // Runs the whole batch in slices of up to `slice` items, the capacity of `buffers`. Returns when the batch is
@@ -58,7 +57,6 @@ class Slices {
   static constexpr int kSlots = 3;  // slices in flight: one uploading, one computing, one downloading
   static constexpr int kParts = 4;  // maximum parts of a slice's upload
 
-  // One slice in flight.
   struct Slot {
     DeviceMemory in, out, classes, spans;  // spans: for each part, the Span of the first step
     PinnedMemory host_in, host_out, host_spans;

@@ -18,7 +18,6 @@ class Steps {
   int64_t in_bytes(fops_dtype type) const { return plan_.in().size() * (type == FOPS_UINT8 ? 1 : 4); }
   int64_t out_bytes() const { return plan_.out().size() * 4; }
 
-  // Returns the pass's data, from item `first` on, as a tensor.
   Tensor input(const void* data, fops_dtype type, int64_t first) const;
   // Queues the steps from number `from` on, for n items, and then the recomputation of items in doubt. `data` is the
   // input of step 0, and `out` receives the last step's output. If `marks` is not null, element i is recorded before

@@ -11,7 +11,6 @@
 
 namespace fops {
 
-// A stage's weights on the device.
 struct StageWeights {
   const float* w = nullptr;     // as given, not packed
   const float* bias = nullptr;  // null if the stage has no bias

@@ -49,7 +49,6 @@ static __global__ void fill(unsigned* values, size_t n, unsigned value) {
     values[i] = value;
 }
 
-// Fills `values` with this NaN.
 inline void poison(float* values, size_t n) {
   fill<<<1024, 256>>>(reinterpret_cast<unsigned*>(values), n, kPoison);
   cudaDeviceSynchronize();
@@ -63,7 +62,6 @@ inline void poison_free_memory(size_t outputs) {
   cudaDeviceSynchronize();
 }
 
-// Whether the call in progress is examined.
 static bool examined = false;
 
 // The file's cudaMalloc. In an examined call the memory holds NaN, so that the result of a file that adds to memory which
@@ -75,7 +73,6 @@ cudaError_t filled_malloc(T** pointer, size_t bytes) {
   return status;
 }
 
-// Adds the number of different bit patterns to *count.
 static __global__ void count_different(const unsigned* a, const unsigned* b, size_t n, unsigned* count) {
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
     if (a[i] != b[i]) atomicAdd(count, 1u);
@@ -86,7 +83,6 @@ static __global__ void count_nan(const float* a, size_t n, unsigned* count) {
     if (isnan(a[i])) atomicAdd(count, 1u);
 }
 
-// Whether *count, in device memory, is not 0.
 inline bool any(const unsigned* count) {
   unsigned value = 0;
   return cudaMemcpy(&value, count, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess && value != 0;

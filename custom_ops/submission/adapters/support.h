@@ -23,12 +23,10 @@
 
 namespace fops_adapter {
 
-// Returns the time in seconds.
 inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Sets the call's message and returns `status`.
 inline int fail(fops_plugin_call* call, fops_status status, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);

@@ -133,7 +133,6 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
     }
     const float image_unscale = 1.0f / scale;
 
-    // Prefetches the next image into L2 while this one is multiplied, so that its staging waits only for L2.
     if (task + gridDim.x < tasks && tiling.bands == 1) {
       const char* next = reinterpret_cast<const char*>(source + 1LL * gridDim.x * d.C * d.H * d.W);
       for (int i = threadIdx.x * 128; i < d.C * d.H * d.W * 4; i += threads * 128) prefetch_l2(next + i);

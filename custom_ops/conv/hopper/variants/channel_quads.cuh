@@ -48,13 +48,11 @@ __device__ inline Quad quad_at(int i, int C, int K) {
   return {rest / per_row, rest % per_row * 2, full, true};
 }
 
-// Properties of the values that a thread has split.
 struct Seen {
   unsigned top = 0;         // bits of the largest high parts' magnitudes, two halves; infinity and NaN are the largest
   uint32_t smallest = ~0u;  // nonzero_bits of the smallest nonzero value
 };
 
-// Scales and splits four values, and returns { hi, hi, lo, lo }.
 __device__ inline uint4 split4(float a, float b, float c, float d, float scale, Seen* seen) {
   const SplitPair ab = split_pair(a * scale, b * scale), cd = split_pair(c * scale, d * scale);
   seen->top = __vmaxu2(seen->top, __vmaxu2(ab.hi & 0x7fff7fffu, cd.hi & 0x7fff7fffu));
@@ -126,8 +124,6 @@ __device__ Seen stage(const float* source, int C, int pixels, int image_pixels, 
   seen.top = max(seen.top & 0xffffu, seen.top >> 16);
   return seen;
 }
-
-// ---- how much of an image a block stages ----
 
 inline size_t shared_bytes(const fops_conv& c, int64_t rows, int warps) {
   const int C = static_cast<int>(c.C);

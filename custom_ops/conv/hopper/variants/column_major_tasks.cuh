@@ -123,7 +123,6 @@ __device__ __forceinline__ uint32_t thread_anew() {
   return thread;
 }
 
-// The columns and rows of a task.
 struct Task {
   int image, column;  // image, and column in that image, of the first column
   int h0, rows;       // first output row, and number of rows; the last rows of a band may be below the image
@@ -140,7 +139,6 @@ struct Task {
     image = static_cast<int>(tiling.by_columns.divide(first));
     column = static_cast<int>(first) - image * d.OW;
   }
-  // Returns the number of images to which the task's columns belong.
   __device__ int images(const Dims& d) const {
     return static_cast<int>(min(static_cast<long long>((column + kTileColumns - 1) / d.OW + 1), d.B - image));
   }
@@ -159,7 +157,6 @@ struct Column {
     at = in_first ? task.column + position : position - first - (image - 1) * d.W;
   }
 };
-// A column of a task's outputs.
 struct OutputColumn {
   int image, column,  // number of its image, counted from the task's first; column in that image's output
       position;       // its first staged column of pixels

@@ -82,8 +82,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   PipelineState state, out;
   uint32_t number = 0;  // number of the chunk
   // The teams multiply in turn, one phase each, and switch when half of the steps are issued. So one team multiplies
-  // while the other adds up. Without turns, both multiplied at the same time, at half the speed, and then both added
-  // up.
+  // while the other adds up.
   const auto wait_turn = [&] { named_barrier(kColumnTilesTurn + team, 128 * kTeams); };
   const auto pass_turn = [&] { named_arrive(kColumnTilesTurn + (team ^ 1), 128 * kTeams); };
   if (team == 1) pass_turn();

@@ -13,7 +13,6 @@ namespace fops::column_major {
 
 constexpr int kAhead = 6;  // a row of pixels is prefetched into L2 this many rows before it is staged
 
-// The channels of a pixel, in registers.
 template <int kWords>
 struct Pixel {
   float v[2 * kWords];
@@ -117,7 +116,6 @@ __device__ __forceinline__ void stage_pixels(const Dims& d, const Tiling& tiling
   }
 }
 
-// The addresses of a lane's outputs of a row.
 struct Target {
   float* to;       // address for the first filter
   uint32_t bytes;  // distance from one filter to the next

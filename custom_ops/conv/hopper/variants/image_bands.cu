@@ -194,7 +194,6 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
 // static.
 constexpr size_t kShared = 228 * 1024 / kBlocks - 1024 - 512;
 
-// Bytes of shared memory: the split weights; a split band and its outputs.
 size_t weight_bytes(const Tiling& tiling, int filters) { return 64 * static_cast<size_t>(tiling.steps) * filters; }
 size_t band_bytes(const fops_conv& c, const Tiling& tiling, int filters) {
   const size_t staged = static_cast<size_t>(tiling.rows + c.K - 1) * c.W * tiling.chunks.slots();

@@ -59,7 +59,6 @@ __device__ __forceinline__ float scaled_sum(const float (&total)[kFilters], cons
   return total[i] + v * (1.0f / kLowScale);
 }
 
-// Properties of the values of a band that a thread has staged.
 struct Band {
   uint32_t smallest = ~0u;  // nonzero_bits of the smallest nonzero value
   bool infinite = false;    // whether a value's high part is not finite
@@ -137,8 +136,8 @@ __device__ inline Band stage_band(const Tiling& tiling, const Dims& d, const flo
 }
 
 // Splits the weights into shared memory: [unit][high, low][filter]. Each weight is read several times, so the weights
-// are first copied to `room`, the space of the bands. (For a single image, splitting takes longer than the rest.)
-// unscale[m] receives the factor that undoes filter m's scale. Returns whether a weight is unsplittable.
+// are first copied to `room`, the space of the bands. unscale[m] receives the factor that undoes filter m's scale.
+// Returns whether a weight is unsplittable.
 template <int kFilters>
 __device__ bool split_weights(const Dims& d, const Tiling& tiling, const float* k, float* room, uint4* weights,
                               float* unscale) {

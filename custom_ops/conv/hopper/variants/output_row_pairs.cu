@@ -322,7 +322,6 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
 // Minimum number of tasks per block for which a counter is used; setting it to zero takes a launch.
 constexpr long long kManyTasks = 32;
 
-// Bytes of dynamic shared memory that a block can have.
 constexpr size_t kShared = 227 * 1024 - 512;
 
 // Bytes of shared memory for the split weights, a band, the outputs of all warpgroups, and the original weights.
@@ -389,7 +388,6 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& 
 using Fa2019 = Form<5, 1, true, 24, 2>;  // the second layers of fa2019 and fa2018
 using Fa2018 = Form<7, 1, true, 24, 2>;
 
-// Calls `f` with the form that supports a shape. Returns false if there is none.
 template <typename Call>
 bool with_form(const fops_conv& c, Call f) {
   const auto takes = [&](auto form) {

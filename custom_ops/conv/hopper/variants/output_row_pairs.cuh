@@ -61,8 +61,7 @@ struct Tiling {
 
 // The layout of a slot: its rows of pixels are in groups of kRows. At the end of an output row, a tile's positions
 // continue in the next group. The `pad` unused entries between groups place the next group's first position into the
-// banks after those of the last position, so that load_matrices has no bank conflicts. (Without them the kernel took a
-// fifth longer.)
+// banks after those of the last position, so that load_matrices has no bank conflicts.
 template <int kRows>
 struct Groups {
   int pixels,  // pixels of a group
@@ -74,13 +73,11 @@ struct Groups {
   __host__ __device__ int slot_entries(const Dims& d, const Tiling& tiling) const {
     return (tiling.staged(d) + pixels - 1) / pixels * of + d.K;
   }
-  // Returns the number of a pixel's entry in its slot.
   __device__ int entry(int pixel, const Tiling& tiling) const {
     return pixel + divide(pixel, tiling.inverse_group) * tiling.pad;
   }
 };
 
-// State shared by the warpgroups of a block.
 template <int kFilters>
 struct Shared {
   uint64_t full[kBuffers], empty[kBuffers];  // mbarriers: a band has been staged; all its tiles have been multiplied
@@ -92,7 +89,6 @@ struct Shared {
   float unscale[kFilters];                   // factors that undo the filters' scales
 };
 
-// A task: a band of an image.
 struct Task {
   long long image;
   int h0, rows;  // first output row; number of output rows

@@ -133,7 +133,6 @@ __global__ void __launch_bounds__(32 * warps(kDirect), min_blocks(kDirect, kTile
       __syncthreads();
     }
 
-    // Prefetches the next band into L2 while this one is multiplied, so that its staging waits only for L2.
     if (schedule.next < tasks) {
       const long long next = tiling.by_bands.divide(schedule.next);
       const int next_h0 = static_cast<int>(schedule.next - next * tiling.bands) * tiling.rows;
@@ -185,8 +184,7 @@ size_t shared_bytes(const Tiling& tiling, const fops_conv& c) {
   return sizeof(float) * (2 * tiling.words + ceil_div(c.M, 8) * 8 * tiling.stride);
 }
 
-// Target for the bytes of a band's outputs. Of 24 to 85 KB, 48 KB (a third of fa2017's image) was the fastest for
-// outputs stored from registers. Of 24 to 96 KB, 96 KB (two blocks per SM) was the fastest through shared memory.
+// Target for the bytes of a band's outputs.
 constexpr int64_t kDirectBand = 48 << 10, kStagedBand = 96 << 10;
 constexpr int kRoomy = 160 << 10;  // GPUs with less shared memory per block use kDirectBand in both cases
 
@@ -210,7 +208,6 @@ Tiling tiling_for(const fops_conv& c, int64_t band) {
 // more than four tiles of 7x7 there are not enough registers.
 constexpr int max_pair_tiles(int K) { return K == 7 ? 4 : 5; }
 
-// Runs the kernel. `c` has the number of filters per block; `filters` is the number of all filters.
 template <int K, int kTiles>
 fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, const float* k, float* y,
                 cudaStream_t stream) {

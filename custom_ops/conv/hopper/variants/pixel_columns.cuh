@@ -95,10 +95,7 @@ __device__ __forceinline__ void add_products(float (&sum)[4], const uint32_t (&w
 }
 
 // Computes outputs `first` to `end` - 1 of a band from staged pixels, and stores them at `to_band`: in global memory
-// (kDirect) or in shared memory. `first` is a multiple of kChunk; `end` is too, or is the band's end. Filters are the
-// rows of the product, eight per tile: row g of a tile has the high parts of the weights of filter 8 tile + g, and row
-// g + 8 their low parts, so that a lane has both sums. Outputs are the columns: column n of mma tile j is output 4 (n /
-// 2) + 2 j + n % 2 of the chunk, so that a lane has four neighbouring outputs, which take one 16-byte store.
+// (kDirect) or in shared memory. `first` is a multiple of kChunk; `end` is too, or is the band's end.
 template <bool kExact, bool kDirect, int kWarps, int K, int kTiles>
 __device__ void multiply(const uint32_t (&weights)[kTiles][steps(K)][4], const int (&offset)[2 * steps(K)],
                          float unscale, float rescale, const uint32_t* hi, const uint32_t* lo, float* to_band,

@@ -17,7 +17,6 @@ namespace fops::pixel_columns {
 
 constexpr int kFiltersOfTile = 4;  // filters per tile: two tiles have eight together
 
-// Loads weights into registers, like load_weights.
 template <int K, int kTiles>
 __device__ void load_pair_weights(const float* k, int M, float scale, bool half,
                                   uint32_t (&weights)[kTiles][steps(K)][4]) {

@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// Maximum bytes of a task's split pixels. Of sizes from 16 to 64 KB, 64 KB was the fastest or close to it.
+// Maximum bytes of a task's split pixels.
 constexpr long long kStaged = 64 << 10;
 
 template <int kSteps, int kFilterWarps>

@@ -79,7 +79,6 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
   columns.per_row = d.OW / kShifts;
   const int plane = d.OH * d.OW, pad = (kTwoRows ? d.W / 2 : 0) + kShifts;
   const bool waits = kWaits<X> && tiling.vector_in;
-  // Points *source at a task's pixels, and returns their number.
   const auto pixels_of = [&](unsigned task, const X** source) {
     const long long image = tiling.by_bands.divide(task);
     const int h0 = static_cast<int>(task - image * tiling.bands) * tiling.rows;
@@ -147,7 +146,7 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
   }
 }
 
-// Target for the bytes of a band's outputs. docs/notebook.md has measurements on an H200.
+// Target for the bytes of a band's outputs.
 constexpr int64_t kBand = 40 << 10;
 constexpr size_t kEveryGpu = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
 

@@ -265,7 +265,6 @@ int columns_of(const fops_conv& c) {
 int steps_of(const fops_conv& c) { return units(c) <= 16 ? 8 : 11; }
 size_t low_bytes(const fops_conv& c) { return stored_low(steps_of(c), columns_of(c)) * hopper::kTileBytes; }
 
-// Returns the bytes of dynamic shared memory. The split weights are temporarily in the buffer for outputs.
 size_t shared_bytes(const fops_conv& c, int row_stages) {
   const int64_t width = tiles_of(c) * columns_of(c), outgoing = kGroups * kFilters * outgoing_stride(columns_of(c));
   return low_bytes(c) + (row_stages + 1) * 2 * c.C * width * sizeof(uint4) +

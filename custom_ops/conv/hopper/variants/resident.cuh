@@ -124,7 +124,6 @@ inline bool plan_resident(const fops_conv& c, int positions, int filters, int st
   const int64_t below = c.K - 1, last = (out_h(c) - 1) * c.W + out_w(c), staged = positions + below * c.W + below;
   plan->staged = static_cast<int>(ceil_div(staged, 8) * 8);
   if (plan->steps > kMaxResidentSteps || plan->chunks.slots() * int64_t{plan->staged} >= 1 << 16 ||  // see `divide`
-      // See also `fits` in choose.cpp.
       plan->chunks.slots() * plan->staged > 0x3fff)
     return false;
   plan->inverse_staged = inverse_of(static_cast<uint32_t>(plan->staged));

@@ -42,7 +42,6 @@ struct Tiling {
   __host__ __device__ int units(int K) const { return (rows + K - 1) * per_row; }
 };
 
-// Copies `count` pixels to `waiting`, in shared memory. All threads of the block call this.
 template <int kThreads, typename X>
 __device__ void fetch(const X* source, int count, X* waiting) {
 #pragma unroll 4

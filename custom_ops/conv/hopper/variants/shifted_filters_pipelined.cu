@@ -39,7 +39,6 @@ struct Tiling {
   int ahead;                    // number of images whose original pixels are in shared memory or being loaded
 };
 
-// An image whose units are ready to be multiplied.
 struct Work {
   unsigned image;  // number of the image; kNone: there are no more images
   bool exact;      // whether all pixels are exact in half precision

@@ -22,7 +22,6 @@ __host__ __device__ constexpr int steps(int words) { return (K * words + 7) / 8;
 constexpr int kWarps = 4,
               kThreads = 32 * kWarps;  // warps and threads of a warpgroup, which stages or computes an image
 
-// Returns the largest magnitude of this thread's pixels.
 __device__ inline float own_largest(int thread, const float* source, int C, int pixels, bool vector) {
   const int group = vector ? 4 : 1;
   float largest = 0.0f;
@@ -32,12 +31,10 @@ __device__ inline float own_largest(int thread, const float* source, int C, int 
   return largest;
 }
 
-// Properties of the values that a thread has split.
 struct Seen {
   unsigned top = 0;         // bits of the largest high parts' magnitudes, two halves
   uint32_t smallest = ~0u;  // nonzero_bits of the smallest nonzero value
 
-  // Scales and splits two values into a word of high parts and a word of low parts.
   __device__ void split(float a, float b, float scale, uint32_t* hi, uint32_t* lo) {
     const SplitPair v = split_pair(a * scale, b * scale);
     *hi = v.hi;
@@ -52,7 +49,6 @@ struct Seen {
   }
 };
 
-// Splits this thread's pixels into `hi` and `lo`, four pixels at a time if `vector`.
 template <int kWords>
 __device__ Seen split_own(int thread, const float* source, int C, int pixels, bool vector, float scale, uint32_t* hi,
                           uint32_t* lo) {
@@ -91,7 +87,6 @@ __device__ Seen split_own(int thread, const float* source, int C, int pixels, bo
   return seen;
 }
 
-// Splits word `word` (two channels of a tap) of row p of filter m.
 template <int kWords>
 __device__ inline SplitPair weight_word(const float* k, const Dims& d, float scale, int m, int p, int word) {
   const int q = word / kWords, c = word % kWords * 2;

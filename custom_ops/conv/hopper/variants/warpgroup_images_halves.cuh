@@ -25,7 +25,6 @@ __device__ __forceinline__ void some_fours(const float* outgoing, const HalvesOu
               larger_or_nan(v[n].w, minimum)});
 }
 
-// Stores `count` outputs, a multiple of four, four at a time per thread. `rank`: the thread's number in the warpgroup.
 __device__ __forceinline__ void store_fours(const float* outgoing, int count, const HalvesOut& out, int rank) {
   constexpr int kStep = 4 * kThreads, kOnce = 4, kRest = 2;
   const float minimum = out.relu ? 0.0f : -INFINITY;

@@ -12,7 +12,6 @@ constexpr int kTeams = 2, kMaxSlots = 2;  // teams per block; maximum slots (sta
 // an unsplittable value are recomputed by the float32 fallback. fallback: all by the float32 fallback. end: there are
 // no more images.
 enum class Path : int { halves, mixed, fallback, end };
-// What the consumer warpgroup must know about the image in a slot.
 struct Staged {
   unsigned image;        // number of the image
   float scale, unscale;  // the pixels' scale; factor that undoes it and the weights' scale
@@ -61,7 +60,6 @@ __device__ __forceinline__ void stage_images(const Dims& d, int group, const Slo
 #pragma unroll 1
   while (schedule.now < d.B) {
     const float* source = x + schedule.now * image_floats;
-    // Prefetches the next image into L2 while this one is split.
     if (schedule.next < d.B && vector && thread == 0)
       bulk_prefetch_l2(x + schedule.next * image_floats, d.C * pixels * 4);
     barrier_wait(&team.empty[state.stage], state.phase ^ 1);

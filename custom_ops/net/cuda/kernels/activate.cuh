@@ -1,4 +1,3 @@
-// A stage's activation and pool for single values.
 #pragma once
 
 #include "gpu/isa/tanh.cuh"

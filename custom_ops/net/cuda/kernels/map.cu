@@ -33,7 +33,6 @@ enum class Windows {
   any
 };
 
-// Computes output i of the item that begins at `item`: pool and activation.
 template <Windows windows, typename X>
 __device__ float map_at(const MapDims& d, const X* item, int i) {
   const auto at = [&](int c, int h, int w) { return item + (static_cast<long long>(c) * d.H + h) * d.W + w; };
@@ -58,8 +57,7 @@ __device__ float map_at(const MapDims& d, const X* item, int i) {
 }
 
 // Calls f for one item after another; the thread computes the same position in each item. So values that depend on the
-// position, among them four divisions, are computed once, and loads of several items are in flight together. With a
-// division per output, sp2018's conversion to halves would be bound by divisions, not by memory.
+// position, among them four divisions, are computed once, and loads of several items are in flight together.
 template <typename F>
 __device__ void for_items(const MapDims& d, F f) {
 #pragma unroll 4

@@ -51,7 +51,6 @@ __device__ bool beyond_doubt(const DoubtfulLayer& layer, long long item, int uni
   return sum >= least;
 }
 
-// Returns the number of the i-th item that this block examines.
 __device__ long long item_at(int i) { return blockIdx.x + 1LL * i * gridDim.x; }
 
 // Marks in r.again those of this block's items that have an output for which doubt is not ruled out, and clears the
@@ -89,7 +88,6 @@ __device__ bool find(const Recompute& r, const DoubtfulLayer& layer, int items) 
   return found;
 }
 
-// Computes one value of a convolution's output before pool and activation; for a map, returns the input value.
 template <typename X>
 __device__ float value_at(const PlainStage& s, const X* x, int unit, int h, int w) {
   if (s.kind == Stage::Kind::map) return static_cast<float>(x[(1LL * unit * s.H + h) * s.W + w]);

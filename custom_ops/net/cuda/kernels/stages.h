@@ -33,7 +33,6 @@ fops_status run_map(const Item& in, const Item& out, const Pool& pool, Activatio
 fops_status run_bias_activation(int64_t n, int64_t units, const float* bias, Activation activation, float* y,
                                 cudaStream_t stream);
 
-// Applies a softmax over `size` values to each of n items.
 fops_status run_softmax(int64_t n, int64_t size, const Tensor& x, float* y, cudaStream_t stream);
 
 // Finds, for each of n items, the index of the largest of `size` values (kernels/largest.cu).
@@ -62,11 +61,9 @@ bool pack_conv_pixels(const Stage& stage, const float* k, PixelWeights* out);
 fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,
                             const Tensor& y, cudaStream_t stream);
 
-// Recomputes the items with outputs in doubt (kernels/recompute.cu).
 struct Recompute;
 fops_status run_recompute(const Recompute& recompute, int64_t n, const Tensor& data, float* out, cudaStream_t stream);
 
-// Writes the device's time, in nanoseconds, to device memory.
 fops_status run_stamp(uint64_t* to, cudaStream_t stream);
 
 }  // namespace fops

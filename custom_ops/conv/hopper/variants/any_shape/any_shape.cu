@@ -22,7 +22,6 @@ namespace {
 
 using namespace hopper;
 
-// The tiling of a call.
 struct Planned {
   bool fits = false;  // whether the layer fits into shared memory; otherwise the other fields are not set
   Choice choice;

@@ -26,14 +26,11 @@ struct KeptSums {
       : all(packed.kept + 1LL * task * plan.parts * plan.kept * kEights * kConsumerThreads),
         marks(packed.marks + task * plan.parts), part(part), parts(plan.parts), maximum(plan.kept) {}
 
-  // Returns the index in `all` of this thread's values.
   __device__ int at(int of_part, int sum, int eight) const {
     return ((of_part * maximum + sum) * kEights + eight) * kConsumerThreads + threadIdx.x;
   }
-  // Whether this block adds up and stores a group of eight columns.
   __device__ bool owns(int eight) const { return eight * parts / kEights == part; }
 
-  // Stores a sum for the other blocks.
   __device__ void keep(const float (&sum)[kColumns / 2]) {
     float4* to = const_cast<float4*>(all);
 #pragma unroll

@@ -10,7 +10,6 @@
 
 namespace fops::hopper {
 
-// A call's packed weights and scales, on the device.
 struct Packed {
   float* unscale;      // per filter: the factor that undoes its scale; 0 if a weight is unsplittable, in which case the
                        // fallback computes all outputs of the tile's filters
@@ -35,7 +34,6 @@ fops_status launch_tiles(const Call& call, const Choice& choice);    // for choi
 fops_status launch_stacked(const Call& call, const Choice& choice);  // for choice.taps of 1
 fops_status launch_taps(const Call& call, const Choice& choice);     // for choice.taps of 2, 4 or 8
 
-// Whether the kernel has code for this thread's device.
 bool usable();
 
 }  // namespace fops::hopper

@@ -8,7 +8,6 @@
 
 namespace fops::hopper {
 
-// The pixel at a task's position.
 struct Position {
   int further, h, w;  // number of its image, counted from the task's first; row and column in the image
   bool real;          // whether the position is an output
@@ -38,7 +37,7 @@ struct alignas(8) Columns {
   uint32_t fallback;      // number of the last chunk of the latest task with an unsplittable weight, whose outputs all
                           // need the fallback
 
-  // Sets the fields of a column. `own`: whether this tile stores the column if it is an output.
+  // `own`: whether this tile stores the column if it is an output.
   __device__ void place(const Dims& d, int column, const Position& at, bool own, float scale) {
     offsets[column] = own && at.real ? (at.further * d.M * d.OH + at.h) * d.OW + at.w : -1;
     corners[column] = (at.further * d.C * d.H + at.h) * d.W + at.w;
@@ -53,7 +52,6 @@ constexpr int kTapsStride = 76;  // floats per row for store_taps, where a warpg
 static_assert(32 * kTapsStride <= 4 * kOutgoingFloats, "");
 static_assert(kOutgoingBytes == 4 * kOutgoingFloats * kConsumerThreads / 32, "");
 
-// Two neighbouring columns of a tile.
 struct Pair {
   int2 at;                     // their offsets in y for filter 0, or -1
   float2 unscale;              // factors that undo the scales of their images

@@ -15,7 +15,6 @@
 
 namespace fops::hopper {
 
-// The row of a slot that a lane loads.
 struct RowSpan {
   const float* from;  // address for the task's first slot, up to three floats before the task's first pixel
   int first, floats;  // number of floats of the row in the task's first image; in all images
@@ -78,7 +77,6 @@ struct RawRows {
     for (int i = threadIdx.x; i < plan.pieces * 2 * per_row; i += blockDim.x) reinterpret_cast<float4*>(rows)[i] = {};
     bulk_fence();
   }
-  // Whether there is space for a piece.
   __device__ bool room(uint32_t number) const { return warp_barrier_done(&empty[number & mask], parity(number) ^ 1); }
   // Starts the copies of a piece, slot `slot` of the task; a warp calls this.
   __device__ void load(uint32_t number, const Dims& d, const RowSpan& row, int slot, int lane) const {

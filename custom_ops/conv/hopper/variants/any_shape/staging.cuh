@@ -30,7 +30,6 @@ struct Span {
   }
 };
 
-// The first strip of a task that consists of strips.
 struct StripSpan {
   long long image;  // first image
   int strip, row;   // number of the first strip in that image; first output row
@@ -117,7 +116,6 @@ __device__ void stage_full(const Plan& plan, const Dims& d, const X* x, const An
   }
 }
 
-// Stages slots of kChannels channels of 8 / kChannels neighbouring pixels.
 template <int kChannels, typename X, typename AnySpan, typename Scales>
 __device__ void stage_narrow(const Plan& plan, const Dims& d, const X* x, const AnySpan& span, int first, int count,
                              const Scales& images, uint4* high_to, uint4* low_to, int thread, Seen* seen) {

@@ -50,7 +50,6 @@ __device__ void direct(const Sizes& s, const float* image, const float* k, const
   }
 }
 
-// Copies `bytes` from shared to global memory. All threads of the block call this function.
 template <int kThreads>
 __device__ inline void copy_out(const Sizes& s, void* to, const void* from, int bytes) {
   if (s.vector_out && kHasTma) {

@@ -71,7 +71,6 @@ __host__ __device__ inline int staged_words(const Sizes& s) { return s.rows * s.
 __host__ __device__ inline int raw_words(const Sizes& s) { return (s.rows * s.W + 8 + 15) / 16 * 4; }
 __host__ __device__ inline int half_bytes(const Sizes& s) { return (s.values * 2 + 15) / 16 * 16; }
 
-// Whether the layout with two outputs per column is used.
 inline bool two_outputs(int M) { return M <= kMostTwo; }
 
 inline Sizes sizes_for(const Stage& stage, bool halves) {

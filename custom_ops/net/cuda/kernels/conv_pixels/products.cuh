@@ -47,8 +47,7 @@ using Number = std::integral_constant<int, kValue>;
 
 // Computes one image's outputs, in chunks of kChunk outputs of all filters. `way` is the layout of the products:
 // OneOutput or TwoOutputs. The warps take the chunks in rounds. If the last round has chunks for at most half of the
-// warps, two warps share a chunk, each with half of the tiles: four warps need 4.5 rounds for fa2017's 18 chunks, not
-// 5.
+// warps, two warps share a chunk, each with half of the tiles.
 template <bool kExact, bool kUnit, bool kHalves, class Way>
 __device__ void multiply(const Way& way, const Sizes& s, const typename Way::Weights& weights, float unscale,
                          float rescale, const uint32_t* hi, const uint32_t* lo, const Outgoing& to) {

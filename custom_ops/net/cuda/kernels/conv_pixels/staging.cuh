@@ -15,7 +15,6 @@ __device__ inline uint32_t pixels_to_halves(uint32_t two, __half2 scale, __half2
   return bits(exact);
 }
 
-// The words of four pixels, which are stored with one instruction.
 template <bool kTwo>
 struct alignas(kTwo ? 8 : 16) Words {
   uint32_t at[kTwo ? 2 : 4];
@@ -28,8 +27,7 @@ __device__ void fetch(const Sizes& s, const uint8_t* source, uint32_t* raw) {
   // With vector_in, an image's size is a multiple of 4, so that copies of whole words do not read past its end.
   const int bytes = s.rows * s.W;
   if (s.vector_in) {
-    // A warp's copies begin on a 128-byte line, which is faster if they cross the bus: 47 GB/s instead of 44 for images
-    // of 784 bytes.
+    // A warp's copies begin on a 128-byte line, which is faster if they cross the bus.
     const int skew = static_cast<int>(reinterpret_cast<uintptr_t>(source) % 128);
     const uint32_t to = static_cast<uint32_t>(__cvta_generic_to_shared(raw));
     for (int i = 4 * threadIdx.x - skew; i < bytes; i += 4 * kThreads)

@@ -8,8 +8,7 @@
 //   lane t                                     t=0   t=1   t=2   t=3     has all four sums of two windows
 //
 // With few filters most of the work is loading pixels and computing their addresses. In this layout an output takes
-// half as many loads. The staged words of two pixels do not overlap, so half as many are stored. The time of sp2018's
-// first layer is 0.172 ms, and 0.231 ms with one_output.cuh.
+// half as many loads. The staged words of two pixels do not overlap, so half as many are stored.
 #pragma once
 
 #include "gpu/isa/mma.cuh"

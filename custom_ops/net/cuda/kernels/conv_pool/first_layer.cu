@@ -39,7 +39,6 @@ struct Sizes {
   bool vector;  // whether images begin on 16-byte (float32) or 4-byte (uint8) boundaries
 };
 
-// Starts the copy of an image, in its original type, into shared memory.
 template <typename X>
 __device__ void fetch(const Sizes& s, const X* image, X* raw) {
   constexpr int kWide = 4;  // pixels per copy
@@ -88,7 +87,6 @@ __device__ void stage(const Sizes& s, const uint8_t* raw, uint2* hi) {
   }
 }
 
-// Stores an output at index `at`: as a float, or as high and low half.
 __device__ inline void put(const Sizes&, float* y, __half*, int at, float v) { y[at] = v; }
 __device__ inline void put(const Sizes& s, __half* y, __half* y_lo, int at, float v) {
   const Split parts = split(v * s.scale);

@@ -105,7 +105,6 @@ __device__ void produce(const Sizes& s, const float* image, uint4* pixels, Found
   }
 }
 
-// Stores an output at index `at` in shared memory: as a float, or as high and low half.
 template <bool kHalves>
 __device__ inline void put(const Sizes& s, char* out, int at, float v) {
   if constexpr (kHalves) {
@@ -149,7 +148,6 @@ __device__ __noinline__ void repair(const Sizes& s, const float* image, const fl
   }
 }
 
-// Copies an image's outputs from shared to global memory.
 template <bool kHalves>
 __device__ void store(const Sizes& s, long long image, const char* out, void* y, __half* y_lo) {
   const int thread = Producers().thread();

@@ -49,7 +49,6 @@ inline int64_t doubt_words(int64_t units) { return (units + 31) / 32; }
 // doubt.
 float least_share(int64_t inputs, float x_unscale);
 
-// Returns the number of bytes of `memory` that pack_dense needs.
 size_t dense_weight_bytes(int64_t units, int64_t inputs);
 // Packs a layer's weights into `memory`, and sets *out. `w` (units, inputs) and `bias` are float32 on the device;
 // `filters` is as in DenseWeights. `memory` begins on a 16-byte boundary, as cudaMalloc's results do.

@@ -39,7 +39,6 @@ constexpr size_t shared_bytes(int wide, int products) {
   return 1024 + static_cast<size_t>(stages(wide, products)) * step_bytes(wide, products);
 }
 
-// TMA descriptors of the two operands: [0] high parts, [1] low parts.
 struct Maps {
   CUtensorMap tall[2], wide[2];
 };

@@ -115,7 +115,6 @@ FOPS_SAVER(divto, /=)
 #undef FOPS_SAVER
 }  // namespace sv
 
-// Stores a number into each element.
 template <typename Saver, typename DType>
 void SaveScalar(DType* data, size_t count, DType value, Stream<cpu>*) {
   for (size_t i = 0; i < count; ++i) Saver::Save(data[i], value);
@@ -225,7 +224,6 @@ void FreeSpace(Tensor<gpu, dimension, DType>* tensor) {
 }
 #endif
 
-// Copies the elements of a tensor of the same shape.
 template <int dimension, typename DType>
 void Copy(Tensor<cpu, dimension, DType> to, const Tensor<cpu, dimension, DType>& from, Stream<cpu>* = nullptr) {
   CHECK_EQ(to.shape_, from.shape_);
