@@ -17,14 +17,8 @@ struct Dims {
 };
 
 inline Dims dims(const fops_conv& c) {
-  return {c.B,
-          static_cast<int>(c.C),
-          static_cast<int>(c.H),
-          static_cast<int>(c.W),
-          static_cast<int>(c.M),
-          static_cast<int>(c.K),
-          static_cast<int>(out_h(c)),
-          static_cast<int>(out_w(c))};
+  const auto side = [](int64_t size) { return static_cast<int>(size); };
+  return {c.B, side(c.C), side(c.H), side(c.W), side(c.M), side(c.K), side(out_h(c)), side(out_w(c))};
 }
 
 // Whether a kernel for any shape supports `c`: the sides, and the number of products per output, fit into an int.

@@ -126,14 +126,10 @@ static int64_t strips_per_image(const fops_conv& c) { return ceil_div(out_w(c), 
 static Strips strips_of(const fops_conv& c, const Choice& choice) {
   if (!choice.strips) return {};
   const int width = strip_width(c), per_image = static_cast<int>(strips_per_image(c));
-  return {choice.strips,
-          choice.rows,
-          width,
-          per_image,
-          static_cast<int>(ceil_div(out_h(c), choice.rows)),
-          inverse_of(width),
-          inverse_of(choice.strips * width),
-          per_image > 1 ? inverse_of(per_image) : 0};
+  const int bands = static_cast<int>(ceil_div(out_h(c), choice.rows));
+  const uint32_t inverse_width = inverse_of(width), inverse_all = inverse_of(choice.strips * width);
+  return {choice.strips, choice.rows,   width,       per_image,
+          bands,         inverse_width, inverse_all, per_image > 1 ? inverse_of(per_image) : 0};
 }
 
 static int64_t staged_of(const fops_conv& c, const Choice& choice, int64_t reach) {

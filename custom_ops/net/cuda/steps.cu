@@ -42,35 +42,24 @@ fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& da
     if (step.kind != Step::Kind::dense) continue;
     const Tensor x = buffers.output(i - 1, out, 0);  // a dense step reads halves from the previous step
     const DenseWeights& w = weights_.stages()[step.stage].dense;
-    work.layers[work.layer_count++] = {static_cast<const __half*>(x.data),
-                                       w.hi,
-                                       w.unscale,
-                                       w.bias,
-                                       w.least,
-                                       1.0f / x.scale,
-                                       least_share(w.inputs, 1.0f / x.scale),
-                                       static_cast<int>(dense_stride(w.inputs)),
-                                       static_cast<int>(w.units),
-                                       buffers.doubts(step)};
+    DoubtfulLayer& layer = work.layers[work.layer_count++];
+    layer.x = static_cast<const __half*>(x.data), layer.w = w.hi;
+    layer.unscale = w.unscale, layer.bias = w.bias, layer.least = w.least;
+    layer.x_unscale = 1.0f / x.scale, layer.share = least_share(w.inputs, layer.x_unscale);
+    layer.row = static_cast<int>(dense_stride(w.inputs)), layer.units = static_cast<int>(w.units);
+    layer.doubts = buffers.doubts(step);
   }
   if (work.layer_count == 0) return FOPS_OK;
   const auto whole = [](int64_t size) { return static_cast<int>(size); };
   for (const Stage& stage : plan_.stages) {
     const StageWeights& w = weights_.stages()[work.stage_count];
     const bool dense = stage.kind == Stage::Kind::dense, conv = stage.kind == Stage::Kind::convolution;
-    work.stages[work.stage_count++] = {stage.kind,
-                                       stage.activation,
-                                       whole(stage.in.C),
-                                       whole(stage.in.H),
-                                       whole(stage.in.W),
-                                       whole(dense ? stage.out.size() : stage.out.C),
-                                       whole(stage.out.H),
-                                       whole(stage.out.W),
-                                       conv ? whole(stage.K) : 1,
-                                       stage.pool ? whole(stage.pool.size) : 1,
-                                       stage.pool ? whole(stage.pool.stride) : 1,
-                                       w.w,
-                                       w.bias};
+    PlainStage& plain = work.stages[work.stage_count++];
+    plain.kind = stage.kind, plain.activation = stage.activation, plain.w = w.w, plain.bias = w.bias;
+    plain.C = whole(stage.in.C), plain.H = whole(stage.in.H), plain.W = whole(stage.in.W);
+    plain.units = whole(dense ? stage.out.size() : stage.out.C);
+    plain.OH = whole(stage.out.H), plain.OW = whole(stage.out.W), plain.K = conv ? whole(stage.K) : 1;
+    plain.size = stage.pool ? whole(stage.pool.size) : 1, plain.stride = stage.pool ? whole(stage.pool.stride) : 1;
   }
   work.blocks = buffers.plain_blocks(), work.again = buffers.again(), work.scratch = buffers.plain();
   work.ahead = buffers.steps().back().kind == Step::Kind::few_units;

@@ -144,15 +144,9 @@ fops_status run_windows(const MapDims& d, const Pool& pool, const Item& out, con
 
 fops_status run_map(const Item& in, const Item& out, const Pool& pool, Activation activation, int64_t n,
                     const Tensor& x, const Tensor& y, cudaStream_t stream) {
-  const MapDims d{n,
-                  static_cast<int>(in.C),
-                  static_cast<int>(in.H),
-                  static_cast<int>(in.W),
-                  static_cast<int>(out.H),
-                  static_cast<int>(out.W),
-                  static_cast<int>(pool.size),
-                  static_cast<int>(pool.stride),
-                  activation};
+  const auto side = [](int64_t size) { return static_cast<int>(size); };
+  const MapDims d{n,           side(in.C),      side(in.H),        side(in.W), side(out.H),
+                  side(out.W), side(pool.size), side(pool.stride), activation};
   return x.form == Tensor::Form::uint8 ? run_windows(d, pool, out, static_cast<const uint8_t*>(x.data), y, stream)
                                        : run_windows(d, pool, out, static_cast<const float*>(x.data), y, stream);
 }
