@@ -2,7 +2,6 @@
 #include "conv/dispatch.h"
 
 #include <cstring>
-#include <initializer_list>
 
 #include "base/status.h"
 #include "conv/plugin.h"
@@ -12,19 +11,17 @@ namespace {
 
 constexpr int64_t kMaxElements = INT64_C(1) << 40;  // 4 TB of float32; a larger shape is taken for a mistake
 
-// Whether the product of the four positive sizes is at most kMaxElements.
-bool within(int64_t a, int64_t b, int64_t c, int64_t d) {
-  int64_t n = a;
-  for (int64_t f : {b, c, d}) {
-    if (f > kMaxElements / n) return false;
-    n *= f;
-  }
-  return true;
-}
-
 const char* word(fops_backend backend) { return backend == FOPS_GPU ? "CUDA" : "CPU"; }
 
 }  // namespace
+
+bool within(int64_t limit, std::initializer_list<int64_t> sizes) {
+  for (const int64_t size : sizes) {
+    if (size > limit) return false;
+    limit /= size;
+  }
+  return true;
+}
 
 fops_status validate(const fops_conv* c) {
   if (!c) return fail(FOPS_INVALID, "no convolution was given (null pointer)");
@@ -35,7 +32,8 @@ fops_status validate(const fops_conv* c) {
   if (c->B < 1 || c->C < 1 || c->H < 1 || c->W < 1 || c->M < 1 || c->K < 1)
     return bad("every size of a convolution must be at least 1");
   if (c->K > c->H || c->K > c->W) return bad("the kernel is larger than the image");
-  if (!within(c->B, c->C, c->H, c->W) || !within(c->M, c->C, c->K, c->K) || !within(c->B, c->M, out_h(*c), out_w(*c)))
+  if (!within(kMaxElements, {c->B, c->C, c->H, c->W}) || !within(kMaxElements, {c->M, c->C, c->K, c->K}) ||
+      !within(kMaxElements, {c->B, c->M, out_h(*c), out_w(*c)}))
     return bad("a tensor of this convolution would hold more than 2^40 elements");
   int type;  // checked as an int, because a caller may pass a number that is no value of the enum
   memcpy(&type, &c->x_type, sizeof type);

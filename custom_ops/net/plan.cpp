@@ -1,9 +1,9 @@
 #include "net/plan.h"
 
-#include <initializer_list>
 #include <utility>
 
 #include "base/status.h"
+#include "conv/dispatch.h"
 
 namespace fops {
 
@@ -22,15 +22,6 @@ namespace {
 // Limits for the number of values per item (8 GB of float32) and of weights per layer (4 TB). A larger shape is taken for a
 // mistake, and its sizes could overflow 64 bits.
 constexpr int64_t kMaxItem = INT64_C(1) << 31, kMaxWeights = INT64_C(1) << 40;
-
-// Whether the product of positive sizes is at most `limit`.
-bool within(int64_t limit, std::initializer_list<int64_t> sizes) {
-  for (const int64_t size : sizes) {
-    if (size > limit) return false;
-    limit /= size;
-  }
-  return true;
-}
 
 class Planner {
  public:
