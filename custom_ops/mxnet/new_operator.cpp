@@ -98,13 +98,9 @@ MXReturnValue infer_shape(const Attributes& attributes, std::vector<std::vector<
 }
 
 fops_conv describe(const MXTensor& data, const MXTensor& weight) {
-  return {data.shape[0],
-          data.shape[1],
-          data.shape[2],
-          data.shape[3],
-          weight.shape[0],
-          weight.shape[2],
-          data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32};
+  const fops_dtype type = data.dtype == mxnet::ext::kUint8 ? FOPS_UINT8 : FOPS_FLOAT32;
+  const auto &x = data.shape, &k = weight.shape;
+  return {x[0], x[1], x[2], x[3], k[0], k[2], type};
 }
 
 // Runs the convolution on tensors in host memory: on the CPU, or on a GPU with copies to the device and back.

@@ -42,17 +42,10 @@ class ChainSelector : public mxnet::ext::CustomOpSelector {
 
   // Whether a layer's output has two dimensions, so that its last axis is the whole item.
   bool flat(int id) const {
-    for (;;) {
-      const Layer& layer = layers_[id];
-      switch (layer.kind) {
-        case Layer::Kind::dense:
-        case Layer::Kind::flatten: return true;
-        case Layer::Kind::tanh:
-        case Layer::Kind::relu:
-        case Layer::Kind::softmax: break;
-        default: return false;
-      }
-      id = layer.inputs[0];
+    for (;; id = layers_[id].inputs[0]) {
+      const Layer::Kind kind = layers_[id].kind;
+      if (kind == Layer::Kind::dense || kind == Layer::Kind::flatten) return true;
+      if (kind != Layer::Kind::tanh && kind != Layer::Kind::relu && kind != Layer::Kind::softmax) return false;
     }
   }
 

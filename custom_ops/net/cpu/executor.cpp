@@ -99,10 +99,8 @@ class CpuExecutor : public Executor {
     return FOPS_OK;
   }
 
-  fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
-                      double* upload, double* download) override {
-    if (upload) *upload = 0;
-    if (download) *download = 0;
+  fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds, double*,
+                      double*) override {
     const int threads = pool_threads();
     const int64_t largest = std::clamp<int64_t>(kSliceBytes / (8 * widest_), 1, kLargestSlice);
     // Whether each thread runs whole slices; otherwise the threads share the work of each stage. Up to 4 threads share with
@@ -129,10 +127,8 @@ class CpuExecutor : public Executor {
       run(0, 0, threads);
     // The threads work in parallel, so a stage's time in the log is the mean over the threads of their times in the stage.
     const int busy = whole ? static_cast<int>(std::min<int64_t>(threads, slices)) : 1;
-    for (size_t s = 0; s < plan_.stages.size(); ++s) {
-      (*seconds)[s] = 0;
+    for (size_t s = 0; s < plan_.stages.size(); ++s)
       for (const auto& worker : spent) (*seconds)[s] += worker[s] / busy;
-    }
     return FOPS_OK;
   }
 

@@ -36,7 +36,6 @@ class OnDevice {
   fops_status forward(const HostBatch& batch, const PassTimes& times);
   fops_status forward_device(int64_t n, const void* data, fops_dtype type, float* out, cudaStream_t stream);
 
-  size_t stages() const { return plan_.stages.size(); }
   bool needs(const std::vector<Weight>& given) const { return weights_.differs(given); }
 
  private:
@@ -164,9 +163,6 @@ class GpuExecutor : public Executor {
 
   fops_status forward(int64_t n, const void* data, fops_dtype type, float* out, std::vector<double>* seconds,
                       double* upload, double* download) override {
-    if (seconds != nullptr) seconds->assign(network_->stages(), 0.0);
-    if (upload != nullptr) *upload = 0.0;
-    if (download != nullptr) *download = 0.0;
     return on_device([&] { return network_->forward({n, data, type, out, false}, {seconds, upload, download}); });
   }
 
@@ -195,16 +191,13 @@ class GpuExecutor : public Executor {
 };
 
 fops_status make(const Plan& plan, int device, const char* precision, std::unique_ptr<Executor>* out) {
-  const std::string name = precision == nullptr ? "" : precision;
+  const std::string name = precision;
   // With "fp16" and "tf32" the large dense layers omit the products with low parts, which give float32 accuracy. "tf32"
   // runs the same kernels as "fp16": both formats have significands of 11 bits, and on these GPUs half precision is
-  // twice as fast as TF32. Convolutions keep float32 accuracy, which costs them little time (docs/kernels.md has the
-  // times).
-  int products = 3;
-  if (name == "fp16" || name == "tf32")
-    products = 1;
-  else if (name != "float32" && !name.empty())
-    return fail(FOPS_INVALID, "no precision '%s': float32, tf32 and fp16 are known", name.c_str());
+  // twice as fast as TF32.
+  if (name != "float32" && name != "tf32" && name != "fp16")
+    return fail(FOPS_INVALID, "no precision '%s': float32, tf32 and fp16 are known", precision);
+  const int products = name == "float32" ? 3 : 1;
   auto executor = std::make_unique<GpuExecutor>(device);
   FOPS_TRY(executor->open(plan, products));
   *out = std::move(executor);

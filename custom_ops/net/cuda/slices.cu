@@ -22,9 +22,7 @@ struct Span {
 }  // namespace
 
 fops_status Slices::Slot::release() noexcept {
-  FOPS_TRY(in.release());
-  FOPS_TRY(out.release());
-  FOPS_TRY(classes.release());
+  for (DeviceMemory* memory : {&in, &out, &classes}) FOPS_TRY(memory->release());
   FOPS_TRY(host_in.release());
   return host_out.release();
 }
