@@ -12,22 +12,14 @@ struct CourseLayer {
   static bool is(const fops_conv& c) { return c.C == C && c.H == H && c.W == W && c.M == M && c.K == K; }
 };
 
-using Fa2017Conv = CourseLayer<1, 28, 28, 50, 5>;
-using Sp2018Conv1 = CourseLayer<1, 64, 64, 6, 5>;
-using Sp2018Conv2 = CourseLayer<6, 30, 30, 16, 5>;
-using Fa2018Conv1 = CourseLayer<1, 72, 72, 12, 7>;
-using Fa2018Conv2 = CourseLayer<12, 33, 33, 24, 7>;
-using Sp2019Conv1 = CourseLayer<1, 48, 48, 6, 5>;
-using Sp2019Conv2 = CourseLayer<6, 22, 22, 16, 5>;
-using Fa2019Conv1 = CourseLayer<1, 70, 70, 12, 5>;
-using Fa2019Conv2 = CourseLayer<12, 33, 33, 24, 5>;
-using Fa2020Conv1 = CourseLayer<1, 86, 86, 4, 7>;
-using Fa2020Conv2 = CourseLayer<4, 40, 40, 16, 7>;
-
 template <typename... Layers>
 struct CourseLayerList {};
-using CourseLayers = CourseLayerList<Fa2017Conv, Sp2018Conv1, Sp2018Conv2, Fa2018Conv1, Fa2018Conv2, Sp2019Conv1,
-                                     Sp2019Conv2, Fa2019Conv1, Fa2019Conv2, Fa2020Conv1, Fa2020Conv2>;
+using CourseLayers = CourseLayerList<CourseLayer<1, 28, 28, 50, 5>,                                  // fa2017
+                                     CourseLayer<1, 64, 64, 6, 5>, CourseLayer<6, 30, 30, 16, 5>,    // sp2018
+                                     CourseLayer<1, 72, 72, 12, 7>, CourseLayer<12, 33, 33, 24, 7>,  // fa2018
+                                     CourseLayer<1, 48, 48, 6, 5>, CourseLayer<6, 22, 22, 16, 5>,    // sp2019
+                                     CourseLayer<1, 70, 70, 12, 5>, CourseLayer<12, 33, 33, 24, 5>,  // fa2019
+                                     CourseLayer<1, 86, 86, 4, 7>, CourseLayer<4, 40, 40, 16, 7>>;   // fa2020
 
 template <typename... Layers>
 bool is_one_of(const fops_conv& c, CourseLayerList<Layers...>) {
