@@ -4,7 +4,12 @@
 
 #include <cstdint>
 
-#include "gpu/host_device.h"
+// For functions on both host and device, in headers that plain C++ compilers compile too.
+#ifdef __CUDACC__
+#define FOPS_HOST_DEVICE __host__ __device__
+#else
+#define FOPS_HOST_DEVICE
+#endif
 
 namespace fops {
 

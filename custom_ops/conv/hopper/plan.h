@@ -17,7 +17,7 @@
 #include <cstdint>
 
 #include "conv/kernel.h"
-#include "gpu/host_device.h"
+#include "gpu/divide.cuh"
 
 namespace fops {
 

@@ -15,9 +15,7 @@ namespace fops {
 // ---- a few bytes per thread, global to shared memory ----
 
 __device__ inline void copy_async_4(uint32_t to, const void* from) {
-#if FOPS_SM_80
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
-#endif
+  if constexpr (FOPS_SM_80) asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
 }
 // Copies 16 bytes, bypassing L1, if `inside`; otherwise stores 16 zero bytes. Before sm_80 this is an ordinary load and
 // store.
@@ -31,20 +29,14 @@ __device__ inline void copy_async_16(__half* to, const __half* from, bool inside
 #endif
 }
 __device__ inline void copy_async_commit() {
-#if FOPS_SM_80
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_80) asm volatile("cp.async.commit_group;" ::: "memory");
 }
 __device__ inline void copy_async_wait_but_one() {
-#if FOPS_SM_80
-  asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_80) asm volatile("cp.async.wait_group 1;" ::: "memory");
 }
 // Waits for all of this thread's copies, also those in no group.
 __device__ inline void copy_async_wait_all() {
-#if FOPS_SM_80
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_80) asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 // ---- global memory into L1 ----
@@ -66,9 +58,7 @@ __device__ inline void prefetch_l2(const void* from, Bytes bytes, int threads) {
 
 // Prefetches `bytes` bytes (a multiple of 16, `from` aligned to 16) by TMA. One thread calls this.
 __device__ inline void bulk_prefetch_l2(const void* from, int bytes) {
-#if FOPS_SM_90
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
-#endif
+  if constexpr (FOPS_SM_90) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
 }
 
 __device__ inline void bulk_prefetch_l2_kept(const void* from, int bytes) {
@@ -98,27 +88,20 @@ __device__ inline void bulk_store(void* to, const void* from, int bytes) {
 }
 // Copies like bulk_store, but does not mark the lines for early eviction. For data that the next kernel reads.
 __device__ inline void bulk_store_kept(void* to, const void* from, int bytes) {
-#if FOPS_SM_90
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
-               "r"(bytes)
-               : "memory");
-#endif
+  if constexpr (FOPS_SM_90)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+                 "r"(bytes)
+                 : "memory");
 }
 __device__ inline void bulk_commit() {
-#if FOPS_SM_90
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 // Waits until all of this thread's groups have read shared memory, which may be overwritten then.
 __device__ inline void bulk_wait_read() {
-#if FOPS_SM_90
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
 }
 __device__ inline void bulk_wait_written() {
-#if FOPS_SM_90
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 // Waits until all of this thread's groups except the latest `pending` (0 to 3) have read shared memory.
 __device__ inline void bulk_wait_read_but(int pending) {
@@ -133,48 +116,39 @@ __device__ inline void bulk_wait_read_but(int pending) {
 }
 // Makes this thread's ordinary writes to shared memory visible to later bulk copies and wgmma instructions.
 __device__ inline void bulk_fence() {
-#if FOPS_SM_90
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
 // ---- bulk loads, global to shared memory, and the mbarriers that signal their arrival (used only with wgmma) ----
 
 // Initialises an mbarrier. A phase completes after `arrivals` arrivals, and when all expected bytes have arrived.
 __device__ inline void barrier_init(uint64_t* barrier, int arrivals) {
-#if FOPS_SM_90A
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
-#endif
+  if constexpr (FOPS_SM_90A)
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 // Makes initialised barriers visible to TMA. Called once after all calls of barrier_init.
 __device__ inline void barrier_init_end() {
-#if FOPS_SM_90A
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90A) asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 // Arrives at a barrier, and adds `bytes`, which copies will deliver, to the bytes that the phase expects.
 __device__ inline void barrier_expect(uint64_t* barrier, uint32_t bytes) {
-#if FOPS_SM_90A
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
-               : "memory");
-#endif
+  if constexpr (FOPS_SM_90A)
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
 }
 // Arrives at a barrier, which is given by its address in shared memory or, in the second function, by a pointer.
 __device__ inline void barrier_arrive(uint32_t barrier) {
-#if FOPS_SM_90A
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-#endif
+  if constexpr (FOPS_SM_90A) asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 __device__ inline void barrier_arrive(uint64_t* barrier) { barrier_arrive(shared_address(barrier)); }
 __device__ inline void barrier_wait(uint32_t barrier, uint32_t parity) {
-#if FOPS_SM_90A
-  asm volatile(
-      "{.reg .pred done;\n"
-      "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;}" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-#endif
+  if constexpr (FOPS_SM_90A)
+    asm volatile(
+        "{.reg .pred done;\n"
+        "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;}" ::"r"(barrier),
+        "r"(parity)
+        : "memory");
 }
 __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
   barrier_wait(shared_address(barrier), parity);
@@ -182,15 +156,14 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity) {
 
 __device__ inline bool barrier_done(uint64_t* barrier, uint32_t parity) {
   int done = 1;
-#if FOPS_SM_90A
-  asm volatile(
-      "{.reg .pred done;\n"
-      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-      "selp.s32 %0, 1, 0, done;}"
-      : "=r"(done)
-      : "r"(shared_address(barrier)), "r"(parity)
-      : "memory");
-#endif
+  if constexpr (FOPS_SM_90A)
+    asm volatile(
+        "{.reg .pred done;\n"
+        "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+        "selp.s32 %0, 1, 0, done;}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
   return done != 0;
 }
 
@@ -207,24 +180,22 @@ struct PipelineState {
 // Starts a copy of `bytes` bytes (a multiple of 16, both addresses aligned to 16) to shared memory, which signals the
 // arrived bytes at the barrier.
 __device__ inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
-#if FOPS_SM_90A
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                   shared_address(to)),
-               "l"(from), "r"(bytes), "r"(shared_address(barrier))
-               : "memory");
-#endif
+  if constexpr (FOPS_SM_90A)
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(barrier))
+                 : "memory");
 }
 
 // Starts a copy of the box of `map` that begins at (k, row) to shared memory, which signals the arrived bytes at the
 // barrier.
 __device__ inline void copy_tile(void* to, const CUtensorMap* map, int k, int row, uint64_t* barrier) {
-#if FOPS_SM_90A
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
-          shared_address(to)),
-      "l"(map), "r"(k), "r"(row), "r"(shared_address(barrier))
-      : "memory");
-#endif
+  if constexpr (FOPS_SM_90A)
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::"r"(
+            shared_address(to)),
+        "l"(map), "r"(k), "r"(row), "r"(shared_address(barrier))
+        : "memory");
 }
 
 }  // namespace fops

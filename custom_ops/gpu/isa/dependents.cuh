@@ -8,16 +8,12 @@ namespace fops {
 
 // Called in the first of the two kernels: after all its blocks have called this or ended, the second kernel may begin.
 __device__ inline void let_next_kernel_begin() {
-#if FOPS_SM_90
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 }
 
 // Called in the second kernel: waits until the first kernel has ended and its writes to memory are visible.
 __device__ inline void wait_for_previous_kernel() {
-#if FOPS_SM_90
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90) asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
 }  // namespace fops

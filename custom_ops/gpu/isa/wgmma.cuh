@@ -48,7 +48,6 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_SUMS_40 FOPS_SUMS_32, FOPS_SUMS_8(32)
 #define FOPS_SUMS_48 FOPS_SUMS_40, FOPS_SUMS_8(40)
 #define FOPS_SUMS_56 FOPS_SUMS_48, FOPS_SUMS_8(48)
-#define FOPS_SUMS_60 FOPS_SUMS_56, FOPS_SUMS_4(56)
 #define FOPS_SUMS_64 FOPS_SUMS_56, FOPS_SUMS_8(56)
 #define FOPS_SUMS_72 FOPS_SUMS_64, FOPS_SUMS_8(64)
 #define FOPS_SUMS_76 FOPS_SUMS_72, FOPS_SUMS_4(72)
@@ -64,25 +63,11 @@ __device__ void wgmma(float (&d)[kColumns / 2], uint64_t a, uint64_t b, int keep
 #define FOPS_NAMES_36 FOPS_NAMES_32 ", %32, %33, %34, %35"
 #define FOPS_NAMES_48 FOPS_NAMES_40 ", %40, %41, %42, %43, %44, %45, %46, %47"
 #define FOPS_NAMES_56 FOPS_NAMES_48 ", %48, %49, %50, %51, %52, %53, %54, %55"
-#define FOPS_NAMES_60 FOPS_NAMES_56 ", %56, %57, %58, %59"
 #define FOPS_NAMES_64 FOPS_NAMES_56 ", %56, %57, %58, %59, %60, %61, %62, %63"
 #define FOPS_NAMES_72 FOPS_NAMES_64 ", %64, %65, %66, %67, %68, %69, %70, %71"
 #define FOPS_NAMES_76 FOPS_NAMES_72 ", %72, %73, %74, %75"
 #define FOPS_NAMES_80 FOPS_NAMES_76 ", %76, %77, %78, %79"
 
-// wgmma with `columns` columns and `sums` accumulators. a_, b_ and keep_ are the numbers of the operands that follow
-// the accumulators.
-#if FOPS_SM_90A
-#define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)                                                                  \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_                                                                \
-               ", 0;\n"                                                                                                \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums "}, %" #a_ ", %" #b_ \
-                                                                                                  ", p, 1, 1, 0, 0;}"  \
-               : FOPS_SUMS_##sums                                                                                      \
-               : "l"(a), "l"(b), "r"(keep))
-#else
-#define FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_)
-#endif
 // The wgmma with both operands in tiles of core matrices. a and b are the lower 32 bits of their descriptors. A's
 // groups of eight rows are contiguous; B's groups of eight columns are `eight` units of 16 bytes apart.
 template <int kColumns>
@@ -90,10 +75,18 @@ __device__ inline void wgmma_ss(float (&d)[kColumns / 2], uint32_t a, uint32_t b
   wgmma<kColumns>(d, uint64_t{8} << 32 | a, uint64_t{eight} << 32 | b, keep);
 }
 
-#define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, keep_)                                              \
-  template <>                                                                                        \
-  __device__ inline void wgmma<columns>(float (&d)[columns / 2], uint64_t a, uint64_t b, int keep) { \
-    FOPS_WGMMA_BODY(columns, sums, a_, b_, keep_);                                                   \
+// Defines wgmma<columns>, with `sums` accumulators. a_, b_ and keep_ are the numbers of the operands that follow the
+// accumulators.
+#define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, keep_)                                               \
+  template <>                                                                                         \
+  __device__ inline void wgmma<columns>(float (&d)[columns / 2], uint64_t a, uint64_t b, int keep) {  \
+    if constexpr (FOPS_SM_90A)                                                                        \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_                                           \
+                   ", 0;\n"                                                                           \
+                   "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums \
+                   "}, %" #a_ ", %" #b_ ", p, 1, 1, 0, 0;}"                                           \
+                   : FOPS_SUMS_##sums                                                                 \
+                   : "l"(a), "l"(b), "r"(keep));                                                      \
   }
 FOPS_DEFINE_WGMMA(16, EIGHT, 8, 9, 10)
 FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14)
@@ -109,77 +102,35 @@ FOPS_DEFINE_WGMMA(144, 72, 72, 73, 74)
 FOPS_DEFINE_WGMMA(152, 76, 76, 77, 78)
 FOPS_DEFINE_WGMMA(160, 80, 80, 81, 82)
 #undef FOPS_DEFINE_WGMMA
-#undef FOPS_WGMMA_BODY
 
 // The wgmma with A in registers. Of its warp's 16 rows, a lane holds row g in a[0] and a[2], and row g + 8 in a[1] and
 // a[3]; a[0] and a[1] are columns 2t and 2t + 1, and a[2] and a[3] are columns 2t + 8 and 2t + 9. `b` is the lower 32
 // bits of B's descriptor; B's groups of eight columns are `eight` units of 16 bytes apart.
 template <int kColumns>
-__device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep);
-#if FOPS_SM_90A
-#define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)                                 \
-  asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_                                           \
-               ", 0;\n"                                                                           \
-               "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums \
-               "}, {%" #a_ ", %" #b_ ", %" #c_ ", %" #d_ "}, %" #e_ ", p, 1, 1, 0;}"              \
-               : FOPS_SUMS_##sums                                                                 \
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(uint64_t{128 / 16} << 32 | b), "r"(keep))
-#else
-#define FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_)
-#endif
-#define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, c_, d_, e_, keep_)                                                 \
-  template <>                                                                                                       \
-  __device__ inline void wgmma_rs<columns>(float (&d)[columns / 2], const uint32_t (&a)[4], uint32_t b, int keep) { \
-    FOPS_WGMMA_BODY(columns, sums, a_, b_, c_, d_, e_, keep_);                                                      \
+__device__ void wgmma_rs(float (&d)[kColumns / 2], const uint32_t (&a)[4], uint32_t b, int keep, uint32_t eight = 8);
+#define FOPS_DEFINE_WGMMA(columns, sums, a_, b_, c_, d_, e_, keep_)                                               \
+  template <>                                                                                                     \
+  __device__ inline void wgmma_rs<columns>(float (&d)[columns / 2], const uint32_t (&a)[4], uint32_t b, int keep, \
+                                           uint32_t eight) {                                                      \
+    if constexpr (FOPS_SM_90A)                                                                                    \
+      asm volatile("{.reg .pred p; setp.ne.b32 p, %" #keep_                                                       \
+                   ", 0;\n"                                                                                       \
+                   "wgmma.mma_async.sync.aligned.m64n" #columns "k16.f32.f16.f16 {" FOPS_NAMES_##sums             \
+                   "}, {%" #a_ ", %" #b_ ", %" #c_ ", %" #d_ "}, %" #e_ ", p, 1, 1, 0;}"                          \
+                   : FOPS_SUMS_##sums                                                                             \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(uint64_t{eight} << 32 | b), "r"(keep));      \
   }
-FOPS_DEFINE_WGMMA(24, 12, 12, 13, 14, 15, 16, 17)
+FOPS_DEFINE_WGMMA(16, EIGHT, 8, 9, 10, 11, 12, 13)
 FOPS_DEFINE_WGMMA(32, 16, 16, 17, 18, 19, 20, 21)
 FOPS_DEFINE_WGMMA(40, 20, 20, 21, 22, 23, 24, 25)
 FOPS_DEFINE_WGMMA(48, 24, 24, 25, 26, 27, 28, 29)
 FOPS_DEFINE_WGMMA(56, 28, 28, 29, 30, 31, 32, 33)
 FOPS_DEFINE_WGMMA(64, 32, 32, 33, 34, 35, 36, 37)
-FOPS_DEFINE_WGMMA(72, 36, 36, 37, 38, 39, 40, 41)
 FOPS_DEFINE_WGMMA(80, 40, 40, 41, 42, 43, 44, 45)
 FOPS_DEFINE_WGMMA(96, 48, 48, 49, 50, 51, 52, 53)
 FOPS_DEFINE_WGMMA(112, 56, 56, 57, 58, 59, 60, 61)
-FOPS_DEFINE_WGMMA(120, 60, 60, 61, 62, 63, 64, 65)
 FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 #undef FOPS_DEFINE_WGMMA
-#undef FOPS_WGMMA_BODY
-#undef FOPS_NAMES_80
-#undef FOPS_NAMES_76
-#undef FOPS_NAMES_72
-#undef FOPS_NAMES_64
-#undef FOPS_NAMES_60
-#undef FOPS_NAMES_56
-#undef FOPS_NAMES_48
-#undef FOPS_NAMES_40
-#undef FOPS_NAMES_36
-#undef FOPS_NAMES_32
-#undef FOPS_NAMES_28
-#undef FOPS_NAMES_24
-#undef FOPS_NAMES_20
-#undef FOPS_NAMES_16
-#undef FOPS_NAMES_12
-#undef FOPS_NAMES_EIGHT
-#undef FOPS_SUMS_80
-#undef FOPS_SUMS_76
-#undef FOPS_SUMS_72
-#undef FOPS_SUMS_64
-#undef FOPS_SUMS_60
-#undef FOPS_SUMS_56
-#undef FOPS_SUMS_48
-#undef FOPS_SUMS_40
-#undef FOPS_SUMS_36
-#undef FOPS_SUMS_32
-#undef FOPS_SUMS_28
-#undef FOPS_SUMS_24
-#undef FOPS_SUMS_20
-#undef FOPS_SUMS_16
-#undef FOPS_SUMS_12
-#undef FOPS_SUMS_EIGHT
-#undef FOPS_SUMS_8
-#undef FOPS_SUMS_4
 
 // ---- operand A in registers, accumulators in rows of eight ----
 
@@ -187,69 +138,24 @@ FOPS_DEFINE_WGMMA(128, 64, 64, 65, 66, 67, 68, 69)
 // `b` is the lower 32 bits of B's descriptor; B's groups of eight columns are kEight units of 16 bytes apart. `a` is as
 // in wgmma_rs. In a row of `sum`, elements 0, 1, 4 and 5 are row g of the warp's 16 rows, and elements 2, 3, 6 and 7
 // are row g + 8; elements 0 to 3 are columns 2t and 2t + 1, and elements 4 to 7 are columns 2t + 8 and 2t + 9.
-#define FOPS_SUM(s)                                                                                     \
-  "+f"(sum[s][0]), "+f"(sum[s][1]), "+f"(sum[s][2]), "+f"(sum[s][3]), "+f"(sum[s][4]), "+f"(sum[s][5]), \
-      "+f"(sum[s][6]), "+f"(sum[s][7])
-#define FOPS_WGMMA(n, d, a, b)                                                                                         \
-  "{.reg .pred add; setp.eq.u32 add, 0, 0; wgmma.mma_async.sync.aligned.m64n" n "k16.f32.f16.f16 {" d "}, {" a "}, " b \
-  ", add, 1, 1, 0;}"
-#define FOPS_D1 "%0,%1,%2,%3,%4,%5,%6,%7"
-#define FOPS_D2 FOPS_D1 ",%8,%9,%10,%11,%12,%13,%14,%15"
-#define FOPS_D3 FOPS_D2 ",%16,%17,%18,%19,%20,%21,%22,%23"
-#define FOPS_D4 FOPS_D3 ",%24,%25,%26,%27,%28,%29,%30,%31"
-#define FOPS_D5 FOPS_D4 ",%32,%33,%34,%35,%36,%37,%38,%39"
-#define FOPS_AB "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(uint64_t{kEight} << 32 | b)
 template <int kCount, uint32_t kEight, int kRows>
 __device__ inline void wgmma_add(float (&sum)[kRows][8], const uint32_t (&a)[4], uint32_t b) {
-  static_assert(kCount >= 1 && kCount <= 5 && kCount <= kRows, "");
-#if FOPS_SM_90A
-  if constexpr (kCount == 1) asm volatile(FOPS_WGMMA("16", FOPS_D1, "%8,%9,%10,%11", "%12") : FOPS_SUM(0) : FOPS_AB);
-  if constexpr (kCount == 2)
-    asm volatile(FOPS_WGMMA("32", FOPS_D2, "%16,%17,%18,%19", "%20") : FOPS_SUM(0), FOPS_SUM(1) : FOPS_AB);
-  if constexpr (kCount == 3)
-    asm volatile(FOPS_WGMMA("48", FOPS_D3, "%24,%25,%26,%27", "%28") : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2) : FOPS_AB);
-  if constexpr (kCount == 4)
-    asm volatile(FOPS_WGMMA("64", FOPS_D4, "%32,%33,%34,%35", "%36")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3)
-                 : FOPS_AB);
-  if constexpr (kCount == 5)
-    asm volatile(FOPS_WGMMA("80", FOPS_D5, "%40,%41,%42,%43", "%44")
-                 : FOPS_SUM(0), FOPS_SUM(1), FOPS_SUM(2), FOPS_SUM(3), FOPS_SUM(4)
-                 : FOPS_AB);
-#endif
+  static_assert(kCount >= 1 && kCount <= kRows, "");
+  wgmma_rs<16 * kCount>(reinterpret_cast<float (&)[8 * kCount]>(sum), a, b, 1, kEight);
 }
-#undef FOPS_AB
-#undef FOPS_D5
-#undef FOPS_D4
-#undef FOPS_D3
-#undef FOPS_D2
-#undef FOPS_D1
-#undef FOPS_WGMMA
-#undef FOPS_SUM
 
 // ---- synchronisation, accumulators and barriers ----
 
 // Called before the first wgmma, and before a wgmma whose registers ordinary instructions have changed.
 __device__ inline void wgmma_fence() {
-#if FOPS_SM_90A
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90A) asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ inline void wgmma_commit() {
-#if FOPS_SM_90A
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-#endif
-}
-__device__ inline void wgmma_wait_all() {
-#if FOPS_SM_90A
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#endif
+  if constexpr (FOPS_SM_90A) asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 template <int kPending>
 __device__ inline void wgmma_wait_but() {
-#if FOPS_SM_90A
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-#endif
+  if constexpr (FOPS_SM_90A) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 // The compiler does not know that a wgmma in flight still writes its accumulators and reads its operands. A call of
 // keep_register after the wait makes the compiler keep the value in its register until then, and keep later uses of the
@@ -261,21 +167,17 @@ __device__ inline void keep_register(uint32_t& value) { asm volatile("" : "+r"(v
 // accumulators may be read. (The second function waits for all groups.)
 template <int kPending = 0, int kRegisters>
 __device__ inline void wgmma_wait(float (&d)[kRegisters]) {
-#if FOPS_SM_90A
   wgmma_wait_but<kPending>();
 #pragma unroll
   for (int i = 0; i < kRegisters; ++i) keep_register(d[i]);
-#endif
 }
 template <int kRows, int kRegisters>
 __device__ inline void wgmma_wait(float (&sum)[kRows][kRegisters]) {
-#if FOPS_SM_90A
-  wgmma_wait_all();
+  wgmma_wait_but<0>();
 #pragma unroll
   for (int s = 0; s < kRows; ++s)
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) keep_register(sum[s][i]);
-#endif
 }
 
 // Sets a finite sum to zero, by a multiplication. With an assignment the compiler would insert a wait after each wgmma
@@ -307,6 +209,12 @@ __device__ inline void take_sums(float* done, float total, float& sum, float& sm
   clear_sum(small);
 }
 
+// A barrier for all threads of all blocks of the cluster, except threads that have ended. Writes to global memory
+// before the barrier are visible to all of these threads after it.
+__device__ inline void cluster_sync() {
+  if constexpr (FOPS_SM_90) asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+}
+
 // Waits at barrier `number`, one of a block's sixteen, for `threads` threads; number 0 is the barrier of __syncthreads.
 __device__ inline void named_barrier(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
@@ -332,15 +240,11 @@ __device__ inline bool named_barrier_or(int number, int threads, bool value) {
 // rest.
 template <int kCount>
 __device__ inline void setmaxnreg_dec() {
-#if FOPS_SM_90A
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
-#endif
+  if constexpr (FOPS_SM_90A) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 template <int kCount>
 __device__ inline void setmaxnreg_inc() {
-#if FOPS_SM_90A
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
-#endif
+  if constexpr (FOPS_SM_90A) asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
 }  // namespace fops

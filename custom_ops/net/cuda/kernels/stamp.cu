@@ -7,13 +7,15 @@
 // Costs: a kernel of one thread. The clock ticks every 32 ns on an H200. Even one tick per microsecond would be short
 // compared with the first step on a part of a megabyte or more.
 // Gains: events around a short kernel may show more than twice its time. docs/notebook.md has the measurements.
-#include "gpu/isa/clock.cuh"
+#include <cstdint>
+
 #include "net/cuda/kernels/stages.h"
 
 namespace fops {
 namespace {
 
-__global__ void stamp(uint64_t* to) { *to = device_nanoseconds(); }
+// Stores the device's time in nanoseconds, which is the same on all SMs.
+__global__ void stamp(uint64_t* to) { asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(*to)); }
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants/any_shape/launch.h"
-#include "gpu/isa/cluster.cuh"
 
 namespace fops::hopper {
 
