@@ -31,11 +31,18 @@ __device__ inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, u
 
 // The first mma of a chain of additions: D = A * B, so that the caller need not set D to zero.
 __device__ inline void mma_first(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-#if FOPS_SM_80
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
-#endif
+  if constexpr (FOPS_SM_80)
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
+}
+
+// The next mma of a chain, or the first one if `first`, which should be a constant once loops are unrolled.
+__device__ inline void mma_chain(bool first, float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if (first)
+    mma_first(d, a, b0, b1);
+  else
+    mma(d, a, b0, b1);
 }
 
 // D (16 x 8) += A (16 x 8) * B (8 x 8): an mma of half the depth, with k = 2t and 2t + 1. Available from sm_75 on.

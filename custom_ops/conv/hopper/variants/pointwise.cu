@@ -202,10 +202,7 @@ __global__ void __launch_bounds__(kThreads, 2)
           for (int j = 0; j < 2; ++j) {
             const int position = chunk + g / 2 * 4 + 2 * j + g % 2;
             const uint4 in = staged[s * tiling.positions * 4 + entry_of(position, t)];
-            if (s == begin)
-              mma_first(high[j], w_hi[s], in.x, in.y);
-            else
-              mma(high[j], w_hi[s], in.x, in.y);
+            mma_chain(s == begin, high[j], w_hi[s], in.x, in.y);
             mma(small[j], w_lo[s], in.x, in.y);
             mma(small[j], w_hi[s], in.z, in.w);
           }

@@ -190,10 +190,7 @@ __device__ __forceinline__ void multiply(const uint32_t (&weights)[kShifts][step
 #pragma unroll
       for (int i = 0; i < kSteps; ++i) {
         if (!kExact) mma(small, weights[s][i], rest[2 * i], rest[2 * i + 1]);
-        if (i % kChain == 0)
-          mma_first(sum[i / kChain], weights[s][i], in[2 * i], in[2 * i + 1]);
-        else
-          mma(sum[i / kChain], weights[s][i], in[2 * i], in[2 * i + 1]);
+        mma_chain(i % kChain == 0, sum[i / kChain], weights[s][i], in[2 * i], in[2 * i + 1]);
       }
 #pragma unroll
       for (int e = 0; e < 2; ++e) {

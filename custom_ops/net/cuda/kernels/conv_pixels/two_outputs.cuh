@@ -74,10 +74,7 @@ struct TwoOutputs {
             for (int r = 0; r < 2; ++r) {
               const uint32_t (&w)[4] = weights[(tile * 2 + half) * kSteps + step];
               const uint32_t b0 = of[n][r][2 * step], b1 = of[n][r][2 * step + 1];
-              if (half == 0 && step == 0)
-                mma_first(sum[n][r], w, b0, b1);
-              else
-                mma(sum[n][r], w, b0, b1);
+              mma_chain(half == 0 && step == 0, sum[n][r], w, b0, b1);
             }
       };
       multiply(0, in);

@@ -146,25 +146,16 @@ __device__ __forceinline__ void multiply(const Sizes& s, const Weights<kSteps>& 
 #pragma unroll
       for (int n = 0; n < kAtOnce; ++n) {
         const uint2 v = in[n][step];
-        if (step == 0)
-          mma_first(sum[n][0], weights.low[step], v.x, v.y);
-        else
-          mma(sum[n][0], weights.low[step], v.x, v.y);
+        mma_chain(step == 0, sum[n][0], weights.low[step], v.x, v.y);
         if (kExact) continue;
-        if (step == 0)
-          mma_first(small[n], weights.high[step], rest[n][step].x, rest[n][step].y);
-        else
-          mma(small[n], weights.high[step], rest[n][step].x, rest[n][step].y);
+        mma_chain(step == 0, small[n], weights.high[step], rest[n][step].x, rest[n][step].y);
       }
 #pragma unroll
     for (int step = 0; step < kSteps; ++step)
 #pragma unroll
       for (int n = 0; n < kAtOnce; ++n) {
         const uint2 v = in[n][step];
-        if (step > 0 && step % kChain == 0)
-          mma_first(sum[n][step / kChain], weights.high[step], v.x, v.y);
-        else
-          mma(sum[n][step / kChain], weights.high[step], v.x, v.y);
+        mma_chain(step > 0 && step % kChain == 0, sum[n][step / kChain], weights.high[step], v.x, v.y);
       }
 #pragma unroll
     for (int n = 0; n < kAtOnce; ++n) {

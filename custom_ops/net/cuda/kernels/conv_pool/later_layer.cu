@@ -214,14 +214,8 @@ __device__ __forceinline__ void consume(const Sizes& s, Shared& shared, const ui
             const int p = r - o;
             if (p < 0 || p >= K) continue;
             const uint32_t (&h)[4] = high[2 * p + half], (&l)[4] = low[2 * p + half];
-            if (p % 2 == 0 && half == 0)
-              mma_first(big[o], h, v.x, v.y);
-            else
-              mma(big[o], h, v.x, v.y);
-            if (p == 0 && half == 0)
-              mma_first(small[o], h, v.z, v.w);
-            else
-              mma(small[o], h, v.z, v.w);
+            mma_chain(p % 2 == 0 && half == 0, big[o], h, v.x, v.y);
+            mma_chain(p == 0 && half == 0, small[o], h, v.z, v.w);
             mma(small[o], l, v.x, v.y);
             if (half == 1 && (p % 2 == 1 || p == K - 1))
 #pragma unroll
