@@ -15,6 +15,25 @@ namespace fops {
 // of a grid's x dimension. Kernels that may have more tasks process them in a grid-stride loop.
 inline unsigned grid_for(long long tasks) { return static_cast<unsigned>(std::min<long long>(tasks, INT_MAX)); }
 
+inline fops_status device_attribute(cudaDeviceAttr attribute, int* value) {
+  int device = 0;
+  FOPS_CUDA(cudaGetDevice(&device));
+  FOPS_CUDA(cudaDeviceGetAttribute(value, attribute, device));
+  return FOPS_OK;
+}
+inline fops_status count_sms(int* count) { return device_attribute(cudaDevAttrMultiProcessorCount, count); }
+
+// Returns an attribute of this thread's current device, or `otherwise` without a device.
+inline int device_attribute_or(cudaDeviceAttr attribute, int otherwise) {
+  int device = 0, value = 0;
+  if (cudaGetDevice(&device) == cudaSuccess && cudaDeviceGetAttribute(&value, attribute, device) == cudaSuccess)
+    return value;
+  cudaGetLastError();
+  return otherwise;
+}
+
+constexpr size_t kEveryGpuShared = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
+
 // Requests permission for a kernel's shared memory, which CUDA requires for more than 48 KB per block. `bytes` is the
 // number of dynamic bytes; the kernel's static bytes are added, because they count too. Returns FOPS_UNSUPPORTED, with
 // the number of bytes in the message, if the GPU does not have so much (64 KB on sm_75, 99 on sm_86, 227 on sm_90).
@@ -26,9 +45,8 @@ fops_status allow_shared(Function kernel, size_t bytes) {
   FOPS_CUDA(cudaFuncGetAttributes(&compiled, kernel));
   const size_t all = bytes + compiled.sharedSizeBytes;
   if (all <= 48 * 1024) return FOPS_OK;
-  int device = 0, limit = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  int limit = 0;
+  FOPS_TRY(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &limit));
   if (all > static_cast<size_t>(limit))
     return fail(FOPS_UNSUPPORTED, "this kernel needs %zu bytes of shared memory a block for this shape, the GPU has %d",
                 all, limit);
@@ -39,13 +57,7 @@ fops_status allow_shared(Function kernel, size_t bytes) {
 // Whether a block may have `bytes` bytes of shared memory on the current device. Without a device, the limit is that of
 // sm_90.
 inline bool shared_fits(size_t bytes) {
-  int device = 0, limit = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) != cudaSuccess) {
-    cudaGetLastError();
-    limit = 227 * 1024;
-  }
-  return bytes <= static_cast<size_t>(limit);
+  return bytes <= static_cast<size_t>(device_attribute_or(cudaDevAttrMaxSharedMemoryPerBlockOptin, 227 * 1024));
 }
 
 // Whether a kernel with wgmma has code for this thread's current device. On other devices its code is empty, and
@@ -58,19 +70,12 @@ bool has_code_here(Function kernel, int threads) {
   return false;
 }
 
-// Sets *count to the number of SMs of this thread's current device.
-inline fops_status count_sms(int* count) {
-  int device = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(count, cudaDevAttrMultiProcessorCount, device));
-  return FOPS_OK;
-}
-
-// Sets *grid to the number of blocks that the device can run at the same time, but at most `tasks`. For persistent
-// kernels, whose blocks process several tasks.
+// Requests permission for a persistent kernel's shared memory (allow_shared), and sets *grid to the number of blocks
+// that the device can run at the same time, but at most `tasks`.
 template <typename Function>
 fops_status resident_grid(Function kernel, int threads, size_t shared, long long tasks, unsigned* grid) {
   int sms = 0, blocks = 0;
+  FOPS_TRY(allow_shared(kernel, shared));
   FOPS_TRY(count_sms(&sms));
   FOPS_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared));
   *grid = static_cast<unsigned>(std::min<long long>(tasks, std::max(1, blocks) * 1LL * sms));

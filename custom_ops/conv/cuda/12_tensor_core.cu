@@ -124,7 +124,6 @@ fops_status run(const fops_conv& c, const void* x, const float* k, float* y, voi
   const size_t shared = shared_bytes(c);
   return with_input(c, x, [&](auto typed) {
     auto* kernel = tensor_core_tile<K, std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>>;
-    FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
     FOPS_TRY(resident_grid(kernel, kThreads, shared, c.B, &grid));
     kernel<<<grid, kThreads, shared, static_cast<cudaStream_t>(stream)>>>(dims(c), typed, k, y);

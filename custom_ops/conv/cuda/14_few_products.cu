@@ -139,7 +139,6 @@ fops_status launch(const fops_conv& c, const void* x, const float* k, float* y, 
     auto* kernel = few_products<kTaps, kOutputs, false, In>;
     if constexpr (kOutputs > 1)
       if (vector) kernel = few_products<kTaps, kOutputs, true, In>;
-    FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
     FOPS_TRY(resident_grid(kernel, kThreads, shared, tasks, &grid));
     const dim3 blocks(grid, static_cast<unsigned>(ceil_div(d.M, filters)));

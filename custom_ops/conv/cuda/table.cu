@@ -69,12 +69,7 @@ bool suits_tensor_cores(const fops_conv& c, int major) {
 // the mma instruction that the tensor-core kernels use. Without a device (fops_conv_check on a build machine) the
 // choice is that for sm_80.
 const Kernel* choose(const fops_conv& c) {
-  int device = 0, major = 8;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess) {
-    cudaGetLastError();
-    major = 8;
-  }
+  const int major = device_attribute_or(cudaDevAttrComputeCapabilityMajor, 8);
   if (takes_few_products(c) && !suits_tensor_cores(c, major)) return &kFewProducts;
   if (major >= 8 && takes_tensor_core(c)) return &kTensorCore;
   if (takes_register_tile(c)) return &kRegisterTile;

@@ -72,9 +72,13 @@ using PersistentTiles = PersistentTilesOf<>;
 // Calls f(sizes, first image) for pieces of a batch, so small that a piece has fewer than 2^30 tasks at `each` tasks per
 // image. There is nearly always one piece.
 template <typename F>
-fops_status in_pieces(long long images, long long each, F f) {
+fops_status in_pieces(const fops_conv& c, long long each, F f) {
   const long long maximum = std::max(1LL, INT_MAX / 2 / each);
-  for (long long first = 0; first < images; first += maximum) FOPS_TRY(f(first, std::min(maximum, images - first)));
+  Dims piece = dims(c);
+  for (long long first = 0; first < c.B; first += maximum) {
+    piece.B = std::min<long long>(maximum, c.B - first);
+    FOPS_TRY(f(piece, first));
+  }
   return FOPS_OK;
 }
 

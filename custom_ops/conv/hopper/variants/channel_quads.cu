@@ -251,15 +251,12 @@ __global__ void __launch_bounds__(32 * max_warps(kGroups), min_blocks(kGroups))
   }
 }
 
-constexpr size_t kEveryGpu = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
-
 template <int kGroups, bool kHalf, bool kLong = false>
 fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cudaStream_t stream) {
-  int device = 0, sm_shared = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&sm_shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, device));
-  // Half of an SM's shared memory, for two blocks per SM (1.5 KB per block are used otherwise); at least kEveryGpu.
-  const size_t limit = std::max<size_t>(kEveryGpu, sm_shared / 2 - 1536);
+  int sm_shared = 0;
+  FOPS_TRY(device_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor, &sm_shared));
+  // Half of an SM's shared memory, for two blocks per SM (1.5 KB per block are used otherwise); at least kEveryGpuShared.
+  const size_t limit = std::max<size_t>(kEveryGpuShared, sm_shared / 2 - 1536);
 
   const Dims d = dims(c);
   Tiling tiling;
@@ -274,7 +271,6 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
   if constexpr (!kHalf && !kLong)
     if (steps(c.C, c.K) > tiling.chain) return run<kGroups, kHalf, true>(c, x, k, y, stream);
   auto* kernel = tensor_core_channel_quads<kGroups, kHalf, kLong>;
-  FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, 32 * warps, shared, d.B * tiling.bands, &grid));
   kernel<<<grid, 32 * warps, shared, stream>>>(d, tiling, vector, x, k, y);
@@ -295,7 +291,8 @@ fops_status run(const fops_conv& c, const float* x, const float* k, float* y, cu
 
 bool takes_channel_quads(const fops_conv& c) {
   return takes_any(c) && c.x_type == FOPS_FLOAT32 && c.C > 1 && c.C <= 64 && c.M <= 32 && c.K <= 7 &&
-         c.C * c.K * c.K >= kMinProducts && c.H <= 1024 && c.W <= 1024 && out_w(c) >= 2 && band_rows(c, kEveryGpu) > 0;
+         c.C * c.K * c.K >= kMinProducts && c.H <= 1024 && c.W <= 1024 && out_w(c) >= 2 &&
+         band_rows(c, kEveryGpuShared) > 0;
 }
 
 fops_status run_channel_quads(const fops_conv& c, bool half, const void* x, const float* k, float* y,

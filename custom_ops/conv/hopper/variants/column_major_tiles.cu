@@ -212,9 +212,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   auto* kernel = tensor_core_column_major_tiles<Form>;
   int sms = 0;
   FOPS_TRY(count_sms(&sms));
-  return in_pieces(c.B, out_w(c) * out_h(c), [&](long long first, long long count) {
-    Dims piece = dims(c);
-    piece.B = count;
+  return in_pieces(c, out_w(c) * out_h(c), [&](const Dims& piece, long long first) {
     Tiling tiling = cut_into_column_tiles(piece, Form::kPhase, static_cast<long long>(kTeams) * sms);
     tiling.pairs = piece.OW % 2 == 0 && reinterpret_cast<uintptr_t>(y) % 8 == 0;
     tiling.chunk = Form::kRows * tiling.positions * Form::kWords + 8;  // 8: words that are read past the last column's

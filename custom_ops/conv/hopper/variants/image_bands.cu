@@ -252,14 +252,11 @@ fops_status launch(const fops_conv& c, Tiling tiling, const float* x, const floa
     // If a row of a band fits, one filter fits too.
     for (tiling.piece = 8; tiling.piece * filter_bytes > room;) tiling.piece /= 2;
   const size_t shared = weights + room;
-  FOPS_TRY(allow_shared(kernel, shared));
-  return in_pieces(c.B, tiling.bands, [&](long long first, long long count) {
-    Dims piece = dims(c);
-    piece.B = count;
+  return in_pieces(c, tiling.bands, [&](const Dims& piece, long long first) {
     unsigned grid = 0;
-    FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.bands, &grid));
+    FOPS_TRY(resident_grid(kernel, kThreads, shared, piece.B * tiling.bands, &grid));
     TileCounter tile_counter(stream);
-    FOPS_TRY(tile_counter.reserve(count * tiling.bands, grid));
+    FOPS_TRY(tile_counter.reserve(piece.B * tiling.bands, grid));
     kernel<<<grid, kThreads, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
                                                y + first * output_floats(c), tile_counter.counters());
     return launched("tensor-core");

@@ -371,10 +371,8 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, const Y& 
   tiling.separate_weight_staging = bytes.maximum() <= kShared;
   const size_t shared = tiling.separate_weight_staging ? bytes.maximum() : bytes.minimum();
   FOPS_TRY(allow_shared(kernel, shared));
-  return in_pieces(c.B, tiling.bands, [&](long long first, long long count) {
-    Dims piece = dims(c);
-    piece.B = count;
-    const long long tasks = count * tiling.bands;
+  return in_pieces(c, tiling.bands, [&](const Dims& piece, long long first) {
+    const long long tasks = piece.B * tiling.bands;
     const unsigned grid = static_cast<unsigned>(std::min<long long>(tasks, sms));
     TileCounter tile_counter(stream);
     if (tasks >= kManyTasks * grid) FOPS_TRY(tile_counter.reserve(tasks, grid));

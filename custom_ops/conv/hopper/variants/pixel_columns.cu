@@ -217,9 +217,8 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
   // through shared memory, where runs are some kilobytes long and only their ends are partial sectors.
   const bool direct = d.OH * d.OW % 8 == 0 && reinterpret_cast<uintptr_t>(y) % 32 == 0 &&
                       tiling_for(c, kDirectBand).rows * d.OW % 4 == 0;
-  int device = 0, max_shared = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&max_shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  int max_shared = 0;
+  FOPS_TRY(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &max_shared));
   Tiling tiling = tiling_for(c, !direct && max_shared >= kRoomy ? kStagedBand : kDirectBand);
   const bool whole = tiling.bands == 1;
   tiling.filters = static_cast<int>(filters);
@@ -241,20 +240,17 @@ fops_status run(const fops_conv& c, int64_t filters, bool half, const void* x, c
         if (!less) kernel = tensor_core_pixel_columns<K, kMore, false, true, In>;
     }
     const int threads = 32 * warps(direct);
-    FOPS_TRY(allow_shared(kernel, shared));
-    return in_pieces(d.B, tiling.bands, [&](long long first, long long count) {
-      Dims piece = d;
-      piece.B = count;
+    return in_pieces(c, tiling.bands, [&](const Dims& piece, long long first) {
       unsigned grid = 0;
-      FOPS_TRY(resident_grid(kernel, threads, shared, count * tiling.bands, &grid));
+      FOPS_TRY(resident_grid(kernel, threads, shared, piece.B * tiling.bands, &grid));
       const unsigned parts = static_cast<unsigned>(ceil_div(filters, c.M));
       const int turn = warps(direct) * kChunk, turns = static_cast<int>(ceil_div(tiling.rows * d.OW, turn));
       unsigned slices = 1;
-      FOPS_TRY(slices_for(count * tiling.bands * parts, turns, &slices));
+      FOPS_TRY(slices_for(piece.B * tiling.bands * parts, turns, &slices));
       tiling.slice = static_cast<int>(ceil_div(turns, slices)) * turn;
       const dim3 blocks(grid, parts, slices);
       TileCounter tile_counter(stream);
-      FOPS_TRY(tile_counter.reserve(count * tiling.bands, blocks.x, blocks.y));
+      FOPS_TRY(tile_counter.reserve(piece.B * tiling.bands, blocks.x, blocks.y));
       kernel<<<blocks, threads, shared, stream>>>(piece, tiling, half, typed + first * d.H * d.W, k,
                                                   y + first * filters * d.OH * d.OW, tile_counter.counters());
       return launched("tensor-core");
@@ -291,7 +287,7 @@ bool takes_pixel_columns(const fops_conv& c) {
     return false;
   const fops_conv part = part_of(c);
   const Tiling direct = tiling_for(part, kDirectBand), staged = tiling_for(part, kStagedBand);
-  return shared_bytes(direct, part) <= 98 * 1024 && staged.rows * out_w(c) < 65536 &&
+  return shared_bytes(direct, part) <= kEveryGpuShared && staged.rows * out_w(c) < 65536 &&
          shared_bytes(staged, part) <= kRoomy && saturating(1.0 * c.M * out_h(c) * out_w(c)) <= INT_MAX;
 }
 

@@ -272,14 +272,11 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   tiling.by_tiles = Divisor(static_cast<uint32_t>(tiling.tiles));
   tiling.inverse_positions = inverse_of(static_cast<uint32_t>(tiling.positions));
   const size_t shared = kSteps * 64 * static_cast<size_t>(tiling.positions);
-  FOPS_TRY(allow_shared(kernel, shared));
-  return in_pieces(c.B, tiling.tiles, [&](long long first, long long count) {
-    Dims piece = dims(c);
-    piece.B = count;
+  return in_pieces(c, tiling.tiles, [&](const Dims& piece, long long first) {
     unsigned grid = 0;
-    FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.tiles, &grid));
+    FOPS_TRY(resident_grid(kernel, kThreads, shared, piece.B * tiling.tiles, &grid));
     TileCounter tile_counter(stream);
-    FOPS_TRY(tile_counter.reserve(count * tiling.tiles, grid, static_cast<unsigned>(parts)));
+    FOPS_TRY(tile_counter.reserve(piece.B * tiling.tiles, grid, static_cast<unsigned>(parts)));
     kernel<<<dim3(grid, static_cast<unsigned>(parts)), kThreads, shared, stream>>>(
         piece, tiling, x + first * image_floats(c), k, y + first * output_floats(c), tile_counter.counters());
     return launched("tensor-core");

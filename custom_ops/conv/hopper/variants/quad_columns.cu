@@ -148,7 +148,6 @@ __global__ void __launch_bounds__(kThreads, min_blocks(K))
 
 // Target for the bytes of a band's outputs.
 constexpr int64_t kBand = 40 << 10;
-constexpr size_t kEveryGpu = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
 
 size_t shared_bytes(const Tiling& tiling, bool waits) {
   return (2 + 2 * waits) * sizeof(uint32_t) * tiling.words;  // a pixel in `waiting` takes 4 bytes, like a staged pair
@@ -179,17 +178,14 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
     using In = std::remove_cv_t<std::remove_pointer_t<decltype(typed)>>;
     auto* kernel = tensor_core_quad_columns<K, kTwoRows, In>;
     const size_t shared = shared_bytes(tiling, kWaits<In> && tiling.vector_in);
-    FOPS_TRY(allow_shared(kernel, shared));
-    return in_pieces(d.B, tiling.bands, [&](long long first, long long count) {
-      Dims piece = d;
-      piece.B = count;
+    return in_pieces(c, tiling.bands, [&](const Dims& piece, long long first) {
       unsigned grid = 0;
-      FOPS_TRY(resident_grid(kernel, kThreads, shared, count * tiling.bands, &grid));
+      FOPS_TRY(resident_grid(kernel, kThreads, shared, piece.B * tiling.bands, &grid));
       const int64_t columns = ceil_div(tiling.rows, kTwoRows ? 2 : 1) * (d.OW / kShifts) * (d.M > 8 ? 2 : 1);
       unsigned slices = 1;
-      FOPS_TRY(slices_for(count * tiling.bands, ceil_div(columns, kWarps * kColumns), &slices));
+      FOPS_TRY(slices_for(piece.B * tiling.bands, ceil_div(columns, kWarps * kColumns), &slices));
       TileCounter tile_counter(stream);
-      FOPS_TRY(tile_counter.reserve(count * tiling.bands, grid));
+      FOPS_TRY(tile_counter.reserve(piece.B * tiling.bands, grid));
       kernel<<<dim3(grid, 1, slices), kThreads, shared, stream>>>(
           piece, tiling, half, typed + first * d.H * d.W, k, y + first * d.M * d.OH * d.OW, tile_counter.counters());
       return launched("tensor-core");
@@ -202,7 +198,7 @@ fops_status run(const fops_conv& c, bool half, const void* x, const float* k, fl
 bool takes_quad_columns(const fops_conv& c) {
   return takes_any(c) && c.C == 1 && (c.K == 5 || c.K == 7) && c.M <= (c.K == 5 ? 16 : 8) && out_w(c) % kShifts == 0 &&
          out_h(c) * out_w(c) % 8 == 0 && out_w(c) > kShifts && c.H <= 1 << 15 && c.W <= 1024 &&
-         shared_bytes(tiling_for(c), true) <= kEveryGpu;
+         shared_bytes(tiling_for(c), true) <= kEveryGpuShared;
 }
 
 fops_status run_quad_columns(const fops_conv& c, bool half, const void* x, const float* k, float* y,

@@ -284,9 +284,7 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
   int sms = 0;
   FOPS_TRY(count_sms(&sms));
   const long long parts = ceil_div(c.M, kFilters);
-  return in_pieces(c.B, out_h(c), [&](long long first, long long count) {
-    Dims piece = dims(c);
-    piece.B = count;
+  return in_pieces(c, out_h(c), [&](const Dims& piece, long long first) {
     Tiling tiling = {};
     tiling.tiles = tiles_of(c), tiling.width = tiling.tiles * kColumns;
     // With the usual threshold, min_scaled(75), three channels of 5x5 exceeded the bound.
@@ -296,8 +294,8 @@ fops_status launch(const fops_conv& c, const float* x, const float* k, float* y,
     tiling.row_stages = row_stages_of(c);
     // All blocks get the same number of whole images. The remaining images are cut into bands, each of which stages K -
     // 1 additional rows of pixels.
-    const long long blocks = std::max(1LL, sms / parts), others = count % blocks;
-    tiling.whole = static_cast<unsigned>(count - others);
+    const long long blocks = std::max(1LL, sms / parts), others = piece.B % blocks;
+    tiling.whole = static_cast<unsigned>(piece.B - others);
     double minimum = 0;
     for (int rows = piece.OH; rows >= 1; --rows) {
       const long long bands = ceil_div(piece.OH, rows);

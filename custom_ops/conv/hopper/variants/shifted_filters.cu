@@ -307,7 +307,6 @@ fops_status run(const fops_conv& c, Tiling t, const void* x, const float* k, flo
     }
     auto* kernel = tensor_core_shifted_filters<K, kColumns, kHalf, In>;
     const size_t shared = shared_bytes(t, sizeof(In));
-    FOPS_TRY(allow_shared(kernel, shared));
     unsigned grid = 0;
     constexpr int kThreads = 128 * groups(K);
     FOPS_TRY(resident_grid(kernel, kThreads, shared, INT_MAX, &grid));

@@ -290,9 +290,8 @@ fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, 
   const Dims d = dims(c);
   Tiling tiling = tiling_for(c);
   tiling.vector_in = d.H * d.W % 4 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
-  int device = 0, maximum = 0, sms = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+  int maximum = 0, sms = 0;
+  FOPS_TRY(count_sms(&sms));
   unsigned pieces = 1;
   if constexpr (std::is_same_v<Y, float*>) {
     // If there are fewer images than SMs, several blocks compute an image, and each of them stages the whole image.
@@ -300,19 +299,17 @@ fops_status run(const fops_conv& c, const float* x, const float* k, const Y& y, 
     pieces = static_cast<unsigned>(ceil_div(d.OH, tiling.bands * tiling.rows));
     tiling.vector_out = pieces == 1 && d.OH * d.OW % 4 == 0 && reinterpret_cast<uintptr_t>(y) % 16 == 0;
   }
-  FOPS_CUDA(cudaDeviceGetAttribute(&maximum, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  FOPS_TRY(device_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, &maximum));
   const int fixed = 4 * 2 * weight_words(steps(kWords)) + 4 * kTeams * kFilters * tiling.stride;
   const int slot = 4 * kTeams * 2 * tiling.plane;  // bytes of one slot per team
   const int fit = (maximum - static_cast<int>(compiled.sharedSizeBytes) - fixed) / slot;
   tiling.slots = std::max(1, std::min(fit, kMaxSlots));
   const size_t shared = fixed + tiling.slots * slot;
   FOPS_TRY(allow_shared(kernel, shared));
-  return in_pieces(c.B, 1, [&](long long first, long long count) {
-    Dims piece = d;
-    piece.B = count;
-    const unsigned grid = static_cast<unsigned>(std::min<long long>(count, sms));
+  return in_pieces(c, 1, [&](const Dims& piece, long long first) {
+    const unsigned grid = static_cast<unsigned>(std::min<long long>(piece.B, sms));
     TileCounter tile_counter(stream);
-    if (count >= kManyImages * grid) FOPS_TRY(tile_counter.reserve(count, grid));
+    if (piece.B >= kManyImages * grid) FOPS_TRY(tile_counter.reserve(piece.B, grid));
     kernel<<<dim3(grid, pieces), kBlock, shared, stream>>>(piece, tiling, x + first * image_floats(c), k,
                                                            image_of(y, first, piece.M, piece.OH * piece.OW),
                                                            tile_counter.counters());
@@ -337,7 +334,7 @@ bool takes_warpgroup_images(const fops_conv& c) {
     return false;
   if (c.H > 1024 || out_h(c) < K - 1 || out_w(c) > kWalks) return false;
   const Tiling tiling = tiling_for(c);
-  return 4 * (2 * tiling.plane + kFilters * tiling.stride) <= 98 * 1024 &&
+  return sizeof(float) * (2 * tiling.plane + kFilters * tiling.stride) <= kEveryGpuShared &&
          has_code_here(tensor_core_warpgroup_images<3, float*>, kBlock);
 }
 

@@ -13,9 +13,8 @@ fops_status launch_kernel(const Call& call, Kernel* kernel) {
   Plan plan = call.plan;
   const size_t shared = kOutgoingBytes + static_cast<size_t>(plan.stages) * plan.group_bytes +
                         static_cast<size_t>(plan.buffers * plan.buffer_bytes()) + plan.pieces * plan.row_bytes();
-  FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = plan.tasks * plan.parts;  // with several parts, each cluster has one task
-  if (plan.parts == 1) FOPS_TRY(resident_grid(kernel, kThreads, shared, plan.tasks, &grid));
+  FOPS_TRY(plan.parts == 1 ? resident_grid(kernel, kThreads, shared, plan.tasks, &grid) : allow_shared(kernel, shared));
   const bool one_image = call.c.B == 1 || (plan.by_image && !plan.strips.together);
   plan.early = one_image && grid == plan.tasks * plan.parts;
   return launch_early(kernel, grid, plan.parts, kThreads, shared, call.stream, dims(call.c), plan, call.steps,

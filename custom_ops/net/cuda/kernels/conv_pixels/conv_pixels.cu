@@ -150,7 +150,6 @@ fops_status launch(Sizes s, const PixelWeights& weights, const float* k, const T
                 reinterpret_cast<uintptr_t>(x.data) % (4 * sizeof(X)) == 0;
   s.vector_out = s.values * (kHalves ? 2 : 4) % 16 == 0 && reinterpret_cast<uintptr_t>(y.data) % 16 == 0;
   const size_t shared = shared_bytes(s, kHalves, sizeof(X) == 1);
-  FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, kThreads, shared, s.n, &grid));
   kernel<<<grid, kThreads, shared, stream>>>(s, static_cast<const X*>(x.data), k,
@@ -173,7 +172,7 @@ fops_status run(const Sizes& s, const PixelWeights& weights, const float* k, con
 template <int kTiles>
 fops_status run_two(const Sizes& s, const PixelWeights& weights, const float* k, const Tensor& x, const Tensor& y,
                     cudaStream_t stream) {
-  if (shared_bytes(s, y.form == Tensor::Form::halves, x.form == Tensor::Form::uint8) > kMostShared / 2)
+  if (shared_bytes(s, y.form == Tensor::Form::halves, x.form == Tensor::Form::uint8) > kEveryGpuShared / 2)
     return run<TwoOutputs<kTiles, 8>>(s, weights, k, x, y, stream);
   return run<TwoOutputs<kTiles, 4>>(s, weights, k, x, y, stream);
 }
@@ -186,7 +185,7 @@ bool takes_conv_pixels(const Stage& stage) {
       stage.out.W < 2 || stage.out.H < 1)
     return false;
   const Sizes s = sizes_for(stage, true);
-  return s.outputs < 65536 && std::max(shared_bytes(s, true, false), shared_bytes(s, false, false)) <= kMostShared;
+  return s.outputs < 65536 && std::max(shared_bytes(s, true, false), shared_bytes(s, false, false)) <= kEveryGpuShared;
 }
 
 fops_status run_conv_pixels(const Stage& stage, const PixelWeights& weights, const float* k, int64_t n, const Tensor& x,

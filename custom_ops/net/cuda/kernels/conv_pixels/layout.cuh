@@ -28,7 +28,6 @@ constexpr int kChunk = 8;     // outputs of a filter that a warp computes at a t
 // bits, because low parts are rounded to multiples of 2^-24. A value from this magnitude on makes its sum lose no more
 // than half of sqrt(25) units of 2^-24, which docs/precision.md allows.
 constexpr float kLeastPixel = 0.2f, kLeastWeight = static_cast<float>(kLeastPixel / kTanhArgument);
-constexpr size_t kMostShared = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
 
 // The i-th pair of a column of B: the taps (p, q) and (p, q + 1). The pair is in register i / 4 of the lanes whose
 // number modulo 4 is i % 4. The tap (p, q + 1) may be outside the filter. `padding`: whether both taps are outside.

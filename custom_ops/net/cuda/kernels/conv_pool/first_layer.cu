@@ -24,7 +24,6 @@ namespace fops {
 namespace {
 
 constexpr int kWarps = 12, kThreads = 32 * kWarps, kFilters = conv_pool::FirstLayer::kFilters;
-constexpr size_t kMaxShared = 98 * 1024;  // shared memory that a block can have on any GPU from sm_80 on
 
 struct Sizes {
   long long n, image, item;  // number of images; pixels per image; values from one image's outputs to the next
@@ -264,7 +263,6 @@ fops_status launch(Sizes s, const ConvPoolWeights& weights, const float* k, cons
   auto* kernel = first_layer<kSteps, X, Y>;
   s.vector = s.image % 4 == 0 && reinterpret_cast<uintptr_t>(x.data) % (4 * sizeof(X)) == 0;
   const size_t shared = shared_bytes(s, sizeof(X) == 1);
-  FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, kThreads, shared, s.n, &grid));
   kernel<<<grid, kThreads, shared, stream>>>(s, static_cast<const X*>(x.data), k, weights.device,
@@ -292,7 +290,7 @@ bool takes_first_layer(const Stage& stage) {
       stage.in.H > 1024 || stage.in.W > 1024)
     return false;
   const Sizes s = sizes_of(stage);
-  return s.windows < 65536 && shared_bytes(s, false) <= kMaxShared;
+  return s.windows < 65536 && shared_bytes(s, false) <= kEveryGpuShared;
 }
 
 fops_status run_first_layer(const Stage& stage, const ConvPoolWeights& weights, const float* k, int64_t n,

@@ -316,7 +316,6 @@ fops_status launch(const Stage& stage, const ConvPoolWeights& weights, const flo
   s.item = kHalves ? dense_stride(s.values) : s.values;
   s.vector = s.values * (kHalves ? 2 : 4) % 16 == 0 && reinterpret_cast<uintptr_t>(y.data) % 16 == 0;
   const size_t shared = shared_bytes(s);
-  FOPS_TRY(allow_shared(kernel, shared));
   unsigned grid = 0;
   FOPS_TRY(resident_grid(kernel, kThreads, shared, n, &grid));
   kernel<<<grid, kThreads, shared, stream>>>(s, static_cast<const float*>(x.data), k, weights.device, y.data, y.lo);

@@ -301,9 +301,8 @@ fops_status run(const DenseCall& call) {
 
 fops_status dense_hopper_usable(const DenseWeights& weights, bool* usable) {
   *usable = false;
-  int device = 0, major = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  int major = 0;
+  FOPS_TRY(device_attribute(cudaDevAttrComputeCapabilityMajor, &major));
   if (major != 9 || weights.units <= 64) return FOPS_OK;
   if (!has_code_here(dense_wgmma<152, 3, true, false>, kThreads)) return FOPS_OK;
   Encode encode = nullptr;
