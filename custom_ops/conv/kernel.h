@@ -11,16 +11,23 @@ struct Plugin;  // a registered kernel (conv/plugin.cpp)
 inline int64_t out_h(const fops_conv& c) { return c.H - c.K + 1; }
 inline int64_t out_w(const fops_conv& c) { return c.W - c.K + 1; }
 
+// Returns f(x), where x is cast to a pointer to the convolution's input type.
+template <typename F>
+auto with_input(const fops_conv& c, const void* x, F f) {
+  return c.x_type == FOPS_UINT8 ? f(static_cast<const uint8_t*>(x)) : f(static_cast<const float*>(x));
+}
+
 struct Kernel {
   const char* name;
   const char* summary;
   const char* takes;      // the shapes that it takes, in words, for messages and docs; "" if it takes every shape
   const char* precision;  // "float32", "tf32" or "fp16"
-  bool (*accepts)(const fops_conv&);  // whether it takes this shape
+  using Takes = bool(const fops_conv&);
+  Takes* accepts;  // whether it takes this shape
   // Runs the pass. The caller has checked the shape with validate() and `accepts`. `stream` is a cudaStream_t on the GPU;
   // the CPU does not use it.
-  using Run = fops_status (*)(const fops_conv&, const void* x, const float* k, float* y, void* stream);
-  Run run;
+  using Run = fops_status(const fops_conv&, const void* x, const float* k, float* y, void* stream);
+  Run* run;
   // Not null for a registered kernel, which conv/plugin.h runs; its `accepts` and `run` are null.
   Plugin* plugin = nullptr;
 };

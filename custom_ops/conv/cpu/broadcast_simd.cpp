@@ -154,8 +154,7 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
 }  // namespace
 
 fops_status conv_broadcast(const fops_conv& conv, const void* x, const float* k, float* y, void*) {
-  if (conv.x_type == FOPS_UINT8) return convolve(conv, static_cast<const uint8_t*>(x), k, y);
-  return convolve(conv, static_cast<const float*>(x), k, y);
+  return with_input(conv, x, [&](auto* typed) { return convolve(conv, typed, k, y); });
 }
 
 }  // namespace fops::FOPS_ISA

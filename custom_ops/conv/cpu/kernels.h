@@ -20,13 +20,10 @@ inline int threads_for(const fops_conv& c) {
 
 // The kernels of the *_simd.cpp files, compiled once for each instruction set. direct_merges returns whether `direct`
 // loads vectors across the ends of rows with masked loads.
-#define FOPS_DECLARE(set)                                                                       \
-  namespace set {                                                                               \
-  fops_status conv_shifted(const fops_conv&, const void* x, const float* k, float* y, void*);   \
-  fops_status conv_direct(const fops_conv&, const void* x, const float* k, float* y, void*);    \
-  bool direct_merges(const fops_conv&);                                                         \
-  fops_status conv_broadcast(const fops_conv&, const void* x, const float* k, float* y, void*); \
-  fops_status conv_tiles(const fops_conv&, const void* x, const float* k, float* y, void*);     \
+#define FOPS_DECLARE(set)                                            \
+  namespace set {                                                    \
+  Kernel::Run conv_shifted, conv_direct, conv_broadcast, conv_tiles; \
+  Kernel::Takes direct_merges;                                       \
   }
 FOPS_EACH_ISA(FOPS_DECLARE)
 #undef FOPS_DECLARE

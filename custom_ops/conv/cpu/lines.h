@@ -6,10 +6,6 @@
 
 #include "base/simd.h"
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 namespace fops::FOPS_ISA {
 
 constexpr int kLine = 16;

@@ -35,10 +35,7 @@ void convolve(const fops_conv& c, const T* x, const float* k, float* y) {
 }  // namespace
 
 fops_status conv_naive(const fops_conv& c, const void* x, const float* k, float* y, void*) {
-  if (c.x_type == FOPS_UINT8)
-    convolve(c, static_cast<const uint8_t*>(x), k, y);
-  else
-    convolve(c, static_cast<const float*>(x), k, y);
+  with_input(c, x, [&](auto* typed) { convolve(c, typed, k, y); });
   return FOPS_OK;
 }
 

@@ -66,10 +66,7 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
     float* S = scratch.get() + worker * stride;
     memset(S + conv.C * conv.K * plane, 0, kSlack * 4);
     const int64_t offset = image * conv.C * conv.H * conv.W + h0 * conv.W;
-    if (conv.x_type == FOPS_UINT8)
-      shift(conv, static_cast<const uint8_t*>(x) + offset, rows + conv.K - 1, S, plane);
-    else
-      shift(conv, static_cast<const float*>(x) + offset, rows + conv.K - 1, S, plane);
+    with_input(conv, x, [&](auto* typed) { shift(conv, typed + offset, rows + conv.K - 1, S, plane); });
     float* const out = y + image * conv.M * b.y_stride + h0 * W_out;
     for (int64_t block = blocks * group / groups; block < blocks * (group + 1) / groups; ++block)
       multiply_block(b, S, k, out + block_start(b, block) * b.y_stride, block, rows * W_out);

@@ -9,10 +9,6 @@
 #include "base/simd.h"
 #include "conv/cpu/lines.h"
 
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
-
 namespace fops::FOPS_ISA {
 
 // Zeros, and numbers whose magnitude is in [2^-40, 2^51), can be split; these constants are the bits of the two limits.

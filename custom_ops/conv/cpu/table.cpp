@@ -9,33 +9,23 @@ namespace {
 
 bool any(const fops_conv&) { return true; }
 
-// Defines function `name`, which runs FOPS_KERNEL as it was compiled for this machine's instruction set.
-#define FOPS_ADDRESS(set) set::FOPS_KERNEL,
-#define FOPS_BEST(name)                                                                    \
-  fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) { \
-    static constexpr decltype(&conv_naive) each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};         \
-    return each[static_cast<int>(isa())](c, x, k, y, s);                                   \
-  }
-#define FOPS_KERNEL conv_shifted
-FOPS_BEST(shifted)
-#undef FOPS_KERNEL
-#define FOPS_KERNEL conv_direct
-FOPS_BEST(direct)
-#undef FOPS_KERNEL
-#define FOPS_KERNEL conv_broadcast
-FOPS_BEST(broadcast)
-#undef FOPS_KERNEL
-#define FOPS_KERNEL conv_tiles
-FOPS_BEST(tiles)
-#undef FOPS_KERNEL
-#define FOPS_KERNEL direct_merges
-bool merges(const fops_conv& c) {
-  static constexpr decltype(&generic::direct_merges) each[] = {FOPS_EACH_ISA(FOPS_ADDRESS)};
-  return each[static_cast<int>(isa())](c);
+// The functions of the *_simd.cpp files, as compiled for this machine's instruction set.
+struct Simd {
+  Kernel::Run *shifted, *direct, *broadcast, *tiles;
+  Kernel::Takes* merges;
+};
+const Simd& simd() {
+#define FOPS_SIMD(set) {set::conv_shifted, set::conv_direct, set::conv_broadcast, set::conv_tiles, set::direct_merges},
+  static constexpr Simd each[] = {FOPS_EACH_ISA(FOPS_SIMD)};
+#undef FOPS_SIMD
+  return each[static_cast<int>(isa())];
 }
-#undef FOPS_KERNEL
-#undef FOPS_BEST
-#undef FOPS_ADDRESS
+template <Kernel::Run* Simd::* kRun>
+fops_status best(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
+  return (simd().*kRun)(c, x, k, y, stream);
+}
+constexpr Kernel::Run &shifted = best<&Simd::shifted>, &direct = best<&Simd::direct>,
+                      &broadcast = best<&Simd::broadcast>, &tiles = best<&Simd::tiles>;
 
 constexpr Kernel kKernels[] = {
     {"naive", "seven nested loops, one thread: the definition", "", "float32", any, conv_naive},
@@ -66,7 +56,7 @@ double tiles_cost(const fops_conv& c) {
 // positions and 8 filters in `direct`, 32 filters in `broadcast`. The function returns true only where `direct` makes
 // no copies. There, both kernels add up the same sums in the same order, so the choice may depend on the batch.
 bool broadcast_pays(const fops_conv& c) {
-  if (!merges(c)) return false;
+  if (!simd().merges(c)) return false;
   const auto blocks = [](int64_t n, int64_t of) { return static_cast<double>((n + of - 1) / of * of); };
   const auto depth = static_cast<double>(c.C * c.K * c.K);
   const int64_t positions = out_h(c) * out_w(c);
@@ -83,7 +73,7 @@ const Kernel* choose(const fops_conv& c) {
   if (broadcast_pays(c)) return &kBroadcast;
   // If `direct` has no masked loads for this layer, it usually computes columns that it drops, or copies the input. With few
   // channels, `shifted` is then faster.
-  return c.C < 8 && c.K > 1 && !merges(c) ? &kShifted : &kDirect;
+  return c.C < 8 && c.K > 1 && !simd().merges(c) ? &kShifted : &kDirect;
 }
 
 }  // namespace

@@ -80,19 +80,13 @@ fops_status convolve(const fops_conv& conv, const T* x, const float* k, float* y
   return FOPS_OK;
 }
 
-template <class Tiles>
-fops_status convolve_any(const fops_conv& conv, const void* x, const float* k, float* y) {
-  if (conv.x_type == FOPS_UINT8) return convolve<Tiles>(conv, static_cast<const uint8_t*>(x), k, y);
-  return convolve<Tiles>(conv, static_cast<const float*>(x), k, y);
-}
-
 }  // namespace
 
 fops_status conv_tiles(const fops_conv& conv, const void* x, const float* k, float* y, void*) {
 #if defined(__AVX512F__)
-  if (amx()) return convolve_any<HardwareTiles>(conv, x, k, y);
+  if (amx()) return with_input(conv, x, [&](auto* typed) { return convolve<HardwareTiles>(conv, typed, k, y); });
 #endif
-  return convolve_any<EmulatedTiles>(conv, x, k, y);
+  return with_input(conv, x, [&](auto* typed) { return convolve<EmulatedTiles>(conv, typed, k, y); });
 }
 
 }  // namespace fops::FOPS_ISA

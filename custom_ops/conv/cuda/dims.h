@@ -34,10 +34,4 @@ inline int64_t image_floats(const fops_conv& c) { return saturating(1.0 * c.C * 
 inline int64_t weight_floats(const fops_conv& c) { return saturating(1.0 * c.M * c.C * c.K * c.K); }
 inline int64_t output_floats(const fops_conv& c) { return saturating(1.0 * c.M * out_h(c) * out_w(c)); }
 
-// Calls `f` with x cast to a pointer to the convolution's input type.
-template <typename F>
-fops_status with_input(const fops_conv& c, const void* x, F f) {
-  return c.x_type == FOPS_UINT8 ? f(static_cast<const uint8_t*>(x)) : f(static_cast<const float*>(x));
-}
-
 }  // namespace fops

@@ -6,32 +6,10 @@
 
 namespace fops {
 
-#define FOPS_RUN(name) fops_status name(const fops_conv&, const void* x, const float* k, float* y, void* stream)
-
-FOPS_RUN(run_global_accumulate);
-FOPS_RUN(run_register_accumulate);
-FOPS_RUN(run_shared_tile);
-FOPS_RUN(run_linear_block);
-FOPS_RUN(run_image_grid);
-FOPS_RUN(run_unrolled);
-FOPS_RUN(run_compile_time);
-FOPS_RUN(run_constant_weights);
-FOPS_RUN(run_im2col_gemm);
-FOPS_RUN(run_implicit_gemm);
-FOPS_RUN(run_register_tile);
-FOPS_RUN(run_tensor_core_tile);
-FOPS_RUN(run_tensor_core_half);
-FOPS_RUN(run_few_products);
-
-#undef FOPS_RUN
-
-bool takes_shared_tile(const fops_conv&);
-bool takes_linear_block(const fops_conv&);
-bool takes_image_in_shared(const fops_conv&);
-bool takes_compile_time(const fops_conv&);
-bool takes_unrolled(const fops_conv&);
-bool takes_register_tile(const fops_conv&);
-bool takes_tensor_core_tile(const fops_conv&);
-bool takes_few_products(const fops_conv&);
+Kernel::Run run_global_accumulate, run_register_accumulate, run_shared_tile, run_linear_block, run_image_grid,
+    run_unrolled, run_compile_time, run_constant_weights, run_im2col_gemm, run_implicit_gemm, run_register_tile,
+    run_tensor_core_tile, run_tensor_core_half, run_few_products;
+Kernel::Takes takes_shared_tile, takes_linear_block, takes_image_in_shared, takes_compile_time, takes_unrolled,
+    takes_register_tile, takes_tensor_core_tile, takes_few_products;
 
 }  // namespace fops

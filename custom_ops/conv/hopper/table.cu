@@ -15,8 +15,7 @@ namespace hopper {
 namespace {
 
 // Wraps a variant without a half-precision kernel: adds the parameter `half`, which is ignored.
-using FloatRun = fops_status(const fops_conv&, const void* x, const float* k, float* y, cudaStream_t);
-template <FloatRun* kRun>
+template <Run* kRun>
 fops_status float32_only(const fops_conv& c, bool, const void* x, const float* k, float* y, cudaStream_t stream) {
   return kRun(c, x, k, y, stream);
 }
@@ -72,12 +71,7 @@ Variant variant_for(const fops_conv& c, bool half, int major) {
   });
 }
 
-fops_status compute_capability(int* major) {
-  int device = 0;
-  FOPS_CUDA(cudaGetDevice(&device));
-  FOPS_CUDA(cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, device));
-  return FOPS_OK;
-}
+fops_status compute_capability(int* major) { return device_attribute(cudaDevAttrComputeCapabilityMajor, major); }
 
 fops_status check_gpu(int major, const char* kernel) {
   if (major >= 8) return FOPS_OK;
