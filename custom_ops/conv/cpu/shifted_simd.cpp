@@ -50,11 +50,8 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   const int64_t plane = (band + conv.K - 1) * W_out;
   const int64_t floats = conv.C * conv.K * plane + kSlack;
   const int64_t stride = (floats + 15) / 16 * 16;
-  std::unique_ptr<float, decltype(&free)> scratch(
-      static_cast<float*>(aligned_alloc(64, static_cast<size_t>(stride) * 4 * threads)), &free);
-  if (!scratch)
-    return fail(FOPS_OUT_OF_MEMORY, "out of host memory: the kernel needs %lld bytes of scratch; use fewer threads",
-                (long long)stride * 4 * threads);
+  float* const memory = static_cast<float*>(scratch(stride * 4 * threads));
+  if (!memory) return fail(FOPS_OUT_OF_MEMORY, "out of host memory; use fewer threads");
 
   const bool far = conv.B * conv.M * H_out * W_out * 4 > kFarBytes;
   const int64_t depth = conv.C * conv.K * conv.K, part = part_of_sum(depth, conv.K) / conv.K;
@@ -63,7 +60,7 @@ fops_status conv_shifted(const fops_conv& conv, const void* x, const float* k, f
   parallel_for(conv.B * bands * groups, threads, [&](int64_t item, int worker) {
     const int64_t group = item % groups, h0 = item / groups % bands * band, image = item / groups / bands;
     const int64_t rows = std::min(band, H_out - h0);
-    float* S = scratch.get() + worker * stride;
+    float* S = memory + worker * stride;
     memset(S + conv.C * conv.K * plane, 0, kSlack * 4);
     const int64_t offset = image * conv.C * conv.H * conv.W + h0 * conv.W;
     with_input(conv, x, [&](auto* typed) { shift(conv, typed + offset, rows + conv.K - 1, S, plane); });
