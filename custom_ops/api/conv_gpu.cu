@@ -10,74 +10,20 @@ using namespace fops;
 
 namespace {
 
-fops_status forward(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
-                    void* stream) noexcept {
-  try {
-    FOPS_TRY(validate(conv));
-    if (x == nullptr || k == nullptr || y == nullptr)
-      return fail(FOPS_INVALID, "data, weight or output is a null pointer");
-    const Kernel* found = nullptr;
-    FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
-    if (found->plugin != nullptr) {
-      PluginTimes times;
-      CallOnDevice call;
-      FOPS_TRY(call.prepare(*found, *conv, x, y, stream, false));
-      return call.run(k, false, &times);
-    }
-    return found->run(*conv, x, k, y, stream);
-  } catch (...) {
-    return caught();
-  }
-}
-
-fops_status forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
-                          void* stream, int32_t node) noexcept {
-  try {
-    FOPS_TRY(validate(conv));
-    if (x == nullptr || k == nullptr || y == nullptr)
-      return fail(FOPS_INVALID, "data, weight or output is a null pointer");
-    const Kernel* found = nullptr;
-    FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
-    const auto on = static_cast<cudaStream_t>(stream);
-    Event start, stop;
-    FOPS_TRY(start.create(true));
-    FOPS_TRY(stop.create(true));
-    PluginTimes times{-1, 0, 0};
-    CallOnDevice call;
-    if (found->plugin != nullptr) FOPS_TRY(call.prepare(*found, *conv, x, y, stream, true));
-    FOPS_CUDA(cudaEventRecord(start, on));
-    if (found->plugin != nullptr)
-      FOPS_TRY(call.run(k, false, &times));
-    else
-      FOPS_TRY(found->run(*conv, x, k, y, stream));
-    FOPS_CUDA(cudaEventRecord(stop, on));
-    FOPS_CUDA(cudaEventSynchronize(stop));
-    double seconds = 0.0;
-    FOPS_TRY(add_time(start, stop, &seconds));
-    if (times.op_seconds >= 0) seconds = times.op_seconds;
-    log_op(node, node, found->name, *conv, seconds, 0, 0, times.layer_seconds, times.findings);
-    return FOPS_OK;
-  } catch (...) {
-    return caught();
-  }
-}
-
-fops_status forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x, const float* k,
-                           float* y, int32_t node) noexcept {
-  try {
+// Finds the kernel, and returns run(kernel), on device *device or, if that is null, on this thread's current device.
+template <typename F>
+fops_status with_kernel(const char* kernel, const int* device, const fops_conv* conv, const void* x, const float* k,
+                        const float* y, F run) {
+  return finish(guarded([&]() -> fops_status {
     FOPS_TRY(validate(conv));
     if (x == nullptr || k == nullptr || y == nullptr)
       return fail(FOPS_INVALID, "data, weight or output is a null pointer");
     DeviceScope scope;
-    FOPS_TRY(scope.enter(device));
+    if (device != nullptr) FOPS_TRY(scope.enter(*device));
     const Kernel* found = nullptr;
     FOPS_TRY(find(FOPS_GPU, kernel, *conv, &found));
-    if (found->plugin != nullptr && described(*found->plugin).host_memory)
-      return run_plugin_on_host(*found, *conv, x, k, y, node);
-    return run_staged(*found, device, *conv, x, k, y, node);
-  } catch (...) {
-    return caught();
-  }
+    return run(*found);
+  }));
 }
 
 }  // namespace
@@ -86,17 +32,43 @@ extern "C" {
 
 fops_status fops_conv_forward_gpu(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
                                   void* stream) {
-  return finish(forward(kernel, conv, x, k, y, stream));
+  return with_kernel(kernel, nullptr, conv, x, k, y, [&](const Kernel& found) -> fops_status {
+    if (found.plugin == nullptr) return found.run(*conv, x, k, y, stream);
+    PluginTimes times;
+    CallOnDevice call;
+    FOPS_TRY(call.prepare(found, *conv, x, y, stream, false));
+    return call.run(k, false, &times);
+  });
 }
 
 fops_status fops_conv_forward_timed(const char* kernel, const fops_conv* conv, const void* x, const float* k, float* y,
                                     void* stream, int32_t node) {
-  return finish(forward_timed(kernel, conv, x, k, y, stream, node));
+  return with_kernel(kernel, nullptr, conv, x, k, y, [&](const Kernel& found) -> fops_status {
+    const auto on = static_cast<cudaStream_t>(stream);
+    Event start, stop;
+    FOPS_TRY(start.create(true));
+    FOPS_TRY(stop.create(true));
+    PluginTimes times{-1, 0, 0};
+    CallOnDevice call;
+    if (found.plugin != nullptr) FOPS_TRY(call.prepare(found, *conv, x, y, stream, true));
+    FOPS_CUDA(cudaEventRecord(start, on));
+    FOPS_TRY(found.plugin != nullptr ? call.run(k, false, &times) : found.run(*conv, x, k, y, stream));
+    FOPS_CUDA(cudaEventRecord(stop, on));
+    FOPS_CUDA(cudaEventSynchronize(stop));
+    double seconds = 0.0;
+    FOPS_TRY(add_time(start, stop, &seconds));
+    if (times.op_seconds >= 0) seconds = times.op_seconds;
+    log_op(node, node, found.name, *conv, seconds, 0, 0, times.layer_seconds, times.findings);
+    return FOPS_OK;
+  });
 }
 
 fops_status fops_conv_forward_staged(const char* kernel, int device, const fops_conv* conv, const void* x,
                                      const float* k, float* y, int32_t node) {
-  return finish(forward_staged(kernel, device, conv, x, k, y, node));
+  return with_kernel(kernel, &device, conv, x, k, y, [&](const Kernel& found) {
+    const bool on_host = found.plugin != nullptr && described(*found.plugin).host_memory;
+    return on_host ? run_plugin_on_host(found, *conv, x, k, y, node) : run_staged(found, device, *conv, x, k, y, node);
+  });
 }
 
 }  // extern "C"

@@ -17,11 +17,7 @@ fops_status fops_kernel_describe(fops_backend backend, int index, fops_kernel_in
 }
 
 fops_status fops_register_kernel(const char* name, const fops_kernel_plugin* plugin) {
-  try {
-    return register_kernel(name, plugin);
-  } catch (...) {
-    return caught();
-  }
+  return guarded([=] { return register_kernel(name, plugin); });
 }
 
 void fops_examine(int on) { examine(on != 0); }

@@ -45,13 +45,19 @@ bool convert(const fops_node* nodes, int count, std::vector<Layer>* out) {
   return true;
 }
 
+template <typename F>
+fops_status on(fops_network* network, F body) {
+  if (!network) return fail(FOPS_INVALID, "no network was given");
+  return guarded([&] { return body(*network->network); });
+}
+
 }  // namespace
 
 extern "C" {
 
 fops_status fops_network_create(const fops_node* nodes, int node_count, const int64_t* shape, int dimensions,
                                 fops_backend backend, int device, const char* precision, fops_network** out) {
-  try {
+  return guarded([&]() -> fops_status {
     if (!nodes || node_count < 1 || !shape || dimensions < 1 || !out)
       return fail(FOPS_INVALID, "a network needs nodes, the shape of an item and a place for the result");
     std::vector<Layer> layers;
@@ -63,9 +69,7 @@ fops_status fops_network_create(const fops_node* nodes, int node_count, const in
     if (status != FOPS_OK) return status;
     *out = handle.release();
     return FOPS_OK;
-  } catch (...) {
-    return caught();
-  }
+  });
 }
 
 void fops_network_destroy(fops_network* network) { delete network; }
@@ -115,44 +119,27 @@ fops_status fops_network_stage(const fops_network* network, int index, fops_stag
 }
 
 fops_status fops_network_set_weights(fops_network* network, const float* const* values, const uint64_t* versions) {
-  try {
+  return guarded([&]() -> fops_status {
     if (!network || !values || !versions) return fail(FOPS_INVALID, "a network, weights and versions are needed");
     std::vector<Weight> weights;
     for (int i = 0; i < fops_network_input_count(network); ++i) weights.push_back({values[i], versions[i]});
     return network->network->set_weights(weights);
-  } catch (...) {
-    return caught();
-  }
+  });
 }
 
 fops_status fops_network_forward(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out,
                                  int log) {
-  try {
-    if (!network) return fail(FOPS_INVALID, "no network was given");
-    return network->network->forward(n, data, type, out, log != 0);
-  } catch (...) {
-    return caught();
-  }
+  return on(network, [&](Network& all) { return all.forward(n, data, type, out, log != 0); });
 }
 
 fops_status fops_network_predict(fops_network* network, int64_t n, const void* data, fops_dtype type,
                                  int32_t* classes) {
-  try {
-    if (!network) return fail(FOPS_INVALID, "no network was given");
-    return network->network->predict(n, data, type, classes);
-  } catch (...) {
-    return caught();
-  }
+  return on(network, [&](Network& all) { return all.predict(n, data, type, classes); });
 }
 
 fops_status fops_network_forward_gpu(fops_network* network, int64_t n, const void* data, fops_dtype type, float* out,
                                      void* stream) {
-  try {
-    if (!network) return fail(FOPS_INVALID, "no network was given");
-    return network->network->forward_device(n, data, type, out, stream);
-  } catch (...) {
-    return caught();
-  }
+  return on(network, [&](Network& all) { return all.forward_device(n, data, type, out, stream); });
 }
 
 }  // extern "C"

@@ -14,4 +14,14 @@ const char* last_message() noexcept;
 // Sets the message for the exception that is being handled, and returns its status. Call it in a catch (...) block.
 fops_status caught() noexcept;
 
+// Returns body(), or the status of the exception that it throws.
+template <typename F>
+fops_status guarded(F body) noexcept {
+  try {
+    return body();
+  } catch (...) {
+    return caught();
+  }
+}
+
 }  // namespace fops

@@ -43,5 +43,5 @@ fops_cuda_target(fashion_ops)
 string(REPLACE ";" " " archs "${CUDA_ARCHS}")
 # Defined only for the two files that use it, so that a build with CUDA can keep the other objects of a build without
 # CUDA.
-set_property(SOURCE api/messages.cpp api/no_cuda.cpp APPEND PROPERTY COMPILE_DEFINITIONS FOPS_WITH_CUDA
+set_property(SOURCE api/library.cpp api/no_cuda.cpp APPEND PROPERTY COMPILE_DEFINITIONS FOPS_WITH_CUDA
   "FOPS_CUDA_ARCHS=\"${archs}\"" "FOPS_CUDA_VERSION=\"${CMAKE_CUDA_COMPILER_VERSION}\"")
