@@ -57,6 +57,12 @@ __device__ inline uint32_t pack(__half low, __half high) {
   return static_cast<uint32_t>(__half_as_ushort(low)) | static_cast<uint32_t>(__half_as_ushort(high)) << 16;
 }
 
+// Four neighbouring values, which one instruction loads.
+template <typename X>
+struct alignas(4 * sizeof(X)) Four {
+  X at[4];
+};
+
 // Two values, each split as by split_enlarged: a word of both high parts and a word of both low parts.
 struct SplitPair {
   uint32_t hi, lo;

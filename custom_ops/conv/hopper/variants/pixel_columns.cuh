@@ -14,11 +14,6 @@ constexpr int kChunk = 16;  // outputs that a warp computes at a time: two mma t
 __host__ __device__ constexpr int pairs_per_row(int K) { return (K + 1) / 2; }
 __host__ __device__ constexpr int steps(int K) { return (K * pairs_per_row(K) + 7) / 8; }
 
-template <typename X>
-struct alignas(4 * sizeof(X)) Four {
-  X at[4];
-};
-
 // Stages `count` pixels in their order in memory: word i of `hi` is (x[i], x[i + 1]), scaled and rounded to halves. If
 // kResidue, also stores the rounding errors in `lo`. Returns whether this thread's values are all exact in half
 // precision.

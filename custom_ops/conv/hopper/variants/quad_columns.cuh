@@ -37,11 +37,6 @@ struct PairOf {
                     : t % 2 * 2 + i - kRun) {}
 };
 
-template <typename X>
-struct alignas(4 * sizeof(X)) Four {
-  X at[4];
-};
-
 // Whether the original pixels of the next band are copied to shared memory while a band is multiplied.
 template <typename X>
 constexpr bool kWaits = sizeof(X) == sizeof(float);
