@@ -103,22 +103,19 @@ fops_status DeviceWeights::lay_out(size_t index, const std::vector<Weight>& give
   measure(stage, given, &w);
 
   const int64_t units = units_of(stage), a_unit = weights_a_unit(stage);
+  const auto upload = [&](PackedWeights* of) -> fops_status {
+    const size_t bytes = of->packed.size() * sizeof(uint32_t);
+    FOPS_TRY(packed_[index].reserve(bytes));
+    FOPS_CUDA(cudaMemcpyAsync(packed_[index].as(), of->packed.data(), bytes, cudaMemcpyHostToDevice, stream));
+    of->device = packed_[index].as<uint32_t>();
+    return FOPS_OK;
+  };
   if (stage.kind == Stage::Kind::convolution && takes_conv_pixels(stage)) {
     w.packed_pixels = pack_conv_pixels(stage, given[stage.weight].values, &w.pixels);
-    if (w.packed_pixels) {
-      const size_t bytes = w.pixels.packed.size() * sizeof(uint32_t);
-      FOPS_TRY(packed_[index].reserve(bytes));
-      FOPS_CUDA(cudaMemcpyAsync(packed_[index].as(), w.pixels.packed.data(), bytes, cudaMemcpyHostToDevice, stream));
-      w.pixels.device = packed_[index].as<uint32_t>();
-    }
+    if (w.packed_pixels) FOPS_TRY(upload(&w.pixels));
   } else if (matrix_units_ && (takes_first_layer(stage) || takes_later_layer(stage))) {
     w.packed_conv_pool = pack_conv_pool(stage, given[stage.weight].values, &w.conv_pool);
-    if (w.packed_conv_pool) {
-      const size_t bytes = w.conv_pool.packed.size() * sizeof(uint32_t);
-      FOPS_TRY(packed_[index].reserve(bytes));
-      FOPS_CUDA(cudaMemcpyAsync(packed_[index].as(), w.conv_pool.packed.data(), bytes, cudaMemcpyHostToDevice, stream));
-      w.conv_pool.device = packed_[index].as<uint32_t>();
-    }
+    if (w.packed_conv_pool) FOPS_TRY(upload(&w.conv_pool));
   } else if (stage.kind == Stage::Kind::dense && units > kFewUnits && matrix_units_) {
     FOPS_TRY(packed_[index].reserve(dense_weight_bytes(units, a_unit)));
     int64_t filters = 0;

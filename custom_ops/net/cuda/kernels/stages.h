@@ -47,12 +47,13 @@ fops_status run_few_units(int64_t n, int64_t inputs, int64_t units, const Tensor
 
 // Convolution, tanh and pool in one kernel, for one channel and K = 5 (kernels/conv_pixels/).
 constexpr int kTanhScale = 1 << 14;  // scale of the halves that the kernel writes: puts +-1 far inside half's range
-struct PixelWeights {
+struct PackedWeights {
   std::vector<uint32_t> packed;      // a copy of these words goes to the device
   const uint32_t* device = nullptr;  // the copy on the device, aligned to 16 bytes
-  float unscale = 1.0f;              // a power of two: before the split, the weights were divided by it
 };
-// Whether the kernel supports this stage's shape, pool and activation.
+struct PixelWeights : PackedWeights {
+  float unscale = 1.0f;  // a power of two: before the split, the weights were divided by it
+};
 bool takes_conv_pixels(const Stage& stage);
 // Packs the weights. Returns false for weights that the kernel does not support: infinite or NaN, the largest too large
 // or too small for half's range, or one too far below the largest.

@@ -20,10 +20,7 @@ bool takes_later_layer(const Stage& stage);
 
 // A stage's weights, split into halves, in the order in which the kernel's lanes read them. They are followed by a
 // float per filter of every tile, a power of two, which undoes the filter's scale.
-struct ConvPoolWeights {
-  std::vector<uint32_t> packed;      // a copy of these words goes to the device
-  const uint32_t* device = nullptr;  // the copy on the device, aligned to 16 bytes
-};
+using ConvPoolWeights = PackedWeights;
 // Packs the weights. Returns false if they cannot be split well: infinities, NaN, too large values, or values of one
 // filter too far apart.
 bool pack_conv_pool(const Stage& stage, const float* k, ConvPoolWeights* out);
