@@ -19,29 +19,22 @@ extern "C" void conv_forward(const float* x, const float* k, float* y, int B, in
 namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
-  return guarded(call, [call]() -> int {
+  const auto forward = [call] {
     const Sizes s(call->conv);
-    const Inputs inputs(*call, s);
-#ifdef FOPS_STREAM
-    const bool wait = call->examine != 0;
-#else
-    const bool wait = true;
-    cudaStreamSynchronize(static_cast<cudaStream_t>(call->stream));
-#endif
-    cudaGetLastError();
-    const double start = now();
     conv_forward(call->x, call->k, call->y, s.B, s.M, s.C, s.H, s.W, s.K FOPS_MORE);
-    if (!wait) {
+  };
+#ifdef FOPS_STREAM
+  if (!call->examine)
+    return guarded(call, [&]() -> int {
+      cudaGetLastError();
+      forward();
       const cudaError_t error = cudaGetLastError();
       if (error != cudaSuccess) fail(call, FOPS_OK, "CUDA reported after conv_forward: %s", cudaGetErrorString(error));
       call->op_seconds = -1;
       return FOPS_OK;
-    }
-    const int status = settle(call, "conv_forward");
-    call->op_seconds = now() - start;
-    if (status == FOPS_OK) call->findings = inputs.findings(s, true);
-    return status;
-  });
+    });
+#endif
+  return run_on_device(call, "conv_forward", true, forward);
 }
 
 }  // namespace fops_adapter

@@ -122,6 +122,24 @@ class Inputs {
   Buffer x_, k_;
 };
 
+// Runs a call of a format with one function on device tensors. forward() calls the file's function, called `name` in
+// messages. Op Time is the time of that and a device synchronise. `poisoned`: as in Inputs::findings.
+template <typename F>
+int run_on_device(fops_plugin_call* call, const char* name, bool poisoned, F forward) {
+  return guarded(call, [&]() -> int {
+    const Sizes s(call->conv);
+    const Inputs inputs(*call, s);
+    cudaStreamSynchronize(static_cast<cudaStream_t>(call->stream));
+    cudaGetLastError();
+    const double start = now();
+    forward();
+    const int status = settle(call, name);
+    call->op_seconds = now() - start;
+    if (status == FOPS_OK) call->findings = inputs.findings(s, poisoned);
+    return status;
+  });
+}
+
 // Returns the number of bytes from `p` to the end of its allocation in device memory; 0 for null, host memory and unknown
 // pointers.
 inline size_t bytes_behind(const void* p) {

@@ -9,21 +9,13 @@
 namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
-  return guarded(call, [call]() -> int {
+  return run_on_device(call, "solve", true, [call] {
     const Sizes s(call->conv);
-    const Inputs inputs(*call, s);
     const size_t image = static_cast<size_t>(s.H) * s.W, filter = static_cast<size_t>(s.K) * s.K;
     const size_t plane = s.outputs() / s.B / s.M;
-    cudaStreamSynchronize(static_cast<cudaStream_t>(call->stream));
-    cudaGetLastError();
-    const double start = now();
     for (size_t b = 0; b < static_cast<size_t>(s.B); ++b)
       for (size_t m = 0; m < static_cast<size_t>(s.M); ++m)
         solve(call->x + b * image, call->k + m * filter, call->y + (b * s.M + m) * plane, s.H, s.W, s.K, s.K);
-    const int status = settle(call, "solve");
-    call->op_seconds = now() - start;
-    if (status == FOPS_OK) call->findings = inputs.findings(s, true);
-    return status;
   });
 }
 

@@ -8,18 +8,7 @@ static void fops_forward(fops_plugin_call* fops_call);  // defined after the #in
 namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
-  return guarded(call, [call]() -> int {
-    const Sizes s(call->conv);
-    const Inputs inputs(*call, s);
-    cudaStreamSynchronize(static_cast<cudaStream_t>(call->stream));
-    cudaGetLastError();
-    const double start = now();
-    fops_forward(call);
-    const int status = settle(call, "forward");
-    call->op_seconds = now() - start;
-    if (status == FOPS_OK) call->findings = inputs.findings(s, false);
-    return status;
-  });
+  return run_on_device(call, "forward", false, [call] { fops_forward(call); });
 }
 
 }  // namespace fops_adapter
