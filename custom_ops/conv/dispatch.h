@@ -4,7 +4,6 @@
 #include <initializer_list>
 
 #include "conv/kernel.h"
-#include "fashion_ops.h"
 
 namespace fops {
 

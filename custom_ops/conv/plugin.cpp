@@ -8,7 +8,6 @@
 #include <cstring>
 #include <deque>
 #include <limits>
-#include <memory>
 #include <mutex>
 #include <set>
 #include <string>

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstdint>
-
 #include "gpu/check.h"
 
 namespace fops {

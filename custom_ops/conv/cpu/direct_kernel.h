@@ -3,11 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/simd.h"
-#include "base/summation.h"
 
 namespace fops::FOPS_ISA {
 

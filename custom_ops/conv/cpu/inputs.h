@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/simd.h"
 #include "fashion_ops.h"
 
 namespace fops::FOPS_ISA {

@@ -2,7 +2,6 @@
 // band of rows of one image. The fused stage in net/cpu/stages_simd.cpp uses them too.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

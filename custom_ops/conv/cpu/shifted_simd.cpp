@@ -6,14 +6,9 @@
 //                                                                    S[q=1]  b c d      W_out and needs no masks
 //
 // Costs: K copies of each pixel (im2col makes K * K). For a 28x28 image and K = 5 they take 13 KB, which stay in L1.
-// Gains: the micro-kernel keeps kRows filters x kVectors vectors of outputs in registers. With AVX-512 that is 6 x 4 (24 of
-// 32 registers), and 24 multiply-adds need 10 loads; with 16 registers it is 4 x 3. docs/notebook.md has measurements with
-// stores that bypass the cache and with prefetching.
-#include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
-
+// Gains: the micro-kernel keeps kRows filters x kVectors vectors of outputs in registers. With AVX-512 that is 6 x 4
+// (24 of 32 registers), and 24 multiply-adds need 10 loads; with 16 registers it is 4 x 3.
+#include "base/scratch.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "conv/cpu/kernels.h"

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 
-#include "base/simd.h"
 #include "conv/cpu/lines.h"
 
 namespace fops::FOPS_ISA {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <numeric>
 
 #include "gpu/divide.cuh"
 

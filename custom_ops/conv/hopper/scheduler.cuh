@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "conv/cuda/dims.h"
 #include "gpu/launch.h"
 #include "gpu/workspace.h"
 

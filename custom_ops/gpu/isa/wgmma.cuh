@@ -2,8 +2,6 @@
 // Only in code for sm_90a.
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include <cstdint>
 
 #include "gpu/isa/architecture.cuh"

@@ -8,9 +8,7 @@
 // Gains: the tensor cores' rate; docs/notebook.md lists what was tried.
 #include "conv/hopper/variants/channel_quads.cuh"
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
-#include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants.h"
 #include "gpu/band_scale.cuh"
 #include "gpu/divide.cuh"

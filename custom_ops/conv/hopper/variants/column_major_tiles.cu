@@ -10,7 +10,6 @@
 // Costs: small batches take longer than with image_bands.cu, which cannot be used for them, because an image must have
 // the same bits in every batch.
 // Gains: a staged pixel is read K times, not K K times; filters fill the instruction; no computed column is dropped.
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
 #include "conv/hopper/variants.h"

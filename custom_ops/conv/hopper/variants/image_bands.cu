@@ -8,7 +8,6 @@
 // Gains: wgmma's rate for the shapes of channel_quads.cu. docs/notebook.md lists what was tried.
 #include "conv/hopper/variants/image_bands.cuh"
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
 #include "conv/hopper/variants.h"

@@ -8,7 +8,6 @@
 //
 // Chains are those of image_bands.cu, so an image's outputs have the same bits in every batch.
 // Costs: every block splits all weights, so this kernel is used only for at most one block per SM.
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants.h"

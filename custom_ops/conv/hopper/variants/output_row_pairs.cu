@@ -13,7 +13,6 @@
 
 #include <utility>
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
 #include "conv/hopper/variants.h"

@@ -12,7 +12,6 @@
 
 #include <type_traits>
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/epilogue.cuh"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/scheduler.cuh"

@@ -7,7 +7,6 @@
 // parts that the step needs. The kernel also splits the weights, so that a call is one launch.
 // Costs: the weights of 128 channels take 64 registers per lane; layers with more channels run any_shape.cu.
 // Gains: any_shape.cu needs a second launch to split the weights.
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/scheduler.cuh"
 #include "conv/hopper/split.cuh"

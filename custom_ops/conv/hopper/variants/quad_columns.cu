@@ -14,9 +14,7 @@
 
 #include <type_traits>
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
-#include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"
 #include "conv/hopper/variants.h"
 #include "gpu/band_scale.cuh"

@@ -1,7 +1,7 @@
 // For quad_columns.cu: staging of a band of an image, the weights as operands, and the products.
 #pragma once
 
-#include "conv/hopper/pipeline.cuh"
+#include "gpu/isa/bulk_copy.cuh"
 #include "gpu/isa/halves.cuh"
 #include "gpu/isa/mma.cuh"
 

@@ -11,7 +11,6 @@
 // Gains: half the shared memory traffic of any_shape.cu, and one launch instead of two.
 #include "conv/hopper/variants/register_weights.cuh"
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"

@@ -11,7 +11,6 @@
 // Gains: pixels are read once for all outputs of a column, by the tensor cores from shared memory.
 #include "conv/hopper/variants/shifted_filters.cuh"
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/scheduler.cuh"

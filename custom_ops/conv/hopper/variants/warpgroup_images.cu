@@ -12,7 +12,6 @@
 #include <climits>
 #include <type_traits>
 
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/fallback.cuh"
 #include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants.h"

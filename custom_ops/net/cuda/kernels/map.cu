@@ -7,7 +7,6 @@
 // Costs: memory traffic; each value is read and written in a separate pass. Gains: layers of any shape run on the
 // device.
 #include <algorithm>
-#include <type_traits>
 
 #include "gpu/isa/halves.cuh"
 #include "gpu/launch.h"

@@ -9,7 +9,6 @@
 // chunk by chunk, and one of their warps loads weights and rows of pixels by TMA (raw_rows.cuh).
 // Costs: positions in the last K - 1 columns and rows of an image are computed and dropped, except with strips
 // (plan.h); weights are packed again in each call.
-#include "conv/cuda/kernels.h"
 #include "conv/hopper/choose.h"
 #include "conv/hopper/shape_cache.h"
 #include "conv/hopper/variants.h"

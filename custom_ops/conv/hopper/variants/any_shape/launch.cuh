@@ -1,8 +1,6 @@
 // For any_shape.cu: launches the instance of the kernel that was compiled for a tiling.
 #pragma once
 
-#include "conv/cuda/kernels.h"
-#include "conv/hopper/pipeline.cuh"
 #include "conv/hopper/variants/any_shape/kernel.cuh"
 #include "conv/hopper/variants/any_shape/launch.h"
 

@@ -5,9 +5,6 @@
 //   pack.cu         packs the weights of both kernels on the host
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "net/cuda/kernels/stages.h"
 #include "net/plan.h"
 
