@@ -86,8 +86,13 @@ fops_status register_kernel(const char* name, const fops_kernel_plugin* plugin) 
   added.takes = text(plugin->takes);
   added.precision = text(plugin->precision);
   added.described = plugin;
-  all.kernels[backend == FOPS_GPU].push_back({added.name.c_str(), added.summary.c_str(), added.takes.c_str(),
-                                              added.precision.c_str(), nullptr, nullptr, &added});
+  Kernel kernel{};
+  kernel.name = added.name.c_str();
+  kernel.summary = added.summary.c_str();
+  kernel.takes = added.takes.c_str();
+  kernel.precision = added.precision.c_str();
+  kernel.plugin = &added;
+  all.kernels[backend == FOPS_GPU].push_back(kernel);
   ++all.count[backend == FOPS_GPU];
   return FOPS_OK;
 }

@@ -7,7 +7,6 @@
 #include "gpu/divide.cuh"
 
 namespace fops::hopper {
-
 namespace {
 
 struct Traits {

@@ -36,7 +36,7 @@ fops_status Steps::run(const Buffers& buffers, size_t from, int64_t n, const Ten
 // requested or no dense step uses halves.
 fops_status Steps::recompute(const Buffers& buffers, int64_t n, const Tensor& data, float* out,
                              cudaStream_t stream) const {
-  Recompute work;
+  Recompute work{};
   for (size_t i = 0; i < buffers.steps().size() && products_ == 3; ++i) {
     const Step& step = buffers.steps()[i];
     if (step.kind != Step::Kind::dense) continue;

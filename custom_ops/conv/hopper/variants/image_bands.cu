@@ -68,8 +68,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), kBlocks)
   __shared__ float unscale[kFilters];
   __shared__ unsigned tops[kThreads / 32], slot_of_task;
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-  // The shuffle shows the compiler that this is warp-uniform.
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;  // shown to be warp-uniform
   const int slot = tiling.staged(d), low = tiling.chunks.slots() * slot, pixels = d.H * d.W, plane = d.OH * d.OW;
   uint4* weights = dynamic;                               // [unit][high, low][filter]
   uint4* staged = weights + tiling.steps * 4 * kFilters;  // [high, low][slot][position]

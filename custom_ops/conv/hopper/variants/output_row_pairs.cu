@@ -144,8 +144,7 @@ __global__ void __launch_bounds__(bound_with_wgmma(kThreads), 1)
   static_assert(kInputRows % kRows == 0, "rows of pixels are multiplied a group at a time");
   extern __shared__ __align__(128) uint4 dynamic[];
   __shared__ Shared<kFilters> shared;
-  // The shuffle shows the compiler that this is warp-uniform.
-  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;
+  const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), group = warp / 4;  // shown to be warp-uniform
   const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
   const Groups<kRows> groups(d, tiling);
   const int slot_stride = groups.slot_entries(d, tiling), band_stride = 2 * F::kSlots * slot_stride;

@@ -54,8 +54,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int i = 0; i < kItems; ++i) row[i] = x + min(first + i, n - 1) * inputs;  // past the end: repeats the last item
 
-  // The number of loads per item that a lane has in flight.
-  constexpr int kAhead = kWide == 1 ? 8 : kItems == 1 ? 4 : 2;
+  constexpr int kAhead = kWide == 1 ? 8 : kItems == 1 ? 4 : 2;  // loads per item that a lane has in flight
   float sum[kItems][kUnits] = {};
   for (int begin = 0; begin < inputs; begin += kTogether) {
     const int end = min(begin + kTogether, inputs);

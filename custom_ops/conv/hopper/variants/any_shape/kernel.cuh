@@ -1,4 +1,4 @@
-// The kernel of any_shape.cu for all but small batches.
+// The kernel of any_shape.cu.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,8 @@ namespace fops::hopper {
 constexpr int kThreads = kConsumerThreads + kProducerThreads + 32;
 static_assert(kThreads == 512, "registers are dealt out to four warpgroups");
 
-// The form of a block's weights.
-// kTaps of 0: a tile's rows are 64 filters, with the low parts in a separate tile. 1: the rows are the high and low
-// parts of 32 filters ("stacked"). 2, 4 or 8: the rows are the high and low parts of 16, 8 or 4 filters at 2, 4 or 8
-// taps, respectively.
+// The form of a block's weights. kTaps of 0: a tile's rows are 64 filters, with the low parts in a separate tile. 1: rows
+// are the high and low parts of 32 filters ("stacked"). 2, 4 or 8: those of 16, 8 or 4 filters at 2, 4 or 8 taps.
 // kTiles: number of tiles of filters per block. With two, the two consumer warpgroups have different filters at the
 // same positions; with one, they have the same filters at different positions.
 template <int kTaps, int kTiles>
