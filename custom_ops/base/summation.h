@@ -7,8 +7,7 @@
 // constructed to break this bound keep it, because they lose less than a unit per addition (equal terms 0.26 units). The
 // exceptions are a few sums of one part whose first term outweighs the rest; docs/precision.md says how many.
 //
-// With kWorst = 1 the bound would hold for every input, but 25 products would need four parts, which would slow the
-// course's convolutions by 8 to 19% (one AVX-512 core).
+// With kWorst = 1 the bound would hold for every input, but 25 products would need four parts, which is slow.
 // The parts depend only on the shape, so that results do not depend on threads, batches or caches.
 #pragma once
 

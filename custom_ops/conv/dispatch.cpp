@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/sizes.h"
 #include "base/status.h"
 #include "conv/plugin.h"
 
@@ -14,14 +15,6 @@ constexpr int64_t kMaxElements = INT64_C(1) << 40;  // 4 TB of float32; a larger
 const char* word(fops_backend backend) { return backend == FOPS_GPU ? "CUDA" : "CPU"; }
 
 }  // namespace
-
-bool within(int64_t limit, std::initializer_list<int64_t> sizes) {
-  for (const int64_t size : sizes) {
-    if (size > limit) return false;
-    limit /= size;
-  }
-  return true;
-}
 
 fops_status validate(const fops_conv* c) {
   if (!c) return fail(FOPS_INVALID, "no convolution was given (null pointer)");

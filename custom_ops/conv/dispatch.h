@@ -1,14 +1,9 @@
 // Checks a convolution and looks up its kernel, as every entry point does before a kernel runs.
 #pragma once
 
-#include <initializer_list>
-
 #include "conv/kernel.h"
 
 namespace fops {
-
-// Whether the product of positive sizes is at most `limit`.
-bool within(int64_t limit, std::initializer_list<int64_t> sizes);
 
 // Returns FOPS_OK if every size is positive, K <= min(H, W), no tensor has more than 2^40 elements, and the type is known;
 // otherwise FOPS_INVALID, and the message is the reason.

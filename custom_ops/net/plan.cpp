@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/sizes.h"
 #include "base/status.h"
-#include "conv/dispatch.h"
 
 namespace fops {
 
@@ -19,8 +19,7 @@ int data_input(const std::vector<Layer>& layers) {
 
 namespace {
 
-// Limits for the number of values per item (8 GB of float32) and of weights per layer (4 TB). A larger shape is taken for a
-// mistake, and its sizes could overflow 64 bits.
+// Limits of values per item (8 GB of float32) and of weights per layer (4 TB), which also keep sizes within 64 bits.
 constexpr int64_t kMaxItem = INT64_C(1) << 31, kMaxWeights = INT64_C(1) << 40;
 
 class Planner {

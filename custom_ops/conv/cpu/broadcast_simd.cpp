@@ -6,9 +6,7 @@
 //                                                                         acc[j][1] += x[c][h + p][w + q + j] * w1
 //
 // Gains: 28 multiply-adds need 16 loads, none of which crosses a cache line: weights are stored in reading order in whole
-// lines, and each input is a single number. In `direct`, 24 multiply-adds need 8 loads of weights and 3 of vectors of
-// inputs (6 where a vector has inputs of two rows), and nearly all of these vectors cross a cache line. The end of a row
-// costs nothing.
+// lines, and each input is a single number. The end of a row costs nothing.
 // Costs: weights are transposed once per call or item, and outputs once per tile.
 // A sum has the same terms in the same order as in `direct`, if `direct` makes no copies of the image.
 #include "base/scratch.h"
