@@ -35,8 +35,7 @@ static inline Vector load(const float* p) { return *reinterpret_cast<const Unali
 static inline void store(float* p, Vector v) { *reinterpret_cast<UnalignedVector*>(p) = v; }
 
 // load_lanes(v, lanes_from(first), p) returns `v` with the lanes from `first` on loaded from p. Used only if
-// kMaskedLoads, with AVX-512: with AVX2 a second load and a blend take longer than the copies that `direct` makes instead
-// (docs/notebook.md).
+// kMaskedLoads, with AVX-512: with AVX2 a second load and a blend take longer than the copies that `direct` makes.
 #if defined(__AVX512F__)
 constexpr bool kMaskedLoads = true;
 typedef __mmask16 Lanes;

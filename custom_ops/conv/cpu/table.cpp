@@ -20,12 +20,15 @@ const Simd& simd() {
 #undef FOPS_SIMD
   return each[static_cast<int>(isa())];
 }
-template <Kernel::Run* Simd::* kRun>
-fops_status best(const fops_conv& c, const void* x, const float* k, float* y, void* stream) {
-  return (simd().*kRun)(c, x, k, y, stream);
-}
-constexpr Kernel::Run &shifted = best<&Simd::shifted>, &direct = best<&Simd::direct>,
-                      &broadcast = best<&Simd::broadcast>, &tiles = best<&Simd::tiles>;
+#define FOPS_BEST(name)                                                                    \
+  fops_status name(const fops_conv& c, const void* x, const float* k, float* y, void* s) { \
+    return simd().name(c, x, k, y, s);                                                     \
+  }
+FOPS_BEST(shifted)
+FOPS_BEST(direct)
+FOPS_BEST(broadcast)
+FOPS_BEST(tiles)
+#undef FOPS_BEST
 
 constexpr Kernel kKernels[] = {
     {"naive", "seven nested loops, one thread: the definition", "", "float32", any, conv_naive},

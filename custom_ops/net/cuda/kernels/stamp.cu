@@ -4,8 +4,7 @@
 //   event    kernel ----> time written over the bus, behind the copies in flight there
 //   stamp    kernel ----> time stored on the device
 //
-// Costs: a kernel of one thread. The clock ticks every 32 ns on an H200. Even one tick per microsecond would be short
-// compared with the first step on a part of a megabyte or more.
+// Costs: a kernel of one thread. The clock ticks every 32 ns on an H200.
 // Gains: events around a short kernel may show more than twice its time. docs/notebook.md has the measurements.
 #include <cstdint>
 

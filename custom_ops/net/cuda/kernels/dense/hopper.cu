@@ -7,8 +7,7 @@
 //             | 4 warps x 16 rows     |      to the total, the other keeps the matrix units busy.
 //             +-----------------------+
 // Costs: fa2017's layer has 72 GFLOP, and takes 222 (three products, padding).
-// Gains: float32's accuracy at nearly the rate of half-precision products. docs/notebook.md lists what was tried, and
-// sizes of tiles.
+// Gains: float32's accuracy at nearly the rate of half-precision products. docs/notebook.md lists what was tried.
 #include <atomic>
 
 #include "gpu/isa/bulk_copy.cuh"
