@@ -276,7 +276,7 @@ PAIRS = {
         SLOW["no_restrict"]
         .replace("float* row[6];", "float row[6][256];")
         .replace("        for (int i = 0; i < 6; ++i) row[i] = y +", "        float* out[6];\n        for (int i = 0; i < 6; ++i) out[i] = y +")
-        .replace("      }\n}\n", "        for (int i = 0; i < 6; ++i)\n          for (int w = 0; w < Wo; ++w) out[i][w] = row[i][w];\n      }\n}\n"),
+        .replace("      }\n}\n", "        for (int i = 0; i < 6 && m + i < M; ++i)\n          for (int w = 0; w < Wo; ++w) out[i][w] = row[i][w];\n      }\n}\n"),
     ),
     "an inlined function": ("call_in_loop", SLOW["call_in_loop"], shifted(outer=_OMP)),
     "loops that end at the border": (
