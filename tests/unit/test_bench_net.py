@@ -186,8 +186,9 @@ def test_a_network_that_fails_is_incorrect(invoke, monkeypatch):
 def test_progress_is_shown_on_a_terminal_and_tables_in_a_pipe():
     ours, theirs = os.openpty()
     words = ("bench", "net", "--backend", "cpu", "--batch", "1,2", "--repeat", "1", "--against", "none")
+    terminal = {**os.environ, "TERM": "xterm"}  # a dumb one shows no progress
     program = subprocess.Popen(
-        [sys.executable, "-m", "fashion_infer", *words], stdout=subprocess.PIPE, stderr=theirs, text=True
+        [sys.executable, "-m", "fashion_infer", *words], stdout=subprocess.PIPE, stderr=theirs, text=True, env=terminal
     )
     os.close(theirs)
     seen = b""
