@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..kernel_files import build, neighbours
 from ..kernel_files.formats import KernelFile
 from ..system import inputs
-from . import listing, machine_loop, ncu, slow_cpu, slow_gpu
+from . import listing, machine_loop, ncu, slow_cpu, slow_gpu, source
 from .findings import KernelFinding, plain_name
 from .machine_loop import MachineLoop
 from .samples import CpuRun
@@ -60,7 +60,7 @@ def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding
     uses vectors, the others compute the remaining elements, and are left out. A loop without vectors is also left out
     if `said`, the report on vectorisation, has vectors of its lines, which may be in no loop any more.
     """
-    lines = neighbours.text_of(path).splitlines()
+    lines = source.without_comments(neighbours.text_of(path))
     missed = slow_cpu.reasons(path, said)
     vectors = {int(line) for name, line in re.findall(_VECTORISED, said, re.MULTILINE) if Path(name).name == path.name}
     loops = [loop for loop in _chosen(_loops(assembly, path)) if loop.hot <= len(lines)]

@@ -277,7 +277,7 @@ def of_loop(
     """Add findings from the instructions of an innermost loop: with samples, the one that takes most of the time.
 
     `add` is called with a finding's code, share, line, description, form after the remedy, and evidence; `missed` is
-    what `reasons` returns, and `hot` the loop's line.
+    what `reasons` returns, and `hot` the loop's line. Comments must be blanked.
     """
     loop, share = MachineLoop(run.loop), run.loop_share
     # Without a fault in it, a loop over the taps of one output adds up a single sum.
@@ -334,7 +334,7 @@ def of_loop(
         add("serial_sum", 0.8 * share, hot, _SERIAL, "row", additions=loop.sums[:10])
     elif not loop.vectors and loop.overlapping:
         words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
-        if any(re.search(r"\bvolatile\b", line.partition("//")[0]) for line in lines):
+        if any(re.search(r"\bvolatile\b", line) for line in lines):
             words = "stores its sums for every product, as volatile demands"
         # A store to one address in every iteration is the sum of one output.
         several = "rows" if loop.stores >= _SEVERAL else "row"
@@ -414,7 +414,7 @@ def _condition(lines: Sequence[str], hot: int) -> Optional[int]:
     """Return the line of a condition between the head of the hot line's loop and that line; None if there is none."""
     for number in range(hot, max(0, hot - _NEAR), -1):
         header = re.search(r"\b(?:for|while)\s*\(", lines[number - 1])
-        if re.search(r"\bif\s*\(|\?.*:", lines[number - 1][header.end() if header else 0 :].partition("//")[0]):
+        if re.search(r"\bif\s*\(|\?.*:", lines[number - 1][header.end() if header else 0 :]):
             return number
         if header:
             return None

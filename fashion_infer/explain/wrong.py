@@ -203,14 +203,18 @@ def _invalid(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) ->
         warned = re.search(
             rf"{re.escape(path.name)}:(\d+):\d+: warning: (.*) \[-W(?:maybe-)?uninitialized\]", program.warnings
         )
-        line = program.invalid(cases[0].shape, min(_TOOL, end - time.monotonic()))
+
+        def trapped(poison: bool) -> Optional[int]:
+            return program.invalid(cases[0].shape, min(_TOOL, end - time.monotonic()), poison)
+
         if any(one.code in _COMPUTED for one in cases):
             code, what = "computes_nan", "the result of an operation is no number, as that of 0 / 0"
+            line = trapped(False)
         elif warned:
             line, what, evidence = int(warned[1]), f"a variable may have no value: {warned[2]}", {"warning": warned[2]}
         else:
-            poisoned = program.invalid(cases[0].shape, min(_TOOL, end - time.monotonic()), poison=True)
-            line = poisoned if poisoned != line else None
+            line = trapped(True)
+            line = line if line and line != trapped(False) else None
     return [at_line(path, line, code, f"{path.name}:{line}: {what}", _REMEDIES[code], evidence)] if line else []
 
 
