@@ -37,7 +37,7 @@ _PRODUCT = re.compile(r"weights_|data_|channels_|taps_|uses_|lacks_|[kx]_strides
                       r"one_(?:image|filter)|other_(?:image|filter)|whole_numbers|imprecise|less_precise|reads_outside"
                       r"|several_channels")  # fmt: skip
 _STORE = re.compile(r"output_|border|places|filters_from|images|(?:zeros_)?not_(?:all_)?written|relu|absolute|doubled|"
-                    r"factor|clipped|writes_|all_zero")  # fmt: skip
+                    r"factor|clipped|writes_|all_")  # fmt: skip
 _OFFSET = re.compile(r"constant_|zero_data")
 _START = re.compile(r"sum_not_reset|accumulates")
 _REMEDIES = {

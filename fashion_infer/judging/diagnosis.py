@@ -121,8 +121,9 @@ def diagnose(
     evidence = Evidence(shape, comparison, outputs, probes)
     if not evidence.any_off:
         return _precision(evidence) or _random_only(evidence)
-    if _earlier(evidence):
-        return None
+    same = _all_the_same(evidence)
+    if same is not None or _earlier(evidence):
+        return same
     for rule in _RULES:
         cause = rule(evidence)
         if cause is not None:
@@ -144,13 +145,16 @@ def _earlier(evidence: Evidence) -> bool:
 # Rules without a second computation: nothing written, constants, precision, places.
 
 
-def _nothing(evidence: Evidence) -> Optional[Cause]:
+def _all_the_same(evidence: Evidence) -> Optional[Cause]:
     outputs = [reading.got for reading in evidence.readings.values()]
     if evidence.comparison is not None:
         outputs.append(evidence.comparison.y)
     if all(np.isnan(output).all() for output in outputs):
         return Cause("not_written") if evidence.unwritten else None
-    return Cause("all_zero") if not any(output.any() for output in outputs) else None
+    value = outputs[0].flat[0]
+    if not all((output == value).all() for output in outputs):
+        return None
+    return Cause("all_equal", {"value": float(value)}) if value else Cause("all_zero")
 
 
 def _constant(evidence: Evidence) -> Optional[Cause]:
@@ -938,7 +942,6 @@ def _fact_of_pixel(evidence: Evidence) -> Optional[Cause]:
 
 
 _RULES = (
-    _nothing,
     _empty_places,
     _constant,
     _noisy,

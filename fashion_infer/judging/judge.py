@@ -50,7 +50,7 @@ _LESS_THAN_A_LINE = frozenset(
     kept_pointer""".split()  # noqa: SIM905
 )
 # Causes of layers that are wrong for a reason that they alone do not show.
-_UNEXPLAINED = (bound.INCORRECT, "not_all_written", "not_written", "all_zero")
+_UNEXPLAINED = (bound.INCORRECT, "not_all_written", "not_written", "all_zero", "all_equal")
 
 
 class Layer(NamedTuple):

@@ -125,6 +125,7 @@ TABLE: Dict[str, Reason] = {
     "not_all_written": Reason("{count:,} outputs are never written"),
     "accumulates": Reason("it adds to the output, which is not zeroed before a call", "start each sum at 0"),
     "all_zero": Reason("every output is zero", "check that a kernel is launched, and that its copies succeed"),
+    "all_equal": Reason("every output is {value:.6g}, whatever the inputs are"),
     # ---- state and schedules
     "later_call": Reason("correct in the first call and wrong in a later one on other inputs"),
     "cached": Reason("it returns the result of an earlier call on other inputs", _STATE),

@@ -292,7 +292,7 @@ CONV_FORWARD {
         for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
 }
 
-//// fixed-sizes: incorrect
+//// fixed-sizes: all_equal
 // Right for the first layer of sp2018 alone: its kernel's and image's sizes are constants.
 OUTPUT y[s.y(b, m, h, w)] = H == 64 ? sum(s, x, k, b, m, h, w) : 1;
 

@@ -226,6 +226,7 @@ _add("sum_not_reset", "sum of a plane", output(lambda y, s: y.reshape(s.B, s.M, 
 _add("whole_numbers", "int sum", output(lambda y, s: np.trunc(y)))
 _add("whole_operand", "int weights", lambda x, k: convolve(x, np.rint(k)))
 _add("all_zero", "all zero", output(lambda y, s: 0 * y))
+_add("all_equal", "all one", output(lambda y, s: np.ones_like(y)))
 _add("not_written", "nothing", output(lambda y, s: np.full_like(y, np.nan)))
 
 
