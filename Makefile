@@ -49,9 +49,9 @@ test: ## Run the fast tests, with a random sample of each sweep (WORKERS=2, COVE
 	$(ENV) --extra=test
 	@$(PYTEST) $(FAST) $(ARGS)
 
-test-slow: ## Run the slow tests; COVERAGE=1 adds to what `make test COVERAGE=1` measured
+test-slow: ## Run the slow tests
 	$(ENV) --extra=test
-	@$(PYTEST) -m slow $(if $(COVERAGE),--cov-append) $(ARGS)
+	@$(PYTEST) -m slow $(ARGS)
 
 test-all: COVERAGE = 1
 test-all: ## Run all tests with complete sweeps, and measure coverage (more than an hour; ARGS= is passed to pytest)
