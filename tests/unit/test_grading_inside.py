@@ -26,7 +26,7 @@ from fashion_infer.library import bindings
 from fashion_infer.system import compilers, installation
 
 HELD = pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
-BARE = available()._replace(bubblewrap=None, refusal="a test")
+BARE = available()._replace(bubblewrap=None, refusal="a test", cgroup=False)
 WITH = [pytest.param(available(), id="all layers"), pytest.param(BARE, id="without bubblewrap")]
 PYTHON = os.path.realpath(sys.executable)  # a sandbox has no environment variables
 
@@ -343,7 +343,8 @@ def test_running_while_frozen_is_broken(held):
 @HELD
 @pytest.mark.parametrize("held", WITH)
 def test_freezing_checks_the_number_of_threads(held):
-    running = start(Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 2)), held, [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
+    box = Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 2))
+    running = start(box, held._replace(cgroup=False), [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
     try:
         while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
             time.sleep(0.01)
@@ -387,23 +388,43 @@ def test_the_kernel_refuses_threads_beyond_the_limit(tmp_path):
 
 
 def test_a_cgroup_needs_its_controllers(monkeypatch, tmp_path):
-    assert cgroup.parent(tmp_path) is None
+    assert cgroup.parents(tmp_path) is None
     monkeypatch.setenv("FASHION_INFER_CGROUP", str(tmp_path))
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
-    assert cgroup.parent(tmp_path) is None  # without "pids", nothing would limit the number of processes
+    assert cgroup.parents(tmp_path) is None  # without "pids", nothing would limit the number of processes
     (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
-    assert cgroup.parent(tmp_path) == tmp_path
-    group = cgroup.Group(tmp_path, 123 << 20, 64)
-    assert (group.path / "memory.max").read_text() == str(123 << 20)
-    assert (group.path / "pids.max").read_text() == "64" and not group.out_of_memory
+    assert cgroup.parents(tmp_path) == (tmp_path, tmp_path)
+    group = cgroup.Group(cgroup.parents(tmp_path), 123 << 20, 64)
+    assert (group.memory / "memory.max").read_text() == str(123 << 20)
+    assert (group.memory / "pids.max").read_text() == "64" and not group.exceeded
     group.freeze()
-    assert (group.path / "cgroup.freeze").read_text() == "1"
+    assert (group.memory / "cgroup.freeze").read_text() == "1"
     group.thaw()
-    assert (group.path / "cgroup.freeze").read_text() == "0"
-    (group.path / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
-    assert group.out_of_memory
+    assert (group.memory / "cgroup.freeze").read_text() == "0"
+    (group.memory / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
+    assert group.exceeded == "memory_limit"
     done = subprocess.run(group.entered(["/bin/echo", "a b"]), capture_output=True, text=True)
-    assert done.stdout == "a b\n" and int((group.path / "cgroup.procs").read_text()) > 1
+    assert done.stdout == "a b\n" and int((group.memory / "cgroup.procs").read_text()) > 1
+
+
+def test_cgroups_of_version_1(tmp_path):
+    own, root = tmp_path / "own", tmp_path / "root"
+    own.write_text("9:name=systemd:/\n4:cpu,pids:/a\n3:memory:/b/c\n0::/\n")
+    assert cgroup.parents(root, own) is None
+    for folder in ("memory/b/c", "pids/a"):
+        (root / folder).mkdir(parents=True)
+    assert cgroup.parents(root, own) == (root / "memory/b/c", root / "pids/a")
+    group = cgroup.Group(cgroup.parents(root, own), 123 << 20, 64)
+    assert (group.memory / "memory.limit_in_bytes").read_text() == str(123 << 20)
+    assert (group.pids / "pids.max").read_text() == "64" and not group.exceeded
+    (group.memory / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
+    (group.pids / "pids.events").write_text("max 0\n")
+    assert not group.exceeded
+    (group.pids / "pids.events").write_text("max 3\n")
+    assert group.exceeded == "threads_limit"
+    done = subprocess.run(group.entered(["/bin/echo", "a b"]), capture_output=True, text=True)
+    entered = [int((folder / "cgroup.procs").read_text()) for folder in (group.memory, group.pids)]
+    assert done.stdout == "a b\n" and entered[0] == entered[1] > 1
 
 
 def test_a_cgroup_allows_no_memory_for_the_tensors(monkeypatch, tmp_path):

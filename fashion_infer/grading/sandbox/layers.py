@@ -48,7 +48,7 @@ class Layers(NamedTuple):
 def available() -> Layers:
     """Return the layers of this machine. They are detected in the first call."""
     path, version, refusal = _bubblewrap()
-    return Layers(path, version, refusal, landlock.version(), seccomp.supported(), cgroup.parent() is not None)
+    return Layers(path, version, refusal, landlock.version(), seccomp.supported(), cgroup.parents() is not None)
 
 
 def required(unsandboxed: bool = False) -> Layers:

@@ -152,13 +152,18 @@ class Sandboxed:
         self._look([self._worker] if alone else self.members())
 
     def _look(self, members: List[int]) -> None:
-        """Raise Broken if these processes have too many threads or too much memory, unless a cgroup limits them."""
+        """Raise Broken if these processes have, or in their cgroup had, too many threads or too much memory."""
         if self._group is not None:
-            return
+            return self._check_group()
         try:
             self._measure(members)
         except (ValueError, IndexError, proc.Unreadable):
             raise Broken("not_measured") from None
+
+    def _check_group(self) -> None:
+        code = self._group.exceeded if self._group is not None else None
+        if code is not None:
+            raise Broken(code, limit=self._limits.memory if code == "memory_limit" else self._limits.threads)
 
     def _measure(self, members: List[int]) -> None:
         if sum(len(proc.tasks(pid)) for pid in members) > self._limits.threads:
@@ -185,8 +190,10 @@ class Sandboxed:
             code = self._process.wait(patience)
         except subprocess.TimeoutExpired:
             return None
-        if self._group is not None and self._group.out_of_memory:
-            return Broken("memory_limit", limit=self._limits.memory)
+        try:
+            self._check_group()
+        except Broken as broken:
+            return broken
         number = -code if code < 0 else code - 128
         if number == signal.SIGABRT:
             self._drain.join(1.0)
@@ -199,7 +206,9 @@ class Sandboxed:
     def wait(self) -> int:
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                return self._process.wait(0.05)
+                code = self._process.wait(0.05)
+                self._check_group()
+                return code
             self.watch()
 
     def kill(self) -> None:

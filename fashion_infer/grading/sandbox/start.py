@@ -29,11 +29,12 @@ def start(box: Box, layers: Layers, command: Sequence[str], descriptors: Sequenc
     the standard streams and `descriptors` only. DeviceError if bubblewrap fails."""
     group = None
     if layers.cgroup:
-        folder = cgroup.parent()
-        if folder is not None:
+        where = cgroup.parents()
+        if where is not None:
             with contextlib.suppress(OSError):
                 # The tensors count as memory of the referee, which writes to them first.
-                group = cgroup.Group(folder, box.limits.memory + box.limits.disk, box.limits.threads)
+                memory, threads = box.limits.memory + box.limits.disk, box.limits.threads
+                group = cgroup.Group(where, memory, threads + 2 if layers.bubblewrap else threads)  # two are its own
     told, info = os.pipe()
     words = list(command)
     if layers.bubblewrap:
