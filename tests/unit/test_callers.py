@@ -1,6 +1,8 @@
 """The judge's callers: in this process, in processes of their own, and in a program built with sanitizers."""
 
+import os
 import shutil
+import signal
 import time
 
 import bounds
@@ -231,6 +233,14 @@ def fails(kernel):
     raise DeviceError("no such device")
 
 
+def waits(kernel):
+    """Take longer than a limit of 2 s, while the waiting process is stopped, as on a machine that stands still."""
+    os.kill(os.getppid(), signal.SIGSTOP)
+    time.sleep(2.5)
+    os.kill(os.getppid(), signal.SIGCONT)
+    time.sleep(0.3)
+
+
 def job(file, *arguments, function="calls_of", **options):
     file, library = loading.built(file)
     return isolated.Job(
@@ -267,6 +277,7 @@ def test_each_job_has_its_own_time_limits(file, server):
     begin = time.monotonic()
     outcomes = server.run_each(jobs)
     assert [outcome.cause and outcome.cause.code for outcome in outcomes] == ["hangs", "time_limit", None]
+    assert server.run_each([job(file, function="waits", seconds=2)])[0].cause is None
     assert outcomes[1].cause.details["images"] == 16
     assert outcomes[2].result == [True]
     assert time.monotonic() - begin < 50

@@ -38,7 +38,7 @@ _SERVER = f"import sys; sys.path[:] = sys.argv[2].split(':'); from {__name__} im
 _LOOK = 0.05  # seconds between checks of a silent process
 _PRINTED = 1 << 14  # bytes of what a job printed that are returned
 _FAULTS = (signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV)
-_NUMBERS = struct.Struct("<qqd")  # calls begun, calls ended, time of the last call's begin
+_NUMBERS = struct.Struct("<qq")  # calls begun, calls ended
 _HIGH = 100  # descriptors of this module begin here, so that those with signals' numbers are free
 _DEEP, _GAP = 100 << 20, 128 << 20  # bytes of stack for a repeated job, and that exec leaves free below the stack
 _THREAD_STACK = 64 << 20  # bytes of stack for its threads
@@ -211,7 +211,8 @@ class _JobProcess:
         self._printed, self._faults = os.memfd_create("printed"), os.memfd_create("faults")
         self._kills = _oom_kills()
         receiving, sending = os.pipe()
-        self._began = time.monotonic()
+        self._began = self._looked = time.monotonic()
+        self._call, self._in_call, self._in_all = 0, 0.0, 0.0  # the last call begun; seconds waited for it, and in all
         self._child = os.fork()
         if self._child == 0:
             _run_here(job, deep, self._notes, self._printed, self._faults, sending)
@@ -230,16 +231,25 @@ class _JobProcess:
                 return self._closed(Outcome(sent, None, self._lasted, self._text()))
         if ended:
             return self._closed(self._of_status(status, usage))
-        begun, completed, since = _NUMBERS.unpack_from(self._notes)
+        begun, completed = _NUMBERS.unpack_from(self._notes)
+        self._wait(begun)
         first = self._job.first_seconds
         in_first_call = completed < begun <= self._job.first_calls
-        if first is not None and in_first_call and time.monotonic() - since > first:
+        if first is not None and in_first_call and self._in_call > first:
             self._end()
             return self._closed(self._because("hangs", seconds=first))
-        if self._lasted > self._job.seconds:
+        if self._in_all > self._job.seconds:
             self._end()
             return self._closed(self._because("time_limit", seconds=self._job.seconds))
         return None
+
+    def _wait(self, begun: int) -> None:
+        """Add the time since the last look. A machine that stood still, or was busy, delays this look, too; that time
+        does not count."""
+        now = time.monotonic()
+        passed, self._looked = min(now - self._looked, 2 * _LOOK), now
+        self._in_call = passed + (self._in_call if begun == self._call else 0.0)
+        self._call, self._in_all = begun, self._in_all + passed
 
     @property
     def _lasted(self) -> float:
@@ -313,7 +323,7 @@ class _JobProcess:
 
     def _noted(self) -> Tuple[int, int, Dict[str, Any]]:
         """Return the numbers of calls begun and ended, and what is noted of the last one."""
-        begun, ended, _ = _NUMBERS.unpack_from(self._notes)
+        begun, ended = _NUMBERS.unpack_from(self._notes)
         text = self._notes[_NUMBERS.size :].rstrip(b"\0").decode(errors="replace")
         try:
             return begun, ended, json.loads(text) if text else {}
@@ -380,15 +390,15 @@ def _prepared(notes: mmap.mmap, printed: int, faults: int, sending: int) -> Conn
             _note_faults(high[1])
 
     def note(call: Optional[Dict[str, Any]]) -> None:
-        begun, ended, since = _NUMBERS.unpack_from(notes)
+        begun, ended = _NUMBERS.unpack_from(notes)
         if call is None:
-            _NUMBERS.pack_into(notes, 0, begun, ended + 1, since)
+            _NUMBERS.pack_into(notes, 0, begun, ended + 1)
             if os.fstat(printed).st_size > _PRINTED << 6:
                 os.ftruncate(printed, _PRINTED)
             return
         text = json.dumps(call).encode()[: len(notes) - _NUMBERS.size]
         notes[_NUMBERS.size :] = text.ljust(len(notes) - _NUMBERS.size, b"\0")
-        _NUMBERS.pack_into(notes, 0, begun + 1, ended, time.monotonic())
+        _NUMBERS.pack_into(notes, 0, begun + 1, ended)
 
     here.announce = note
     return Connection(high[0], readable=False)
