@@ -107,7 +107,7 @@ F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_DUPFD_CLOEXEC = 8, 10, 15, 1024, 
 F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW = 6, 7, 37, 38
 FIOSETOWN, SIOCSPGRP, FIONBIO = 0x8901, 0x8902, 0x5421
 PDEATHSIG, DUMPABLE, NAME, SECCOMP, FUTEX_HASH, PTRACER = 1, 4, 15, 22, 78, 0x59616D61  # of prctl
-SHARED, SHARED_VALIDATE, PRIVATE, ANONYMOUS = 1, 3, 2, 32  # of mmap
+SHARED, SHARED_VALIDATE, PRIVATE, ANONYMOUS, HUGE_PAGES = 1, 3, 2, 32, 0x40000  # of mmap
 
 
 def test_an_error_of_any_text_is_reported():
@@ -150,7 +150,7 @@ def test_calls_that_the_filter_allows_and_refuses(machine, processes, gpu):
     for name in OF_ITSELF:
         assert answer(name, 0) == ALLOW and answer(name, 1) == REFUSED
         assert answer(name, 77) == (REFUSED if processes == ALWAYS else ALLOW)
-    for flags in (SHARED, SHARED | ANONYMOUS, SHARED_VALIDATE):
+    for flags in (SHARED, SHARED | ANONYMOUS, SHARED_VALIDATE, PRIVATE | ANONYMOUS | HUGE_PAGES):
         assert answer("mmap", 0, 4096, 3, flags) == (ALLOW if gpu else REFUSED)
     assert answer("mmap", 0, 4096, 3, PRIVATE | ANONYMOUS) == ALLOW
     for name in ("kill", "tgkill"):

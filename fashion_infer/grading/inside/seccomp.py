@@ -82,7 +82,7 @@ _X32 = 0x40000000  # numbers from this one on belong to x86_64's other calling c
 
 _CLONE_THREAD, _CLONE_FILES = 0x00010000, 0x00000400
 _CLONE_NEW = 0x7E020080  # any new namespace
-_AF_UNIX, _MAP_SHARED = 1, 1
+_AF_UNIX, _MAP_SHARED, _MAP_HUGETLB = 1, 1, 0x40000
 _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _ASK, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x7FC00000, 0x80000000
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
@@ -103,7 +103,8 @@ class Rules(NamedTuple):
     # those of other processes.
     unix_sockets: bool = False
     memory_files: bool = False  # memfd_create, which CUDA uses
-    # Shared mappings. Once a process has unmapped one, its memory is no longer counted as that process's memory.
+    # Shared mappings, whose memory is no longer counted as a process's once it has unmapped them; and reserved huge
+    # pages, which its largest resident size leaves out.
     shared_memory: bool = False
     # Id of the only process to which signals other than SIGCONT may be sent, the process's own; 0 for any process.
     signals_to: int = 0
@@ -153,7 +154,7 @@ def program(rules: Rules, machine: str = "") -> bytes:
     for called in _OF_ITSELF.values():
         by_argument(called, 0, [(_EQUAL, 1, 0, 0), (_EQUAL, 0, 1, rules.signals_to), allow, refuse])
     if not rules.shared_memory:
-        by_argument(_MMAP, 3, [(_ANY_BIT, 0, 1, _MAP_SHARED), refuse, allow])
+        by_argument(_MMAP, 3, [(_ANY_BIT, 0, 1, _MAP_SHARED | _MAP_HUGETLB), refuse, allow])
     if rules.signals_to:
         to_itself = [(_LOAD, 0, 0, _ARGUMENTS_AT), (_EQUAL, 0, 1, rules.signals_to), allow, refuse]
         for called, argument in ((_KILL, 1), (_TGKILL, 2)):

@@ -133,6 +133,8 @@ static bool hidden(int flags, int file) {  // no process's resident size shows i
 static void hides_memory() {
   tell("shared anonymous memory", hidden(MAP_SHARED | MAP_ANONYMOUS, -1));
   tell("a shared mapping of zeros", hidden(MAP_SHARED, open("/dev/zero", O_RDWR)));
+  void* huge = mmap(nullptr, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+  tell("reserved huge pages", huge != MAP_FAILED || errno != EPERM);  // if none are reserved, ENOMEM without a filter
   tell("a process that is not dumpable", prctl(PR_SET_DUMPABLE, 0) == 0);
   tell("a process that any process may trace", prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY) == 0);
   tell("a file in memory", syscall(SYS_memfd_create, "hidden", 0) >= 0);
