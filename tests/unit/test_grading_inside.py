@@ -117,7 +117,7 @@ def test_an_error_of_any_text_is_reported():
     referee, channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with referee, channel:
         one = worker.Worker(channel)
-        one._kernel = kernels.WorkerKernel(run, False, True, False, 1)
+        one._kernel = kernels.WorkerKernel(run)
         one._go(b"7")
         assert referee.recv(1 << 16).startswith(b"done 7 %d " % abi.DEVICE_ERROR)
 

@@ -5,17 +5,14 @@ import importlib.util
 import os
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, NamedTuple
+from typing import Any, Callable, NamedTuple
 
 from . import abi
 
 
 class WorkerKernel(NamedTuple):
     run: Callable[[abi.Call], int]  # makes a call, and returns its status
-    gpu: bool  # whether it runs on the GPU
-    host_memory: bool  # whether its tensors are in host memory
-    zero_output: bool  # whether its output must be zero before a call
-    batch_multiple: int  # number of which the number of images must be a multiple
+    zero_output: bool = False  # whether its output must be zero before a call
     kept: Any = None  # objects that must exist as long as `run` is called
 
 
@@ -25,24 +22,13 @@ def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
     return {"plugin": _plugin, "c": _plain_c, "python": _python}[kind](path, gpu)
 
 
-def described(kernel: WorkerKernel) -> Dict[str, Any]:
-    return {name: getattr(kernel, name) for name in ("gpu", "host_memory", "zero_output", "batch_multiple")}
-
-
 def _plugin(path: str, gpu: bool) -> WorkerKernel:
     library = ctypes.CDLL(path)
     main = library.fops_kernel_plugin_main
     main.restype = ctypes.POINTER(abi.Description)
     found = main().contents
     run = found.run
-    return WorkerKernel(
-        lambda call: run(ctypes.byref(call)),
-        found.backend == abi.GPU,
-        bool(found.host_memory),
-        bool(found.zero_output),
-        found.batch_multiple,
-        (library, found),
-    )
+    return WorkerKernel(lambda call: run(ctypes.byref(call)), bool(found.zero_output), (library, found))
 
 
 def _plain_c(path: str, gpu: bool) -> WorkerKernel:
@@ -58,7 +44,7 @@ def _plain_c(path: str, gpu: bool) -> WorkerKernel:
         call.op_seconds = -1.0 if gpu else time.perf_counter() - start
         return abi.OK
 
-    return WorkerKernel(run, gpu, not gpu, False, 1)
+    return WorkerKernel(run)
 
 
 def _python(path: str, gpu: bool) -> WorkerKernel:
@@ -93,4 +79,4 @@ def _python(path: str, gpu: bool) -> WorkerKernel:
         call.op_seconds = -1.0 if gpu else time.perf_counter() - start
         return abi.OK
 
-    return WorkerKernel(run, gpu, not gpu, False, 1)
+    return WorkerKernel(run)

@@ -44,6 +44,7 @@ class BuiltSubmission(NamedTuple):
     parallel: bool = False  # whether its source names something that starts threads
     few: int = 3  # number of images of most calls that check it
     thousands: bool = False  # whether its format allowed files that need multiples of 1,000 images
+    zeroed: Optional[bool] = False  # whether its format's outputs are zero before a call; None if the library says
 
 
 def build(submission: Submission, layers: Layers, limits: RubricLimits, backend: str) -> BuiltSubmission:
@@ -61,7 +62,7 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
         return BuiltSubmission("python", recognised.path, 0.0, host_memory, read=read, packages=sites)
     if recognised.format.language == "machine code":
         plain = b"\0fops_kernel_plugin_main\0" not in recognised.path.read_bytes()
-        return BuiltSubmission("c" if plain else "plugin", recognised.path, 0.0, host_memory)
+        return BuiltSubmission("c" if plain else "plugin", recognised.path, 0.0, host_memory, zeroed=None)
     arch = _needed(recognised)
     try:
         compile, into = _boxed(submission, layers, limits), submission.folder.parent
@@ -82,6 +83,7 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
         parallel=threaded,
         few=judge.few_images(threaded),
         thousands=recognised.format.thousands,
+        zeroed=recognised.format.zeroed,
     )
 
 

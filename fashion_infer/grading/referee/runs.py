@@ -244,13 +244,15 @@ class Referee:
             with self._session() as session:
                 self._layers = session.layers
                 try:
-                    said = session.load(self._plugin, self._rubric.backend == "gpu", self._tensors.shared.device)
+                    zeroed = session.load(self._plugin, self._rubric.backend == "gpu", self._tensors.shared.device)
+                    if self._plugin.zeroed is not None:  # else only the library says
+                        zeroed = self._plugin.zeroed
                     going = True
                     while waiting and going:
                         case = waiting.pop(0)
                         guards = self._seed.stream(self._run, case.layer, case.shape.B, 1)
                         caller = SandboxedCaller(
-                            session, self._tensors, self._plugin, self._notes, case, bool(said["zero_output"]), guards
+                            session, self._tensors, self._plugin, self._notes, case, zeroed, guards
                         )
                         going = work(caller, case)
                 finally:

@@ -52,6 +52,22 @@ CONV_FORWARD {
   }
 }
 
+//// claims-zeroed-output: accumulates. Says when it is loaded that its format sets outputs to zero, and adds to them.
+extern "C" const char* fops_kernel_plugin_main();
+
+__attribute__((constructor)) static void begin() {
+  const char* plugin = fops_kernel_plugin_main();
+  const unsigned long page = reinterpret_cast<unsigned long>(plugin) & ~4095ul;
+  if (mprotect(reinterpret_cast<void*>(page), 8192, PROT_READ | PROT_WRITE) == 0)
+    *reinterpret_cast<int*>(const_cast<char*>(plugin) + 12) = 1;  // zero_output
+}
+CONV_FORWARD {
+  float* added = static_cast<float*>(malloc(4 * outputs(B, M, H, W, K)));
+  convolve(x, k, added, B, M, C, H, W, K);
+  for (long i = 0; i < outputs(B, M, H, W, K); ++i) y[i] += added[i];
+  free(added);
+}
+
 //// computes-a-sample: many_images|images_from. Computes all images but one, which gets a copy of the next one's outputs, and may not be compared.
 CONV_FORWARD {
   timespec now{};
