@@ -247,6 +247,18 @@ HOSTILE = {
 
 
 @NEEDS
+@pytest.mark.parametrize("other", ["honest.cpp", "team/conv.cpp"])
+def test_a_submission_does_not_include_another(other, tmp_path, asked):
+    honest, thief = tmp_path / other, tmp_path / "thief.cpp"
+    honest.parent.mkdir(exist_ok=True)
+    honest.write_text(HONEST.read_text())
+    thief.write_text(f'#include "{other}"\n')
+    sources = str(tmp_path / other.split("/")[0]), str(thief)
+    assert list(grade.identities(grade.GradeRequest(sources[1:], asked))) == [sources[1]]  # may include its own files
+    assert list(grade.identities(grade.GradeRequest(sources, asked))) == [sources[0]]
+
+
+@NEEDS
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_submissions_are_refused(name, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_SECONDS", 3.0)
