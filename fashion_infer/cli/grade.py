@@ -122,7 +122,8 @@ def command(
     with results.Folder.made(out, submissions) if out else contextlib.nullcontext() as folder:
         if resume:
             documents = folder.kept(grade.identities(request), asked)
-            request = request._replace(sources=tuple(source for source in submissions if source not in documents))
+            sources = tuple(source for source in submissions if source not in documents)
+            request = request._replace(sources=sources, others=tuple(documents))
             kept = list(documents.values())
             terminal.notice(f"{len(documents)} of {len(submissions)} were judged before")
         for one in grade.grade(request, terminal.notice) if request.sources else ():

@@ -38,6 +38,7 @@ class GradeRequest(NamedTuple):
     unsandboxed: bool = False
     seed: Optional[Seed] = None
     digest: Optional[str] = None
+    others: Tuple[str, ...] = ()  # further submissions, which were judged before
 
 
 def grade(request: GradeRequest, progress: Callable[[str], None] = lambda line: None) -> Iterator[GradeVerdict]:
@@ -180,7 +181,7 @@ def _staged(request: GradeRequest, path: Path, machine: Machine, room: Path) -> 
     wanted = reading.Wanted(request.format, backend, request.file)
     staged, own = submission.stage(path, room, wanted, machine.layers), path.resolve()
     if path.name in staged.files:  # a single file, with the files beside it that it includes
-        others = {Path(source).resolve() for source in request.sources}.difference((own, *own.parents))
+        others = {Path(source).resolve() for source in (*request.sources, *request.others)} - {own, *own.parents}
         files = [own.parent / name for name in staged.files]
         if any(not others.isdisjoint((file, *file.parents)) for file in files):
             raise Refused("it includes a file of another submission")

@@ -256,6 +256,8 @@ def test_a_submission_does_not_include_another(other, tmp_path, asked):
     sources = str(tmp_path / other.split("/")[0]), str(thief)
     assert list(grade.identities(grade.GradeRequest(sources[1:], asked))) == [sources[1]]  # may include its own files
     assert list(grade.identities(grade.GradeRequest(sources, asked))) == [sources[0]]
+    resumed = grade.GradeRequest(sources[1:], asked, others=sources[:1])
+    assert not grade.identities(resumed)
 
 
 @NEEDS
