@@ -21,7 +21,7 @@ from typing import Any, Dict, List, Tuple
 from fashion_infer.bench.conv import Convolutions
 from fashion_infer.bench.request import BenchRequest
 from fashion_infer.grading import marks, rubric
-from fashion_infer.grading.device import Gpu, known
+from fashion_infer.grading.device import Gpu, lag
 from fashion_infer.grading.intake.building import BuiltSubmission
 from fashion_infer.grading.referee import Machine, Referee
 from fashion_infer.grading.sandbox import required
@@ -114,7 +114,7 @@ def _op(plugin: BuiltSubmission, asked: Any, machine: Machine) -> float:
 def _plugin(folder: Path, kernel: str, slower: int = 0) -> BuiltSubmission:
     own = folder / f"{kernel}{'-slower' * bool(slower)}"
     own.mkdir(exist_ok=True)
-    plugin = known.built(own, kernel, _FILL % slower if slower else "")
+    plugin = lag.built(own, kernel, _FILL % slower if slower else "")
     if plugin is None:
         sys.exit("no C compiler was found")
     return plugin
