@@ -49,12 +49,10 @@ def create_app(settings: BoardSettings) -> FastAPI:
     )
     app.state.settings = settings
     app.state.store = Store(url_of(settings.data, settings.database))
-    if settings.proxies:
-        app.add_middleware(_OnlyTls)
     app.state.began = time.monotonic()
     app.state.refused = RefusedSignIns(app.state.store)
     app.state.standings = Standings()
-    app.add_middleware(_Headers)
+    app.add_middleware(_Headers, only_tls=bool(settings.proxies))
     handle_failures(app)
     app.get("/healthz", responses={503: {"description": "The board does not work properly."}})(healthz)
     app.include_router(routes.router, prefix="/api/v1")
@@ -81,10 +79,11 @@ def healthz(request: Request, session: Reading) -> JSONResponse:
 
 
 class _Headers:
-    """Adds `HEADERS`, and headers about caching and TLS, to every answer. An answer's own headers are kept."""
+    """Adds `HEADERS`, and headers about caching and TLS, to every answer. An answer's own headers are kept. With
+    `only_tls`, requests that did not come through a trusted proxy by https are refused, except those of /healthz."""
 
-    def __init__(self, app):
-        self._app = app
+    def __init__(self, app, only_tls: bool):
+        self._app, self._only_tls = app, only_tls
 
     async def __call__(self, scope, receive, send):
         if scope["type"] != "http":
@@ -101,21 +100,11 @@ class _Headers:
                     headers.setdefault("Strict-Transport-Security", "max-age=31536000")
             await send(message)
 
-        await self._app(scope, receive, sending)
-
-
-class _OnlyTls:
-    """Refuses requests that did not come through a trusted proxy by https, except requests of /healthz."""
-
-    def __init__(self, app):
-        self._app = app
-
-    async def __call__(self, scope, receive, send):
-        if scope["type"] == "http" and scope.get("scheme") != "https" and scope["path"] != "/healthz":
+        app = self._app
+        if self._only_tls and scope.get("scheme") != "https" and scope["path"] != "/healthz":
             said = "use https, through the board's proxy, which must send X-Forwarded-Proto: https"
-            await JSONResponse({"detail": said}, 403)(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+            app = JSONResponse({"detail": said}, 403)
+        await app(scope, receive, sending)
 
 
 _log = logging.getLogger("fashion_infer.board")
