@@ -48,7 +48,7 @@ class Kit:
         content = content if content is not None else f"kernel {self.number}".encode()
         with self.store.write() as session:
             person = session.get_one(Person, self.people[who])
-            return admission.accept(session, person, "k.cu", content, at=self.now, **options).submission.id
+            return admission.accept(session, person, "k.cu", content, at=self.now, **options)[0].id
 
     def claim(self, owner="me"):
         """Claim the next job of the CPU queue for the dispatcher `owner`, and return it."""

@@ -102,10 +102,9 @@ async def submit(
     def keep():
         with store.write() as session:
             who = person_of(session, credentials)
-            taken = admission.accept(session, who, name, content, key, final, test, came_from)
-            identifier, fresh = taken.submission.id, taken.fresh
+            made, fresh = admission.accept(session, who, name, content, key, final, test, came_from)
         with store.read() as session:
-            return _document(session, identifier, person_of(session, credentials)), fresh
+            return _document(session, made.id, person_of(session, credentials)), fresh
 
     content = await body(request, await run_in_threadpool(most_bytes))
     document, fresh = await run_in_threadpool(keep)

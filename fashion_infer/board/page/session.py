@@ -189,6 +189,7 @@ def cookie_name(request: Request, name: str = "board") -> str:
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, seconds: int, same_site: Any) -> None:
+    """Set a cookie for a number of seconds; 0 deletes it."""
     response.set_cookie(
         cookie_name(request, name),
         value,
@@ -197,12 +198,6 @@ def set_cookie(request: Request, response: Response, name: str, value: str, seco
         httponly=True,
         samesite=same_site,
         secure=request.app.state.settings.secure,
-    )
-
-
-def drop_cookie(request: Request, response: Response, name: str) -> None:
-    response.delete_cookie(
-        cookie_name(request, name), path="/", httponly=True, samesite="lax", secure=request.app.state.settings.secure
     )
 
 

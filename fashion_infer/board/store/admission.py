@@ -4,7 +4,7 @@ import hashlib
 import re
 from datetime import datetime, timedelta
 from pathlib import PurePosixPath
-from typing import NamedTuple, Optional
+from typing import Optional, Tuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -29,13 +29,6 @@ class NotTaken(FashionInferError):
         self.retry_after = retry_after
 
 
-class AcceptedSubmission(NamedTuple):
-    """A stored submission. `fresh` is False if an earlier request stored it."""
-
-    submission: SubmissionRow
-    fresh: bool
-
-
 def safe_name(name: str) -> str:
     last = PurePosixPath(name.replace("\\", "/")).name
     kept = re.sub(r"[^A-Za-z0-9._+-]", "_", last).lstrip(".-")
@@ -55,8 +48,9 @@ def accept(
     test: bool = False,
     address: str = "",
     at: Optional[datetime] = None,
-) -> AcceptedSubmission:
-    """Store and queue a submission within the caller's transaction; NotTaken if a rule refuses it.
+) -> Tuple[SubmissionRow, bool]:
+    """Store and queue a submission within the caller's transaction; NotTaken if a rule refuses it. Return it, and
+    whether it is new: False if an earlier request stored it.
     Requests of a person with the same `key`, by default the digest with `final` and `test`, make one submission."""
     at = at or now()
     of_class = person.of_class
@@ -73,7 +67,7 @@ def accept(
     if known is not None:
         if known.digest != digest:
             raise NotTaken(f"the identifier belongs to another submission, {known.id}", 409)
-        return AcceptedSubmission(known, False)
+        return known, False
     _check(session, person, of_class, content, test, at)
     made = SubmissionRow(
         class_id=of_class.id,
@@ -93,7 +87,7 @@ def accept(
     enqueue(session, made, of_class.backend, TEST if test else FIRST, at)
     record(session, person.name, "test" if test else "submit", f"{made.id} {digest}", of_class.id, address)
     session.flush()
-    return AcceptedSubmission(made, True)
+    return made, True
 
 
 def _check(session: Session, person: Person, of_class: Class, content: bytes, test: bool, at: datetime) -> None:
