@@ -15,7 +15,7 @@ from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from ..store import ranking
-from ..store.models import FIRST, Class, Judgement, Person, Team
+from ..store.models import FIRST, Class, Judgement
 from ..store.ranking import Key, Likeness, RankedPlace, likenesses
 
 _KEPT = 10.0  # time in seconds after which a standing is computed again, because names and teams may have changed
@@ -118,19 +118,10 @@ def _standing(session: Session, of_class: Class, stamp: Tuple) -> ClassStanding:
     curves, best, median = _curves(rows)
     places = ranking.ranking(session, of_class, None, rows)
     leading = {key: one.submission_id for key, one in ranking.bests(rows).items()}
-    names = _names(session, of_class)
+    names = {ranking.key_of(row): row.team or row.name for row in rows}
     floor = _floor(session, leading[places[0].key] if places else None)
     end = time.monotonic()
     return ClassStanding(stamp, end, end - start, places, names, leading, curves, best, median, floor)
-
-
-def _names(session: Session, of_class: Class) -> Dict[Key, str]:
-    tables = ("person", Person), ("team", Team)
-    return {
-        (what, row.id): row.name
-        for what, table in tables
-        for row in session.execute(select(table.id, table.name).where(table.class_id == of_class.id))
-    }
 
 
 def _curves(rows: List[Row]) -> Tuple[Dict[Key, Curve], Curve, Curve]:

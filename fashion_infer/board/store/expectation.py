@@ -1,5 +1,6 @@
 """Estimates when a waiting submission starts and ends, from the queue, the graders and its class's last judgings."""
 
+import functools
 import heapq
 import statistics
 from dataclasses import dataclass
@@ -44,11 +45,12 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
         .where(JobRow.backend == backend, JobRow.state.in_((QUEUED, RUNNING)))
         .order_by(JobRow.state.desc(), JobRow.round, JobRow.queued_at, JobRow.id)  # running jobs first
     ).all()
-    takes, slots = _ExpectedDurations(session), slots_of(session, backend)
+    duration = functools.lru_cache(maxsize=None)(functools.partial(_duration, session))
+    slots = slots_of(session, backend)
     found: Dict[int, ExpectedWait] = {}
     for job in jobs:
         if job.state == RUNNING:
-            own, ran = takes.seconds(job.class_id), (at - job.started_at).total_seconds()
+            own, ran = duration(job.class_id), (at - job.started_at).total_seconds()
             # An overdue job is expected to run for another tenth of its time.
             found[job.id] = ExpectedWait(0, 0, 0.0, max(own - ran, own / 10))
     free = sorted(wait.end_in or 0.0 for wait in found.values())[:slots]  # seconds until each grader is free
@@ -58,28 +60,22 @@ def schedule(session: Session, backend: str, at: Optional[datetime] = None) -> D
         if not slots:
             found[job.id] = ExpectedWait(ahead + 1, ahead, None, None)
             continue
-        own = takes.seconds(job.class_id)
+        own = duration(job.class_id)
         start = heapq.heapreplace(free, free[0] + own)
         found[job.id] = ExpectedWait(ahead + 1, ahead, start, start + own)
     return found
 
 
-class _ExpectedDurations:
-    def __init__(self, session: Session):
-        self._session = session
-        self._known: Dict[int, float] = {}
-
-    def seconds(self, class_id: int) -> float:
-        if class_id not in self._known:
-            # The newest judgements are read first, until enough are found. "+ 0" hides the column from its index, so
-            # that the database does not first collect all submissions of the class.
-            rows = self._session.execute(
-                select(Judgement.started_at, Judgement.finished_at)
-                .join(Judgement.submission)
-                .where(SubmissionRow.class_id + 0 == class_id)
-                .order_by(Judgement.id.desc())
-                .limit(_LATEST)
-            ).all()
-            took = [(end - start).total_seconds() for start, end in rows]
-            self._known[class_id] = max(statistics.median(took), 0.01) if took else _UNKNOWN
-        return self._known[class_id]
+def _duration(session: Session, class_id: int) -> float:
+    """Return the expected seconds of a judging of the class."""
+    # The newest judgements are read first, until enough are found. "+ 0" hides the column from its index, so that the
+    # database does not first collect all submissions of the class.
+    rows = session.execute(
+        select(Judgement.started_at, Judgement.finished_at)
+        .join(Judgement.submission)
+        .where(SubmissionRow.class_id + 0 == class_id)
+        .order_by(Judgement.id.desc())
+        .limit(_LATEST)
+    ).all()
+    took = [(end - start).total_seconds() for start, end in rows]
+    return max(statistics.median(took), 0.01) if took else _UNKNOWN

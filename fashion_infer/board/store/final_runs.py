@@ -10,7 +10,7 @@ from .audit import record
 from .expectation import slots_of
 from .models import DONE, OWN, PENDING, QUEUED, RUNNING, TEST, Class, JobRow, Judgement, SubmissionRow, now
 from .queue import enqueue
-from .ranking import RUNS, best_of
+from .ranking import RUNS, bests, judged
 
 
 def check(session: Session, of_class: Class) -> None:
@@ -29,7 +29,7 @@ def check(session: Session, of_class: Class) -> None:
 def queue_leaders(session: Session, of_class: Class, leaders: int, actor: str = "command line") -> List[str]:
     """Queue the leaders' final runs that are not yet queued or done; return their submissions' identifiers."""
     fresh = []
-    for best in best_of(session, of_class)[:leaders]:
+    for best in sorted(bests(judged(session, of_class)).values())[:leaders]:
         there = set(session.scalars(select(JobRow.purpose).where(JobRow.submission_id == best.submission_id)))
         lacking = [f"final-{number}" for number in range(1, RUNS + 1) if f"final-{number}" not in there]
         submission = session.get_one(SubmissionRow, best.submission_id)

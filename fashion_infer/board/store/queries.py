@@ -81,7 +81,6 @@ def visible(text: str, everything: bool) -> Optional[Dict[str, Any]]:
         _remove("message", [mark for mark in verdict.get("marks", []) if mark.get("kind") == "time"])
     if not show.get("diagnosis", True):
         _remove("message", verdict.get("marks", []))
-        _remove("said", verdict.get("samples", []))
         for name in ("code", "text", "where", "advice"):
             _remove(name, verdict.get("findings", []))
     return verdict

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import List, NamedTuple, Optional
 
 from sqlalchemy import and_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from .audit import record
@@ -66,13 +67,8 @@ def state_of(session: Session, backend: str, lock: bool = False) -> QueueRow:
     found = session.scalar(query.with_for_update() if lock else query)
     if found is None:
         # With PostgreSQL, two writers may come here at the same time. The second one's insert waits, and does nothing.
-        if session.get_bind().dialect.name == "postgresql":
-            from sqlalchemy.dialects.postgresql import insert
-
-            session.execute(insert(QueueRow).values(backend=backend, round=0, slots=0).on_conflict_do_nothing())
-        else:
-            session.add(QueueRow(backend=backend, round=0, slots=0))
-            session.flush()
+        insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+        session.execute(insert(QueueRow).values(backend=backend, round=0, slots=0).on_conflict_do_nothing())
         found = session.scalar(query.with_for_update() if lock else query)
     assert found is not None
     return found

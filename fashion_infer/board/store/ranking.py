@@ -111,10 +111,6 @@ def judged(session: Session, of_class: Class) -> List[Row]:
     return list(session.execute(query))
 
 
-def best_of(session: Session, of_class: Class) -> List[RankedBest]:
-    return sorted(bests(judged(session, of_class)).values())
-
-
 def bests(rows: List[Row]) -> Dict[Key, RankedBest]:
     """Return the best submission per person or team; final runs count by their median, and before all others."""
     finals: Dict[str, List[Row]] = {}
