@@ -128,11 +128,9 @@ def _check_tls(settings: BoardSettings) -> None:
             # The password is "", because without one OpenSSL asks for the password of an encrypted key on the terminal.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key, "")
         except ssl.SSLError as error:
-            wrong = (
-                "do not match"
-                if error.reason == "KEY_VALUES_MISMATCH"
-                else ("must be a certificate and its key, both PEM without a password")
-            )
+            wrong = "must be a certificate and its key, both PEM without a password"
+            if error.reason == "KEY_VALUES_MISMATCH":
+                wrong = "do not match"
             raise DataError(f"--certificate {settings.certificate} and --key {settings.key} {wrong}") from None
     for address in (settings.proxies or "").split(",") if settings.proxies is not None else ():
         try:

@@ -7,6 +7,7 @@ from typing import List, NamedTuple
 
 from ..errors import UsageError
 from ..kernel_files import neighbours
+from ..system import inputs
 
 _MOST = 64 << 20  # size limit in bytes of the files together; a board may have a smaller limit
 
@@ -29,7 +30,7 @@ def packed(source: str) -> Upload:
         beside = [one for one in neighbours.of(path, root).all if one.is_file()]
         if beside:
             return Upload(f"{path.stem}.zip", _zip(root, sorted({root / path.name, *beside})))
-        return Upload(path.name, _read(path))
+        return Upload(path.name, inputs.read(path, _MOST, UsageError))
     except OSError as error:
         raise UsageError(f"cannot read {source}: {error.strerror}") from None
 
@@ -50,18 +51,10 @@ def _zip(root: Path, files: List[Path]) -> bytes:
     size = 0
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for path in files:
-            content = _read(path)
+            content = inputs.read(path, _MOST, UsageError)
             size += len(content)
             if size > _MOST:
                 raise UsageError(f"{root} is larger than the limit of {_MOST >> 20} MiB")
             # ZipInfo gives all members the same date, so that archives of equal files have the same digest.
             archive.writestr(zipfile.ZipInfo(path.relative_to(root).as_posix()), content, zipfile.ZIP_DEFLATED)
     return out.getvalue()
-
-
-def _read(path: Path) -> bytes:
-    with open(path, "rb") as file:
-        content = file.read(_MOST + 1)
-    if len(content) > _MOST:
-        raise UsageError(f"{path} is larger than the limit of {_MOST >> 20} MiB")
-    return content

@@ -23,16 +23,12 @@ _CHECK = 10.0  # seconds between two checks whether graders can be started
 
 
 def main() -> None:
+    """Run the dispatcher until a signal, or until graders cannot be started."""
     settings = BoardSettings(**json.loads(sys.stdin.readline()))
     logs.begin(settings.json_logs)
     Path(settings.data).mkdir(parents=True, exist_ok=True)
-    with open(Path(settings.data) / "dispatcher.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the dispatcher of a second service on the same folder waits here
-        dispatch(settings)
-
-
-def dispatch(settings: BoardSettings) -> None:
-    """Run the dispatcher until a signal, or until graders cannot be started. The caller holds the folder's lock."""
+    lock = open(Path(settings.data) / "dispatcher.lock", "w")  # noqa: SIM115, held until this process ends
+    fcntl.flock(lock, fcntl.LOCK_EX)  # the dispatcher of a second service on the same folder waits here
     store = Store(url_of(settings.data, settings.database))
     try:
         graders = graders_of(settings)
