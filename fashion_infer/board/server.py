@@ -17,11 +17,10 @@ import uvicorn
 from sqlalchemy.exc import DBAPIError
 
 from ..errors import DataError, DeviceError, UsageError
-from . import logs
+from . import BoardSettings, logs
 from .connections import LimitedProtocol, LimitedSocket
 from .queue import lifeline
 from .service import create_app
-from .settings import BoardSettings
 
 _log = logging.getLogger("fashion_infer.board")
 _AGAIN = (0.5, 4.0)  # shortest and longest pause in seconds before a dispatcher is restarted

@@ -12,11 +12,11 @@ from starlette.requests import ClientDisconnect
 
 from ..errors import FashionInferError, UsageError
 from ..version import __version__
+from . import BoardSettings
 from .access import Reading
 from .api import routes
 from .page import routes as pages
 from .page.standings import Standings
-from .settings import BoardSettings
 from .store.admission import NotTaken
 from .store.audit import RefusedSignIns
 from .store.database import Store, url_of

@@ -14,8 +14,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from fashion_infer.board import service
-from fashion_infer.board.settings import BoardSettings
+from fashion_infer.board import BoardSettings, service
 from fashion_infer.board.store.models import now
 
 CHECKS = [

@@ -44,9 +44,9 @@ def cluster(head):
 def board(cluster, small, monkeypatch):
     """A dispatcher on that cluster, a client for the service's health, and people who submit."""
     fastapi = pytest.importorskip("fastapi.testclient")
+    from fashion_infer.board import BoardSettings
     from fashion_infer.board.queue.ray_graders import RayGraders
     from fashion_infer.board.service import create_app
-    from fashion_infer.board.settings import BoardSettings
 
     small.change(deadline=None)
     small.now = now()

@@ -17,9 +17,8 @@ from sqlalchemy import func, select
 pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
-from fashion_infer.board import connections, logs
+from fashion_infer.board import BoardSettings, connections, logs
 from fashion_infer.board.service import create_app
-from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import audit, people, sessions
 from fashion_infer.board.store.audit import A_MINUTE, RefusedSignIns, SignInAttempt, network_of
 from fashion_infer.board.store.models import AuditEntry, Base, WebSession

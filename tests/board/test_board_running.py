@@ -22,12 +22,11 @@ from profiles import drawn, pick
 from sqlalchemy import func, select
 
 from fashion_infer import board
-from fashion_infer.board import credentials, server, verdicts
+from fashion_infer.board import BoardSettings, credentials, server, verdicts
 from fashion_infer.board.client import Client
 from fashion_infer.board.queue import graders
 from fashion_infer.board.queue.dispatcher import Dispatcher
 from fashion_infer.board.queue.graders import LocalGraders
-from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import people, queue
 from fashion_infer.board.store.database import Store, url_of
 from fashion_infer.board.store.expectation import expected, slots_of

@@ -14,9 +14,9 @@ import pytest
 import skips
 from sqlalchemy import select
 
+from fashion_infer.board import BoardSettings
 from fashion_infer.board.client import Client
 from fashion_infer.board.server import serve
-from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store.models import AuditEntry
 from fashion_infer.errors import DataError, UsageError
 

@@ -6,10 +6,10 @@ import filled_board as fill
 import pytest
 
 fastapi = pytest.importorskip("fastapi")
+from fashion_infer.board import BoardSettings  # noqa: E402
 from fashion_infer.board.marks import FORMATS  # noqa: E402
 from fashion_infer.board.page import routes  # noqa: E402
 from fashion_infer.board.service import create_app  # noqa: E402
-from fashion_infer.board.settings import BoardSettings  # noqa: E402
 
 # Paths of pages, and the roles that may read each page. A test compares the paths with the router's.
 PAGES = {

@@ -10,10 +10,9 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
-from fashion_infer.board import marks, verdicts
+from fashion_infer.board import BoardSettings, marks, verdicts
 from fashion_infer.board.page import forms as page_forms
 from fashion_infer.board.service import create_app
-from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import people
 
 CLASS = {"deadline": "2027-01-02T03:04+01:00", "gpu_seconds": "12.5", "cudnn_ms": "10.67", "names_open": "yes"}

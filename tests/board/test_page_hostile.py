@@ -13,10 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 pytest.importorskip("fastapi")
-from fashion_infer.board import verdicts
+from fashion_infer.board import BoardSettings, verdicts
 from fashion_infer.board.page import rendering
 from fashion_infer.board.service import create_app
-from fashion_infer.board.settings import BoardSettings
 from fashion_infer.board.store import queries
 
 HOSTILE = [

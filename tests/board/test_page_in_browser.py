@@ -24,8 +24,8 @@ class Board:
     def __init__(self, folder):
         import uvicorn
 
+        from fashion_infer.board import BoardSettings
         from fashion_infer.board.service import create_app
-        from fashion_infer.board.settings import BoardSettings
 
         self.app = create_app(BoardSettings(data=str(folder)))
         self.store = self.app.state.store

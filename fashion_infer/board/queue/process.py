@@ -12,8 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from .. import logs
-from ..settings import BoardSettings
+from .. import BoardSettings, logs
 from ..store.database import Store, url_of
 from .dispatcher import Dispatcher
 from .graders import Graders, LocalGraders

@@ -48,8 +48,8 @@ def serve(**values):
     from ... import board
 
     board.require(ray=values["ray"] != "off")
+    from ...board import BoardSettings
     from ...board.server import serve as run
-    from ...board.settings import BoardSettings
 
     run(BoardSettings(**values), terminal.notice)
 
