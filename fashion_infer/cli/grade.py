@@ -159,7 +159,7 @@ def _end(found, kept, require):
     """Raise DeviceError if a submission could not be judged, or CheckFailed if a check in `require` failed."""
     from ..grading import verdict
 
-    failed = [one for one in found if not one.judged]
+    failed = [one for one in found if one.status == verdict.FAILED]
     if failed:
         raise DeviceError(f"could not judge {', '.join(one.name for one in failed)}: {failed[0].reason}")
     lacking = [

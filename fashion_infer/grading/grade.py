@@ -21,7 +21,7 @@ from .intake.archives import Refused
 from .intake.building import BuiltSubmission
 from .intake.submission import Submission
 from .referee import Machine, Observed, Referee, Turns
-from .referee.findings import Finding, plain
+from .referee.findings import plain
 from .rubric import Rubric
 from .sandbox import end_all, required
 from .verdict import GradeVerdict
@@ -85,8 +85,8 @@ def _at_once() -> int:
 class _Ready(NamedTuple):
     submission: Optional[Submission]  # None if it could not be read
     plugin: Optional[BuiltSubmission]  # None if it could not be built
-    refused: str  # reason, if the submission is the cause; else ""
-    failed: str  # reason, if this machine is the cause; else ""
+    status: str = verdict.JUDGED  # or REFUSED if the submission is the cause, FAILED if this machine is
+    reason: str = ""  # reason why it could not be built
     # What the compiler says about the submission, if the rubric has `explain = true`: findings for JSON.
     explained: Tuple[Dict[str, Any], ...] = ()
 
@@ -134,9 +134,9 @@ def _judged(request, paths: Sequence[Path], machine: Machine, progress) -> Itera
                     try:
                         machine = machine._replace(gpu=device.Gpu(request.device))
                     except DeviceError as error:
-                        ready = ready._replace(plugin=None, failed=str(error))
+                        ready = _Ready(ready.submission, None, verdict.FAILED, str(error))
                 if on_gpu and ill is not None:
-                    ready = ready._replace(plugin=None, failed=ill)
+                    ready = _Ready(ready.submission, None, verdict.FAILED, ill)
                 with turns.alone():
                     found = judged(number, ready, machine, None)
                 yield found
@@ -201,15 +201,15 @@ def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -
         explained: Tuple[Dict[str, Any], ...] = ()
         if request.rubric.show.explain:
             explained = building.explain(staged, machine.layers, request.rubric.limits)
-        return _Ready(staged, plugin, "", "", explained)
+        return _Ready(staged, plugin, explained=explained)
     except Refused as error:
-        return _Ready(staged, None, plain(str(error)), "")
+        return _Ready(staged, None, verdict.REFUSED, plain(str(error)))
     except DeviceError as error:
-        return _Ready(staged, None, "", str(error))
+        return _Ready(staged, None, verdict.FAILED, str(error))
     except UsageError:
         raise  # a mistake of the user, such as a digest that does not match
     except Exception as error:
-        return _Ready(staged, None, "", _unexpected(error))
+        return _Ready(staged, None, verdict.FAILED, _unexpected(error))
 
 
 def _safely(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, turns: Optional[Turns]) -> GradeVerdict:
@@ -219,7 +219,7 @@ def _safely(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, 
         verdict.as_json(found)  # raises ValueError for NaN and infinity
         return found
     except Exception as error:
-        return _judge(request, path, _Ready(ready.submission, None, "", _unexpected(error)), machine, turns)
+        return _judge(request, path, _Ready(ready.submission, None, verdict.FAILED, _unexpected(error)), machine, turns)
 
 
 def _unexpected(error: Exception) -> str:
@@ -232,19 +232,14 @@ def _judge(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, t
     seed = request.seed or Seed.fresh()
     backend = _backend(request.rubric, staged)
     rubric = request.rubric._replace(backend=backend)
-    observed, status, reason = _NOTHING, verdict.JUDGED, ""
-    if ready.plugin is None:
-        status, reason = (verdict.REFUSED, ready.refused) if ready.refused else (verdict.FAILED, ready.failed)
-        earned = marks.nothing(rubric, backend)
-    else:
+    observed, earned, status, reason = _NOTHING, marks.nothing(rubric), ready.status, ready.reason
+    if ready.plugin is not None:
         try:
             observed = Referee(ready.plugin, rubric, seed, machine, turns).observe()
             earned = marks.of(rubric, observed)
         except FashionInferError as error:
             status, reason = verdict.FAILED, str(error)
-            earned = marks.nothing(rubric, backend)
-    findings: Tuple[Finding, ...] = observed.findings
-    correct = status == verdict.JUDGED and not marks.refusals(findings)
+    correct = status == verdict.JUDGED and not marks.refusals(observed.findings)
     lacking = machine.layers.lacking(observed.layers) if observed.layers else []
     return GradeVerdict(
         os.fsencode(path.resolve().name).decode(errors="replace"),
@@ -262,7 +257,7 @@ def _judge(request: GradeRequest, path: Path, ready: _Ready, machine: Machine, t
             "bubblewrap": bool(machine.layers.bubblewrap),
             "lacking": lacking,
         },
-        findings,
+        observed.findings,
         earned,
         observed.samples,
         observed.fill_ms,

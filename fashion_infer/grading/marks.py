@@ -36,16 +36,15 @@ class Marks(NamedTuple):
         return sum(mark.out_of for mark in self.marks)
 
 
-def nothing(rubric: Rubric, backend: str) -> Marks:
-    checks = rubric.checks_of(backend)
+def nothing(rubric: Rubric) -> Marks:
+    checks = rubric.checks_of(rubric.backend)
     return Marks(tuple(Mark(c.name, c.kind, 0, c.points, False, "it could not be run") for c in checks), (), None, None)
 
 
 def of(rubric: Rubric, observed: Observed) -> Marks:
-    backend = rubric.backend
     marks, measured = [], []
     op_ms = layer_ms = None
-    for check in rubric.checks_of(backend):
+    for check in rubric.checks_of(rubric.backend):
         if check.kind == "build":
             marks.append(Mark(check.name, check.kind, check.points, check.points, True, "it compiles"))
             continue

@@ -56,10 +56,6 @@ class GradeVerdict(NamedTuple):
     explained: Tuple[Dict[str, Any], ...] = ()
     load: Optional[float] = None  # share of the processors' time that other programs used while it was timed
 
-    @property
-    def judged(self) -> bool:
-        return self.status != FAILED
-
 
 def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

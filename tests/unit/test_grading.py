@@ -270,7 +270,7 @@ def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
     case = {n: samples.cases("fa2017", [n])[0] for n in (1, 3, 20)}
     calls = [samples.Sample(case[n], 1, 0, n == 20, 0.02, 0.02, 0.019, "float32") for n in case for _ in range(3)]
     seen = Observed(tuple(calls), tuple(found), {"seccomp": True}, printed, {"layer 1, n = 20": 0.1})
-    earned = marks.of(asked, seen) if status == "judged" else marks.nothing(asked, "cpu")
+    earned = marks.of(asked, seen) if status == "judged" else marks.nothing(asked)
     reason = "" if status == "judged" else "it says why"
     return verdict.GradeVerdict(
         "team <1> &\n\x00co", "team1", status, reason, "ab" * 32, "conv.cpp", "c-cpu", "cpu", asked, Seed(7), ranked,
