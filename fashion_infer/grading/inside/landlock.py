@@ -14,7 +14,6 @@ _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL
 _NETWORK = 3  # binding and connecting of TCP sockets
 SCOPES_SINCE = 6  # the first version of Landlock's interface that has scopes
 _SCOPES = 3  # scopes by which abstract Unix sockets and signals reach only processes that are confined as well
-_PR_SET_NO_NEW_PRIVS = 38
 
 
 class _Ruleset(ctypes.Structure):
@@ -38,8 +37,9 @@ def version() -> int:
 
 
 def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) -> int:
-    """Restrict this process, and all that it starts, to parts of the file system; missing paths are ignored. Return the
-    version of the interface that is in force, 0 if the kernel has no Landlock; OSError if it refuses."""
+    """Restrict this process, which may gain no privileges (no_new_privs), and all that it starts, to parts of the file
+    system; missing paths are ignored. Return the version of the interface that is in force, 0 if the kernel has no
+    Landlock; OSError if it refuses."""
     known = version()
     if known == 0:
         return 0
@@ -50,9 +50,7 @@ def restrict(read: Sequence[str], write: Sequence[str], devices: Sequence[str]) 
         for paths, allowed in ((read, _READ), (write, everything), (devices, _READ_FILE | _WRITE_FILE | _IOCTL)):
             for path in paths:
                 _allow(handle, path, allowed & everything)
-        libc = _libc()
-        _checked(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-        _checked(libc.syscall(_RESTRICT, handle, 0))
+        _checked(_libc().syscall(_RESTRICT, handle, 0))
     finally:
         os.close(handle)
     return known

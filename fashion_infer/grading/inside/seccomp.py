@@ -87,7 +87,7 @@ _LOAD, _EQUAL, _GREATER_EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _ASK, _KILL_PROCESS = 0x7FFF0000, 0x00050000, 0x7FC00000, 0x80000000
 _NUMBER_AT, _ARCHITECTURE_AT, _ARGUMENTS_AT = 0, 4, 16
 
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 _SET_MODE_FILTER, _NEW_LISTENER = 1, 8
 
 
@@ -170,16 +170,15 @@ class _Program(ctypes.Structure):
 
 
 def install(rules: Rules) -> int:
-    """Install the filter for this process and all that it starts; OSError if the kernel refuses. Return a descriptor on
-    which the kernel asks whether a process may be started, with ASKING; otherwise -1."""
+    """Install the filter for this process, which may gain no privileges (no_new_privs), and all that it starts; OSError
+    if the kernel refuses. With ASKING, return a descriptor on which the kernel asks whether a process may be started;
+    otherwise -1."""
     filter = program(rules)
     described = ctypes.byref(_Program(len(filter) // 8, filter))
     libc = ctypes.CDLL(None, use_errno=True)
     asking = rules.processes == ASKING
-    found = libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if found == 0:
-        number = _ALWAYS["seccomp"][list(_AUDIT).index(platform.machine())]
-        found = libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER if asking else 0, described)
+    number = _ALWAYS["seccomp"][list(_AUDIT).index(platform.machine())]
+    found = libc.syscall(number, _SET_MODE_FILTER, _NEW_LISTENER if asking else 0, described)
     if found < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
