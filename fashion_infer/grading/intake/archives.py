@@ -16,6 +16,9 @@ MOST_BYTES = 32 << 20  # largest number of bytes of all files together, unpacked
 _MOST_ENTRIES = 5000  # largest number of entries, including folders and hidden files
 _MOST_DEPTH = 12  # largest number of parts of a file's path
 _PIECE = 1 << 16  # number of bytes that are copied at a time
+# Exceptions by which libraries say that an archive is damaged, or of a kind that they do not support.
+_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error, EOFError,
+            NotImplementedError, RuntimeError, OverflowError, IndexError)  # fmt: skip
 # Errors that are caused by this machine, not by a submission.
 _MACHINES = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
@@ -27,7 +30,7 @@ class Refused(Exception):
 def is_archive(path: Path) -> bool:
     try:
         return zipfile.is_zipfile(path) or tarfile.is_tarfile(path)
-    except (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, struct.error, OverflowError):
+    except (*_DAMAGED, OSError, ValueError):
         return True  # a damaged compressed file; unpacking it will report the damage
 
 
@@ -49,18 +52,7 @@ def unpack(source: Path, target: Path) -> List[Path]:
             with content, open(place, "xb") as out:
                 room = _copy(content, out, room)
             found.append(relative)
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-        lzma.LZMAError,
-        struct.error,
-        OverflowError,
-        IndexError,
-    ) as error:
+    except _DAMAGED as error:
         raise Refused(f"the archive is damaged, or of a kind that is not supported: {error}") from None
     except FileExistsError as error:
         raise Refused(f"it contains {Path(error.filename).name} twice") from None

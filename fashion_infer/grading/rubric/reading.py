@@ -6,13 +6,17 @@ from typing import Any, Dict, Optional, Tuple
 from ...checkpoints import editions
 from ...errors import UsageError
 from ...system import inputs, installation
+from ...system.text import excerpt
 from .model import BACKENDS, BETWEEN, KINDS, PRECISIONS, Rubric, RubricCheck, RubricLayer, RubricLimits, Show, Timing
 
 _MOST_IMAGES = 100_000
 _MOST_SIDE, _MOST_WEIGHTS = 4096, 1 << 24
 _LARGEST = 1 << 20  # largest number of bytes of a rubric's file
 _MOST = 100  # largest number of checks, of numbers of images in a check, of steps, of layers, and of characters
-_MOST_NUMBER, _MOST_SECONDS, _MOST_TIMES, _MOST_LIMIT = 1e12, 86_400, 10_000, 1e6
+_MOST_NUMBER = 1e12
+# Largest values in [timing] and [limits], by name; _MOST_LIMIT for all others.
+_MOST_OF = {"seconds": 86_400, "build_seconds": 86_400, "calls": 10_000, "runs": 10_000, "spread": _MOST_NUMBER}
+_MOST_LIMIT = 1e6
 # Times in seconds per multiply-add: the time that earns all points, and the time from which on none are earned. Two
 # simple kernels take longer than the second time: seven nested loops on any CPU, where each addition waits for the one
 # before, and one thread per output on an H200.
@@ -59,11 +63,7 @@ def parse(text: str, where: str) -> Rubric:
             raise UsageError(f"rubrics need tomli on this Python: {installation.extra('grade')}") from None
     try:
         return of_dict(toml.loads(text))
-    except (
-        toml.TOMLDecodeError,
-        RecursionError,
-        ValueError,
-    ) as error:  # RecursionError: nested too deeply; ValueError: an integer that is too long
+    except (ValueError, RecursionError) as error:  # not TOML, an integer that is too long; nested too deeply
         raise UsageError(f"{where} is not TOML: {error}") from None
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
@@ -80,15 +80,7 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
     checks = values.get("check")
     if not isinstance(checks, list) or not 0 < len(checks) <= _MOST:
         raise UsageError(f"a rubric has 1 to {_MOST} [[check]]")
-    limits = _numbers(values, "limits", RubricLimits._field_defaults)
-    for name, value in limits.items():
-        if value > (_MOST_SECONDS if name.endswith("seconds") else _MOST_LIMIT):
-            raise UsageError(f"limits.{name} is too large")
-    timing = _numbers(values, "timing", Timing._field_defaults)
-    if timing.get("seconds", 0) > _MOST_SECONDS or any(timing.get(n, 1) > _MOST_TIMES for n in ("calls", "runs")):
-        raise UsageError("a number of [timing] is too large")
-    for name in ("calls", "runs"):
-        timing[name] = int(timing.get(name, getattr(Timing(), name)))
+    limits, timing = _numbers(values, "limits", RubricLimits), _numbers(values, "timing", Timing)
     show = values.get("show", {})
     _known(show, Show._fields, "show.")
     if not all(isinstance(value, bool) for value in show.values()):
@@ -98,8 +90,8 @@ def of_dict(values: Dict[str, Any]) -> Rubric:
         _text(values, "backend", BACKENDS, "auto"),
         _text(values, "precision", PRECISIONS, "float32"),
         tuple(_check(check) for check in checks),
-        Timing(**timing),
-        RubricLimits(**limits),
+        timing._replace(calls=int(timing.calls), runs=int(timing.runs)),
+        limits,
         Show(**show),
         layers,
     )
@@ -193,13 +185,14 @@ def _whole(value: Any, most: int) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= most
 
 
-def _numbers(values: Dict[str, Any], table: str, known) -> Dict[str, Any]:
+def _numbers(values: Dict[str, Any], table: str, record) -> Any:
     found = values.get(table, {})
-    _known(found, known, f"{table}.")
+    _known(found, record._fields, f"{table}.")
     for name, value in found.items():
-        if not _number(value) or value <= 0:
-            raise UsageError(f"{table}.{name} must be a number above 0")
-    return dict(found)
+        most = _MOST_OF.get(name, _MOST_LIMIT)
+        if not _number(value) or not 0 < value <= most:
+            raise UsageError(f"{table}.{name} must be a number above 0, and at most {most:,.0f}")
+    return record(**found)
 
 
 def _text(values: Dict[str, Any], name: str, known, default: Optional[str] = None) -> str:
@@ -216,8 +209,4 @@ def _known(values: Any, known, where: str) -> None:
         raise UsageError(f"{where.rstrip('.')} must be a table")
     unknown = [name for name in values if name not in known]
     if unknown:
-        raise UsageError(f"{where}{_line(unknown[0])} is not known; known: {', '.join(known)}")
-
-
-def _line(name: Any) -> str:
-    return "".join(character if character.isprintable() else " " for character in str(name))[:_MOST]
+        raise UsageError(f"{where}{excerpt(unknown[0])} is not known; known: {', '.join(known)}")
