@@ -397,9 +397,9 @@ def test_a_cgroup_needs_its_controllers(monkeypatch, tmp_path):
     group = cgroup.Group(cgroup.parents(tmp_path), 123 << 20, 64)
     assert (group.memory / "memory.max").read_text() == str(123 << 20)
     assert (group.memory / "pids.max").read_text() == "64" and not group.exceeded
-    group.freeze()
+    group.freeze(True)
     assert (group.memory / "cgroup.freeze").read_text() == "1"
-    group.thaw()
+    group.freeze(False)
     assert (group.memory / "cgroup.freeze").read_text() == "0"
     (group.memory / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
     assert group.exceeded == "memory_limit"

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import DeviceError
-from ...judging import judge
 from ...judging.callers.here import runs_threads
 from ...kernel_files import build as builds
 from ...kernel_files import functions
@@ -42,7 +41,6 @@ class BuiltSubmission(NamedTuple):
     read: Tuple[str, ...] = ()  # additional files and folders that the worker may read
     packages: Tuple[str, ...] = ()  # folders of Python packages
     parallel: bool = False  # whether its source names something that starts threads
-    few: int = 3  # number of images of most calls that check it
     thousands: bool = False  # whether its format allowed files that need multiples of 1,000 images
     zeroed: Optional[bool] = False  # whether its format's outputs are zero before a call; None if the library says
 
@@ -72,7 +70,6 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
     except DeviceError as error:
         why = str(error).replace(f"{submission.folder}/", "").replace(f"{into}/", "")
         raise Refused(f"it does not build: {why}") from None
-    threaded = runs_threads(recognised)
     return BuiltSubmission(
         "plugin",
         built.library,
@@ -80,8 +77,7 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
         host_memory,
         recognised.format.phases,
         _linked(recognised),
-        parallel=threaded,
-        few=judge.few_images(threaded),
+        parallel=runs_threads(recognised),
         thousands=recognised.format.thousands,
         zeroed=recognised.format.zeroed,
     )

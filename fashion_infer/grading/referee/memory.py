@@ -10,7 +10,7 @@ import fcntl
 import mmap
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import Iterator, List, NamedTuple, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 import numpy as np
 
@@ -93,11 +93,7 @@ def in_pieces(flat: np.ndarray, work) -> List:
     """Apply `work` to each piece of a flat array, in threads on all cores; return the results in order. Threads are
     enough, because NumPy releases the interpreter's lock."""
     with ThreadPoolExecutor(WORKERS) as pool:
-        return list(pool.map(work, _pieces(flat)))
-
-
-def _pieces(flat: np.ndarray) -> Iterator[np.ndarray]:
-    return (flat[start : start + _PIECE] for start in range(0, flat.size, _PIECE))
+        return list(pool.map(work, (flat[start : start + _PIECE] for start in range(0, flat.size, _PIECE))))
 
 
 def page(size: int) -> int:

@@ -9,7 +9,7 @@ import functools
 import threading
 import time
 from collections import Counter
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ...judging import judge, plan
 from ...judging.calls import Cause, Failed
@@ -41,15 +41,11 @@ class Turns:
         self.count = count
         self._free, self._next = threading.Semaphore(count), threading.Lock()
 
-    @contextlib.contextmanager
-    def beside(self) -> Iterator[None]:
-        with self._taken(1):
-            yield
+    def beside(self) -> ContextManager[None]:
+        return self._taken(1)
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
-        with self._taken(self.count):
-            yield
+    def alone(self) -> ContextManager[None]:
+        return self._taken(self.count)
 
     @contextlib.contextmanager
     def _taken(self, count: int) -> Iterator[None]:
@@ -208,7 +204,7 @@ class Referee:
         return ShapeTrial(caller, case.words, case.shape, stream, options).verdict()
 
     def _few(self, case: Case) -> int:
-        return min(self._plugin.few, case.shape.B)
+        return min(judge.few_images(self._plugin.parallel), case.shape.B)
 
     def _thousands(self, case: Case) -> bool:
         multiple = case.shape.B % loading.TRIAL_IMAGES == 0

@@ -41,13 +41,9 @@ class Times(NamedTuple):
     samples: Tuple[float, ...]  # Op Times of the timed calls
 
     @property
-    def steady(self) -> bool:
-        return noise.steady(self.samples)
-
-    @property
     def doubt(self) -> float:
         """The factor by which a repeat could well be slower: 1 if the times are steady."""
-        return 1.0 if self.steady or not self.op else noise.slow_end(self.samples) / self.op
+        return 1.0 if noise.steady(self.samples) or not self.op else noise.slow_end(self.samples) / self.op
 
 
 def cases(edition: str, counts: Sequence[int], layers: Sequence[RubricLayer] = ()) -> List[Case]:

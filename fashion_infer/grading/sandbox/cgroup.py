@@ -78,16 +78,10 @@ class Group:
         files = [str(folder / "cgroup.procs") for folder in (self.memory, self.pids)]
         return ["/bin/sh", "-c", script, *files, *command]
 
-    def freeze(self) -> None:
-        """Stop all processes in the cgroup. They stay stopped, whatever signals they get."""
-        self._frozen("1")
-
-    def thaw(self) -> None:
-        self._frozen("0")
-
-    def _frozen(self, state: str) -> None:
+    def freeze(self, frozen: bool) -> None:
+        """Stop all processes in the cgroup, or let them continue. They stay stopped, whatever signals they get."""
         with contextlib.suppress(OSError):  # version 1 and Linux before 5.2 do not have this file
-            (self.memory / "cgroup.freeze").write_text(state)
+            (self.memory / "cgroup.freeze").write_text(str(int(frozen)))
 
     def remove(self) -> None:
         with contextlib.suppress(OSError):

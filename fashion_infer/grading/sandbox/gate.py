@@ -18,19 +18,15 @@ class Gate:
     """Answers the questions on a descriptor of `inside.seccomp.install`, in a thread, until `end`."""
 
     def __init__(self, descriptor: int):
-        self._descriptor, self._open, self._ended = descriptor, True, False
+        self._descriptor, self.open, self._ended = descriptor, True, False
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
 
-    @property
-    def open(self) -> bool:
-        return self._open
-
     def set(self, open: bool) -> None:
         """Allow or refuse to start processes. Calls that were allowed before may still be under way."""
         with self._lock:
-            self._open = open
+            self.open = open
 
     def end(self) -> None:
         self._ended = True
@@ -51,5 +47,5 @@ class Gate:
                     fcntl.ioctl(self._descriptor, _RECEIVE, asked)
                     number = struct.unpack_from("=Q", asked)[0]
                     with self._lock:
-                        answer = (0, 0, _CONTINUE) if self._open else (0, -errno.EPERM, 0)
+                        answer = (0, 0, _CONTINUE) if self.open else (0, -errno.EPERM, 0)
                         fcntl.ioctl(self._descriptor, _ANSWER, struct.pack("=QqiI", number, *answer))

@@ -93,7 +93,7 @@ class Sandboxed:
         if self._since:
             self._used, self._since = self._used + time.monotonic() - self._since, 0.0
         if self._group is not None:
-            self._group.freeze()
+            self._group.freeze(True)
         if any(pid != self._worker and proc.alive(pid) for pid in self.members()):
             raise Broken("not_stopped")
         self._ran = self._times()
@@ -137,7 +137,7 @@ class Sandboxed:
         if any(not used.still(self._ran.get(thread, Used(0, 0))) for thread, used in self._times().items()):
             raise Broken("ran_while_stopped")
         if self._group is not None:
-            self._group.thaw()  # a stopped process stays stopped until it is continued
+            self._group.freeze(False)  # a stopped process stays stopped until it is continued
         at, self._since = time.perf_counter(), time.monotonic()
         _signal(self._worker, signal.SIGCONT)
         return at
