@@ -178,14 +178,10 @@ def _on_gpu(request: GradeRequest, ready: "_Ready") -> bool:
 
 def _staged(request: GradeRequest, path: Path, machine: Machine, room: Path) -> Submission:
     backend = None if request.rubric.backend == "auto" else request.rubric.backend
-    wanted = reading.Wanted(request.format, backend, request.file)
-    staged, own = submission.stage(path, room, wanted, machine.layers), path.resolve()
-    if path.name in staged.files:  # a single file, with the files beside it that it includes
-        others = {Path(source).resolve() for source in (*request.sources, *request.others)} - {own, *own.parents}
-        files = [own.parent / name for name in staged.files]
-        if any(not others.isdisjoint((file, *file.parents)) for file in files):
-            raise Refused("it includes a file of another submission")
-    return staged
+    own = path.resolve()
+    others = {Path(source).resolve() for source in (*request.sources, *request.others)} - {own}
+    beside = tuple(other.relative_to(own.parent).as_posix() for other in others if own.parent in other.parents)
+    return submission.stage(path, room, reading.Wanted(request.format, backend, request.file, beside), machine.layers)
 
 
 def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -> _Ready:

@@ -261,6 +261,15 @@ def test_a_submission_does_not_include_another(other, tmp_path, asked):
 
 
 @NEEDS
+def test_a_submission_may_include_files_that_have_no_kernel(tmp_path, asked):
+    for name in ("conv.cpp", "tool.h", "tool.cpp"):
+        (tmp_path / name).write_text("int tool();\n")
+    (tmp_path / "conv.cpp").write_text(f'#include "tool.h"\n{HONEST.read_text()}')
+    sources = tuple(str(tmp_path / name) for name in ("conv.cpp", "tool.cpp"))  # as a pattern, *.cpp, would name them
+    assert list(grade.identities(grade.GradeRequest(sources, asked))) == [sources[0]]
+
+
+@NEEDS
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_submissions_are_refused(name, tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "_SECONDS", 3.0)
